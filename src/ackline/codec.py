@@ -1,0 +1,136 @@
+"""Payloads and results to bytes and back: JSON, msgpack, or anything with dumps and loads."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+
+from ackline.errors import InvalidPayload, PayloadTooLarge
+
+DEFAULT_MAX_PAYLOAD = 1024 * 1024
+
+
+class Serde(Protocol):
+    """Turns values into bytes and back. `name` is kept with each job that is not JSON."""
+
+    name: str
+
+    def dumps(self, value: Any) -> bytes: ...
+
+    def loads(self, data: bytes, type: Any = ...) -> Any: ...
+
+
+class Json:
+    """JSON by msgspec: the default. NaN and infinity are refused, for JSON cannot say them."""
+
+    name: str = "json"
+
+    def __init__(self) -> None:
+        self._encode = msgspec.json.Encoder().encode
+        self._decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+
+    def dumps(self, value: Any) -> bytes:
+        data = self._encode(value)
+        # msgspec writes a NaN as null. Only a text that has a null needs the slow look.
+        if b"null" in data and (path := _find_not_finite(value)) is not None:
+            raise ValueError(f"{path} is NaN or infinite, which JSON cannot say")
+        return data
+
+    def loads(self, data: bytes, type: Any = Any) -> Any:
+        decoder = self._decoders.get(type)
+        if decoder is None:
+            decoder = self._decoders[type] = msgspec.json.Decoder(type)
+        return decoder.decode(data)
+
+
+class Msgpack:
+    """msgpack by msgspec: compact, and it keeps bytes."""
+
+    name: str = "msgpack"
+
+    def __init__(self) -> None:
+        self._encode = msgspec.msgpack.Encoder().encode
+
+    def dumps(self, value: Any) -> bytes:
+        return self._encode(value)
+
+    def loads(self, data: bytes, type: Any = Any) -> Any:
+        return msgspec.msgpack.decode(data, type=type)
+
+
+@runtime_checkable
+class DumpsLoads(Protocol):
+    """Any object or module of your own that can do both, such as `cbor2`."""
+
+    def dumps(self, value: Any, /) -> bytes: ...
+
+    def loads(self, data: bytes, /) -> Any: ...
+
+
+class Custom:
+    """Gives a plain dumps/loads object the face of a `Serde`."""
+
+    def __init__(self, inner: DumpsLoads, name: str | None = None) -> None:
+        self._inner = inner
+        self.name: str = name or getattr(inner, "__name__", "") or type(inner).__name__
+
+    def dumps(self, value: Any) -> bytes:
+        return self._inner.dumps(value)
+
+    def loads(self, data: bytes, type: Any = Any) -> Any:
+        value = self._inner.loads(data)
+        return value if type is Any else msgspec.convert(value, type)
+
+
+def serde_from(value: Serde | DumpsLoads | str | None) -> Serde:
+    """Read what users write: None or "json", "msgpack", a `Serde`, or a dumps/loads object."""
+    if value is None or value == "json":
+        return Json()
+    if value == "msgpack":
+        return Msgpack()
+    if isinstance(value, (Json, Msgpack, Custom)):
+        return value
+    if isinstance(value, DumpsLoads):
+        return Custom(value)
+    raise InvalidPayload(f"{value!r} is no serde: it needs dumps(value) and loads(data)")
+
+
+def encode(what: str, value: Any, serde: Serde, limit: int) -> bytes:
+    """Encode a payload or result, refusing what cannot be kept as it is."""
+    try:
+        data = serde.dumps(value)
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+        raise InvalidPayload(f"the {what} cannot be written as {serde.name}: {error}") from error
+    if not isinstance(data, bytes):
+        raise InvalidPayload(
+            f"the serde {serde.name} made {type(data).__name__} of the {what}, not bytes"
+        )
+    if len(data) > limit:
+        raise PayloadTooLarge(what, len(data), limit)
+    return data
+
+
+def decode(what: str, data: bytes, serde: Serde, type: Any) -> Any:
+    """Decode a payload or result into the type that its reader declared."""
+    try:
+        return serde.loads(data, type)
+    except Exception as error:
+        raise InvalidPayload(f"the {what} cannot be read as {serde.name}: {error}") from error
+
+
+def _find_not_finite(value: Any, path: str = "$") -> str | None:
+    if isinstance(value, float):
+        return None if math.isfinite(value) else path
+    if isinstance(value, dict):
+        items = [(f"{path}.{key}", item) for key, item in value.items()]
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        items = [(f"{path}[{index}]", item) for index, item in enumerate(value)]
+    elif isinstance(value, msgspec.Struct) or hasattr(value, "__dataclass_fields__"):
+        names = getattr(value, "__struct_fields__", None) or value.__dataclass_fields__
+        items = [(f"{path}.{name}", getattr(value, name)) for name in names]
+    else:
+        return None
+    found = (_find_not_finite(item, where) for where, item in items)
+    return next((where for where in found if where is not None), None)

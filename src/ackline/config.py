@@ -1,0 +1,100 @@
+"""Policies and settings: job over kind over queue over default, resolved in one place."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+import msgspec
+
+from ackline import retry
+from ackline.job import NO_OPTIONS, Options, Record, require_seconds
+from ackline.retry import Backoff
+
+HOUR, DAY = 3600.0, 86400.0
+
+
+class Policy(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """What can be set for a kind or a whole queue; None leaves it to the next wider level."""
+
+    max_attempts: int | None = None
+    backoff: Backoff | None = None
+    lease: float | None = None
+    timeout: float | None = None
+    result_ttl: float | None = None
+    keep_failed: float | None = None
+    keep_cancelled: float | None = None
+
+    def __post_init__(self) -> None:
+        Options(
+            max_attempts=self.max_attempts,
+            lease=self.lease,
+            timeout=self.timeout,
+            result_ttl=self.result_ttl,
+        )
+        require_seconds("keep_failed", self.keep_failed)
+        require_seconds("keep_cancelled", self.keep_cancelled)
+
+
+class Resolved(msgspec.Struct, frozen=True, gc=False):
+    """A policy with no gaps: what the lifecycle decides by."""
+
+    max_attempts: int = 3
+    backoff: Backoff = retry.DEFAULT
+    lease: float = 30.0
+    timeout: float | None = None
+    result_ttl: float = HOUR
+    keep_failed: float = 30 * DAY
+    keep_cancelled: float = DAY
+
+
+DEFAULTS = Resolved()
+
+
+class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The settings of one queue, kept in the store and shared by all who use it."""
+
+    policy: Policy = Policy()
+    kinds: Mapping[str, Policy] = {}
+    paused: bool = False
+    ageing: float = 60.0
+    """Seconds of waiting that weigh as much as one step of priority."""
+    group_limit: int = 1
+    """How many jobs of one group may be processing at once."""
+    max_jobs: int | None = None
+    """Enqueue is refused beyond this many live jobs; None is no limit."""
+    keep_journal: float = 7 * DAY
+    max_journal: int = 1_000_000
+    """The journal keeps at most this many batches."""
+
+
+DEFAULT_SETTINGS = QueueSettings()
+
+
+def resolve(record: Record, settings: QueueSettings) -> Resolved:
+    """The policy of one job: its own options, then its kind's, then its queue's, then defaults."""
+    wider = _resolve_kind(settings.kinds.get(record.kind, _NOTHING), settings.policy)
+    if record.options is NO_OPTIONS or record.options == NO_OPTIONS:
+        return wider
+    return _narrow(wider, record.options)
+
+
+_NOTHING = Policy()
+
+
+@functools.lru_cache(maxsize=4096)
+def _resolve_kind(kind: Policy, queue: Policy) -> Resolved:
+    return _narrow(_narrow(DEFAULTS, queue), kind)
+
+
+def _narrow(wide: Resolved, narrow: Policy | Options) -> Resolved:
+    said = {
+        name: value
+        for name in Resolved.__struct_fields__
+        if (value := getattr(narrow, name, None)) is not None
+    }
+    backoff = said.get("backoff")
+    if backoff is not None and backoff.shape == "schedule" and "max_attempts" not in said:
+        # A schedule lists the waits between attempts, so it also says how many there are.
+        said["max_attempts"] = len(backoff.delays) + 1
+    return msgspec.structs.replace(wide, **said) if said else wide

@@ -1,0 +1,159 @@
+"""Every error that Ackline raises, in one tree.
+
+AcklineError
+├── ConfigError            a URL, a setting or an installation that cannot work
+│   ├── UnknownStore       no store answers to this URL
+│   └── MissingExtra       the store exists, its driver is not installed
+├── InvalidJob             refused before anything was stored
+│   ├── InvalidName        an id, kind, queue or tenant that cannot be kept
+│   ├── InvalidOption      a priority, delay, … outside its range
+│   └── InvalidPayload     cannot be encoded, or not without changing it
+│       └── PayloadTooLarge
+├── Timeout                waited long enough; the job itself is untouched
+├── JobNotFound            no job has this id (any more)
+├── JobFailed              the job is in the DLQ; `failure` says why
+├── JobCancelled           the job was cancelled
+├── WrongState             the act is not legal from the state the job is in
+├── LeaseLost              the lease is no longer yours; nothing was changed
+├── NoHandler              a job's kind has no handler in this worker
+└── StoreError             the store refused or failed
+    ├── StoreUnavailable   try again: it could not be reached, or is busy
+    ├── StoreFull          no room for more jobs; settling and purging still work
+    ├── StoreReadOnly      it can be read but not written
+    └── StoreMismatch      the data belongs to another program or a newer Ackline
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ackline.job import Failure, State
+
+
+class AcklineError(Exception):
+    """The root of all errors raised by Ackline."""
+
+
+class ConfigError(AcklineError, ValueError):
+    """A URL, a setting or an installation that cannot work."""
+
+
+class UnknownStore(ConfigError):
+    """No store answers to this URL."""
+
+    def __init__(self, url: str, known: list[str]) -> None:
+        schemes = ", ".join(f"{scheme}://" for scheme in sorted(known))
+        super().__init__(
+            f"no store answers to {url!r}. Known schemes: {schemes}. "
+            "A file on this machine is sqlite:///path/to/jobs.db"
+        )
+
+
+class MissingExtra(ConfigError):
+    """The store exists, but its driver is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs a driver: pip install 'ackline[{extra}]'")
+        self.extra = extra
+
+
+class InvalidJob(AcklineError, ValueError):
+    """A job that was refused before anything was stored."""
+
+
+class InvalidName(InvalidJob):
+    """An id, kind, queue or tenant name that cannot be kept."""
+
+
+class InvalidOption(InvalidJob):
+    """A priority, delay, lease or other option outside its range."""
+
+
+class InvalidPayload(InvalidJob):
+    """A payload or result that cannot be encoded, or not without changing it."""
+
+
+class PayloadTooLarge(InvalidPayload):
+    """A payload or result larger than the queue's limit."""
+
+    def __init__(self, what: str, size: int, limit: int) -> None:
+        super().__init__(
+            f"the {what} is {size:,} bytes, the limit is {limit:,}. "
+            "Store it elsewhere and enqueue a reference, or raise max_payload"
+        )
+        self.size = size
+        self.limit = limit
+
+
+class Timeout(AcklineError, TimeoutError):
+    """Waited long enough; the job itself is untouched and may still finish."""
+
+
+class JobNotFound(AcklineError, LookupError):
+    """No job has this id (any more)."""
+
+    def __init__(self, queue: str, id: str) -> None:
+        super().__init__(f"queue {queue!r} has no job {id!r}: never enqueued, or pruned already")
+        self.id = id
+
+
+class JobFailed(AcklineError):
+    """The job spent its attempts; `failure` holds the last error."""
+
+    def __init__(self, id: str, failure: Failure | None) -> None:
+        why = f"{failure.type}: {failure.message}" if failure else "no error was recorded"
+        super().__init__(f"job {id!r} failed for good: {why}")
+        self.id = id
+        self.failure = failure
+
+
+class JobCancelled(AcklineError):
+    """The job was cancelled before it completed."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(f"job {id!r} was cancelled")
+        self.id = id
+
+
+class WrongState(AcklineError):
+    """The act is not legal from the state that the job is in."""
+
+    def __init__(self, act: str, id: str, state: State) -> None:
+        super().__init__(f"cannot {act} job {id!r}: it is {state}")
+        self.id = id
+        self.state = state
+
+
+class LeaseLost(AcklineError):
+    """The lease is no longer yours; nothing was changed."""
+
+    def __init__(self, id: str, state: State | None) -> None:
+        now = f"it is {state} now" if state else "it is gone"
+        super().__init__(f"the lease of job {id!r} is lost ({now}); nothing was changed")
+        self.id = id
+        self.state = state
+
+
+class NoHandler(AcklineError):
+    """A job's kind has no handler in this worker."""
+
+
+class StoreError(AcklineError):
+    """The store refused or failed."""
+
+
+class StoreUnavailable(StoreError):
+    """The store could not be reached or is busy; the same call may succeed later."""
+
+
+class StoreFull(StoreError):
+    """No room for more jobs; settling, cancelling and purging still work."""
+
+
+class StoreReadOnly(StoreError):
+    """The store can be read but not written."""
+
+
+class StoreMismatch(StoreError):
+    """The data belongs to another program, or to a newer Ackline."""

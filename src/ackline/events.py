@@ -1,0 +1,106 @@
+"""The journal's entries: what happened to which job, packed by the batch."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from ackline.job import QueueKey, State
+
+
+class Act(enum.StrEnum):
+    """One word for each act; the same word in events, commands, routes and buttons."""
+
+    ENQUEUE = "enqueue"
+    CLAIM = "claim"
+    COMPLETE = "complete"
+    FAIL = "fail"
+    SNOOZE = "snooze"
+    RELEASE = "release"
+    EXPIRE = "expire"
+    EXTEND = "extend"
+    PROGRESS = "progress"
+    PROMOTE = "promote"
+    CANCEL = "cancel"
+    REQUEST_CANCEL = "request_cancel"
+    REDRIVE = "redrive"
+    EDIT = "edit"
+    MOVE = "move"
+    PRUNE = "prune"
+    PURGE = "purge"
+    PAUSE = "pause"
+    RESUME = "resume"
+    CONFIGURE = "configure"
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
+    """One line of a journal batch; `source` and `to` are None for a job not (or no longer) there.
+
+    `id` is empty for an act on the whole queue.
+    """
+
+    act: Act
+    id: str
+    kind: str
+    source: State | None
+    to: State | None
+    attempt: int = 0
+    token: int = 0
+    worker: str = ""
+    note: str = ""
+    by: str = ""
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """An entry with its place in the journal; pass `cursor` back to read on from here."""
+
+    cursor: str
+    at: float
+    queue: QueueKey
+    act: Act
+    id: str
+    kind: str
+    source: State | None
+    to: State | None
+    attempt: int
+    token: int
+    worker: str
+    note: str
+    by: str
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[Entry]).decode
+
+
+def pack(entries: Sequence[Entry]) -> bytes:
+    """Encode one batch for the journal."""
+    return _encode(entries)
+
+
+def unpack(
+    batch: int, at: float, queue: QueueKey, packed: bytes, *, skip: int = 0
+) -> Iterable[Event]:
+    """Decode one batch into events, leaving out the first `skip`."""
+    for index, entry in enumerate(_decode(packed)):
+        if index >= skip:
+            cursor = make_cursor(batch, index + 1)
+            yield Event(cursor, at, queue, *(getattr(entry, f) for f in entry.__struct_fields__))
+
+
+def make_cursor(batch: int, used: int) -> str:
+    """The cursor behind the first `used` entries of a batch."""
+    return f"{batch}.{used}"
+
+
+def read_cursor(cursor: str | None) -> tuple[int, int]:
+    """The batch and how many of its entries a reader has had; None is before everything."""
+    if not cursor:
+        return (0, 0)
+    batch, _, used = cursor.partition(".")
+    try:
+        return (int(batch), int(used))
+    except ValueError:
+        raise ValueError(f"{cursor!r} is not a journal cursor") from None

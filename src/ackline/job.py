@@ -1,0 +1,182 @@
+"""The nouns: states, names, options, and a job as it stands in a store."""
+
+from __future__ import annotations
+
+import enum
+import os
+import time
+from collections.abc import Mapping
+
+import msgspec
+
+from ackline.errors import InvalidName, InvalidOption
+from ackline.retry import LONGEST_DELAY, Backoff
+
+LONGEST_NAME = 512
+LOWEST_PRIORITY, DEFAULT_PRIORITY, HIGHEST_PRIORITY = 0, 5, 9
+
+
+class State(enum.StrEnum):
+    """Where a job stands in its life."""
+
+    SCHEDULED = "scheduled"
+    QUEUED = "queued"
+    PROCESSING = "processing"
+    FAILING = "failing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def terminal(self) -> bool:
+        return self in TERMINAL
+
+
+TERMINAL = frozenset({State.COMPLETED, State.FAILED, State.CANCELLED})
+WAITING = frozenset({State.SCHEDULED, State.QUEUED, State.FAILING})
+LIVE = WAITING | {State.PROCESSING}
+
+
+class QueueKey(msgspec.Struct, frozen=True, order=True):
+    """Which queue: its tenant and its name."""
+
+    tenant: str
+    name: str
+
+    def __str__(self) -> str:
+        return self.name if self.tenant == "default" else f"{self.tenant}/{self.name}"
+
+
+class Options(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
+    """What a producer said about one job; None leaves it to the kind, the queue, the default."""
+
+    max_attempts: int | None = None
+    backoff: Backoff | None = None
+    lease: float | None = None
+    timeout: float | None = None
+    result_ttl: float | None = None
+    keys_if_undelivered: tuple[tuple[str, ...], ...] = ()
+    callback_url: str | None = None
+    group: str | None = None
+    headers: Mapping[str, str] = {}
+    trace: str | None = None
+    codec: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_attempts is not None and self.max_attempts < 1:
+            raise InvalidOption(f"max_attempts must be at least 1, not {self.max_attempts}")
+        require_seconds("lease", self.lease, above_zero=True)
+        require_seconds("timeout", self.timeout, above_zero=True)
+        require_seconds("result_ttl", self.result_ttl)
+        if self.group is not None:
+            require_name("group", self.group)
+
+
+NO_OPTIONS = Options()
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
+    """How one attempt ended, when it did not complete."""
+
+    act: str
+    attempt: int
+    at: float = 0.0
+    token: int = 0
+    worker: str = ""
+    started_at: float = 0.0
+    type: str = ""
+    message: str = ""
+    traceback: str = ""
+
+
+class Draft(msgspec.Struct, frozen=True, gc=False):
+    """A job on its way into a store."""
+
+    id: str
+    kind: str
+    payload: bytes
+    priority: int = DEFAULT_PRIORITY
+    delay: float = 0.0
+    run_at: float | None = None
+    options: Options = NO_OPTIONS
+    surely_new: bool = False
+    """A hint: no job of this id can exist, so the store may insert without looking first.
+    A wrong hint costs time, never correctness."""
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """A job as it stands in a store, payload and result still encoded."""
+
+    id: str
+    kind: str
+    state: State
+    payload: bytes
+    priority: int
+    options: Options
+    attempts: int
+    created_at: float
+    token: int = 0
+    worker: str = ""
+    started_at: float | None = None
+    deadline: float | None = None
+    run_at: float | None = None
+    finished_at: float | None = None
+    expires_at: float | None = None
+    cancel_requested: bool = False
+    progress: bytes | None = None
+    result: bytes | None = None
+    history: tuple[Failure, ...] = ()
+    """The attempts that did not complete; filled when a job is looked at, not when claimed."""
+
+    @property
+    def failure(self) -> Failure | None:
+        """The last error, if there was one."""
+        return next((ended for ended in reversed(self.history) if ended.type), None)
+
+
+def new_id() -> str:
+    """A unique id that sorts by the time it was made (UUID version 7)."""
+    milliseconds = time.time_ns() // 1_000_000
+    tail = int.from_bytes(os.urandom(10), "big")
+    value = (milliseconds << 80) | tail
+    value = value & ~(0xF000 << 64) | (0x7000 << 64)
+    value = value & ~(0xC000 << 48) | (0x8000 << 48)
+    digits = f"{value:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def require_name(what: str, name: object) -> None:
+    """Refuse a name that a store could not keep byte for byte."""
+    if not isinstance(name, str):
+        raise InvalidName(f"a {what} is a str, not {type(name).__name__}")
+    if name.isascii():
+        size = len(name)
+    else:
+        try:
+            size = len(name.encode())
+        except UnicodeEncodeError as error:
+            raise InvalidName(f"the {what} {name!r} is not valid Unicode: {error.reason}") from None
+    if not 1 <= size <= LONGEST_NAME:
+        raise InvalidName(f"a {what} has 1 to {LONGEST_NAME} bytes of UTF-8, this one {size}")
+
+
+def require_priority(priority: object) -> None:
+    """Refuse a priority outside 0 (lowest) to 9 (highest)."""
+    inside = type(priority) is int and LOWEST_PRIORITY <= priority <= HIGHEST_PRIORITY
+    if not inside:
+        raise InvalidOption(
+            f"priority must be a whole number from {LOWEST_PRIORITY} (lowest) "
+            f"to {HIGHEST_PRIORITY} (highest), not {priority!r}"
+        )
+
+
+def require_seconds(what: str, seconds: float | None, *, above_zero: bool = False) -> None:
+    """Refuse a span of time that is negative, not a number, or absurdly long."""
+    if seconds is None:
+        return
+    inside = type(seconds) in (int, float) and 0 <= seconds <= LONGEST_DELAY
+    if not inside or (above_zero and seconds == 0):
+        least = "more than 0" if above_zero else "0"
+        raise InvalidOption(
+            f"{what} must be {least} to {LONGEST_DELAY:.0f} seconds, not {seconds!r}"
+        )

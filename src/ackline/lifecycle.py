@@ -1,0 +1,363 @@
+"""Every rule of a job's life, as pure functions: what happened, and what it leads to.
+
+Nothing here touches a store. A function takes the job as it was seen and answers a
+`Transition`; a store applies it if its guard still holds, in one atomic step, and refuses
+it otherwise. So each rule is written once, and each store is a plain machine.
+"""
+
+from __future__ import annotations
+
+import random as _random
+from collections.abc import Iterable, Mapping
+from typing import assert_never
+
+import msgspec
+
+from ackline.config import Resolved
+from ackline.events import Act
+from ackline.job import TERMINAL, WAITING, Failure, QueueKey, Record, State
+from ackline.outcome import Cancel, Dead, Done, Outcome, Retry, Snooze
+
+_S = State
+
+NOTE_LENGTH = 200
+
+LEGAL: Mapping[Act, Mapping[State | None, frozenset[State | None]]] = {
+    Act.ENQUEUE: dict.fromkeys(
+        (None, _S.FAILED, _S.CANCELLED), frozenset({_S.QUEUED, _S.SCHEDULED})
+    ),
+    Act.CLAIM: {_S.QUEUED: frozenset({_S.PROCESSING})},
+    Act.COMPLETE: {_S.PROCESSING: frozenset({_S.COMPLETED})},
+    Act.FAIL: {_S.PROCESSING: frozenset({_S.FAILING, _S.FAILED})},
+    Act.SNOOZE: {_S.PROCESSING: frozenset({_S.SCHEDULED})},
+    Act.RELEASE: {_S.PROCESSING: frozenset({_S.QUEUED})},
+    Act.EXPIRE: {_S.PROCESSING: frozenset({_S.QUEUED, _S.FAILED, _S.CANCELLED})},
+    Act.EXTEND: {_S.PROCESSING: frozenset({_S.PROCESSING})},
+    Act.PROGRESS: {_S.PROCESSING: frozenset({_S.PROCESSING})},
+    Act.REQUEST_CANCEL: {_S.PROCESSING: frozenset({_S.PROCESSING})},
+    Act.PROMOTE: dict.fromkeys((_S.SCHEDULED, _S.FAILING), frozenset({_S.QUEUED})),
+    Act.CANCEL: dict.fromkeys((*WAITING, _S.PROCESSING), frozenset({_S.CANCELLED})),
+    Act.REDRIVE: {_S.FAILED: frozenset({_S.QUEUED, _S.SCHEDULED})},
+    Act.EDIT: {
+        _S.QUEUED: frozenset({_S.QUEUED, _S.SCHEDULED}),
+        **{state: frozenset({state}) for state in (_S.SCHEDULED, _S.FAILING, *TERMINAL)},
+    },
+    Act.MOVE: {state: frozenset({state}) for state in (*WAITING, *TERMINAL)},
+    Act.PRUNE: dict.fromkeys(TERMINAL, frozenset({None})),
+    Act.PURGE: dict.fromkeys(State, frozenset({None})),
+}
+"""The one table of legal transitions: act → from → to. None is a job that is not there."""
+
+FENCED = frozenset(
+    {
+        Act.COMPLETE,
+        Act.FAIL,
+        Act.SNOOZE,
+        Act.RELEASE,
+        Act.EXPIRE,
+        Act.EXTEND,
+        Act.PROGRESS,
+    }
+)
+"""Acts that only the holder of the lease's token may take."""
+
+
+class Edit(msgspec.Struct, frozen=True, gc=False):
+    """New values for a job that is not processing; None leaves a field as it is."""
+
+    payload: bytes | None = None
+    priority: int | None = None
+    delay: float | None = None
+    keep: float | None = None
+
+
+class Transition(msgspec.Struct, frozen=True, gc=False):
+    """One decided step of one job, to be applied only if its guard holds.
+
+    The guard: the job's state is one that `act` may start from; with a `token`, the job is
+    processing under just this token; with a `deadline`, the lease still has this deadline.
+    Times are spans: the store adds them to its own clock.
+    """
+
+    id: str
+    act: Act
+    to: State | None = None
+    """None leaves the state as it is."""
+    token: int | None = None
+    deadline: float | None = None
+    delay: float = 0.0
+    keep: float = 0.0
+    attempts: int | None = None
+    result: bytes | None = None
+    failure: Failure | None = None
+    keys: tuple[tuple[str, ...], ...] = ()
+    progress: bytes | None = None
+    edit: Edit | None = None
+    target: QueueKey | None = None
+    note: str = ""
+    by: str = ""
+
+
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """What became of a transition: applied (now, or by an earlier send of it), or refused.
+
+    `state` is where the job stands; None when there is no such job.
+    """
+
+    applied: bool
+    state: State | None
+
+
+def legal(act: Act, source: State | None) -> bool:
+    """Whether an act may start from this state."""
+    return source in LEGAL[act]
+
+
+def holds(transition: Transition, state: State, token: int, deadline: float | None) -> bool:
+    """Whether a transition's guard holds for a job that stands so."""
+    if transition.token is not None:
+        if state is not State.PROCESSING or transition.token != token:
+            return False
+        if transition.deadline is not None and transition.deadline != deadline:
+            return False
+    elif state is State.PROCESSING and transition.act is Act.CANCEL:
+        # Without its token a running job can only be asked to stop.
+        return False
+    return state in LEGAL[transition.act]
+
+
+REPEATABLE = frozenset({Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.CANCEL})
+"""Acts that answer the same when the holder of a lease sends them again."""
+
+
+def repeats(
+    transition: Transition,
+    last_act: Act | None,
+    last_token: int,
+    result: bytes | None,
+    history: Iterable[Failure],
+) -> bool:
+    """Whether a transition whose guard fails was applied before: the same token, act and result.
+
+    `last_act` and `last_token` are of the job's last settled lease; `history` has the
+    attempts that ended without completing.
+    """
+    if transition.token is None or transition.act not in REPEATABLE:
+        return False
+    if transition.token == last_token and transition.act is last_act:
+        return transition.act is not Act.COMPLETE or transition.result == result
+    return any(ended.token == transition.token and ended.act == transition.act for ended in history)
+
+
+def ended_attempt(
+    transition: Transition, attempt: int, worker: str, started_at: float, now: float
+) -> Failure | None:
+    """What to remember of a lease that this transition ends, if it does not complete the job."""
+    if transition.act not in (Act.FAIL, Act.EXPIRE, Act.SNOOZE, Act.RELEASE):
+        return None
+    failure = transition.failure or Failure(act=transition.act, attempt=attempt)
+    return msgspec.structs.replace(
+        failure,
+        act=transition.act,
+        attempt=attempt,
+        at=now,
+        token=transition.token or 0,
+        worker=worker,
+        started_at=started_at,
+    )
+
+
+def note_of(transition: Transition) -> str:
+    """The few words that the journal keeps of a transition."""
+    failure = transition.failure
+    if failure is None:
+        return transition.note
+    return f"{failure.type}: {failure.message}"[:NOTE_LENGTH]
+
+
+def landing(transition: Transition, state: State) -> State:
+    """The state that an applied transition leads to, for a job that stands in `state`."""
+    if transition.to is not None:
+        return transition.to
+    postponed = transition.edit is not None and transition.edit.delay
+    return State.SCHEDULED if postponed and state is State.QUEUED else state
+
+
+def rank(ready_at: float, priority: int, ageing: float) -> float:
+    """A queued job's place in line: the lowest rank is claimed first.
+
+    One step of priority weighs as much as `ageing` seconds of waiting, so a higher priority
+    goes first, equal ones in order of arrival, and the lowest still gets its turn.
+    """
+    return ready_at - priority * ageing
+
+
+# --- what a worker reports -------------------------------------------------------------------
+
+
+def complete(job: Record, result: bytes | None, policy: Resolved) -> Transition:
+    """The work is done."""
+    return Transition(
+        job.id, Act.COMPLETE, State.COMPLETED, job.token, keep=policy.result_ttl, result=result
+    )
+
+
+def fail(
+    job: Record,
+    failure: Failure,
+    policy: Resolved,
+    random: _random.Random,
+    delay: float | None = None,
+) -> Transition:
+    """The attempt failed: again after the backoff, or to the DLQ when attempts are spent."""
+    if job.attempts >= policy.max_attempts:
+        return bury(job, failure, policy)
+    wait = policy.backoff.delay(job.attempts, random) if delay is None else delay
+    return Transition(
+        job.id,
+        Act.FAIL,
+        State.FAILING,
+        job.token,
+        delay=wait,
+        failure=failure,
+    )
+
+
+def bury(job: Record, failure: Failure, policy: Resolved) -> Transition:
+    """The job can never succeed: to the DLQ, with its keys-if-undelivered."""
+    return Transition(
+        job.id,
+        Act.FAIL,
+        State.FAILED,
+        job.token,
+        keep=policy.keep_failed,
+        failure=failure,
+        keys=job.options.keys_if_undelivered,
+    )
+
+
+def snooze(job: Record, delay: float) -> Transition:
+    """Run it later; the attempt is given back."""
+    return Transition(
+        job.id,
+        Act.SNOOZE,
+        State.SCHEDULED,
+        job.token,
+        delay=delay,
+        attempts=job.attempts - 1,
+    )
+
+
+def release(job: Record, note: str = "") -> Transition:
+    """Give the job back, to its old place in the line; the attempt is given back too."""
+    return Transition(
+        job.id, Act.RELEASE, State.QUEUED, job.token, attempts=job.attempts - 1, note=note
+    )
+
+
+def stop(job: Record, reason: str, policy: Resolved) -> Transition:
+    """The handler itself declares the work no longer wanted."""
+    return Transition(
+        job.id, Act.CANCEL, State.CANCELLED, job.token, keep=policy.keep_cancelled, note=reason
+    )
+
+
+def extend(job: Record, seconds: float) -> Transition:
+    """The handler needs until `seconds` from now."""
+    return Transition(job.id, Act.EXTEND, token=job.token, delay=seconds)
+
+
+def progress(job: Record, data: bytes) -> Transition:
+    """The handler says how far it is."""
+    return Transition(job.id, Act.PROGRESS, token=job.token, progress=data)
+
+
+def settle(
+    job: Record,
+    outcome: Outcome,
+    result: bytes | None,
+    failure: Failure,
+    policy: Resolved,
+    random: _random.Random,
+) -> Transition:
+    """Turn what a handler returned into the one step that follows from it."""
+    match outcome:
+        case Done(result_ttl=ttl):
+            if ttl is not None:
+                policy = msgspec.structs.replace(policy, result_ttl=ttl)
+            return complete(job, result, policy)
+        case Retry(delay=delay):
+            return fail(job, failure, policy, random, delay)
+        case Snooze(delay=delay):
+            return snooze(job, delay)
+        case Cancel(reason=reason):
+            return stop(job, reason, policy)
+        case Dead():
+            return bury(job, failure, policy)
+        case _:
+            assert_never(outcome)
+
+
+# --- what maintenance finds ------------------------------------------------------------------
+
+
+def expire(job: Record, policy: Resolved, reason: str = "lease expired") -> Transition:
+    """The lease lapsed: a crash costs an attempt, and a poison job ends in the DLQ.
+
+    Guarded by the deadline that was seen, so a heartbeat in between saves the lease.
+    """
+    failure = Failure(
+        act=Act.EXPIRE,
+        attempt=job.attempts,
+        token=job.token,
+        worker=job.worker,
+        started_at=job.started_at or 0.0,
+        type="LeaseExpired",
+        message=f"{reason} (worker {job.worker or 'unknown'})",
+    )
+    to, keep = State.QUEUED, 0.0
+    keys: tuple[tuple[str, ...], ...] = ()
+    if job.cancel_requested:
+        to, keep = State.CANCELLED, policy.keep_cancelled
+    elif job.attempts >= policy.max_attempts:
+        to, keep, keys = State.FAILED, policy.keep_failed, job.options.keys_if_undelivered
+    return Transition(
+        job.id,
+        Act.EXPIRE,
+        to,
+        job.token,
+        deadline=job.deadline,
+        keep=keep,
+        failure=failure,
+        keys=keys,
+        note=reason,
+    )
+
+
+# --- what an operator or producer asks -------------------------------------------------------
+
+
+def cancel(id: str, policy: Resolved, by: str = "") -> Transition:
+    """Cancel a job that waits."""
+    return Transition(id, Act.CANCEL, State.CANCELLED, keep=policy.keep_cancelled, by=by)
+
+
+def request_cancel(id: str, by: str = "") -> Transition:
+    """Ask a running job to stop; its handler's signal is set."""
+    return Transition(id, Act.REQUEST_CANCEL, by=by)
+
+
+def redrive(id: str, delay: float = 0.0, change: Edit | None = None, by: str = "") -> Transition:
+    """Take a job out of the DLQ and run it again, now or later, with all its attempts."""
+    to = State.SCHEDULED if delay > 0 else State.QUEUED
+    return Transition(id, Act.REDRIVE, to, delay=delay, attempts=0, edit=change, by=by)
+
+
+def edit(id: str, change: Edit, by: str = "") -> Transition:
+    """Change a job that is not processing."""
+    return Transition(id, Act.EDIT, edit=change, by=by)
+
+
+def move(id: str, target: QueueKey, by: str = "") -> Transition:
+    """Hand a job to another queue of the same tenant."""
+    return Transition(id, Act.MOVE, target=target, by=by)

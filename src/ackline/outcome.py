@@ -1,0 +1,45 @@
+"""What a handler may return instead of a plain result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Done(msgspec.Struct, frozen=True):
+    """Completed with this result, kept for `result_ttl` seconds if given.
+
+    A handler that returns any other value means `Done(value)`.
+    """
+
+    result: Any = None
+    result_ttl: float | None = None
+
+
+class Retry(msgspec.Struct, frozen=True):
+    """Failed this time; run again after `delay` seconds, or by the backoff if None."""
+
+    delay: float | None = None
+    reason: str = "the handler asked for another attempt"
+
+
+class Snooze(msgspec.Struct, frozen=True):
+    """Not now: run again after `delay` seconds. It costs no attempt."""
+
+    delay: float
+
+
+class Cancel(msgspec.Struct, frozen=True):
+    """The work is no longer wanted: end as `cancelled`."""
+
+    reason: str = "cancelled by its handler"
+
+
+class Dead(msgspec.Struct, frozen=True):
+    """It can never succeed: straight to the DLQ, whatever attempts remain."""
+
+    reason: str = "declared dead by its handler"
+
+
+Outcome = Done | Retry | Snooze | Cancel | Dead

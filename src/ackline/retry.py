@@ -1,0 +1,100 @@
+"""When a failed job runs again: backoff schedules, pure and serializable."""
+
+from __future__ import annotations
+
+import random as _random
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from ackline.errors import InvalidOption
+
+Shape = Literal["schedule", "fixed", "linear", "exponential"]
+Jitter = Literal["none", "full", "equal"]
+
+LONGEST_DELAY = 10 * 365 * 86400.0
+
+
+class Backoff(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """How long to wait before attempt n + 1; build it with the functions of this module."""
+
+    shape: Shape
+    base: float = 0.0
+    factor: float = 2.0
+    cap: float = 3600.0
+    jitter: Jitter = "none"
+    delays: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, value in (("base", self.base), ("factor", self.factor), ("cap", self.cap)):
+            _require_seconds(name, value)
+        for delay in self.delays:
+            _require_seconds("schedule entry", delay)
+        if self.shape == "schedule" and not self.delays:
+            raise InvalidOption("a backoff schedule needs at least one delay")
+
+    def delay(self, attempt: int, random: _random.Random) -> float:
+        """Seconds to wait after the given attempt (1 is the first) has failed."""
+        return self._jittered(min(self.cap, self._plain(max(attempt, 1))), random)
+
+    def _plain(self, attempt: int) -> float:
+        match self.shape:
+            case "schedule":
+                return self.delays[min(attempt, len(self.delays)) - 1]
+            case "fixed":
+                return self.base
+            case "linear":
+                return self.base * attempt
+            case "exponential":
+                # Far attempts would overflow a float long after the cap has been reached.
+                return self.base * self.factor ** min(attempt - 1, 64)
+
+    def _jittered(self, delay: float, random: _random.Random) -> float:
+        match self.jitter:
+            case "none":
+                return delay
+            case "full":
+                return random.uniform(0.0, delay)
+            case "equal":
+                return delay / 2 + random.uniform(0.0, delay / 2)
+
+
+def schedule(delays: Sequence[float], *, jitter: Jitter = "none") -> Backoff:
+    """Wait as listed; the last delay serves all later attempts: `schedule([1, 5, 30])`."""
+    return Backoff("schedule", cap=LONGEST_DELAY, jitter=jitter, delays=tuple(map(float, delays)))
+
+
+def fixed(seconds: float, *, jitter: Jitter = "none") -> Backoff:
+    """Wait the same each time: `fixed(10)`."""
+    return Backoff("fixed", base=seconds, cap=LONGEST_DELAY, jitter=jitter)
+
+
+def linear(step: float, *, cap: float = 3600.0, jitter: Jitter = "none") -> Backoff:
+    """Wait one step more each time: `linear(10)` is 10, 20, 30 and so on."""
+    return Backoff("linear", base=step, cap=cap, jitter=jitter)
+
+
+def exponential(
+    base: float = 1.0, *, factor: float = 2.0, cap: float = 3600.0, jitter: Jitter = "equal"
+) -> Backoff:
+    """Wait longer each time: `exponential(1, jitter="none")` is 1, 2, 4, 8 and so on."""
+    return Backoff("exponential", base=base, factor=factor, cap=cap, jitter=jitter)
+
+
+DEFAULT = exponential(1.0, cap=600.0)
+
+
+def backoff_from(value: Backoff | Sequence[float] | float) -> Backoff:
+    """Read what users write: a `Backoff`, a list of seconds, or one number."""
+    if isinstance(value, Backoff):
+        return value
+    if isinstance(value, (int, float)):
+        return fixed(float(value))
+    return schedule(value)
+
+
+def _require_seconds(name: str, value: float) -> None:
+    # A NaN fails every comparison, so it is refused as well.
+    if not 0 <= value <= LONGEST_DELAY:
+        raise InvalidOption(f"backoff {name} must be 0 to {LONGEST_DELAY:.0f} seconds, not {value}")

@@ -1,0 +1,278 @@
+"""The seam: what a store must do, in twenty verbs, each for a batch.
+
+A store knows no policy. It inserts drafts, hands out leases, and applies transitions that
+the lifecycle decided, by compare-and-set, each batch in one atomic step together with its
+journal entry and its counts. Every verb is safe to send again after an unknown outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Literal, Protocol, Self
+
+import msgspec
+
+from ackline.config import QueueSettings
+from ackline.events import Event
+from ackline.job import Draft, QueueKey, Record, State
+from ackline.lifecycle import Transition, Verdict
+
+REPAIR_LIMIT = 200
+"""How many due and how many lapsed jobs one claim looks after."""
+
+HISTORY_LIMIT = 100
+"""How many ended attempts are remembered for one job."""
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """How a store differs from the others, for callers that can make use of it."""
+
+    name: str
+    persistent: bool
+    shared: bool
+    """Whether several processes can open it at once."""
+    batch: int
+    """The batch size at which it is fast and still fair."""
+
+
+class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What `ackline doctor` and `/readyz` tell about a store."""
+
+    name: str
+    location: str
+    durability: str
+    """When an enqueue is answered, in words: what the job then survives."""
+    version: str
+    schema: int
+    now: float
+    details: Mapping[str, str] = {}
+
+
+class Receipt(msgspec.Struct, frozen=True, gc=False):
+    """The answer to one draft: accepted, or the state of the job that has its id already."""
+
+    id: str
+    accepted: bool
+    state: State
+    result: bytes | None = None
+
+
+class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Who wants how many jobs, of which kinds (None is all), and for how long."""
+
+    worker: str
+    limit: int
+    lease: float
+    kinds: frozenset[str] | None = None
+
+
+class Claimed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a claim brought: jobs, and what the claimer has to look after."""
+
+    jobs: list[Record]
+    verdicts: list[Verdict]
+    """One for each transition that was handed in with the claim."""
+    lapsed: list[Record] = []
+    """Jobs whose lease has run out: expire them."""
+    next_at: float | None = None
+    """When the next job becomes due or a lease lapses, as far as is known now."""
+    now: float
+
+
+class Hold(msgspec.Struct, frozen=True, gc=False):
+    """One lease that a worker says it still holds, and for how long it wants it."""
+
+    id: str
+    token: int
+    seconds: float
+
+
+class WorkerBeat(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker's sign of life. `ttl` is how long it counts as alive; 0 says goodbye."""
+
+    id: str
+    host: str
+    pid: int
+    started_at: float
+    concurrency: int
+    kinds: tuple[str, ...] | None
+    ttl: float
+
+
+class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker as the store knows it."""
+
+    beat: WorkerBeat
+    seen_at: float
+    expires_at: float
+    holds: int
+
+
+class BeatReply(msgspec.Struct, frozen=True):
+    """Which of the holds are lost, and which jobs were asked to stop (indexes into holds)."""
+
+    lost: list[int]
+    cancelled: list[int]
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which jobs of a queue; what is left out does not matter."""
+
+    states: frozenset[State] = frozenset(State)
+    kinds: frozenset[str] | None = None
+    ids: frozenset[str] | None = None
+    created_after: float | None = None
+    created_before: float | None = None
+    text: str | None = None
+    """A piece of the payload, as bytes of UTF-8."""
+
+    def matches(self, record: Record) -> bool:
+        """Whether a job is one of these."""
+        return (
+            record.state in self.states
+            and (self.kinds is None or record.kind in self.kinds)
+            and (self.ids is None or record.id in self.ids)
+            and (self.created_after is None or record.created_at >= self.created_after)
+            and (self.created_before is None or record.created_at < self.created_before)
+            and (self.text is None or self.text.encode() in record.payload)
+        )
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A page of jobs; pass `cursor` back for the next one, None ends it."""
+
+    jobs: list[Record]
+    cursor: str | None
+
+
+class QueueInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue with its settings and its counts by state, kept up to date and so O(1)."""
+
+    key: QueueKey
+    settings: QueueSettings
+    counts: Mapping[State, int]
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of a tenant's small key-value room."""
+
+    key: tuple[str, ...]
+    value: bytes
+    version: int
+
+
+class KeyWrite(msgspec.Struct, frozen=True, kw_only=True):
+    """Set a key (or delete it, value None), only if its version is still this one if given.
+
+    Version 0 means: only if there is no such key.
+    """
+
+    key: tuple[str, ...]
+    value: bytes | None
+    version: int | None = None
+
+
+Topic = Literal["ready", "changes", "signals"]
+"""What a listener waits for: claimable jobs, any transition, or cancel requests."""
+
+
+class Listener(Protocol):
+    """Waits for news without polling; news may be missed now and then, so bound the wait."""
+
+    def wait(self, timeout: float) -> bool:
+        """Block until there may be news (True) or the time is up (False)."""
+
+    def wake(self) -> None:
+        """Make the wait under way, or the next one, return at once. Any thread may call it."""
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+class Store(Protocol):
+    """What a backend provides. Thread-safe; constructors store, `open` does the I/O."""
+
+    capabilities: Capabilities
+
+    def open(self) -> None:
+        """Connect, check and migrate."""
+
+    def close(self) -> None:
+        """Let go of everything. Safe to call twice."""
+
+    def info(self) -> StoreInfo:
+        """What this store is, where, and when it calls a job safe."""
+
+    # --- jobs in, out and through ---
+
+    def enqueue(self, queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
+        """Insert what is not there yet; all accepted ones in one atomic step."""
+
+    def claim(
+        self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
+    ) -> Claimed:
+        """Apply the transitions, promote what is due, then lease the next jobs in line."""
+
+    def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
+        """Apply each transition whose guard holds; the others change nothing."""
+
+    def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
+        """Note that a worker lives and extend its leases; a lapsed lease is not revived."""
+
+    # --- maintenance ---
+
+    def promote(self, queue: QueueKey, limit: int) -> int:
+        """Queue what is due; answers how many."""
+
+    def leases(
+        self, queue: QueueKey, *, worker: str | None = None, limit: int = REPAIR_LIMIT
+    ) -> list[Record]:
+        """The leased jobs that have lapsed; with a worker, all that it holds."""
+
+    def prune(self, queue: QueueKey, limit: int) -> int:
+        """Drop terminal jobs and journal entries past their time; answers how many jobs."""
+
+    # --- looking ---
+
+    def get(self, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
+        """The jobs of these ids, each with its ended attempts."""
+
+    def page(self, queue: QueueKey, which: Filter, cursor: str | None, limit: int) -> Page:
+        """Jobs by state, then in the order of their line; each is listed once."""
+
+    def describe(self, tenant: str | None, name: str | None = None) -> list[QueueInfo]:
+        """All queues of a tenant (None: of every tenant), or the one of this name."""
+
+    def workers(self, queue: QueueKey) -> list[WorkerRecord]:
+        """The workers that have given a sign of life, dead ones included until pruned."""
+
+    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
+        """The journal behind a cursor, in order, nothing skipped; None reads all queues."""
+
+    def listen(self, queues: Sequence[QueueKey], topic: Topic) -> Listener:
+        """Subscribe first, then look: what happens from now on wakes the listener."""
+
+    # --- operating ---
+
+    def configure(self, queue: QueueKey, settings: QueueSettings, by: str = "") -> None:
+        """Replace a queue's settings; makes the queue if it is not there."""
+
+    def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
+        """Delete matching jobs, whatever their state; answers how many. Call until 0."""
+
+    # --- the small key-value room (keys if undelivered, schedules, cursors) ---
+
+    def read_keys(self, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
+        """The keys that start with these parts, in order."""
+
+    def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
+        """Apply all writes, or none if one of the versions is not as expected."""

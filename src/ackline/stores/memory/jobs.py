@@ -1,0 +1,234 @@
+"""Jobs into memory, out of it and through it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ackline.errors import StoreFull
+from ackline.events import Act, Entry
+from ackline.job import LIVE, Draft, QueueKey, State
+from ackline.lifecycle import Transition, Verdict, holds, rank
+from ackline.stores.base import (
+    REPAIR_LIMIT,
+    BeatReply,
+    Claimed,
+    ClaimRequest,
+    Hold,
+    Receipt,
+    Topic,
+    WorkerBeat,
+)
+from ackline.stores.memory.apply import apply_one
+from ackline.stores.memory.lines import Line, Shelf, StoredJob, WorkerEntry
+from ackline.stores.memory.looking import lapsed
+from ackline.stores.memory.room import Room
+
+
+def enqueue(room: Room, queue: QueueKey, drafts: Sequence[Draft], now: float) -> list[Receipt]:
+    """Insert what is not there yet."""
+    shelf = room.make_shelf(queue)
+    _require_room(shelf, drafts, now)
+    receipts: list[Receipt] = []
+    journal: list[Entry] = []
+    for draft in drafts:
+        there = shelf.find(draft.id, now)
+        if there is not None and (there.state in LIVE or there.state is State.COMPLETED):
+            receipts.append(Receipt(draft.id, False, there.state, there.result))
+            continue
+        state = _insert(room, shelf, draft, now)
+        source = there.state if there is not None else None
+        journal.append(Entry(Act.ENQUEUE, draft.id, draft.kind, source, state))
+        receipts.append(Receipt(draft.id, True, state))
+    room.write_journal(shelf, now, journal)
+    return receipts
+
+
+def _require_room(shelf: Shelf, drafts: Sequence[Draft], now: float) -> None:
+    limit = shelf.settings.max_jobs
+    if limit is None:
+        return
+    there = {draft.id: shelf.find(draft.id, now) for draft in drafts}
+    stay = (State.COMPLETED, *LIVE)
+    new = sum(job is None or job.state not in stay for job in there.values())
+    counts = shelf.counts()
+    if new and sum(counts[state] for state in LIVE) + new > limit:
+        raise StoreFull(f"queue {shelf.key} holds its limit of {limit:,} jobs: try again later")
+
+
+def _insert(room: Room, shelf: Shelf, draft: Draft, now: float) -> State:
+    if (old := shelf.jobs.get(draft.id)) is not None:
+        shelf.drop(old)
+    job = shelf.jobs[draft.id] = StoredJob(room.next_job(), draft, now)
+    due = draft.run_at if draft.run_at is not None else now + draft.delay
+    if due > now:
+        shelf.stand(job, State.SCHEDULED, due)
+    else:
+        shelf.stand(job, State.QUEUED, rank(now, job.priority, shelf.settings.ageing))
+    return job.state
+
+
+def claim(
+    room: Room, queue: QueueKey, request: ClaimRequest, verdicts: list[Verdict], now: float
+) -> Claimed:
+    """Promote what is due, tell what has lapsed, lease the next jobs in line."""
+    shelf = room.shelf(queue)
+    taken: list[StoredJob] = []
+    if not shelf.settings.paused:
+        promote(room, queue, now, REPAIR_LIMIT)
+        taken = _take(shelf, request, now)
+    journal = [
+        Entry(
+            Act.CLAIM,
+            job.id,
+            job.kind,
+            State.QUEUED,
+            State.PROCESSING,
+            job.attempts,
+            job.token,
+            job.worker,
+        )
+        for job in taken
+    ]
+    room.write_journal(shelf, now, journal)
+    return Claimed(
+        jobs=[job.record(history=False) for job in taken],
+        verdicts=verdicts,
+        lapsed=lapsed(shelf, now, REPAIR_LIMIT),
+        next_at=_next_at(shelf),
+        now=now,
+    )
+
+
+def _take(shelf: Shelf, request: ClaimRequest, now: float) -> list[StoredJob]:
+    wanted = shelf.ready if request.kinds is None else request.kinds
+    lines = [line for kind in wanted if (line := shelf.ready.get(kind)) is not None]
+    taken: list[StoredJob] = []
+    token = 0
+    while len(taken) < request.limit and (job := _first_of(lines)) is not None:
+        group = job.options.group
+        if group is not None:
+            running = shelf.running.get(group, 0)
+            if running >= shelf.settings.group_limit:
+                shelf.park(job)
+                continue
+            shelf.running[group] = running + 1
+        token = token or shelf.next_token(now)
+        job.attempts += 1
+        job.token = token
+        job.worker = request.worker
+        job.started_at = now
+        job.progress = None
+        shelf.stand(job, State.PROCESSING, now + (job.options.lease or request.lease))
+        taken.append(job)
+    return taken
+
+
+def _first_of(lines: list[Line]) -> StoredJob | None:
+    if len(lines) == 1:
+        return lines[0].first()
+    heads = [job for line in lines if (job := line.first()) is not None]
+    return min(heads, key=lambda job: (job.at, job.num), default=None)
+
+
+def _next_at(shelf: Shelf) -> float | None:
+    timed = (State.SCHEDULED, State.FAILING, State.PROCESSING)
+    heads = [job.at for state in timed if (job := shelf.lines[state].first()) is not None]
+    return min(heads, default=None)
+
+
+def apply(
+    room: Room, queue: QueueKey, transitions: Sequence[Transition], now: float
+) -> list[Verdict]:
+    """Apply each transition whose guard holds."""
+    shelf = room.shelf(queue)
+    journal: list[Entry] = []
+    verdicts = []
+    for transition in transitions:
+        if transition.act is Act.MOVE:
+            verdicts.append(_move(room, shelf, transition, now, journal))
+            continue
+        verdict = apply_one(shelf, transition, now, journal)
+        verdicts.append(verdict)
+        if verdict.applied and transition.keys:
+            for key in transition.keys:
+                room.put_key(queue.tenant, key, shelf.jobs[transition.id].payload)
+    room.write_journal(shelf, now, journal)
+    return verdicts
+
+
+def _move(
+    room: Room, shelf: Shelf, transition: Transition, now: float, journal: list[Entry]
+) -> Verdict:
+    job = shelf.find(transition.id, now)
+    if job is None:
+        return Verdict(False, None)
+    assert transition.target is not None
+    target = room.make_shelf(transition.target)
+    taken = target is shelf or target.find(job.id, now) is not None
+    if taken or not holds(transition, job.state, job.token, None):
+        return Verdict(False, job.state)
+    shelf.drop(job)
+    shelf.left(job, job.state)
+    if (old := target.jobs.get(job.id)) is not None:
+        target.drop(old)
+    target.jobs[job.id] = job
+    target.stand(job, job.state, job.at)
+    by, away = transition.by, f"to {target.key}"
+    journal.append(
+        Entry(Act.MOVE, job.id, job.kind, job.state, None, job.attempts, note=away, by=by)
+    )
+    here = f"from {shelf.key}"
+    arrival = Entry(Act.MOVE, job.id, job.kind, None, job.state, job.attempts, note=here, by=by)
+    room.write_journal(target, now, [arrival])
+    return Verdict(True, job.state)
+
+
+def heartbeat(shelf: Shelf, beat: WorkerBeat, holds: Sequence[Hold], now: float) -> BeatReply:
+    """Note a sign of life and extend leases."""
+    if beat.ttl > 0:
+        shelf.workers[beat.id] = WorkerEntry(beat, now, now + beat.ttl)
+    else:
+        shelf.workers.pop(beat.id, None)
+    reply = BeatReply([], [])
+    for index, hold in enumerate(holds):
+        job = shelf.jobs.get(hold.id)
+        if (
+            job is None
+            or job.state is not State.PROCESSING
+            or job.token != hold.token
+            or job.at <= now
+        ):
+            reply.lost.append(index)
+            continue
+        shelf.stand(job, State.PROCESSING, now + hold.seconds)
+        if job.cancel_requested:
+            reply.cancelled.append(index)
+    return reply
+
+
+def promote(room: Room, queue: QueueKey, now: float, limit: int) -> int:
+    """Queue what is due, in the order of its time."""
+    shelf = room.shelf(queue)
+    journal: list[Entry] = []
+    lines = [shelf.lines[State.SCHEDULED], shelf.lines[State.FAILING]]
+    while len(journal) < limit:
+        heads = [job for line in lines if (job := line.first_due(now)) is not None]
+        job = min(heads, key=lambda job: (job.at, job.num), default=None)
+        if job is None:
+            break
+        source = job.state
+        shelf.stand(job, State.QUEUED, rank(job.at, job.priority, shelf.settings.ageing))
+        journal.append(Entry(Act.PROMOTE, job.id, job.kind, source, State.QUEUED, job.attempts))
+    room.write_journal(shelf, now, journal)
+    return len(journal)
+
+
+def topics_of(transitions: Sequence[Transition]) -> set[Topic]:
+    """Whom applied transitions concern."""
+    topics: set[Topic] = {"changes"}
+    for transition in transitions:
+        if transition.act is Act.REQUEST_CANCEL:
+            topics.add("signals")
+        if transition.act is not Act.COMPLETE:
+            topics.add("ready")
+    return topics

@@ -1,0 +1,250 @@
+"""Jobs in ordered lines: one line for each thing that a queue waits for."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+
+import msgspec
+
+from ackline.config import DEFAULT_SETTINGS, QueueSettings
+from ackline.events import Act, Entry
+from ackline.job import Draft, Failure, Options, QueueKey, Record, State
+from ackline.stores.base import HISTORY_LIMIT, WorkerBeat
+
+
+class StoredJob:
+    """A job in memory. It stands in exactly one line, at `at`."""
+
+    __slots__ = (
+        "act",
+        "at",
+        "attempts",
+        "cancel_requested",
+        "created_at",
+        "finished_at",
+        "history",
+        "id",
+        "kind",
+        "line",
+        "num",
+        "options",
+        "payload",
+        "priority",
+        "progress",
+        "rank",
+        "result",
+        "started_at",
+        "state",
+        "token",
+        "worker",
+    )
+
+    def __init__(self, num: int, draft: Draft, now: float) -> None:
+        self.num = num
+        self.id = draft.id
+        self.kind = draft.kind
+        self.payload = draft.payload
+        self.priority = draft.priority
+        self.options: Options = draft.options
+        self.created_at = now
+        self.state = State.QUEUED
+        self.line: Line | None = None
+        self.at = 0.0
+        self.rank = 0.0
+        self.attempts = 0
+        self.token = 0
+        self.worker = ""
+        self.started_at: float | None = None
+        self.finished_at: float | None = None
+        self.act: Act | None = None
+        self.cancel_requested = False
+        self.progress: bytes | None = None
+        self.result: bytes | None = None
+        self.history: deque[Failure] | tuple[()] = ()
+
+    def remember(self, ended: Failure) -> None:
+        """Add an attempt that did not complete; the oldest fall out."""
+        if isinstance(self.history, tuple):
+            self.history = deque(maxlen=HISTORY_LIMIT)
+        self.history.append(ended)
+
+    def record(self, *, history: bool = True) -> Record:
+        """The job as others see it."""
+        state, at = self.state, self.at
+        return Record(
+            self.id,
+            self.kind,
+            state,
+            self.payload,
+            self.priority,
+            self.options,
+            self.attempts,
+            self.created_at,
+            self.token,
+            self.worker,
+            self.started_at,
+            at if state is State.PROCESSING else None,
+            at if state is State.SCHEDULED or state is State.FAILING else None,
+            self.finished_at,
+            at if state.terminal else None,
+            self.cancel_requested,
+            self.progress,
+            self.result,
+            tuple(self.history) if history else (),
+        )
+
+
+class Line:
+    """Jobs ordered by (at, num): a heap whose outdated entries are skipped when met."""
+
+    __slots__ = ("count", "heap")
+
+    def __init__(self) -> None:
+        self.heap: list[tuple[float, int, StoredJob]] = []
+        self.count = 0
+
+    def put(self, job: StoredJob, at: float) -> None:
+        """Take a job out of the line it stands in, if any, and let it stand in this one."""
+        if job.line is not None:
+            job.line.count -= 1
+        job.line = self
+        job.at = at
+        self.count += 1
+        heapq.heappush(self.heap, (at, job.num, job))
+        if len(self.heap) > 2 * self.count + 64:
+            self._compact()
+
+    def first(self) -> StoredJob | None:
+        """The job at the head of the line."""
+        heap = self.heap
+        while heap:
+            at, _, job = heap[0]
+            if job.line is self and job.at == at:
+                return job
+            heapq.heappop(heap)
+        return None
+
+    def first_due(self, now: float) -> StoredJob | None:
+        """The job at the head, if its time has come."""
+        job = self.first()
+        return job if job is not None and job.at <= now else None
+
+    def jobs(self) -> list[StoredJob]:
+        """All jobs of this line, in order."""
+        seen = {job.num: job for at, _, job in self.heap if job.line is self and job.at == at}
+        return sorted(seen.values(), key=lambda job: (job.at, job.num))
+
+    def _compact(self) -> None:
+        self.heap = [(job.at, job.num, job) for job in self.jobs()]
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """One batch of the journal."""
+
+    number: int
+    at: float
+    entries: list[Entry]
+
+
+class WorkerEntry(msgspec.Struct, frozen=True):
+    """A worker's last sign of life."""
+
+    beat: WorkerBeat
+    seen_at: float
+    expires_at: float
+
+
+class Shelf:
+    """All that memory holds of one queue."""
+
+    def __init__(self, key: QueueKey) -> None:
+        self.key = key
+        self.settings: QueueSettings = DEFAULT_SETTINGS
+        self.jobs: dict[str, StoredJob] = {}
+        self.ready: dict[str, Line] = {}
+        self.parked: dict[str, dict[str, Line]] = {}
+        self.running: dict[str, int] = {}
+        self.lines: dict[State, Line] = {state: Line() for state in State}
+        self.journal: deque[Batch] = deque()
+        self.workers: dict[str, WorkerEntry] = {}
+        self.last_token = 0
+
+    def find(self, id: str, now: float) -> StoredJob | None:
+        """The job of this id, unless its retention is over."""
+        job = self.jobs.get(id)
+        if job is not None and job.state.terminal and job.at <= now:
+            return None
+        return job
+
+    def stand(self, job: StoredJob, state: State, at: float) -> None:
+        """Put a job in the line of a state."""
+        job.state = state
+        if state is State.QUEUED:
+            job.rank = at
+            line = self.ready.get(job.kind)
+            if line is None:
+                line = self.ready[job.kind] = Line()
+            line.put(job, at)
+        else:
+            self.lines[state].put(job, at)
+
+    def drop(self, job: StoredJob) -> None:
+        """Forget a job."""
+        if job.line is not None:
+            job.line.count -= 1
+            job.line = None
+        del self.jobs[job.id]
+
+    def park(self, job: StoredJob) -> None:
+        """Set a queued job aside: its group has as many running as it may."""
+        by_kind = self.parked.setdefault(job.options.group or "", {})
+        by_kind.setdefault(job.kind, Line()).put(job, job.rank)
+
+    def left(self, job: StoredJob, source: State) -> None:
+        """A job has left `source`, other than by a claim: its group may go on.
+
+        One parked job of each kind stands in line again, for workers may want only some
+        kinds. The next claim parks what is too much.
+        """
+        group = job.options.group
+        if group is None or source not in (State.QUEUED, State.PROCESSING):
+            return
+        if source is State.PROCESSING:
+            self.running[group] -= 1
+            if not self.running[group]:
+                del self.running[group]
+        for line in list(self.parked.get(group, {}).values()):
+            self._unpark(line.first())
+
+    def unpark_all(self) -> None:
+        """Let every parked job stand in line again, for the limit has changed."""
+        for by_kind in list(self.parked.values()):
+            for line in list(by_kind.values()):
+                for job in line.jobs():
+                    self._unpark(job)
+
+    def forget_empty_lines(self) -> None:
+        """Drop the lines of kinds and groups that have no jobs any more."""
+        self.ready = {kind: line for kind, line in self.ready.items() if line.count}
+        self.parked = {
+            group: kept
+            for group, by_kind in self.parked.items()
+            if (kept := {kind: line for kind, line in by_kind.items() if line.count})
+        }
+
+    def _unpark(self, job: StoredJob | None) -> None:
+        if job is not None:
+            self.stand(job, State.QUEUED, job.rank)
+
+    def next_token(self, now: float) -> int:
+        """A token above every earlier one, also of a store that was restored from a copy."""
+        self.last_token = max(self.last_token + 1, int(now * 1e6))
+        return self.last_token
+
+    def counts(self) -> dict[State, int]:
+        """How many jobs stand in each state."""
+        counts = {state: line.count for state, line in self.lines.items()}
+        parked = (line for by_kind in self.parked.values() for line in by_kind.values())
+        counts[State.QUEUED] = sum(line.count for line in (*self.ready.values(), *parked))
+        return counts

@@ -1,0 +1,115 @@
+"""Looking at jobs, queues, workers and the journal in memory."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from ackline.events import Event, make_cursor, read_cursor
+from ackline.job import QueueKey, Record, State
+from ackline.stores.base import Filter, Page, QueueInfo, WorkerRecord
+from ackline.stores.memory.lines import Batch, Shelf, StoredJob
+from ackline.stores.memory.room import Room
+
+_STATE_ORDER = {state: index for index, state in enumerate(State)}
+
+
+def get(shelf: Shelf, ids: Sequence[str], now: float) -> list[Record | None]:
+    """The jobs of these ids."""
+    found = (shelf.find(id, now) for id in ids)
+    return [job.record() if job is not None else None for job in found]
+
+
+def lapsed(shelf: Shelf, now: float, limit: int) -> list[Record]:
+    """Leased jobs whose deadline has passed, the longest ago first."""
+    line = shelf.lines[State.PROCESSING]
+    if line.first_due(now) is None:
+        return []
+    over = [job for job in line.jobs() if job.at <= now]
+    return [job.record(history=False) for job in over[:limit]]
+
+
+def leases(shelf: Shelf, worker: str | None, limit: int, now: float) -> list[Record]:
+    """Leased jobs that have lapsed, or all of one worker."""
+    if worker is None:
+        return lapsed(shelf, now, limit)
+    held = [job for job in shelf.lines[State.PROCESSING].jobs() if job.worker == worker]
+    held.sort(key=lambda job: job.num)
+    return [job.record(history=False) for job in held[:limit]]
+
+
+def page(shelf: Shelf, which: Filter, cursor: str | None, limit: int, now: float) -> Page:
+    """One page of the jobs that match."""
+    after = msgspec.json.decode(cursor, type=tuple[int, float, int]) if cursor else None
+    found = []
+    for job in shelf.jobs.values():
+        place = _place(job)
+        if (after is None or place > after) and shelf.find(job.id, now) is not None:
+            record = job.record()
+            if which.matches(record):
+                found.append((place, record))
+    found.sort(key=lambda pair: pair[0])
+    full = len(found) > limit
+    shown = found[:limit]
+    last = msgspec.json.encode(shown[-1][0]).decode() if full and shown else None
+    return Page([record for _, record in shown], last)
+
+
+def _place(job: StoredJob) -> tuple[int, float, int]:
+    # A lease's deadline moves with each heartbeat, so leased jobs are listed by age instead.
+    at = 0.0 if job.state is State.PROCESSING else job.at
+    return (_STATE_ORDER[job.state], at, job.num)
+
+
+def describe(room: Room, tenant: str | None, name: str | None) -> list[QueueInfo]:
+    """Queues with their counts."""
+    return [
+        QueueInfo(key=key, settings=shelf.settings, counts=shelf.counts())
+        for key, shelf in sorted(room.shelves.items())
+        if (tenant is None or key.tenant == tenant) and (name is None or key.name == name)
+    ]
+
+
+def workers(shelf: Shelf) -> list[WorkerRecord]:
+    """Workers with the number of jobs that each holds."""
+    holding = [job.worker for job in shelf.lines[State.PROCESSING].jobs()]
+    return [
+        WorkerRecord(
+            beat=entry.beat,
+            seen_at=entry.seen_at,
+            expires_at=entry.expires_at,
+            holds=holding.count(id),
+        )
+        for id, entry in sorted(shelf.workers.items())
+    ]
+
+
+def events(room: Room, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
+    """The journal behind a cursor."""
+    number, used = read_cursor(after)
+    shelves = list(room.shelves.values()) if queue is None else [room.shelf(queue)]
+    batches = heapq.merge(
+        *(_batches_from(shelf, number) for shelf in shelves), key=lambda pair: pair[1].number
+    )
+    found: list[Event] = []
+    for key, batch in batches:
+        skip = used if batch.number == number else 0
+        for index in range(skip, len(batch.entries)):
+            entry = batch.entries[index]
+            found.append(
+                Event(
+                    make_cursor(batch.number, index + 1),
+                    batch.at,
+                    key,
+                    *msgspec.structs.astuple(entry),
+                )
+            )
+            if len(found) == limit:
+                return found
+    return found
+
+
+def _batches_from(shelf: Shelf, number: int) -> Iterator[tuple[QueueKey, Batch]]:
+    return ((shelf.key, batch) for batch in shelf.journal if batch.number >= number)

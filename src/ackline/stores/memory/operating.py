@@ -1,0 +1,104 @@
+"""Settings, pruning, purging and keys of a memory store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ackline.config import QueueSettings
+from ackline.events import Act, Entry
+from ackline.job import TERMINAL, QueueKey, State
+from ackline.stores.base import Filter, Key, KeyWrite
+from ackline.stores.memory.lines import Shelf, StoredJob
+from ackline.stores.memory.room import Room
+
+
+def configure(room: Room, queue: QueueKey, settings: QueueSettings, by: str, now: float) -> None:
+    """Replace a queue's settings."""
+    shelf = room.make_shelf(queue)
+    entry = Entry(configure_act(shelf.settings, settings), "", "", None, None, by=by)
+    shelf.settings = settings
+    shelf.unpark_all()
+    room.write_journal(shelf, now, [entry])
+
+
+def configure_act(old: QueueSettings, new: QueueSettings) -> Act:
+    """The word for a change of settings."""
+    if old.paused == new.paused:
+        return Act.CONFIGURE
+    return Act.PAUSE if new.paused else Act.RESUME
+
+
+def prune(room: Room, queue: QueueKey, limit: int, now: float) -> int:
+    """Drop terminal jobs and journal batches past their time, and workers long gone."""
+    shelf = room.shelf(queue)
+    journal: list[Entry] = []
+    for state in filter(TERMINAL.__contains__, State):
+        while len(journal) < limit and (job := shelf.lines[state].first_due(now)) is not None:
+            journal.append(_farewell(Act.PRUNE, job))
+            shelf.drop(job)
+    room.write_journal(shelf, now, journal)
+    _trim_journal(shelf, now)
+    _forget_workers(shelf, now)
+    shelf.forget_empty_lines()
+    return len(journal)
+
+
+def _trim_journal(shelf: Shelf, now: float) -> None:
+    settings, journal = shelf.settings, shelf.journal
+    while len(journal) > settings.max_journal or (
+        journal and journal[0].at < now - settings.keep_journal
+    ):
+        journal.popleft()
+
+
+def _forget_workers(shelf: Shelf, now: float) -> None:
+    holding = {job.worker for job in shelf.lines[State.PROCESSING].jobs()}
+    gone = [
+        id
+        for id, entry in shelf.workers.items()
+        if entry.expires_at < now - 3600 and id not in holding
+    ]
+    for id in gone:
+        del shelf.workers[id]
+
+
+def purge(room: Room, queue: QueueKey, which: Filter, limit: int, by: str, now: float) -> int:
+    """Delete matching jobs, whatever their state."""
+    shelf = room.shelf(queue)
+    matching = [job for job in shelf.jobs.values() if which.matches(job.record(history=False))]
+    journal = []
+    for job in matching[:limit]:
+        journal.append(_farewell(Act.PURGE, job, by))
+        shelf.drop(job)
+        shelf.left(job, job.state)
+    room.write_journal(shelf, now, journal)
+    return len(journal)
+
+
+def _farewell(act: Act, job: StoredJob, by: str = "") -> Entry:
+    return Entry(act, job.id, job.kind, job.state, None, job.attempts, by=by)
+
+
+def read_keys(room: Room, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
+    """The keys that start with these parts."""
+    found = [
+        entry
+        for (owner, key), entry in room.keys.items()
+        if owner == tenant and key[: len(prefix)] == prefix
+    ]
+    return sorted(found, key=lambda entry: entry.key)[:limit]
+
+
+def write_keys(room: Room, tenant: str, writes: Sequence[KeyWrite]) -> bool:
+    """Apply all writes, or none."""
+    for write in writes:
+        there = room.keys.get((tenant, write.key))
+        version = there.version if there is not None else 0
+        if write.version is not None and write.version != version:
+            return False
+    for write in writes:
+        if write.value is None:
+            room.keys.pop((tenant, write.key), None)
+        else:
+            room.put_key(tenant, write.key, write.value)
+    return True

@@ -1,0 +1,45 @@
+"""All queues of a memory store, and their journal."""
+
+from __future__ import annotations
+
+from ackline.events import Entry
+from ackline.job import QueueKey
+from ackline.stores.base import Key
+from ackline.stores.memory.lines import Batch, Shelf
+
+
+class Room:
+    """The data of one memory store; its caller holds the lock."""
+
+    def __init__(self) -> None:
+        self.shelves: dict[QueueKey, Shelf] = {}
+        self.keys: dict[tuple[str, tuple[str, ...]], Key] = {}
+        self._last_job = 0
+        self._last_batch = 0
+        self._last_version = 0
+
+    def shelf(self, queue: QueueKey) -> Shelf:
+        """What is held of a queue; an empty one that nobody sees if it does not exist."""
+        return self.shelves.get(queue) or Shelf(queue)
+
+    def make_shelf(self, queue: QueueKey) -> Shelf:
+        """What is held of a queue, made if need be."""
+        shelf = self.shelves.get(queue)
+        if shelf is None:
+            shelf = self.shelves[queue] = Shelf(queue)
+        return shelf
+
+    def write_journal(self, shelf: Shelf, at: float, entries: list[Entry]) -> None:
+        """Append one batch, in the same step as what it tells of."""
+        if entries:
+            self._last_batch += 1
+            shelf.journal.append(Batch(self._last_batch, at, entries))
+
+    def next_job(self) -> int:
+        self._last_job += 1
+        return self._last_job
+
+    def put_key(self, tenant: str, key: tuple[str, ...], value: bytes) -> None:
+        """Set a key under a version that was never used before."""
+        self._last_version += 1
+        self.keys[tenant, key] = Key(key=key, value=value, version=self._last_version)

@@ -1,0 +1,161 @@
+"""The verbs of the memory store."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from ackline.clock import Clock, SystemClock
+from ackline.config import QueueSettings
+from ackline.events import Event
+from ackline.job import Draft, QueueKey, Record
+from ackline.lifecycle import Transition, Verdict
+from ackline.stores.base import (
+    REPAIR_LIMIT,
+    BeatReply,
+    Capabilities,
+    Claimed,
+    ClaimRequest,
+    Filter,
+    Hold,
+    Key,
+    KeyWrite,
+    Listener,
+    Page,
+    QueueInfo,
+    Receipt,
+    StoreInfo,
+    Topic,
+    WorkerBeat,
+    WorkerRecord,
+)
+from ackline.stores.memory import jobs, looking, operating
+from ackline.stores.memory.listen import Listeners
+from ackline.stores.memory.room import Room
+
+
+class MemoryStore:
+    """Keeps jobs in this process; all is gone when it ends.
+
+    >>> store = MemoryStore()
+    >>> store.open()
+    """
+
+    capabilities = Capabilities(name="memory", persistent=False, shared=False, batch=500)
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._room = Room()
+        self._listeners = Listeners()
+
+    def open(self) -> None:
+        """Nothing to connect to."""
+
+    def close(self) -> None:
+        """Nothing to let go of: the jobs stay until the store itself is gone."""
+
+    def info(self) -> StoreInfo:
+        return StoreInfo(
+            name="memory",
+            location="this process",
+            durability="none: jobs live as long as this process",
+            version="1",
+            schema=1,
+            now=self._clock.now(),
+        )
+
+    def enqueue(self, queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
+        with self._lock:
+            receipts = jobs.enqueue(self._room, queue, drafts, self._clock.now())
+        self._listeners.tell(queue, "ready", "changes")
+        return receipts
+
+    def claim(
+        self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
+    ) -> Claimed:
+        with self._lock:
+            now = self._clock.now()
+            verdicts = jobs.apply(self._room, queue, transitions, now) if transitions else []
+            claimed = jobs.claim(self._room, queue, request, verdicts, now)
+        if transitions:
+            self._tell_applied(queue, transitions)
+        elif claimed.jobs:
+            self._listeners.tell(queue, "changes")
+        return claimed
+
+    def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
+        with self._lock:
+            verdicts = jobs.apply(self._room, queue, transitions, self._clock.now())
+        self._tell_applied(queue, transitions)
+        return verdicts
+
+    def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
+        with self._lock:
+            return jobs.heartbeat(self._room.make_shelf(queue), beat, holds, self._clock.now())
+
+    def promote(self, queue: QueueKey, limit: int) -> int:
+        with self._lock:
+            count = jobs.promote(self._room, queue, self._clock.now(), limit)
+        if count:
+            self._listeners.tell(queue, "ready", "changes")
+        return count
+
+    def leases(
+        self, queue: QueueKey, *, worker: str | None = None, limit: int = REPAIR_LIMIT
+    ) -> list[Record]:
+        with self._lock:
+            return looking.leases(self._room.shelf(queue), worker, limit, self._clock.now())
+
+    def prune(self, queue: QueueKey, limit: int) -> int:
+        with self._lock:
+            return operating.prune(self._room, queue, limit, self._clock.now())
+
+    def get(self, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
+        with self._lock:
+            return looking.get(self._room.shelf(queue), ids, self._clock.now())
+
+    def page(self, queue: QueueKey, which: Filter, cursor: str | None, limit: int) -> Page:
+        with self._lock:
+            return looking.page(self._room.shelf(queue), which, cursor, limit, self._clock.now())
+
+    def describe(self, tenant: str | None, name: str | None = None) -> list[QueueInfo]:
+        with self._lock:
+            return looking.describe(self._room, tenant, name)
+
+    def workers(self, queue: QueueKey) -> list[WorkerRecord]:
+        with self._lock:
+            return looking.workers(self._room.shelf(queue))
+
+    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
+        with self._lock:
+            return looking.events(self._room, queue, after, limit)
+
+    def listen(self, queues: Sequence[QueueKey], topic: Topic) -> Listener:
+        return self._listeners.add(queues, topic)
+
+    def configure(self, queue: QueueKey, settings: QueueSettings, by: str = "") -> None:
+        with self._lock:
+            operating.configure(self._room, queue, settings, by, self._clock.now())
+        self._listeners.tell(queue, "ready", "changes")
+
+    def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
+        with self._lock:
+            count = operating.purge(self._room, queue, which, limit, by, self._clock.now())
+        self._listeners.tell(queue, "ready", "changes")
+        return count
+
+    def read_keys(self, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
+        with self._lock:
+            return operating.read_keys(self._room, tenant, prefix, limit)
+
+    def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
+        with self._lock:
+            return operating.write_keys(self._room, tenant, writes)
+
+    def _tell_applied(self, queue: QueueKey, transitions: Sequence[Transition]) -> None:
+        topics = jobs.topics_of(transitions)
+        self._listeners.tell(queue, *topics)
+        for transition in transitions:
+            if transition.target is not None:
+                self._listeners.tell(transition.target, "ready", "changes")
