@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import msgspec
 
 from ackline import retry
-from ackline.job import NO_OPTIONS, Options, Record, require_seconds
+from ackline.job import NO_OPTIONS, Options, Record
+from ackline.limits import require_seconds
 from ackline.retry import Backoff
 
 HOUR, DAY = 3600.0, 86400.0

@@ -9,11 +9,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ackline.errors import InvalidName, InvalidOption
-from ackline.retry import LONGEST_DELAY, Backoff
-
-LONGEST_NAME = 512
-LOWEST_PRIORITY, DEFAULT_PRIORITY, HIGHEST_PRIORITY = 0, 5, 9
+from ackline.errors import InvalidOption
+from ackline.limits import DEFAULT_PRIORITY, require_name, require_seconds
+from ackline.retry import Backoff
 
 
 class State(enum.StrEnum):
@@ -143,40 +141,3 @@ def new_id() -> str:
     value = value & ~(0xC000 << 48) | (0x8000 << 48)
     digits = f"{value:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
-
-
-def require_name(what: str, name: object) -> None:
-    """Refuse a name that a store could not keep byte for byte."""
-    if not isinstance(name, str):
-        raise InvalidName(f"a {what} is a str, not {type(name).__name__}")
-    if name.isascii():
-        size = len(name)
-    else:
-        try:
-            size = len(name.encode())
-        except UnicodeEncodeError as error:
-            raise InvalidName(f"the {what} {name!r} is not valid Unicode: {error.reason}") from None
-    if not 1 <= size <= LONGEST_NAME:
-        raise InvalidName(f"a {what} has 1 to {LONGEST_NAME} bytes of UTF-8, this one {size}")
-
-
-def require_priority(priority: object) -> None:
-    """Refuse a priority outside 0 (lowest) to 9 (highest)."""
-    inside = type(priority) is int and LOWEST_PRIORITY <= priority <= HIGHEST_PRIORITY
-    if not inside:
-        raise InvalidOption(
-            f"priority must be a whole number from {LOWEST_PRIORITY} (lowest) "
-            f"to {HIGHEST_PRIORITY} (highest), not {priority!r}"
-        )
-
-
-def require_seconds(what: str, seconds: float | None, *, above_zero: bool = False) -> None:
-    """Refuse a span of time that is negative, not a number, or absurdly long."""
-    if seconds is None:
-        return
-    inside = type(seconds) in (int, float) and 0 <= seconds <= LONGEST_DELAY
-    if not inside or (above_zero and seconds == 0):
-        least = "more than 0" if above_zero else "0"
-        raise InvalidOption(
-            f"{what} must be {least} to {LONGEST_DELAY:.0f} seconds, not {seconds!r}"
-        )

@@ -9,11 +9,10 @@ from typing import Literal
 import msgspec
 
 from ackline.errors import InvalidOption
+from ackline.limits import LONGEST_DELAY, require_seconds
 
 Shape = Literal["schedule", "fixed", "linear", "exponential"]
 Jitter = Literal["none", "full", "equal"]
-
-LONGEST_DELAY = 10 * 365 * 86400.0
 
 
 class Backoff(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -28,9 +27,9 @@ class Backoff(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     def __post_init__(self) -> None:
         for name, value in (("base", self.base), ("factor", self.factor), ("cap", self.cap)):
-            _require_seconds(name, value)
+            require_seconds(f"backoff {name}", value)
         for delay in self.delays:
-            _require_seconds("schedule entry", delay)
+            require_seconds("backoff delay", delay)
         if self.shape == "schedule" and not self.delays:
             raise InvalidOption("a backoff schedule needs at least one delay")
 
@@ -92,9 +91,3 @@ def backoff_from(value: Backoff | Sequence[float] | float) -> Backoff:
     if isinstance(value, (int, float)):
         return fixed(float(value))
     return schedule(value)
-
-
-def _require_seconds(name: str, value: float) -> None:
-    # A NaN fails every comparison, so it is refused as well.
-    if not 0 <= value <= LONGEST_DELAY:
-        raise InvalidOption(f"backoff {name} must be 0 to {LONGEST_DELAY:.0f} seconds, not {value}")
