@@ -46,6 +46,8 @@ class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     schema: int
     now: float
+    cursor: str
+    """The end of the journal: what comes after it has not happened yet."""
     details: Mapping[str, str] = {}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ackline.events import Entry
+from ackline.events import Entry, make_cursor
 from ackline.job import QueueKey
 from ackline.stores.base import Key
 from ackline.stores.memory.lines import Batch, Shelf
@@ -34,6 +34,10 @@ class Room:
         if entries:
             self._last_batch += 1
             shelf.journal.append(Batch(self._last_batch, at, entries))
+
+    def journal_end(self) -> str:
+        """The cursor behind everything that has happened."""
+        return make_cursor(self._last_batch + 1, 0)
 
     def next_job(self) -> int:
         self._last_job += 1

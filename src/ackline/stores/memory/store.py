@@ -63,6 +63,7 @@ class MemoryStore:
             version="1",
             schema=1,
             now=self._clock.now(),
+            cursor=self._room.journal_end(),
         )
 
     def enqueue(self, queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:

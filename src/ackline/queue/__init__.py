@@ -1,0 +1,44 @@
+"""A queue, as producers, consumers and operators use it."""
+
+from __future__ import annotations
+
+from ackline.queue.base import P, R
+from ackline.queue.consumer import Consumer
+from ackline.queue.handlers import Handler
+from ackline.queue.job import Job, Signal
+from ackline.queue.operator import JobPage, Operator
+from ackline.queue.producer import (
+    Completed,
+    Duplicate,
+    Enqueued,
+    EnqueueOptions,
+    NewJob,
+    Producer,
+    Queued,
+)
+from ackline.queue.watching import Watcher
+
+__all__ = [
+    "Completed",
+    "Duplicate",
+    "EnqueueOptions",
+    "Enqueued",
+    "Handler",
+    "Job",
+    "JobPage",
+    "NewJob",
+    "Queue",
+    "Queued",
+    "Signal",
+    "Watcher",
+]
+
+
+class Queue(Producer[P, R], Consumer[P, R], Operator[P, R]):
+    """One queue of one tenant: produce into it, consume from it, operate it.
+
+    >>> import ackline
+    >>> queue = ackline.open("memory://")["email"]
+    >>> queue.enqueue({"to": "a@example.com"}, id="email-123")
+    Queued(id='email-123', state=<State.QUEUED: 'queued'>)
+    """

@@ -1,0 +1,158 @@
+"""What producing, consuming and operating have in common: one queue, its store, its serdes."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from ackline import codec
+from ackline.codec import Serde
+from ackline.config import DEFAULT_SETTINGS, QueueSettings, Resolved, resolve
+from ackline.dedup import DedupFilter
+from ackline.errors import InvalidPayload, JobCancelled, JobFailed, Timeout
+from ackline.job import QueueKey, Record, State
+from ackline.lifecycle import Transition, Verdict
+from ackline.queue.handlers import Handlers
+from ackline.queue.job import Job
+from ackline.stores.base import Store
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+SETTINGS_AGE = 5.0
+"""Seconds after which a queue's settings are read from the store again."""
+
+
+class QueueBase(ABC, Generic[P, R]):
+    """One queue of one tenant in one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        key: QueueKey,
+        *,
+        payload: Any = Any,
+        result: Any = Any,
+        payload_serde: Serde,
+        result_serde: Serde,
+        max_payload: int = codec.DEFAULT_MAX_PAYLOAD,
+    ) -> None:
+        self.store = store
+        self.key = key
+        self.handlers = Handlers(payload)
+        self.payload_type = payload
+        self.result_type = result
+        self.payload_serde = payload_serde
+        self.result_serde = result_serde
+        self.max_payload = max_payload
+        self.dedup = DedupFilter()
+        self.random = random.Random()
+        self._settings = DEFAULT_SETTINGS
+        self._settings_at = float("-inf")
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self.key.name
+
+    def __repr__(self) -> str:
+        return f"<Queue {str(self.key)!r} in {self.store.capabilities.name}>"
+
+    # --- encoding ---
+
+    def encode_payload(self, value: Any) -> bytes:
+        """A payload as bytes, or `InvalidPayload`."""
+        return codec.encode("payload", value, self.payload_serde, self.max_payload)
+
+    def decode_payload(self, record: Record, type: Any) -> Any:
+        """A stored payload as the declared type, or `InvalidPayload`."""
+        written_as = record.options.codec or "json"
+        if written_as != self.payload_serde.name:
+            raise InvalidPayload(
+                f"the payload of job {record.id!r} was written as {written_as}, "
+                f"this queue reads {self.payload_serde.name}: open it with the serde that wrote it"
+            )
+        return codec.decode("payload", record.payload, self.payload_serde, type)
+
+    def encode_result(self, value: Any) -> bytes | None:
+        """A result as bytes; None, which is a result too, takes no room."""
+        if value is None:
+            return None
+        return codec.encode("result", value, self.result_serde, self.max_payload)
+
+    def decode_result(self, data: bytes | None) -> Any:
+        """A stored result as the declared type."""
+        if data is None:
+            return None
+        return codec.decode("result", data, self.result_serde, self.result_type)
+
+    def outcome_of(self, record: Record) -> R:
+        """The result of a finished job, or the error that it ended with."""
+        match record.state:
+            case State.COMPLETED:
+                result: R = self.decode_result(record.result)
+                return result
+            case State.FAILED:
+                raise JobFailed(record.id, record.failure)
+            case State.CANCELLED:
+                raise JobCancelled(record.id)
+            case _:
+                raise Timeout(f"job {record.id!r} is {record.state}, not finished")
+
+    def wrap(self, record: Record) -> Job[P]:
+        """A stored job as users hold it."""
+        handler = self.handlers.get(record.kind)
+        return Job(record, self, handler.payload_type if handler else self.payload_type)
+
+    # --- policy ---
+
+    def settings(self, max_age: float = SETTINGS_AGE) -> QueueSettings:
+        """The queue's stored settings, with this process's handlers over them."""
+        now = time.monotonic()
+        with self._lock:
+            if now - self._settings_at >= max_age:
+                self._settings = self._merged(self.stored_settings())
+                self._settings_at = now
+            return self._settings
+
+    def stored_settings(self) -> QueueSettings:
+        """The settings as all processes share them."""
+        found = self.store.describe(self.key.tenant, self.key.name)
+        return found[0].settings if found else DEFAULT_SETTINGS
+
+    def publish_policies(self) -> None:
+        """Let other processes know the policies that this one's handlers were given.
+
+        A sweeper elsewhere then retries a crashed worker's job as its handler asked for.
+        """
+        stored = self.stored_settings()
+        merged = self._merged(stored)
+        if merged != stored:
+            self.store.configure(self.key, merged)
+
+    def policy(self, record: Record) -> Resolved:
+        """What holds for a job, all levels considered."""
+        return resolve(record, self.settings())
+
+    def _merged(self, stored: QueueSettings) -> QueueSettings:
+        kinds = {**stored.kinds, **self.handlers.policies}
+        return msgspec.structs.replace(stored, kinds=kinds)
+
+    # --- applying ---
+
+    def apply(self, transitions: Sequence[Transition]) -> list[Verdict]:
+        """Hand decided transitions to the store."""
+        return self.store.apply(self.key, transitions)
+
+    @abstractmethod
+    def extend(self, job: Job[Any], seconds: float) -> None: ...
+
+    @abstractmethod
+    def progress(self, job: Job[Any], value: Any) -> None: ...

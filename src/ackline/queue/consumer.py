@@ -1,0 +1,200 @@
+"""Taking jobs out of a queue: by handlers for a worker, or claimed by hand."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import traceback as _traceback
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar, overload
+
+from ackline import lifecycle
+from ackline.config import DEFAULTS
+from ackline.errors import LeaseLost
+from ackline.events import Act
+from ackline.job import Failure, Record, new_id
+from ackline.lifecycle import Transition, Verdict
+from ackline.limits import require_seconds
+from ackline.queue.base import P, QueueBase, R
+from ackline.queue.handlers import DEFAULT_KIND, policy_from
+from ackline.queue.job import Job
+from ackline.retry import Backoff
+from ackline.stores.base import Claimed, ClaimRequest
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LONGEST_POLL = 1.0
+"""News can be lost; so a waiting claim looks again after this many seconds."""
+
+LONGEST_TRACEBACK = 16_384
+
+
+def worker_id() -> str:
+    """A name for this process that no earlier or later one ever has."""
+    return f"{socket.gethostname()}-{os.getpid()}-{new_id()[-12:]}"
+
+
+def failure_from(job: Record, error: BaseException | str) -> Failure:
+    """An error as it is kept with the job."""
+    if isinstance(error, str):
+        return Failure(act=Act.FAIL, attempt=job.attempts, type="Error", message=error)
+    trace = "".join(_traceback.format_exception(error))
+    return Failure(
+        act=Act.FAIL,
+        attempt=job.attempts,
+        type=type(error).__qualname__,
+        message=str(error),
+        traceback=trace[-LONGEST_TRACEBACK:],
+    )
+
+
+class Consumer(QueueBase[P, R]):
+    """The consuming side of a queue."""
+
+    @overload
+    def handler(self, kind: F, /) -> F: ...
+
+    @overload
+    def handler(
+        self,
+        kind: str = DEFAULT_KIND,
+        /,
+        *,
+        max_attempts: int | None = None,
+        backoff: Backoff | Sequence[float] | float | None = None,
+        lease: float | None = None,
+        timeout: float | None = None,
+        result_ttl: float | None = None,
+    ) -> Callable[[F], F]: ...
+
+    def handler(self, kind: Any = DEFAULT_KIND, /, **options: Any) -> Any:
+        """Register the function that runs a kind of job; it may be async.
+
+        >>> @queue.handler("welcome", max_attempts=5, backoff=[1, 5, 30])  # doctest: +SKIP
+        ... def welcome(job): ...
+        """
+        if callable(kind):
+            return self.handler()(kind)
+        names = ("max_attempts", "backoff", "lease", "timeout", "result_ttl")
+        policy = policy_from(**{name: options.pop(name, None) for name in names})
+        if options:
+            raise TypeError(f"handler() has no option {', '.join(options)}")
+
+        def register(function: F) -> F:
+            self.handlers.add(kind, function, policy)
+            return function
+
+        return register
+
+    def claim(
+        self,
+        limit: int = 1,
+        *,
+        lease: float | None = None,
+        wait: float = 0.0,
+        kinds: Iterable[str] | None = None,
+        worker: str | None = None,
+    ) -> list[Job[P]]:
+        """Lease up to `limit` jobs, waiting up to `wait` seconds for the first.
+
+        >>> for job in queue.claim(10, lease=30, wait=5):  # doctest: +SKIP
+        ...     queue.complete(job, do(job.payload))
+        """
+        require_seconds("lease", lease, above_zero=True)
+        request = ClaimRequest(
+            worker=worker or worker_id(),
+            limit=limit,
+            lease=lease or self.settings().policy.lease or DEFAULTS.lease,
+            kinds=frozenset(kinds) if kinds is not None else None,
+        )
+        claimed = self.claim_records(request)
+        if not claimed.jobs and wait > 0:
+            claimed = self._claim_waiting(request, wait)
+        return [self.wrap(record) for record in claimed.jobs]
+
+    def claim_records(
+        self, request: ClaimRequest, transitions: Sequence[Transition] = ()
+    ) -> Claimed:
+        """Claim, and look after the lapsed leases that the claim came across."""
+        claimed = self.store.claim(self.key, request, transitions)
+        if claimed.lapsed:
+            self.expire(claimed.lapsed)
+            if not claimed.jobs:
+                again = self.store.claim(self.key, request)
+                return Claimed(
+                    jobs=again.jobs,
+                    verdicts=claimed.verdicts,
+                    next_at=again.next_at,
+                    now=again.now,
+                )
+        return claimed
+
+    def _claim_waiting(self, request: ClaimRequest, wait: float) -> Claimed:
+        until = time.monotonic() + wait
+        with self.store.listen([self.key], "ready") as listener:
+            while True:
+                claimed = self.claim_records(request)
+                left = until - time.monotonic()
+                if claimed.jobs or left <= 0:
+                    return claimed
+                listener.wait(min(left, time_to_next(claimed)))
+
+    def expire(self, lapsed: Sequence[Record], reason: str = "lease expired") -> int:
+        """Take lapsed leases back; answers how many were still there to take."""
+        transitions = [lifecycle.expire(job, self.policy(job), reason) for job in lapsed]
+        return sum(verdict.applied for verdict in self.apply(transitions))
+
+    # --- settling by hand ---
+
+    def complete(self, job: Job[P], result: R | None = None) -> None:
+        """The work is done. Raises `LeaseLost`, and changes nothing, if the lease is not yours."""
+        record = job.record
+        self._settle(lifecycle.complete(record, self.encode_result(result), self.policy(record)))
+
+    def fail(self, job: Job[P], error: BaseException | str, *, delay: float | None = None) -> None:
+        """The attempt failed: run again after the backoff, or after `delay` seconds."""
+        require_seconds("delay", delay)
+        record = job.record
+        failure = failure_from(record, error)
+        self._settle(lifecycle.fail(record, failure, self.policy(record), self.random, delay))
+
+    def bury(self, job: Job[P], error: BaseException | str) -> None:
+        """It can never succeed: to the DLQ, whatever attempts remain."""
+        record = job.record
+        self._settle(lifecycle.bury(record, failure_from(record, error), self.policy(record)))
+
+    def snooze(self, job: Job[P], delay: float) -> None:
+        """Run it again after `delay` seconds; the attempt is given back."""
+        require_seconds("delay", delay)
+        self._settle(lifecycle.snooze(job.record, delay))
+
+    def release(self, job: Job[P]) -> None:
+        """Give it back, to its old place in line; the attempt is given back."""
+        self._settle(lifecycle.release(job.record))
+
+    def extend(self, job: Job[Any], seconds: float) -> None:
+        """Hold the lease until `seconds` from now."""
+        require_seconds("seconds", seconds, above_zero=True)
+        self._settle(lifecycle.extend(job.record, seconds))
+
+    def progress(self, job: Job[Any], value: Any) -> None:
+        """Note how far the work is."""
+        data = self.encode_result(value)
+        self._settle(lifecycle.progress(job.record, data or b"null"))
+
+    def _settle(self, transition: Transition) -> None:
+        require_applied(transition, self.apply([transition])[0])
+
+
+def require_applied(transition: Transition, verdict: Verdict) -> None:
+    """Raise `LeaseLost` for a settling that was refused."""
+    if not verdict.applied:
+        raise LeaseLost(transition.id, verdict.state)
+
+
+def time_to_next(claimed: Claimed) -> float:
+    """How long to wait for news after an empty claim."""
+    if claimed.next_at is None:
+        return LONGEST_POLL
+    return min(LONGEST_POLL, max(0.001, claimed.next_at - claimed.now))

@@ -1,0 +1,110 @@
+"""Which function runs a kind of job, and under which policy."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from ackline.config import Policy
+from ackline.errors import ConfigError
+from ackline.limits import require_name
+from ackline.retry import Backoff, backoff_from
+
+DEFAULT_KIND = "default"
+
+
+class Handler(msgspec.Struct, frozen=True):
+    """A handler as it was registered."""
+
+    kind: str
+    function: Callable[..., Any]
+    is_async: bool
+    payload_type: Any
+    policy: Policy
+
+
+class Handlers:
+    """The handlers of one queue, by kind."""
+
+    def __init__(self, payload_type: Any) -> None:
+        self._payload_type = payload_type
+        self._by_kind: dict[str, Handler] = {}
+
+    def __getitem__(self, kind: str) -> Handler:
+        return self._by_kind[kind]
+
+    def __bool__(self) -> bool:
+        return bool(self._by_kind)
+
+    def get(self, kind: str) -> Handler | None:
+        """The handler of a kind, if there is one."""
+        return self._by_kind.get(kind)
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """All kinds that can be run."""
+        return frozenset(self._by_kind)
+
+    @property
+    def policies(self) -> dict[str, Policy]:
+        """The policies that were given with handlers."""
+        nothing = Policy()
+        return {k: h.policy for k, h in self._by_kind.items() if h.policy != nothing}
+
+    def add(self, kind: str, function: Callable[..., Any], policy: Policy) -> None:
+        """Register a handler; a kind has one."""
+        require_name("kind", kind)
+        if kind in self._by_kind:
+            raise ConfigError(f"kind {kind!r} has a handler already: {self[kind].function}")
+        self._by_kind[kind] = Handler(
+            kind=kind,
+            function=function,
+            is_async=_is_async(function),
+            payload_type=_payload_type(function, self._payload_type),
+            policy=policy,
+        )
+
+
+def policy_from(
+    *,
+    max_attempts: int | None,
+    backoff: Backoff | Sequence[float] | float | None,
+    lease: float | None,
+    timeout: float | None,
+    result_ttl: float | None,
+) -> Policy:
+    """Read the options that a handler was registered with."""
+    return Policy(
+        max_attempts=max_attempts,
+        backoff=backoff_from(backoff) if backoff is not None else None,
+        lease=lease,
+        timeout=timeout,
+        result_ttl=result_ttl,
+    )
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    while isinstance(function, functools.partial):
+        function = function.func
+    if inspect.isfunction(function) or inspect.ismethod(function):
+        return inspect.iscoroutinefunction(function)
+    return inspect.iscoroutinefunction(type(function).__call__)
+
+
+def _payload_type(function: Callable[..., Any], otherwise: Any) -> Any:
+    """The P of a handler's `job: Job[P]`."""
+    try:
+        hints = typing.get_type_hints(function)
+    except (NameError, TypeError, AttributeError):
+        return otherwise
+    hints.pop("return", None)
+    annotation = next(iter(hints.values()), None)
+    arguments = typing.get_args(annotation)
+    if not arguments or isinstance(arguments[0], typing.TypeVar):
+        return otherwise
+    return arguments[0]

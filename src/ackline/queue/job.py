@@ -1,0 +1,136 @@
+"""A job in a user's hands."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from ackline.job import Failure, Record, State
+
+if TYPE_CHECKING:
+    from ackline.queue.base import QueueBase
+
+P = TypeVar("P")
+
+_UNREAD: Any = object()
+_making_signal = threading.Lock()
+
+
+class Signal:
+    """Tells a handler to stop: its lease is lost, a cancel was asked for, time is up.
+
+    Look at it between steps (`if job.signal.is_set(): …`), or wait on it instead of sleeping.
+    """
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._callbacks: list[Callable[[], None]] = []
+        self.reason = ""
+
+    def is_set(self) -> bool:
+        """Whether the handler should stop."""
+        return self._event.is_set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block until it is set (True) or the time is up (False)."""
+        return self._event.wait(timeout)
+
+    def set(self, reason: str) -> None:
+        """Tell the handler, once; called by the worker."""
+        if not self._event.is_set():
+            self.reason = reason
+            self._event.set()
+            for callback in self._callbacks:
+                callback()
+
+    def on_set(self, callback: Callable[[], None]) -> None:
+        """Call this when the signal is set, in the thread that sets it."""
+        self._callbacks.append(callback)
+        if self._event.is_set():
+            callback()
+
+
+class Job(Generic[P]):
+    """One job: what it is, where it stands and, when claimed, the lease on it.
+
+    >>> def handler(job: Job[dict[str, str]]) -> str:
+    ...     return job.payload["to"]
+    """
+
+    __slots__ = ("_payload", "_payload_type", "_queue", "_signal", "record")
+
+    def __init__(self, record: Record, queue: QueueBase[Any, Any], payload_type: Any) -> None:
+        self.record = record
+        self._queue = queue
+        self._payload_type = payload_type
+        self._payload: Any = _UNREAD
+        self._signal: Signal | None = None
+
+    @property
+    def id(self) -> str:
+        """The id that it was enqueued under."""
+        return self.record.id
+
+    @property
+    def kind(self) -> str:
+        """Which handler runs it."""
+        return self.record.kind
+
+    @property
+    def queue(self) -> str:
+        """The name of its queue."""
+        return self._queue.name
+
+    @property
+    def state(self) -> State:
+        """Where it stood when it was read."""
+        return self.record.state
+
+    @property
+    def payload(self) -> P:
+        """What was enqueued, decoded into the declared type when first asked for."""
+        if self._payload is _UNREAD:
+            self._payload = self._queue.decode_payload(self.record, self._payload_type)
+        payload: P = self._payload
+        return payload
+
+    @property
+    def attempts(self) -> int:
+        """Which delivery this is; the first is 1."""
+        return self.record.attempts
+
+    @property
+    def priority(self) -> int:
+        """0 (lowest) to 9 (highest)."""
+        return self.record.priority
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What the producer noted beside the payload."""
+        return self.record.options.headers
+
+    @property
+    def failure(self) -> Failure | None:
+        """The last error, on a job that was looked up."""
+        return self.record.failure
+
+    @property
+    def signal(self) -> Signal:
+        """Set when the handler should stop."""
+        if self._signal is None:
+            with _making_signal:  # its handler and the heartbeat may both be the first to ask
+                signal = self._signal = getattr(self, "_signal", None) or Signal()
+            return signal
+        return self._signal
+
+    def extend(self, seconds: float) -> None:
+        """Hold the lease until `seconds` from now. Raises `LeaseLost` if it is not yours."""
+        self._queue.extend(self, seconds)
+
+    def progress(self, value: Any) -> None:
+        """Say how far the work is; anyone can read it in the job's status."""
+        self._queue.progress(self, value)
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id!r} {self.kind!r} {self.state} attempt {self.attempts}>"

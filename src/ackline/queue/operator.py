@@ -1,0 +1,200 @@
+"""Looking at a queue and acting on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic
+
+import msgspec
+
+from ackline import lifecycle
+from ackline.config import QueueSettings
+from ackline.errors import JobNotFound, WrongState
+from ackline.events import Act, Event
+from ackline.job import LIVE, QueueKey, Record, State
+from ackline.lifecycle import Edit, Transition
+from ackline.limits import require_name, require_priority, require_seconds
+from ackline.queue.base import P, QueueBase, R
+from ackline.queue.job import Job
+from ackline.queue.watching import Watcher, follow
+from ackline.stores.base import Filter, WorkerRecord
+
+BULK = 500
+"""Jobs per step of an act on many."""
+
+_UNCHANGED: Any = object()
+
+
+class JobPage(msgspec.Struct, Generic[P], frozen=True):
+    """A page of jobs; `cursor` reads on, None ends it."""
+
+    jobs: list[Job[P]]
+    cursor: str | None
+
+
+class Operator(QueueBase[P, R]):
+    """The operating side of a queue."""
+
+    # --- looking ---
+
+    def status(self, id: str) -> Job[P] | None:
+        """A job as it stands now, with its ended attempts; None if there is none."""
+        record = self.store.get(self.key, [id])[0]
+        return self.wrap(record) if record is not None else None
+
+    def jobs(
+        self,
+        *,
+        states: Iterable[State | str] | None = None,
+        kinds: Iterable[str] | None = None,
+        created_after: float | None = None,
+        created_before: float | None = None,
+        text: str | None = None,
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> JobPage[P]:
+        """One page of the jobs that match, in the order of their lines."""
+        which = Filter(
+            states=frozenset(map(State, states)) if states is not None else frozenset(State),
+            kinds=frozenset(kinds) if kinds is not None else None,
+            created_after=created_after,
+            created_before=created_before,
+            text=text,
+        )
+        page = self.store.page(self.key, which, cursor, limit)
+        return JobPage([self.wrap(record) for record in page.jobs], page.cursor)
+
+    def counts(self) -> Mapping[State, int]:
+        """How many jobs stand in each state; costs the same for ten jobs and ten million."""
+        found = self.store.describe(self.key.tenant, self.key.name)
+        return found[0].counts if found else dict.fromkeys(State, 0)
+
+    def workers(self) -> list[WorkerRecord]:
+        """The workers of this queue, with their last sign of life."""
+        return self.store.workers(self.key)
+
+    def events(
+        self, after: str | None = None, *, follow_for: float | None = 0.0
+    ) -> Iterator[Event]:
+        """The journal behind a cursor; `follow_for` seconds (None: for ever) it waits for more."""
+        return follow(self.store, self.key, after, follow_for)
+
+    def on(self, what: State | Act | str, callback: Callable[[Event], None]) -> Watcher:
+        """Call back for each event that leads to a state, or is an act, from now on.
+
+        >>> watcher = queue.on("completed", lambda event: print(event.id))  # doctest: +SKIP
+        """
+        return Watcher(self.store, self.key, what, callback)
+
+    # --- acting on one job ---
+
+    def cancel(self, id: str, *, by: str = "") -> State:
+        """Cancel a job that waits; ask a running one to stop. Answers where it stands now.
+
+        A finished job stays as it is.
+        """
+        record = self._require(id)
+        waiting = lifecycle.cancel(id, self.policy(record), by)
+        running = lifecycle.request_cancel(id, by)
+        while True:
+            # The job may be claimed or given back between the two looks; one of them fits.
+            for transition in (waiting, running):
+                verdict = self.apply([transition])[0]
+                if verdict.state is None:
+                    raise JobNotFound(self.name, id)
+                if verdict.applied or verdict.state not in LIVE:
+                    return verdict.state
+
+    def redrive(self, id: str, *, delay: float = 0.0, by: str = "") -> None:
+        """Take a job out of the DLQ and run it again, with all its attempts."""
+        require_seconds("delay", delay)
+        self._act(lifecycle.redrive(id, delay, by=by))
+
+    def redrive_all(self, *, kinds: Iterable[str] | None = None, by: str = "") -> int:
+        """Redrive everything in the DLQ, or all of some kinds; answers how many."""
+        dead = Filter(
+            states=frozenset({State.FAILED}),
+            kinds=frozenset(kinds) if kinds is not None else None,
+        )
+        count, cursor = 0, None
+        while True:
+            page = self.store.page(self.key, dead, cursor, BULK)
+            verdicts = self.apply([lifecycle.redrive(job.id, by=by) for job in page.jobs])
+            count += sum(verdict.applied for verdict in verdicts)
+            cursor = page.cursor
+            if cursor is None:
+                return count
+
+    def edit(
+        self,
+        id: str,
+        *,
+        payload: Any = _UNCHANGED,
+        priority: int | None = None,
+        delay: float | None = None,
+        by: str = "",
+    ) -> None:
+        """Change a job that is not processing."""
+        if priority is not None:
+            require_priority(priority)
+        require_seconds("delay", delay)
+        data = None if payload is _UNCHANGED else self.encode_payload(payload)
+        self._act(lifecycle.edit(id, Edit(payload=data, priority=priority, delay=delay), by))
+
+    def keep_result(self, id: str, seconds: float) -> None:
+        """Keep a finished job and its result for `seconds` from now."""
+        require_seconds("seconds", seconds)
+        self._act(lifecycle.edit(id, Edit(keep=seconds)))
+
+    def move(self, id: str, queue: str, *, by: str = "") -> None:
+        """Hand a job to another queue of the same tenant."""
+        require_name("queue", queue)
+        self._act(lifecycle.move(id, QueueKey(self.key.tenant, queue), by))
+
+    # --- acting on the queue ---
+
+    def pause(self, *, by: str = "") -> None:
+        """Hand out no more jobs; those that run go on."""
+        self.configure(paused=True, by=by)
+
+    def resume(self, *, by: str = "") -> None:
+        """Hand out jobs again."""
+        self.configure(paused=False, by=by)
+
+    def configure(self, *, by: str = "", **changes: Any) -> QueueSettings:
+        """Change some of the queue's settings; see `QueueSettings`."""
+        settings = msgspec.structs.replace(self.stored_settings(), **changes)
+        self.store.configure(self.key, settings, by)
+        return self.settings(max_age=0)
+
+    def purge(
+        self,
+        *,
+        states: Iterable[State | str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ids: Iterable[str] | None = None,
+        by: str = "",
+    ) -> int:
+        """Delete jobs for good: all, or those of some states, kinds or ids; answers how many."""
+        which = Filter(
+            states=frozenset(map(State, states)) if states is not None else frozenset(State),
+            kinds=frozenset(kinds) if kinds is not None else None,
+            ids=frozenset(ids) if ids is not None else None,
+        )
+        total = 0
+        while count := self.store.purge(self.key, which, BULK, by):
+            total += count
+        return total
+
+    def _require(self, id: str) -> Record:
+        record = self.store.get(self.key, [id])[0]
+        if record is None:
+            raise JobNotFound(self.name, id)
+        return record
+
+    def _act(self, transition: Transition) -> None:
+        verdict = self.apply([transition])[0]
+        if verdict.state is None:
+            raise JobNotFound(self.name, transition.id)
+        if not verdict.applied:
+            raise WrongState(transition.act, transition.id, verdict.state)

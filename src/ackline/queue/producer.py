@@ -1,0 +1,230 @@
+"""Putting jobs into a queue, and waiting for what becomes of them."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypedDict, TypeVar, Unpack
+
+import msgspec
+
+from ackline.errors import InvalidOption
+from ackline.job import NO_OPTIONS, Draft, Options, State, new_id
+from ackline.limits import DEFAULT_PRIORITY, require_name, require_priority, require_seconds
+from ackline.queue.base import P, QueueBase, R
+from ackline.queue.handlers import DEFAULT_KIND
+from ackline.queue.waiting import ResultWaiter
+from ackline.retry import Backoff, backoff_from
+from ackline.stores.base import Receipt
+
+T = TypeVar("T")
+
+CHUNK = 1000
+"""Jobs per round trip of a bulk enqueue."""
+
+
+class CallOptions(TypedDict, total=False):
+    """What can be said about a job whose result is waited for."""
+
+    id: str
+    kind: str
+    priority: int
+    delay: float
+    run_at: float | datetime.datetime
+    max_attempts: int
+    backoff: Backoff | Sequence[float] | float
+    lease: float
+    result_ttl: float
+    keys_if_undelivered: Iterable[Sequence[str]]
+    callback_url: str
+    group: str
+    headers: Mapping[str, str]
+    trace: str
+
+
+class EnqueueOptions(CallOptions, total=False):
+    """All that can be said about one job."""
+
+    timeout: float
+
+
+class NewJob(Generic[T]):
+    """A payload with options of its own, for `enqueue_many`.
+
+    >>> queue.enqueue_many([NewJob({"to": "a"}, id="a", priority=9)])  # doctest: +SKIP
+    """
+
+    def __init__(self, payload: T, **options: Unpack[EnqueueOptions]) -> None:
+        self.payload = payload
+        self.options = options
+
+
+class Queued(msgspec.Struct, frozen=True):
+    """Accepted: the job is stored and will run."""
+
+    id: str
+    state: State = State.QUEUED
+
+
+class Duplicate(msgspec.Struct, frozen=True):
+    """A job of this id is alive already; nothing was stored."""
+
+    id: str
+    state: State
+
+
+class Completed(msgspec.Struct, frozen=True):
+    """A job of this id has completed already; this is its result."""
+
+    id: str
+    result: Any
+    state: State = State.COMPLETED
+
+
+Enqueued = Queued | Duplicate | Completed
+
+
+class Producer(QueueBase[P, R]):
+    """The producing side of a queue."""
+
+    def enqueue(self, payload: P, **options: Unpack[EnqueueOptions]) -> Enqueued:
+        """Store a job; when this returns, it is as safe as the store makes it.
+
+        >>> queue.enqueue({"to": "a@example.com"}, id="email-123")  # doctest: +SKIP
+        """
+        return self._answer(self.store.enqueue(self.key, [self.draft(payload, options)])[0])
+
+    def enqueue_many(
+        self, jobs: Iterable[P | NewJob[P]], **options: Unpack[EnqueueOptions]
+    ) -> list[Enqueued]:
+        """Store many jobs, a thousand in one step; options hold for all unless a job has its own.
+
+        A refused payload or option raises before its chunk of a thousand is stored.
+        """
+        return [self._answer(receipt) for receipt in self.enqueue_chunks(jobs, options)]
+
+    def enqueue_chunks(
+        self, jobs: Iterable[P | NewJob[P]], options: EnqueueOptions
+    ) -> Iterator[Receipt]:
+        """Store chunk by chunk as the jobs come."""
+        if "id" in options:
+            raise InvalidOption("one id cannot serve many jobs: give each its own by NewJob")
+        source = iter(jobs)
+        while chunk := list(itertools.islice(source, CHUNK)):
+            drafts = [self._draft_of_many(job, options) for job in chunk]
+            yield from self.store.enqueue(self.key, drafts)
+
+    def enqueue_and_wait(
+        self, payload: P, *, timeout: float = 30.0, **options: Unpack[CallOptions]
+    ) -> R:
+        """Enqueue, then wait for the result, as a call to a function elsewhere.
+
+        Joins a job of the same id that is under way, and answers at once if it has
+        completed. `Timeout` leaves the job alone: it may still finish.
+
+        >>> queue.enqueue_and_wait({"url": "…"}, id="img-1", timeout=30)  # doctest: +SKIP
+        """
+        draft = self.draft(payload, options)
+        with self.waiter.expect(draft.id) as expected:
+            answer = self._answer(self.store.enqueue(self.key, [draft])[0])
+            if isinstance(answer, Completed):
+                result: R = answer.result
+                return result
+            return self.outcome_of(expected.wait(timeout))
+
+    def result(self, id: str, timeout: float = 0.0) -> R:
+        """The result of a job, waiting up to `timeout` seconds for it.
+
+        Raises `JobNotFound`, `JobFailed`, `JobCancelled`, or `Timeout` if it is not finished.
+        """
+        with self.waiter.expect(id) as expected:
+            return self.outcome_of(expected.wait(timeout, now=True))
+
+    @property
+    def waiter(self) -> ResultWaiter:
+        """Waits for all results that this process expects of this queue."""
+        with self._lock:
+            if self._waiter is None:
+                self._waiter = ResultWaiter(self.store, self.key)
+            return self._waiter
+
+    _waiter: ResultWaiter | None = None
+
+    def close(self) -> None:
+        """Stop waiting for results."""
+        with self._lock:
+            waiter, self._waiter = self._waiter, None
+        if waiter is not None:
+            waiter.close()
+
+    # --- from what the caller wrote to a draft ---
+
+    def draft(self, payload: Any, options: CallOptions) -> Draft:
+        """Check and encode one job."""
+        id = options.get("id")
+        if id is None:
+            id, surely_new = new_id(), True
+        else:
+            require_name("id", id)
+            surely_new = False
+        kind = options.get("kind", DEFAULT_KIND)
+        require_name("kind", kind)
+        priority = options.get("priority", DEFAULT_PRIORITY)
+        require_priority(priority)
+        delay = options.get("delay", 0.0)
+        require_seconds("delay", delay)
+        return Draft(
+            id,
+            kind,
+            self.encode_payload(payload),
+            priority,
+            delay,
+            _run_at(options),
+            self._options(options),
+            surely_new,
+        )
+
+    def _draft_of_many(self, job: Any, shared: EnqueueOptions) -> Draft:
+        if not isinstance(job, NewJob):
+            return self.draft(job, shared)
+        options: EnqueueOptions = {**shared, **job.options} if shared else job.options
+        draft = self.draft(job.payload, options)
+        if draft.surely_new or not self.dedup.add(draft.id):
+            return draft
+        return msgspec.structs.replace(draft, surely_new=True)
+
+    def _options(self, options: CallOptions) -> Options:
+        said: dict[str, Any] = {name: options[name] for name in _STORED if name in options}  # type: ignore[literal-required]
+        if "backoff" in said:
+            said["backoff"] = backoff_from(said["backoff"])
+        if "keys_if_undelivered" in said:
+            said["keys_if_undelivered"] = tuple(map(tuple, said["keys_if_undelivered"]))
+        if self.payload_serde.name != "json":
+            said["codec"] = self.payload_serde.name
+        return Options(**said) if said else NO_OPTIONS
+
+    def _answer(self, receipt: Receipt) -> Enqueued:
+        if receipt.accepted:
+            return Queued(receipt.id, receipt.state)
+        if receipt.state is State.COMPLETED:
+            return Completed(receipt.id, self.decode_result(receipt.result))
+        return Duplicate(receipt.id, receipt.state)
+
+
+_STORED = frozenset(Options.__struct_fields__) - {"codec"}
+
+
+def _run_at(options: CallOptions) -> float | None:
+    moment = options.get("run_at")
+    if moment is None:
+        return None
+    if "delay" in options:
+        raise InvalidOption("a job has a delay or a run_at, not both")
+    if isinstance(moment, datetime.datetime):
+        if moment.tzinfo is None:
+            raise InvalidOption(f"run_at {moment} has no time zone: whose clock is it?")
+        return moment.timestamp()
+    if not 0 <= moment < 1e11:
+        raise InvalidOption(f"run_at is a datetime or seconds since 1970, not {moment!r}")
+    return float(moment)

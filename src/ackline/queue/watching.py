@@ -1,0 +1,91 @@
+"""Following the journal: as an iterator, or by callback."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from ackline.events import Act, Event
+from ackline.job import QueueKey, State
+from ackline.stores.base import Store
+
+logger = logging.getLogger("ackline")
+
+PAGE = 500
+LONGEST_WAIT = 1.0
+
+
+def follow(
+    store: Store, key: QueueKey, after: str | None, seconds: float | None
+) -> Iterator[Event]:
+    """Events behind a cursor, in order; ends after `seconds` without more (None: never)."""
+    with store.listen([key], "changes") as listener:
+        idle_since = time.monotonic()
+        while True:
+            events = store.events(key, after, PAGE)
+            yield from events
+            if events:
+                after, idle_since = events[-1].cursor, time.monotonic()
+                continue
+            left = LONGEST_WAIT
+            if seconds is not None:
+                left = min(left, seconds - (time.monotonic() - idle_since))
+            if left <= 0:
+                return
+            listener.wait(left)
+
+
+class Watcher:
+    """Calls back for events of one sort, in a thread of its own, until it is closed."""
+
+    def __init__(
+        self,
+        store: Store,
+        key: QueueKey,
+        what: State | Act | str,
+        callback: Callable[[Event], None],
+    ) -> None:
+        known = {*State, *Act}
+        if what not in known:
+            raise ValueError(f"{what!r} is neither a state nor an act: {', '.join(sorted(known))}")
+        self._store = store
+        self._key = key
+        self._what = what
+        self._callback = callback
+        self._closed = threading.Event()
+        self._listener = store.listen([key], "changes")
+        self._cursor = store.info().cursor
+        self._thread = threading.Thread(target=self._run, name=f"watch {key}", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop calling back."""
+        self._closed.set()
+        self._listener.wake()
+        if self._thread is not threading.current_thread():
+            self._thread.join(timeout=5)
+        self._listener.close()
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            try:
+                events = self._store.events(self._key, self._cursor, PAGE)
+            except Exception:
+                logger.exception("the journal of %s could not be read; trying again", self._key)
+                self._closed.wait(LONGEST_WAIT)
+                continue
+            for event in events:
+                self._cursor = event.cursor
+                self._call(event)
+            if not events:
+                self._listener.wait(LONGEST_WAIT)
+
+    def _call(self, event: Event) -> None:
+        if self._closed.is_set() or self._what not in (event.to, event.act):
+            return
+        try:
+            self._callback(event)
+        except Exception:
+            logger.exception("the callback for %s events of %s failed", self._what, self._key)

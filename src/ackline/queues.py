@@ -1,0 +1,105 @@
+"""Opening a store, and the queues in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self
+
+from ackline import codec
+from ackline.clock import Clock
+from ackline.codec import DumpsLoads, Serde, serde_from
+from ackline.job import QueueKey
+from ackline.limits import require_name
+from ackline.queue import Queue
+from ackline.stores.base import QueueInfo, Store, StoreInfo
+from ackline.stores.registry import store_from_url
+
+DEFAULT_TENANT = "default"
+
+
+def open(url: str, *, tenant: str = DEFAULT_TENANT, clock: Clock | None = None) -> Queues:
+    """Open a store by its URL.
+
+    >>> queues = open("memory://")
+    >>> queues["email"]
+    <Queue 'email' in memory>
+    """
+    require_name("tenant", tenant)
+    store = store_from_url(url, clock)
+    store.open()
+    return Queues(store, tenant)
+
+
+class Queues:
+    """The queues of one tenant in one open store."""
+
+    def __init__(self, store: Store, tenant: str = DEFAULT_TENANT) -> None:
+        self.store = store
+        self.tenant = tenant
+        self._queues: dict[str, Queue[Any, Any]] = {}
+
+    def __getitem__(self, name: str) -> Queue[Any, Any]:
+        """The queue of this name; it comes into being when it is first used."""
+        if name not in self._queues:
+            self._queues[name] = self.queue(name)
+        return self._queues[name]
+
+    def queue(
+        self,
+        name: str,
+        *,
+        payload: Any = Any,
+        result: Any = Any,
+        serde: Serde | DumpsLoads | str | None = None,
+        result_serde: Serde | DumpsLoads | str | None = None,
+        max_payload: int = codec.DEFAULT_MAX_PAYLOAD,
+    ) -> Queue[Any, Any]:
+        """A queue with declared types, another serde or another limit.
+
+        >>> queues = open("memory://")
+        >>> queues.queue("numbers", payload=list[int], serde="msgpack")
+        <Queue 'numbers' in memory>
+        """
+        require_name("queue", name)
+        payload_serde = serde_from(serde)
+        queue: Queue[Any, Any] = Queue(
+            self.store,
+            QueueKey(self.tenant, name),
+            payload=payload,
+            result=result,
+            payload_serde=payload_serde,
+            result_serde=serde_from(result_serde) if result_serde else payload_serde,
+            max_payload=max_payload,
+        )
+        self._queues[name] = queue
+        return queue
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of all queues that the store knows."""
+        return (info.key.name for info in self.describe())
+
+    def describe(self) -> list[QueueInfo]:
+        """All queues with their settings and counts."""
+        return self.store.describe(self.tenant)
+
+    def info(self) -> StoreInfo:
+        """What the store is, where, and when it calls a job safe."""
+        return self.store.info()
+
+    def close(self) -> None:
+        """Let go of the store."""
+        for queue in self._queues.values():
+            queue.close()
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

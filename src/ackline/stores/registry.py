@@ -1,0 +1,43 @@
+"""From a URL to a store."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from urllib.parse import urlsplit
+
+from ackline.clock import Clock
+from ackline.errors import MissingExtra, UnknownStore
+from ackline.stores.base import Store
+
+StoreFactory = Callable[[str, Clock | None], Store]
+
+BUILT_IN = {
+    "memory": "ackline.stores.memory.url",
+    "sqlite": "ackline.stores.sqlite.url",
+}
+"""Scheme → the module whose `from_url(url, clock)` makes the store."""
+
+GROUP = "ackline.stores"
+"""The entry-point group by which other packages add schemes."""
+
+
+def store_from_url(url: str, clock: Clock | None = None) -> Store:
+    """Make the store that a URL names, not yet opened."""
+    scheme = urlsplit(url).scheme
+    return _factory(url, scheme)(url, clock)
+
+
+def _factory(url: str, scheme: str) -> StoreFactory:
+    try:
+        if scheme in BUILT_IN:
+            built_in: StoreFactory = importlib.import_module(BUILT_IN[scheme]).from_url
+            return built_in
+        for point in entry_points(group=GROUP, name=scheme):
+            added: StoreFactory = point.load()
+            return added
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"{scheme}:// (no module {error.name!r})", scheme) from error
+    known = [*BUILT_IN, *(point.name for point in entry_points(group=GROUP))]
+    raise UnknownStore(url, known)
