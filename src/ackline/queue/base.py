@@ -16,7 +16,7 @@ from ackline.codec import Serde
 from ackline.config import DEFAULT_SETTINGS, QueueSettings, Resolved, resolve
 from ackline.dedup import DedupFilter
 from ackline.errors import InvalidPayload, JobCancelled, JobFailed, Timeout
-from ackline.job import QueueKey, Record, State
+from ackline.job import NO_OPTIONS, QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict
 from ackline.queue.handlers import Handlers
 from ackline.queue.job import Job
@@ -55,6 +55,7 @@ class QueueBase(ABC, Generic[P, R]):
         self.random = random.Random()
         self._settings = DEFAULT_SETTINGS
         self._settings_at = float("-inf")
+        self._policies: dict[str, Resolved] = {}
         self._lock = threading.Lock()
 
     @property
@@ -120,6 +121,7 @@ class QueueBase(ABC, Generic[P, R]):
             if now - self._settings_at >= max_age:
                 self._settings = self._merged(self.stored_settings())
                 self._settings_at = now
+                self._policies = {}
             return self._settings
 
     def stored_settings(self) -> QueueSettings:
@@ -139,7 +141,13 @@ class QueueBase(ABC, Generic[P, R]):
 
     def policy(self, record: Record) -> Resolved:
         """What holds for a job, all levels considered."""
-        return resolve(record, self.settings())
+        settings = self.settings()
+        if record.options is not NO_OPTIONS:
+            return resolve(record, settings)
+        found = self._policies.get(record.kind)
+        if found is None:
+            found = self._policies[record.kind] = resolve(record, settings)
+        return found
 
     def _merged(self, stored: QueueSettings) -> QueueSettings:
         kinds = {**stored.kinds, **self.handlers.policies}

@@ -1,0 +1,129 @@
+"""Couriers carry settled outcomes to the store and bring back the next jobs, in one call."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from ackline.errors import StoreError
+from ackline.queue.consumer import LONGEST_POLL, time_to_next
+from ackline.stores.base import Claimed
+from ackline.worker.holdings import Holdings
+from ackline.worker.outbox import Settled
+
+logger = logging.getLogger("ackline")
+
+LINGER = 0.002
+"""Seconds that outcomes may wait for company while handlers are busy."""
+
+FIRST_RETRY, LAST_RETRY = 0.05, 5.0
+"""Seconds between tries while the store cannot be reached."""
+
+
+class Courier:
+    """One of the threads that serve a queue; while one waits for the store, another carries."""
+
+    def __init__(self, holdings: Holdings, name: str) -> None:
+        self._holdings = holdings
+        self._listener = holdings.queue.store.listen([holdings.queue.key], "ready")
+        self._nudged = threading.Event()
+        self._stopping = False
+        self._listening = False
+        self._retry = FIRST_RETRY
+        self.idle = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin to carry."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There is something to carry."""
+        if not self._nudged.is_set():
+            self._nudged.set()
+            if self._listening:
+                self._listener.wake()
+
+    def stop(self) -> None:
+        """Carry what is left, then end."""
+        self._stopping = True
+        self.wake()
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the end; False if it did not come."""
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            return False
+        self._listener.close()
+        return True
+
+    def _run(self) -> None:
+        outbox = self._holdings.outbox
+        while not self._stopping or outbox:
+            # Cleared before looking, so that what comes in meanwhile cuts the next rest short.
+            self._nudged.clear()
+            pending = len(outbox)
+            if self._stopping or self._worth_it(pending):
+                self._carry()
+            elif pending:
+                self._rest(LINGER)
+                self._carry()
+            else:
+                self._rest(LONGEST_POLL)
+
+    def _worth_it(self, pending: int) -> bool:
+        holdings = self._holdings
+        half = holdings.batch // 2
+        want = holdings.want(pending)
+        if pending >= half or want >= half:
+            return True
+        return bool(pending or want) and not holdings.unstarted()
+
+    def _rest(self, seconds: float) -> None:
+        self.idle = True
+        self._nudged.wait(seconds)
+        self.idle = False
+
+    def _carry(self) -> None:
+        holdings = self._holdings
+        batch = holdings.outbox.take(holdings.batch)
+        want = holdings.reserve(len(batch))
+        if not batch and not want:
+            return
+        try:
+            claimed = self._exchange(batch, want)
+        except Exception as error:
+            holdings.outbox.put_back(batch)
+            self._wait_for_store(error)
+            return
+        finally:
+            holdings.unreserve(want)
+        self._retry = FIRST_RETRY
+        holdings.settled(batch, claimed.verdicts)
+        holdings.receive(claimed.jobs)
+        if want and len(claimed.jobs) < want and not holdings.outbox:
+            self._listen(time_to_next(claimed))
+
+    def _exchange(self, batch: list[Settled], want: int) -> Claimed:
+        queue = self._holdings.queue
+        transitions = [transition for _, transition in batch]
+        if want:
+            return queue.claim_records(self._holdings.request(want), transitions)
+        return Claimed(jobs=[], verdicts=queue.apply(transitions), now=0.0)
+
+    def _listen(self, seconds: float) -> None:
+        self._listening = self.idle = True
+        if not self._nudged.is_set() and not self._stopping:
+            self._listener.wait(seconds)
+        self._listening = self.idle = False
+
+    def _wait_for_store(self, error: Exception) -> None:
+        logger.error(
+            "queue %s: %s; trying again in %.2f s, nothing is lost",
+            self._holdings.queue.key,
+            error,
+            self._retry,
+            exc_info=None if isinstance(error, StoreError) else error,
+        )
+        self._nudged.wait(self._retry)
+        self._retry = min(LAST_RETRY, self._retry * 2)

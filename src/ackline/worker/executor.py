@@ -1,0 +1,247 @@
+"""Running handlers: sync ones on lanes of threads, async ones on an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from ackline import lifecycle
+from ackline.lifecycle import Transition
+from ackline.worker.held import Held
+from ackline.worker.running import HandlerTimeout, Hooks, transition_for
+from ackline.worker.timekeeper import Timekeeper
+
+logger = logging.getLogger("ackline")
+
+Settle = Callable[[Held, Transition], None]
+
+STALL = 0.002
+"""Seconds without a job taken up after which more lanes are put to work."""
+
+
+class Executor(ABC):
+    """Runs up to `limit` handlers at once; the rest wait in a buffer."""
+
+    def __init__(self, limit: int, settle: Settle, hooks: Hooks, timekeeper: Timekeeper) -> None:
+        self.limit = limit
+        self._timekeeper = timekeeper
+        self.hooks = hooks
+        self.buffer: deque[Held] = deque()
+        self._settle = settle
+
+    @abstractmethod
+    def start(self) -> None:
+        """Be ready to run."""
+
+    @abstractmethod
+    def submit(self, batch: Sequence[Held]) -> None:
+        """Run these, in order, as soon as there is room."""
+
+    @abstractmethod
+    def interrupt(self, held: Held, reason: str) -> None:
+        """Tell a handler to stop, as forcefully as its sort allows."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Let go of threads and loops; handlers that still run are left behind."""
+
+    def take_unstarted(self) -> list[Held]:
+        """Take back what has not begun."""
+        taken: list[Held] = []
+        try:
+            while True:
+                taken.append(self.buffer.popleft())
+        except IndexError:
+            return taken
+
+    def ended(self, held: Held, result: object, error: BaseException | None) -> None:
+        """A handler returned or raised: settle, unless the job is no longer ours."""
+        if held.lost or held.settling:
+            return
+        if held.releasing and error is not None:
+            self._settle(held, lifecycle.release(held.record, "the worker stopped"))
+            return
+        if held.timed_out:
+            error = HandlerTimeout(f"took longer than {held.policy.timeout:g} s")
+        try:
+            transition = transition_for(
+                held.queue, held.job, held.policy, result, error, self.hooks
+            )
+        except Exception as unexpected:
+            logger.exception("job %r could not be settled as its handler asked", held.record.id)
+            transition = transition_for(held.queue, held.job, held.policy, None, unexpected)
+        self._settle(held, transition)
+
+    def before(self, held: Held) -> None:
+        """Run the hooks, and start the job's own clock."""
+        if held.policy.timeout is not None:
+            self._timekeeper.watch(held, held.policy.timeout, self)
+        for hook in self.hooks.before:
+            hook(held.job)
+
+    def abandon(self, held: Held) -> None:
+        """A handler does not stop though its time is up: settle the job without it."""
+        logger.error(
+            "job %r: its handler does not stop after its timeout; the attempt fails without it",
+            held.record.id,
+        )
+        self.ended(held, None, None)
+
+
+class ThreadExecutor(Executor):
+    """Lanes of threads. Quick handlers share few lanes, slow ones get as many as allowed.
+
+    Waking a thread for each job would cost more than a quick job itself. So one lane takes
+    job after job, and only when it has taken none for a moment do others join in.
+    """
+
+    def __init__(self, limit: int, settle: Settle, hooks: Hooks, timekeeper: Timekeeper) -> None:
+        super().__init__(limit, settle, hooks, timekeeper)
+        self._work = threading.Condition()
+        self._idle = 0
+        self._lanes = 0
+        self._taken = 0
+        self._stopped = False
+        self._stalled = threading.Event()
+
+    def start(self) -> None:
+        threading.Thread(target=self._watch_stall, name="ackline lanes", daemon=True).start()
+
+    def submit(self, batch: Sequence[Held]) -> None:
+        self.buffer.extend(batch)
+        self._engage(1)
+        self._stalled.set()
+
+    def interrupt(self, held: Held, reason: str) -> None:
+        held.job.signal.set(reason)
+
+    def abandon(self, held: Held) -> None:
+        super().abandon(held)
+        # Its lane may hang for ever: let another take its place.
+        with self._work:
+            self.limit += 1
+
+    def stop(self) -> None:
+        with self._work:
+            self._stopped = True
+            self._work.notify_all()
+        self._stalled.set()
+
+    def _engage(self, lanes: int) -> None:
+        with self._work:
+            woken = min(lanes, self._idle)
+            self._work.notify(woken)
+            for _ in range(min(lanes - woken, self.limit - self._lanes)):
+                self._lanes += 1
+                name = f"ackline lane {self._lanes}"
+                threading.Thread(target=self._lane, name=name, daemon=True).start()
+
+    def _watch_stall(self) -> None:
+        while not self._stopped:
+            self._stalled.wait()
+            self._stalled.clear()
+            while self.buffer and not self._stopped:
+                taken = self._taken
+                time.sleep(STALL)
+                if self._taken == taken:
+                    self._engage(len(self.buffer))
+
+    def _lane(self) -> None:
+        while not self._stopped:
+            try:
+                held = self.buffer.popleft()
+            except IndexError:
+                with self._work:
+                    if not self.buffer and not self._stopped:
+                        self._idle += 1
+                        self._work.wait()
+                        self._idle -= 1
+                continue
+            self._taken += 1
+            self._run(held)
+
+    def _run(self, held: Held) -> None:
+        if held.lost:
+            return
+        try:
+            if self.hooks.before or held.policy.timeout is not None:
+                self.before(held)
+            result = held.handler.function(held.job)
+        except BaseException as error:
+            self.ended(held, None, error)
+        else:
+            self.ended(held, result, None)
+
+
+class LoopExecutor(Executor):
+    """An event loop in a thread of its own, a task for each running job."""
+
+    def __init__(self, limit: int, settle: Settle, hooks: Hooks, timekeeper: Timekeeper) -> None:
+        super().__init__(limit, settle, hooks, timekeeper)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="ackline loop", daemon=True)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._running = 0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, batch: Sequence[Held]) -> None:
+        self.buffer.extend(batch)
+        self._loop.call_soon_threadsafe(self._fill)
+
+    def interrupt(self, held: Held, reason: str) -> None:
+        held.job.signal.set(reason)
+        self._loop.call_soon_threadsafe(self._cancel, held)
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=5)
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            for task in self._tasks:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*self._tasks, return_exceptions=True))
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        finally:
+            self._loop.close()
+
+    def _fill(self) -> None:
+        while self._running < self.limit:
+            try:
+                held = self.buffer.popleft()
+            except IndexError:
+                return
+            if held.lost:
+                continue
+            self._running += 1
+            held.task = self._loop.create_task(self._run(held))
+            self._tasks.add(held.task)
+
+    async def _run(self, held: Held) -> None:
+        try:
+            if self.hooks.before or held.policy.timeout is not None:
+                self.before(held)
+            result = await held.handler.function(held.job)
+        except BaseException as error:
+            self.ended(held, None, error)
+        else:
+            self.ended(held, result, None)
+        finally:
+            self._running -= 1
+            if held.task is not None:
+                self._tasks.discard(held.task)
+            if self.buffer:
+                self._fill()
+
+    def _cancel(self, held: Held) -> None:
+        if held.task is not None and not held.task.done():
+            held.task.cancel()

@@ -1,0 +1,84 @@
+"""Signs of life: one thread keeps all leases of a worker, whatever its handlers do."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from ackline.stores.base import Hold, WorkerBeat
+from ackline.worker.held import Held
+from ackline.worker.holdings import Holdings
+
+logger = logging.getLogger("ackline")
+
+BEAT_EVERY = 2.0
+"""Seconds between signs of life at most; a short lease is kept more often."""
+
+ALIVE_FOR = 10.0
+"""Seconds without a sign of life after which a worker counts as dead."""
+
+Interrupt = Callable[[Held, str], None]
+
+
+class Heartbeat:
+    """Extends the leases of one queue's jobs and passes on what the store says about them."""
+
+    def __init__(self, holdings: Holdings, beat: WorkerBeat, interrupt: Interrupt) -> None:
+        self._holdings = holdings
+        self._beat = beat
+        self._interrupt = interrupt
+        self._stopped = threading.Event()
+        # Listening for cancel requests, so that they need not wait for the next beat.
+        self._listener = holdings.queue.store.listen([holdings.queue.key], "signals")
+        name = f"ackline heartbeat {holdings.queue.key}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Beat once, so that the worker is known before its first claim, then go on."""
+        self.beat()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Say goodbye."""
+        self._stopped.set()
+        self._listener.wake()
+        self._thread.join(timeout=5)
+        self._listener.close()
+        goodbye = msgspec.structs.replace(self._beat, ttl=0.0)
+        self._holdings.queue.store.heartbeat(self._holdings.queue.key, goodbye, [])
+
+    def beat(self) -> float:
+        """One sign of life; answers how long the next may take."""
+        held = [job for job in list(self._holdings.held) if not job.settling and not job.lost]
+        holds = [Hold(job.record.id, job.record.token, job.lease) for job in held]
+        queue = self._holdings.queue
+        reply = queue.store.heartbeat(queue.key, self._beat, holds)
+        self._tell([held[index] for index in reply.lost], "lease lost")
+        self._tell([held[index] for index in reply.cancelled], "cancel requested")
+        return min([BEAT_EVERY, *(job.lease / 3 for job in held)])
+
+    def _tell(self, jobs: Sequence[Held], reason: str) -> None:
+        for held in jobs:
+            if held.settling:
+                continue
+            if reason == "lease lost":
+                self._holdings.lose(held)
+                logger.warning("job %r: its lease is lost, its handler is stopped", held.record.id)
+                self._interrupt(held, reason)
+            else:
+                held.job.signal.set(reason)
+
+    def _run(self) -> None:
+        pause = BEAT_EVERY / 4
+        while not self._stopped.is_set():
+            self._listener.wait(pause)
+            if self._stopped.is_set():
+                return
+            try:
+                pause = self.beat()
+            except Exception as error:
+                logger.error("heartbeat of %s failed: %s", self._holdings.queue.key, error)
+                pause = BEAT_EVERY / 4

@@ -1,0 +1,49 @@
+"""Settled outcomes on their way to the store, gathered into batches."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from ackline.lifecycle import Transition
+from ackline.worker.held import Held
+
+Settled = tuple[Held, Transition]
+
+
+class Outbox:
+    """Lanes put outcomes in, couriers take batches out. Appending costs no lock."""
+
+    def __init__(self, enough: int, urgent: Callable[[], bool]) -> None:
+        self._settled: deque[Settled] = deque()
+        self._enough = enough
+        self._urgent = urgent
+        self._wake: Callable[[], None] = lambda: None
+
+    def on_enough(self, wake: Callable[[], None]) -> None:
+        """Call this when a batch is worth a round trip."""
+        self._wake = wake
+
+    def put(self, held: Held, transition: Transition) -> None:
+        """Hand in what became of a job."""
+        held.settling = True
+        self._settled.append((held, transition))
+        if len(self._settled) >= self._enough or self._urgent():
+            self._wake()
+
+    def put_back(self, batch: list[Settled]) -> None:
+        """Return a batch that could not be sent; it is safe to send again."""
+        self._settled.extendleft(reversed(batch))
+
+    def take(self, limit: int) -> list[Settled]:
+        """The oldest outcomes, up to a limit."""
+        batch: list[Settled] = []
+        try:
+            while len(batch) < limit:
+                batch.append(self._settled.popleft())
+        except IndexError:
+            pass
+        return batch
+
+    def __len__(self) -> int:
+        return len(self._settled)

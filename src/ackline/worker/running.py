@@ -1,0 +1,108 @@
+"""From what a handler did to the one transition that follows from it."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from ackline import lifecycle
+from ackline.config import Resolved
+from ackline.errors import InvalidPayload
+from ackline.job import Failure, Record
+from ackline.lifecycle import Transition
+from ackline.outcome import Cancel, Dead, Done, Outcome, Retry, Snooze
+from ackline.queue import Job, Queue
+from ackline.queue.consumer import failure_from
+
+logger = logging.getLogger("ackline")
+
+OUTCOMES = (Done, Retry, Snooze, Cancel, Dead)
+
+
+class HandlerTimeout(TimeoutError):
+    """The handler took longer than its job's timeout."""
+
+
+class Execution:
+    """How a handler ended; an `after` hook may change all three before it is settled."""
+
+    __slots__ = ("error", "result", "result_ttl")
+
+    def __init__(self, result: Any, error: BaseException | None) -> None:
+        self.result = result
+        self.error = error
+        self.result_ttl: float | None = None
+
+
+class Hooks(msgspec.Struct, frozen=True):
+    """Functions called around each handler, in the thread that runs it.
+
+    A `before` hook that raises fails the attempt; an `after` hook sees and may change the
+    execution.
+    """
+
+    before: Sequence[Callable[[Job[Any]], None]] = ()
+    after: Sequence[Callable[[Job[Any], Execution], None]] = ()
+
+
+NO_HOOKS = Hooks()
+
+
+def transition_for(
+    queue: Queue[Any, Any],
+    job: Job[Any],
+    policy: Resolved,
+    result: Any,
+    error: BaseException | None,
+    hooks: Hooks = NO_HOOKS,
+) -> Transition:
+    """Decide what becomes of a job whose handler returned `result` or raised `error`."""
+    record = job.record
+    if hooks.after:
+        execution = Execution(result, error)
+        error = _run_after(job, execution, hooks) or execution.error
+        result = execution.result
+        if execution.result_ttl is not None:
+            policy = msgspec.structs.replace(policy, result_ttl=execution.result_ttl)
+    if error is not None:
+        return lifecycle.fail(record, failure_from(record, error), policy, queue.random)
+    outcome = result if isinstance(result, OUTCOMES) else Done(result)
+    return _settle(queue, record, outcome, policy, queue.random)
+
+
+def _run_after(job: Job[Any], execution: Execution, hooks: Hooks) -> BaseException | None:
+    for hook in hooks.after:
+        try:
+            hook(job, execution)
+        except Exception as error:
+            logger.exception("an after hook failed for job %r; the attempt fails", job.id)
+            return error
+    return None
+
+
+def _settle(
+    queue: Queue[Any, Any],
+    record: Record,
+    outcome: Outcome,
+    policy: Resolved,
+    random: random.Random,
+) -> Transition:
+    encoded: bytes | None = None
+    if isinstance(outcome, Done):
+        if outcome.result is None and outcome.result_ttl is None:
+            return lifecycle.complete(record, None, policy)
+        try:
+            encoded = queue.encode_result(outcome.result)
+        except InvalidPayload as error:
+            return lifecycle.fail(record, failure_from(record, error), policy, random)
+    return lifecycle.settle(record, outcome, encoded, _reason(record, outcome), policy, random)
+
+
+def _reason(record: Record, outcome: Outcome) -> Failure:
+    reason = outcome.reason if isinstance(outcome, (Retry, Cancel, Dead)) else ""
+    failure = failure_from(record, reason)
+    return msgspec.structs.replace(failure, type=type(outcome).__name__)

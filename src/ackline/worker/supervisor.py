@@ -1,0 +1,141 @@
+"""Several worker processes, watched: a dead one is replaced, and its jobs are freed at once."""
+
+from __future__ import annotations
+
+import logging
+import queue as _queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import IO, Any
+
+from ackline.maintenance.reaper import expire_worker
+from ackline.queue import Queue
+from ackline.queue.consumer import worker_id
+
+logger = logging.getLogger("ackline")
+
+SHORT_LIFE = 5.0
+"""A process that lived shorter than this is not replaced at once."""
+
+FIRST_PAUSE, LAST_PAUSE = 0.1, 10.0
+"""Seconds between the death and the replacement of processes that die young."""
+
+
+class Child:
+    """One worker process. It stops by itself when its standard input closes: we are gone."""
+
+    def __init__(self, id: str, command: Sequence[str]) -> None:
+        self.id = id
+        self.started = time.monotonic()
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE)
+
+    def send(self, number: int) -> None:
+        """Pass a signal on."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+
+    @property
+    def cause(self) -> str:
+        """How it ended, in words."""
+        code = self.process.returncode
+        if code < 0:
+            return f"killed by {signal.Signals(-code).name}"
+        return f"exited with status {code}"
+
+
+class Supervisor:
+    """Keeps `processes` workers alive until it is told to stop.
+
+    `command` gives the command line for a worker id. The supervisor never claims itself;
+    it sees the death of a child within milliseconds and expires what the child held, so
+    that nobody has to wait for leases to lapse.
+    """
+
+    def __init__(
+        self,
+        queues: Sequence[Queue[Any, Any]],
+        command: Callable[[str], Sequence[str]],
+        *,
+        processes: int,
+    ) -> None:
+        self._queues = queues
+        self._command = command
+        self._processes = processes
+        self._children: dict[str, Child] = {}
+        self._died: _queue.SimpleQueue[Child | None] = _queue.SimpleQueue()
+        self._stopping = False
+        self._pause = FIRST_PAUSE
+
+    def run(self) -> None:
+        """Supervise until SIGTERM or SIGINT; returns when all children have ended."""
+        numbers = (signal.SIGTERM, signal.SIGINT)
+        previous = {number: signal.signal(number, self._on_signal) for number in numbers}
+        try:
+            for _ in range(self._processes):
+                self._spawn()
+            while self._children:
+                self._bury(self._died.get())
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+    def _spawn(self) -> None:
+        id = worker_id()
+        child = self._children[id] = Child(id, self._command(id))
+        threading.Thread(target=self._watch, args=(child,), daemon=True).start()
+
+    def _watch(self, child: Child) -> None:
+        child.process.wait()
+        self._died.put(child)
+
+    def _bury(self, child: Child | None) -> None:
+        if child is None:  # only to let Python see a signal
+            return
+        del self._children[child.id]
+        for queue in self._queues:
+            self._free(queue, child)
+        if self._stopping:
+            return
+        logger.warning("worker process %d %s", child.process.pid, child.cause)
+        lived = time.monotonic() - child.started
+        self._pause = FIRST_PAUSE if lived > SHORT_LIFE else min(LAST_PAUSE, self._pause * 2)
+        if lived <= SHORT_LIFE:
+            time.sleep(self._pause)
+        self._spawn()
+
+    def _free(self, queue: Queue[Any, Any], child: Child) -> None:
+        try:
+            freed = expire_worker(queue, child.id, f"worker process {child.cause}")
+        except Exception as error:
+            logger.error(
+                "%s: the jobs of dead worker %s could not be freed (%s); their leases will lapse",
+                queue.key,
+                child.id,
+                error,
+            )
+        else:
+            if freed:
+                logger.warning("%s: freed %d jobs of worker %s", queue.key, freed, child.id)
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        # A second signal reaches the children as their second, and they do not wait.
+        self._stopping = True
+        for child in list(self._children.values()):
+            child.send(number)
+        self._died.put(None)
+
+
+def stop_with_parent(stop: Callable[[], None], stdin: IO[str] | None = None) -> None:
+    """Call `stop` when the process that started this one is gone."""
+    source = stdin or sys.stdin
+
+    def wait_for_end() -> None:
+        source.read()
+        stop()
+
+    threading.Thread(target=wait_for_end, name="ackline parent", daemon=True).start()
