@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import enum
-import os
-import time
 from collections.abc import Mapping
 
 import msgspec
@@ -130,14 +128,3 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     def failure(self) -> Failure | None:
         """The last error, if there was one."""
         return next((ended for ended in reversed(self.history) if ended.type), None)
-
-
-def new_id() -> str:
-    """A unique id that sorts by the time it was made (UUID version 7)."""
-    milliseconds = time.time_ns() // 1_000_000
-    tail = int.from_bytes(os.urandom(10), "big")
-    value = (milliseconds << 80) | tail
-    value = value & ~(0xF000 << 64) | (0x7000 << 64)
-    value = value & ~(0xC000 << 48) | (0x8000 << 48)
-    digits = f"{value:032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

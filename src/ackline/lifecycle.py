@@ -113,13 +113,20 @@ def legal(act: Act, source: State | None) -> bool:
     return source in LEGAL[act]
 
 
-def holds(transition: Transition, state: State, token: int, deadline: float | None) -> bool:
-    """Whether a transition's guard holds for a job that stands so."""
+def holds(
+    transition: Transition, state: State, token: int, deadline: float | None, now: float = 0.0
+) -> bool:
+    """Whether a transition's guard holds for a job that stands so, at this time."""
     if transition.token is not None:
         if state is not State.PROCESSING or transition.token != token:
             return False
         if transition.deadline is not None and transition.deadline != deadline:
             return False
+        if transition.act is Act.EXTEND and deadline is not None and deadline <= now:
+            # Whoever sweeps has seen it lapse already; a late extend must not undo that.
+            return False
+    elif transition.act in FENCED:
+        return False
     elif state is State.PROCESSING and transition.act is Act.CANCEL:
         # Without its token a running job can only be asked to stop.
         return False

@@ -116,12 +116,12 @@ class QueueBase(ABC, Generic[P, R]):
 
     def settings(self, max_age: float = SETTINGS_AGE) -> QueueSettings:
         """The queue's stored settings, with this process's handlers over them."""
-        now = time.monotonic()
+        if time.monotonic() - self._settings_at < max_age:
+            return self._settings
         with self._lock:
-            if now - self._settings_at >= max_age:
-                self._settings = self._merged(self.stored_settings())
-                self._settings_at = now
-                self._policies = {}
+            self._settings = self._merged(self.stored_settings())
+            self._settings_at = time.monotonic()
+            self._policies = {}
             return self._settings
 
     def stored_settings(self) -> QueueSettings:

@@ -13,7 +13,8 @@ from ackline import lifecycle
 from ackline.config import DEFAULTS
 from ackline.errors import LeaseLost
 from ackline.events import Act
-from ackline.job import Failure, Record, new_id
+from ackline.ids import new_id
+from ackline.job import Failure, Record
 from ackline.lifecycle import Transition, Verdict
 from ackline.limits import require_seconds
 from ackline.queue.base import P, QueueBase, R

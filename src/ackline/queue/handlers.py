@@ -98,13 +98,24 @@ def _is_async(function: Callable[..., Any]) -> bool:
 
 def _payload_type(function: Callable[..., Any], otherwise: Any) -> Any:
     """The P of a handler's `job: Job[P]`."""
-    try:
-        hints = typing.get_type_hints(function)
-    except (NameError, TypeError, AttributeError):
-        return otherwise
-    hints.pop("return", None)
-    annotation = next(iter(hints.values()), None)
+    written = dict(getattr(function, "__annotations__", {}))
+    written.pop("return", None)
+    annotation = next(iter(written.values()), None)
+    if isinstance(annotation, str):
+        if "[" not in annotation:
+            return otherwise
+        annotation = _evaluate(function, annotation)
     arguments = typing.get_args(annotation)
     if not arguments or isinstance(arguments[0], typing.TypeVar):
         return otherwise
     return arguments[0]
+
+
+def _evaluate(function: Callable[..., Any], annotation: str) -> Any:
+    try:
+        return typing.get_type_hints(function)[next(iter(function.__annotations__))]
+    except NameError as error:
+        raise ConfigError(
+            f"the payload type of {function.__qualname__}, {annotation!r}, cannot be found "
+            f"({error}): define or import it at the top of the handler's module"
+        ) from None

@@ -10,7 +10,8 @@ from typing import Any, Generic, TypedDict, TypeVar, Unpack
 import msgspec
 
 from ackline.errors import InvalidOption
-from ackline.job import NO_OPTIONS, Draft, Options, State, new_id
+from ackline.ids import new_id
+from ackline.job import NO_OPTIONS, Draft, Options, State
 from ackline.limits import DEFAULT_PRIORITY, require_name, require_priority, require_seconds
 from ackline.queue.base import P, QueueBase, R
 from ackline.queue.handlers import DEFAULT_KIND
@@ -93,7 +94,7 @@ class Producer(QueueBase[P, R]):
 
         >>> queue.enqueue({"to": "a@example.com"}, id="email-123")  # doctest: +SKIP
         """
-        return self._answer(self.store.enqueue(self.key, [self.draft(payload, options)])[0])
+        return self.answer(self.store.enqueue(self.key, [self.draft(payload, options)])[0])
 
     def enqueue_many(
         self, jobs: Iterable[P | NewJob[P]], **options: Unpack[EnqueueOptions]
@@ -102,7 +103,7 @@ class Producer(QueueBase[P, R]):
 
         A refused payload or option raises before its chunk of a thousand is stored.
         """
-        return [self._answer(receipt) for receipt in self.enqueue_chunks(jobs, options)]
+        return [self.answer(receipt) for receipt in self.enqueue_chunks(jobs, options)]
 
     def enqueue_chunks(
         self, jobs: Iterable[P | NewJob[P]], options: EnqueueOptions
@@ -126,11 +127,13 @@ class Producer(QueueBase[P, R]):
         >>> queue.enqueue_and_wait({"url": "…"}, id="img-1", timeout=30)  # doctest: +SKIP
         """
         draft = self.draft(payload, options)
-        with self.waiter.expect(draft.id) as expected:
-            answer = self._answer(self.store.enqueue(self.key, [draft])[0])
-            if isinstance(answer, Completed):
-                result: R = answer.result
-                return result
+        waiter = self.waiter  # it listens before the job can finish
+        answer = self.answer(self.store.enqueue(self.key, [draft])[0])
+        if isinstance(answer, Completed):
+            result: R = answer.result
+            return result
+        # Not before: a look would find the failed job of this id that the new one replaces.
+        with waiter.expect(draft.id) as expected:
             return self.outcome_of(expected.wait(timeout))
 
     def result(self, id: str, timeout: float = 0.0) -> R:
@@ -195,6 +198,8 @@ class Producer(QueueBase[P, R]):
         return msgspec.structs.replace(draft, surely_new=True)
 
     def _options(self, options: CallOptions) -> Options:
+        if not options and self.payload_serde.name == "json":
+            return NO_OPTIONS
         said: dict[str, Any] = {name: options[name] for name in _STORED if name in options}  # type: ignore[literal-required]
         if "backoff" in said:
             said["backoff"] = backoff_from(said["backoff"])
@@ -204,7 +209,8 @@ class Producer(QueueBase[P, R]):
             said["codec"] = self.payload_serde.name
         return Options(**said) if said else NO_OPTIONS
 
-    def _answer(self, receipt: Receipt) -> Enqueued:
+    def answer(self, receipt: Receipt) -> Enqueued:
+        """A store's receipt as users read it."""
         if receipt.accepted:
             return Queued(receipt.id, receipt.state)
         if receipt.state is State.COMPLETED:

@@ -34,6 +34,11 @@ class Expected:
         if self._callback is not None:
             self._callback()
 
+    @property
+    def arrived(self) -> bool:
+        """Whether the wait is over."""
+        return self._arrived.is_set()
+
     def then(self, callback: Callable[[], None]) -> None:
         """Call this, in another thread, when the wait is over."""
         self._callback = callback
@@ -80,7 +85,7 @@ class ResultWaiter:
         self._expected: dict[str, list[Expected]] = {}
         self._lock = threading.Lock()
         self._someone_waits = threading.Event()
-        self._closed = False
+        self.closed = False
         self._thread = threading.Thread(target=self._run, name=f"results {key}", daemon=True)
         self._thread.start()
 
@@ -100,7 +105,7 @@ class ResultWaiter:
                 waiting.remove(expected)
             if not waiting:
                 self._expected.pop(expected.id, None)
-            if not self._expected:
+            if not self._expected and not self.closed:
                 self._someone_waits.clear()
 
     def look(self, expected: Expected) -> None:
@@ -115,7 +120,7 @@ class ResultWaiter:
 
     def close(self) -> None:
         """Tell everyone who still waits that no answer will come."""
-        self._closed = True
+        self.closed = True
         self._someone_waits.set()
         self._listener.wake()
         if self._thread is not threading.current_thread():
@@ -123,7 +128,7 @@ class ResultWaiter:
         self._listener.close()
 
     def _run(self) -> None:
-        while not self._closed:
+        while not self.closed:
             self._someone_waits.wait()
             self._listener.wait(LONGEST_WAIT)
             try:
@@ -133,28 +138,32 @@ class ResultWaiter:
         self._fail_all(Timeout(f"queue {self.key} was closed while waiting for results"))
 
     def _look_at_all(self) -> None:
-        with self._lock:
-            ids = list(self._expected)
+        expected = self._all_expected()
+        ids = list(expected)
         if not ids:
             return
         for id, record in zip(ids, self._store.get(self.key, ids), strict=True):
-            # A job that is not there may just be on its way in.
-            if record is not None and record.state.terminal:
-                self._arrive(id, record)
+            if record is None or record.state.terminal:
+                self._arrive(expected[id], record)
 
-    def _arrive(self, id: str, record: Record | None, error: BaseException | None = None) -> None:
+    def _all_expected(self) -> dict[str, tuple[Expected, ...]]:
+        # Those who come later may wait for a later job of the same id.
         with self._lock:
-            waiting = self._expected.pop(id, [])
-            if not self._expected:
-                self._someone_waits.clear()
+            return {id: tuple(waiting) for id, waiting in self._expected.items()}
+
+    def _arrive(
+        self,
+        waiting: tuple[Expected, ...],
+        record: Record | None,
+        error: BaseException | None = None,
+    ) -> None:
         for expected in waiting:
+            self.forget(expected)
             expected.arrive(record, error)
 
     def _fail_all(self, error: BaseException) -> None:
-        with self._lock:
-            ids = list(self._expected)
-        for id in ids:
-            self._arrive(id, None, error)
+        for waiting in self._all_expected().values():
+            self._arrive(waiting, None, error)
         # Do not spin on a store that is down.
-        if not self._closed:
+        if not self.closed:
             time.sleep(0.1)

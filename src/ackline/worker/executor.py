@@ -69,12 +69,10 @@ class Executor(ABC):
         if held.timed_out:
             error = HandlerTimeout(f"took longer than {held.policy.timeout:g} s")
         try:
-            transition = transition_for(
-                held.queue, held.job, held.policy, result, error, self.hooks
-            )
+            transition = transition_for(held.holder, held, held.policy, result, error, self.hooks)
         except Exception as unexpected:
-            logger.exception("job %r could not be settled as its handler asked", held.record.id)
-            transition = transition_for(held.queue, held.job, held.policy, None, unexpected)
+            logger.exception("job %r could not be settled as its handler asked", held.id)
+            transition = transition_for(held.holder, held, held.policy, None, unexpected)
         self._settle(held, transition)
 
     def before(self, held: Held) -> None:
@@ -82,13 +80,13 @@ class Executor(ABC):
         if held.policy.timeout is not None:
             self._timekeeper.watch(held, held.policy.timeout, self)
         for hook in self.hooks.before:
-            hook(held.job)
+            hook(held)
 
     def abandon(self, held: Held) -> None:
         """A handler does not stop though its time is up: settle the job without it."""
         logger.error(
             "job %r: its handler does not stop after its timeout; the attempt fails without it",
-            held.record.id,
+            held.id,
         )
         self.ended(held, None, None)
 
@@ -118,7 +116,7 @@ class ThreadExecutor(Executor):
         self._stalled.set()
 
     def interrupt(self, held: Held, reason: str) -> None:
-        held.job.signal.set(reason)
+        held.signal.set(reason)
 
     def abandon(self, held: Held) -> None:
         super().abandon(held)
@@ -171,7 +169,7 @@ class ThreadExecutor(Executor):
         try:
             if self.hooks.before or held.policy.timeout is not None:
                 self.before(held)
-            result = held.handler.function(held.job)
+            result = held.handler.function(held)
         except BaseException as error:
             self.ended(held, None, error)
         else:
@@ -196,7 +194,7 @@ class LoopExecutor(Executor):
         self._loop.call_soon_threadsafe(self._fill)
 
     def interrupt(self, held: Held, reason: str) -> None:
-        held.job.signal.set(reason)
+        held.signal.set(reason)
         self._loop.call_soon_threadsafe(self._cancel, held)
 
     def stop(self) -> None:
@@ -230,7 +228,7 @@ class LoopExecutor(Executor):
         try:
             if self.hooks.before or held.policy.timeout is not None:
                 self.before(held)
-            result = await held.handler.function(held.job)
+            result = await held.handler.function(held)
         except BaseException as error:
             self.ended(held, None, error)
         else:

@@ -31,6 +31,7 @@ class Heartbeat:
         self._beat = beat
         self._interrupt = interrupt
         self._stopped = threading.Event()
+        self._pause = BEAT_EVERY
         # Listening for cancel requests, so that they need not wait for the next beat.
         self._listener = holdings.queue.store.listen([holdings.queue.key], "signals")
         name = f"ackline heartbeat {holdings.queue.key}"
@@ -50,6 +51,12 @@ class Heartbeat:
         goodbye = msgspec.structs.replace(self._beat, ttl=0.0)
         self._holdings.queue.store.heartbeat(self._holdings.queue.key, goodbye, [])
 
+    def expect(self, lease: float) -> None:
+        """A job came in: beat sooner if its lease is shorter than the pause under way."""
+        if lease / 3 < self._pause:
+            self._pause = lease / 3
+            self._listener.wake()
+
     def beat(self) -> float:
         """One sign of life; answers how long the next may take."""
         held = [job for job in list(self._holdings.held) if not job.settling and not job.lost]
@@ -66,19 +73,18 @@ class Heartbeat:
                 continue
             if reason == "lease lost":
                 self._holdings.lose(held)
-                logger.warning("job %r: its lease is lost, its handler is stopped", held.record.id)
+                logger.warning("job %r: its lease is lost, its handler is stopped", held.id)
                 self._interrupt(held, reason)
             else:
-                held.job.signal.set(reason)
+                held.signal.set(reason)
 
     def _run(self) -> None:
-        pause = BEAT_EVERY / 4
         while not self._stopped.is_set():
-            self._listener.wait(pause)
+            self._listener.wait(self._pause)
             if self._stopped.is_set():
                 return
             try:
-                pause = self.beat()
+                self._pause = self.beat()
             except Exception as error:
                 logger.error("heartbeat of %s failed: %s", self._holdings.queue.key, error)
-                pause = BEAT_EVERY / 4
+                self._pause = min(self._pause, BEAT_EVERY / 4)

@@ -10,16 +10,14 @@ from ackline.job import Record
 from ackline.queue import Handler, Job, Queue
 
 
-class Held:
-    """One leased job, from its claim until it is settled or lost."""
+class Held(Job[Any]):
+    """One leased job, from its claim until it is settled or lost; its handler sees a `Job`."""
 
     __slots__ = (
         "handler",
-        "job",
+        "holder",
         "lost",
         "policy",
-        "queue",
-        "record",
         "releasing",
         "settling",
         "task",
@@ -29,11 +27,10 @@ class Held:
     def __init__(
         self, queue: Queue[Any, Any], record: Record, handler: Handler, policy: Resolved
     ) -> None:
-        self.queue = queue
-        self.record = record
+        super().__init__(record, queue, handler.payload_type)
+        self.holder = queue
         self.handler = handler
         self.policy = policy
-        self.job: Job[Any] = Job(record, queue, handler.payload_type)
         self.task: asyncio.Task[None] | None = None
         self.lost = False
         self.releasing = False

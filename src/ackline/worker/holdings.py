@@ -102,7 +102,7 @@ class Holdings:
             if not verdict.applied:
                 logger.warning(
                     "job %r of %s: %s was refused, its lease was lost (it is %s now)",
-                    held.record.id,
+                    held.id,
                     self.queue.key,
                     transition.act,
                     verdict.state or "gone",

@@ -67,7 +67,7 @@ class Supervisor:
         self._command = command
         self._processes = processes
         self._children: dict[str, Child] = {}
-        self._died: _queue.SimpleQueue[Child | None] = _queue.SimpleQueue()
+        self._news: _queue.SimpleQueue[Callable[[], None]] = _queue.SimpleQueue()
         self._stopping = False
         self._pause = FIRST_PAUSE
 
@@ -78,35 +78,39 @@ class Supervisor:
         try:
             for _ in range(self._processes):
                 self._spawn()
-            while self._children:
-                self._bury(self._died.get())
+            while self._children or not self._stopping:
+                self._news.get()()
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
 
     def _spawn(self) -> None:
+        if self._stopping:
+            return
         id = worker_id()
         child = self._children[id] = Child(id, self._command(id))
         threading.Thread(target=self._watch, args=(child,), daemon=True).start()
 
     def _watch(self, child: Child) -> None:
         child.process.wait()
-        self._died.put(child)
+        self._news.put(lambda: self._bury(child))
 
-    def _bury(self, child: Child | None) -> None:
-        if child is None:  # only to let Python see a signal
-            return
+    def _bury(self, child: Child) -> None:
         del self._children[child.id]
         for queue in self._queues:
             self._free(queue, child)
         if self._stopping:
             return
         logger.warning("worker process %d %s", child.process.pid, child.cause)
-        lived = time.monotonic() - child.started
-        self._pause = FIRST_PAUSE if lived > SHORT_LIFE else min(LAST_PAUSE, self._pause * 2)
-        if lived <= SHORT_LIFE:
-            time.sleep(self._pause)
-        self._spawn()
+        if time.monotonic() - child.started > SHORT_LIFE:
+            self._pause = FIRST_PAUSE
+            self._spawn()
+        else:
+            # Not here: while one process waits for its successor, others may die.
+            timer = threading.Timer(self._pause, lambda: self._news.put(self._spawn))
+            timer.daemon = True
+            timer.start()
+            self._pause = min(LAST_PAUSE, self._pause * 2)
 
     def _free(self, queue: Queue[Any, Any], child: Child) -> None:
         try:
@@ -119,15 +123,15 @@ class Supervisor:
                 error,
             )
         else:
-            if freed:
-                logger.warning("%s: freed %d jobs of worker %s", queue.key, freed, child.id)
+            if freed.expired:
+                logger.warning("%s: freed %d jobs of %s", queue.key, freed.expired, child.id)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         # A second signal reaches the children as their second, and they do not wait.
         self._stopping = True
         for child in list(self._children.values()):
             child.send(number)
-        self._died.put(None)
+        self._news.put(lambda: None)
 
 
 def stop_with_parent(stop: Callable[[], None], stdin: IO[str] | None = None) -> None:

@@ -98,10 +98,10 @@ class Worker:
     def stop(self) -> None:
         """Stop claiming, let running jobs end within the grace period, release the rest."""
         self._stop.set()
-        if self._maintenance is not None:
-            self._maintenance.stop()
         for station in self._stations:
             station.stop_claiming()
+        if self._maintenance is not None:
+            self._maintenance.stop()
         until = time.monotonic() + self.grace
         while any(s.busy for s in self._stations) and time.monotonic() < until:
             if self._hurry.wait(0.01):
@@ -139,7 +139,11 @@ class Station:
         self.queue = queue
         self._timekeeper = Timekeeper()
         self._holdings = Holdings(
-            queue, worker.id, worker.concurrency, self._submit, self._unstarted
+            queue,
+            worker.id,
+            worker.concurrency,
+            self._submit,
+            self._unstarted,
         )
         self._executors = self._make_executors(worker)
         self._couriers = [
@@ -196,6 +200,7 @@ class Station:
         }
 
     def _submit(self, batch: Sequence[Held]) -> None:
+        self._heartbeat.expect(min(held.lease for held in batch))
         if len(self._executors) == 1:
             next(iter(self._executors.values())).submit(batch)
             return

@@ -23,7 +23,7 @@ def apply_one(shelf: Shelf, transition: Transition, now: float, journal: list[En
     if job is None:
         return Verdict(False, None)
     deadline = job.at if job.state is State.PROCESSING else None
-    if not holds(transition, job.state, job.token, deadline):
+    if not holds(transition, job.state, job.token, deadline, now):
         again = repeats(transition, job.act, job.token, job.result, job.history)
         return Verdict(again, job.state)
     journal.append(_step(shelf, job, transition, now))

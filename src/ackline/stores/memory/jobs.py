@@ -147,9 +147,10 @@ def apply(
         if transition.act is Act.MOVE:
             verdicts.append(_move(room, shelf, transition, now, journal))
             continue
-        verdict = apply_one(shelf, transition, now, journal)
-        verdicts.append(verdict)
-        if verdict.applied and transition.keys:
+        told = len(journal)
+        verdicts.append(apply_one(shelf, transition, now, journal))
+        # Not when it was applied before: what was cleaned up since must not come back.
+        if len(journal) > told:
             for key in transition.keys:
                 room.put_key(queue.tenant, key, shelf.jobs[transition.id].payload)
     room.write_journal(shelf, now, journal)
@@ -172,6 +173,7 @@ def _move(
     if (old := target.jobs.get(job.id)) is not None:
         target.drop(old)
     target.jobs[job.id] = job
+    target.last_token = max(target.last_token, job.token)
     target.stand(job, job.state, job.at)
     by, away = transition.by, f"to {target.key}"
     journal.append(

@@ -156,6 +156,9 @@ class MemoryStore:
 
     def _tell_applied(self, queue: QueueKey, transitions: Sequence[Transition]) -> None:
         topics = jobs.topics_of(transitions)
+        if self._room.shelf(queue).parked:
+            # A job that ended may have let another of its group forward.
+            topics.add("ready")
         self._listeners.tell(queue, *topics)
         for transition in transitions:
             if transition.target is not None:

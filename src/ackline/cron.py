@@ -1,0 +1,119 @@
+"""Cron schedules, pure: which moments lie between two others."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import itertools
+import zoneinfo
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+from cronsim import CronSim, CronSimError
+
+from ackline.errors import ConfigError
+from ackline.limits import LONGEST_NAME, require_name
+
+CatchUp = Literal["one", "all", "none"]
+
+MOST_CAUGHT_UP = 1000
+"""After a downtime, `catch_up="all"` makes up for this many ticks, the latest ones."""
+
+LATE = 60.0
+"""With `catch_up="none"`, a tick that is older than this many seconds is left out."""
+
+_FOLD = 3 * 3600
+"""Seconds by which a clock that is put back repeats itself at most, and some more."""
+
+
+class Schedule(msgspec.Struct, frozen=True):
+    """A job to be enqueued at each tick of a cron expression, once, however many watch it.
+
+    >>> nightly = Schedule("report", "0 3 * * *", kind="report", timezone="Europe/Berlin")
+    >>> nightly.job_id(nightly.next_tick(1_700_000_000.0))
+    'report@2023-11-15T02:00:00Z'
+    """
+
+    name: str
+    cron: str
+    """Five fields: minute, hour, day of month, month, day of week."""
+    kind: str = "default"
+    payload: Any = None
+    timezone: str = "UTC"
+    catch_up: CatchUp = "one"
+    """After a downtime: the latest missed tick, all of them, or none."""
+    options: Mapping[str, Any] = {}
+    """What else `enqueue` takes: priority, max_attempts, …"""
+
+    def __post_init__(self) -> None:
+        require_name("schedule", self.name)
+        require_name("kind", self.kind)
+        if len(self.name.encode()) > LONGEST_NAME - 32:
+            raise ConfigError(f"schedule {self.name!r}: its name leaves no room for the time")
+        if self.catch_up not in ("one", "all", "none"):
+            raise ConfigError(
+                f"schedule {self.name!r}: catch_up is one, all or none, not {self.catch_up!r}"
+            )
+        if taken := {"id", "kind", "delay", "run_at"} & self.options.keys():
+            raise ConfigError(
+                f"schedule {self.name!r} decides itself about {', '.join(sorted(taken))}"
+            )
+        self._require_ticks()
+
+    def next_tick(self, after: float) -> float:
+        """The first moment of this schedule after another."""
+        ticks = (tick.timestamp() for tick in self._simulate(after))
+        return next(tick for tick in ticks if tick > after)
+
+    def ticks_between(self, after: float, until: float, limit: int = MOST_CAUGHT_UP) -> list[float]:
+        """The moments after the one and up to the other, in order; the latest `limit` of them."""
+        # Backwards, so that years of downtime cost no more than the ticks that are wanted.
+        start = until + (1.0 if self.timezone == "UTC" else _FOLD)
+        back = (tick.timestamp() for tick in self._simulate(start, reverse=True))
+        ticks = itertools.takewhile(lambda tick: tick > after, back)
+        latest = itertools.islice((tick for tick in ticks if tick <= until), limit)
+        return sorted(set(latest))
+
+    def due(self, after: float, now: float) -> list[float]:
+        """The moments to make up for, when `after` is the last that was looked after."""
+        match self.catch_up:
+            case "one":
+                return self.ticks_between(after, now, limit=1)
+            case "all":
+                return self.ticks_between(after, now)
+            case "none":
+                return self.ticks_between(max(after, now - LATE), now, limit=1)
+
+    def job_id(self, tick: float) -> str:
+        """The id of a tick's job: the same in every process, so there is one job a tick."""
+        moment = datetime.datetime.fromtimestamp(tick, datetime.UTC)
+        return f"{self.name}@{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+    def _simulate(self, start: float, *, reverse: bool = False) -> Iterator[datetime.datetime]:
+        # Whole seconds: cron knows no others, and the step to the next second is exact.
+        moment = datetime.datetime.fromtimestamp(int(start), _zone(self.timezone))
+        return CronSim(self.cron, moment, reverse=reverse)
+
+    def _require_ticks(self) -> None:
+        if len(self.cron.split()) != 5:
+            raise ConfigError(
+                f"schedule {self.name!r}: {self.cron!r} must have five fields "
+                "(minute, hour, day of month, month, day of week)"
+            )
+        try:
+            self.next_tick(0.0)
+        except CronSimError as error:
+            raise ConfigError(f"schedule {self.name!r}: {self.cron!r}: {error}") from None
+        except StopIteration:
+            raise ConfigError(f"schedule {self.name!r}: {self.cron!r} never comes") from None
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+            raise ConfigError(
+                f"schedule {self.name!r}: no time zone is called {self.timezone!r} here"
+            ) from None
+
+
+@functools.lru_cache(maxsize=64)
+def _zone(name: str) -> datetime.tzinfo:
+    # cronsim knows this very object as the zone whose clock is never put forward or back.
+    return datetime.UTC if name == "UTC" else zoneinfo.ZoneInfo(name)

@@ -1,0 +1,47 @@
+"""Ids for jobs that were given none: unique, and sorted by the time they were made."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Iterator
+
+
+class IdMaker:
+    """Makes UUIDs of version 7.
+
+    The ids of one millisecond share a random prefix and count up from a random number, so
+    that they sort in the order they were made, and an index takes them at its end.
+    """
+
+    def __init__(self) -> None:
+        self._block: tuple[int, str, Iterator[int]] = _new_block(0)
+
+    def new(self) -> str:
+        """The next id."""
+        millisecond = time.time_ns() // 1_000_000
+        made_at, prefix, numbers = self._block
+        if made_at != millisecond:
+            made_at, prefix, numbers = self._block = _new_block(millisecond)
+        return f"{prefix}{next(numbers):012x}"
+
+    def forget(self) -> None:
+        """Start from another random number."""
+        self._block = _new_block(0)
+
+
+def _new_block(millisecond: int) -> tuple[int, str, Iterator[int]]:
+    random = int.from_bytes(os.urandom(10), "big")
+    time_bits, version_bits = f"{millisecond:012x}", random >> 68
+    variant_bits = 0x8000 | (random >> 48) & 0x3FFF
+    prefix = f"{time_bits[:8]}-{time_bits[8:]}-7{version_bits:03x}-{variant_bits:04x}-"
+    # The highest bit is left clear, so that counting up cannot overflow.
+    return millisecond, prefix, itertools.count(random & 0x7FFF_FFFF_FFFF)
+
+
+_maker = IdMaker()
+# A forked process must not count on from the same number as its parent.
+os.register_at_fork(after_in_child=_maker.forget)
+
+new_id = _maker.new

@@ -1,0 +1,36 @@
+"""Queues what was scheduled or waits for its next attempt, when its time has come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ackline.job import State
+from ackline.maintenance.loop import NOTHING_KNOWN, Loop
+from ackline.queue import Queue
+from ackline.stores.base import ClaimRequest
+
+BATCH = 500
+
+SHORTEST_PAUSE = 0.05
+"""The next moment that a store knows may be a lapsed lease, which is not ours to look after."""
+
+_LOOK = ClaimRequest(worker="promoter", limit=0, lease=1.0, kinds=frozenset())
+"""A claim of nothing: it answers when the next job is due."""
+
+
+class Promoter(Loop):
+    """Never early, at most an interval late; workers that wait for jobs are more precise still."""
+
+    name = "promoter"
+
+    def look_after(self, queue: Queue[Any, Any]) -> float:
+        counts = queue.counts()
+        if not counts[State.SCHEDULED] and not counts[State.FAILING]:
+            return NOTHING_KNOWN
+        while (count := queue.store.promote(queue.key, BATCH)) == BATCH:
+            self.count("promoted", count)
+        self.count("promoted", count)
+        look = queue.store.claim(queue.key, _LOOK)
+        if look.next_at is None:
+            return NOTHING_KNOWN
+        return max(SHORTEST_PAUSE, look.next_at - look.now)

@@ -1,0 +1,23 @@
+"""Drops finished jobs, journal entries and dead workers whose time is over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ackline.maintenance.loop import NOTHING_KNOWN, Loop
+from ackline.queue import Queue
+
+BATCH = 500
+"""Jobs per step, so that nobody waits long for a store that is busy pruning."""
+
+
+class Pruner(Loop):
+    """Keeps every collection bounded."""
+
+    name = "pruner"
+
+    def look_after(self, queue: Queue[Any, Any]) -> float:
+        while (count := queue.store.prune(queue.key, BATCH)) == BATCH:
+            self.count("pruned", count)
+        self.count("pruned", count)
+        return NOTHING_KNOWN

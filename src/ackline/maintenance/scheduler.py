@@ -1,0 +1,129 @@
+"""Fires cron schedules: one job a tick, however many processes watch the clock."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ackline.cron import Schedule
+from ackline.errors import ConfigError
+from ackline.ids import new_id
+
+from ackline.maintenance.loop import Loop
+from ackline.queue import NewJob, Queue, Queued
+from ackline.stores.base import KeyWrite
+
+logger = logging.getLogger("ackline")
+
+GRACE = 15.0
+"""Seconds that a scheduler has to enqueue the ticks it took; then another does it."""
+
+
+class Note(msgspec.Struct, frozen=True):
+    """What all schedulers know of a schedule, kept in the store.
+
+    A tick is first taken, by compare-and-set on this note, and then enqueued by the one who
+    took it. So an instance that comes late finds the tick taken, even if its job has been
+    pruned in the meantime; and ticks of one that died in between are still `pending`.
+    """
+
+    tick: float
+    at: float
+    owner: str = ""
+    pending: tuple[float, ...] = ()
+
+
+class Scheduler(Loop):
+    """Enqueues the jobs of a queue's schedules.
+
+    >>> Scheduler(queue, [Schedule("report", "0 3 * * *")]).start()  # doctest: +SKIP
+    """
+
+    name = "scheduler"
+
+    def __init__(
+        self, queue: Queue[Any, Any], schedules: Sequence[Schedule], interval: float = 1.0
+    ) -> None:
+        super().__init__([queue], interval)
+        self.schedules = tuple(schedules)
+        self._owner = new_id()
+        self._next: dict[str, float] = {}
+        names = [schedule.name for schedule in schedules]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ConfigError(f"two schedules are called {', '.join(sorted(twice))}")
+        for schedule in schedules:
+            # What the queue would refuse, it refuses now and not at the first tick.
+            queue.draft(schedule.payload, {"kind": schedule.kind, **schedule.options})  # type: ignore[typeddict-item]
+
+    def look_after(self, queue: Queue[Any, Any]) -> float:
+        now = queue.store.info().now
+        return min(
+            (self._watch(queue, schedule, now) for schedule in self.schedules),
+            default=self.interval,
+        )
+
+    def _watch(self, queue: Queue[Any, Any], schedule: Schedule, now: float) -> float:
+        due = self._next.get(schedule.name)
+        if due is None or due <= now:
+            wait = self._fire(queue, schedule, now)
+            if wait is not None:
+                return wait
+            due = self._next[schedule.name] = schedule.next_tick(now)
+        return due - now
+
+    def _fire(self, queue: Queue[Any, Any], schedule: Schedule, now: float) -> float | None:
+        """Enqueue what is due; answers when to look again if someone else is about to."""
+        note, version = self._read(queue, schedule)
+        if note is None:
+            first = self._write(queue, schedule, Note(now, now), version)
+            return None if first else 0.0
+        theirs = note.pending and note.owner != self._owner
+        if theirs and now - note.at < GRACE:
+            return note.at + GRACE - now
+        ticks = list(note.pending) or schedule.due(note.tick, now)
+        if not ticks:
+            return None
+        began = time.monotonic()
+        taken = Note(max(note.tick, ticks[-1]), now, self._owner, tuple(ticks))
+        if not self._write(queue, schedule, taken, version):
+            return 0.0
+        mine, version = self._read(queue, schedule)
+        if mine != taken or time.monotonic() - began > GRACE / 2:
+            # We were held up, and someone else may believe us dead.
+            return 0.0
+        self._enqueue(queue, schedule, ticks)
+        self._write(queue, schedule, Note(taken.tick, now), version)
+        # Ticks that became due while others were pending are looked after at once.
+        return 0.0 if note.pending else None
+
+    def _enqueue(self, queue: Queue[Any, Any], schedule: Schedule, ticks: list[float]) -> None:
+        answers = queue.enqueue_many(
+            NewJob(
+                schedule.payload,
+                id=schedule.job_id(tick),
+                kind=schedule.kind,
+                **schedule.options,
+            )
+            for tick in ticks
+        )
+        self.count("fired", sum(isinstance(answer, Queued) for answer in answers))
+
+    def _read(self, queue: Queue[Any, Any], schedule: Schedule) -> tuple[Note | None, int]:
+        key = _key(queue, schedule)
+        for found in queue.store.read_keys(queue.key.tenant, key, 1):
+            if found.key == key:
+                return msgspec.json.decode(found.value, type=Note), found.version
+        return None, 0
+
+    def _write(self, queue: Queue[Any, Any], schedule: Schedule, note: Note, version: int) -> bool:
+        value = msgspec.json.encode(note)
+        write = KeyWrite(key=_key(queue, schedule), value=value, version=version)
+        return queue.store.write_keys(queue.key.tenant, [write])
+
+
+def _key(queue: Queue[Any, Any], schedule: Schedule) -> tuple[str, ...]:
+    return ("ackline", "cron", queue.name, schedule.name)

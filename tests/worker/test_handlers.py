@@ -1,0 +1,276 @@
+"""What handlers return and raise, and what becomes of their jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+
+import msgspec
+import pytest
+
+import ackline
+from ackline import Cancel, Dead, Done, Job, JobCancelled, JobFailed, Retry, Snooze, State
+
+SOON = 10.0
+
+
+class Email(msgspec.Struct):
+    to: str
+
+
+def test_a_sync_handler_runs_and_its_return_value_is_the_result(queue, start):
+    @queue.handler
+    def double(job):
+        return job.payload * 2
+
+    start(queue)
+    assert queue.enqueue_and_wait(21, timeout=SOON) == 42
+
+
+def test_an_async_handler_runs_and_its_return_value_is_the_result(queue, start):
+    @queue.handler
+    async def double(job):
+        await asyncio.sleep(0)
+        return job.payload * 2
+
+    start(queue)
+    assert queue.enqueue_and_wait(21, timeout=SOON) == 42
+
+
+def test_none_is_a_result(queue, start):
+    @queue.handler
+    def nothing(job):
+        return None
+
+    start(queue)
+    assert queue.enqueue_and_wait(1, id="a", timeout=SOON) is None
+    assert queue.enqueue(1, id="a") == ackline.Completed("a", None)
+
+
+def test_a_payload_is_decoded_into_the_annotated_type(queue, start):
+    @queue.handler("email")
+    def send(job: Job[Email]) -> str:
+        return job.payload.to
+
+    start(queue)
+    assert queue.enqueue_and_wait({"to": "ann"}, kind="email", timeout=SOON) == "ann"
+
+
+def test_a_payload_of_the_wrong_type_fails_the_attempt_with_the_reason(queue, start):
+    @queue.handler("email", max_attempts=1)
+    def send(job: Job[Email]) -> str:
+        return job.payload.to
+
+    start(queue)
+    with pytest.raises(JobFailed, match=r"missing required field `to`"):
+        queue.enqueue_and_wait({}, kind="email", timeout=SOON)
+
+
+def test_a_payload_type_that_cannot_be_found_is_refused_at_once(queue):
+    class Local(msgspec.Struct):
+        to: str
+
+    with pytest.raises(ackline.ConfigError, match="define or import it at the top"):
+
+        @queue.handler("email")
+        def send(job: Job[Local]) -> str:
+            return job.payload.to
+
+
+def test_an_exception_is_retried_until_attempts_are_spent_then_it_is_in_the_dlq(queue, start):
+    seen = []
+
+    @queue.handler(max_attempts=3, backoff=0)
+    def broken(job):
+        seen.append(job.attempts)
+        raise RuntimeError("no luck")
+
+    start(queue)
+    with pytest.raises(JobFailed) as caught:
+        queue.enqueue_and_wait(1, id="a", timeout=SOON)
+
+    assert seen == [1, 2, 3]
+    assert caught.value.failure is not None
+    assert caught.value.failure.type == "RuntimeError"
+    assert "no luck" in caught.value.failure.traceback
+    assert queue.status("a").state is State.FAILED
+
+
+@pytest.mark.parametrize("sort", ["sync", "async"])
+def test_a_failed_attempt_can_succeed_later(queue, start, sort):
+    def flaky(job):
+        if job.attempts < 3:
+            raise RuntimeError("not yet")
+        return job.attempts
+
+    async def flaky_async(job):
+        return flaky(job)
+
+    queue.handler("default", max_attempts=5, backoff=0)(flaky if sort == "sync" else flaky_async)
+    start(queue)
+    assert queue.enqueue_and_wait(1, timeout=SOON) == 3
+
+
+def test_retry_asks_for_another_attempt(queue, start):
+    @queue.handler
+    def again(job):
+        return Retry(delay=0) if job.attempts == 1 else "second"
+
+    start(queue)
+    assert queue.enqueue_and_wait(1, timeout=SOON) == "second"
+
+
+def test_snooze_gives_the_attempt_back(queue, start):
+    runs = []
+
+    @queue.handler(max_attempts=1)
+    def later(job):
+        runs.append(job.attempts)
+        return Snooze(0.01) if len(runs) < 3 else "awake"
+
+    start(queue)
+    assert queue.enqueue_and_wait(1, timeout=SOON) == "awake"
+    assert runs == [1, 1, 1]
+
+
+def test_cancel_ends_as_cancelled(queue, start):
+    @queue.handler
+    def unwanted(job):
+        return Cancel("nobody wants it")
+
+    start(queue)
+    with pytest.raises(JobCancelled):
+        queue.enqueue_and_wait(1, timeout=SOON)
+
+
+def test_dead_goes_to_the_dlq_whatever_attempts_remain(queue, start):
+    @queue.handler(max_attempts=10)
+    def hopeless(job):
+        return Dead("never")
+
+    start(queue)
+    with pytest.raises(JobFailed, match="never"):
+        queue.enqueue_and_wait(1, id="a", timeout=SOON)
+    assert queue.status("a").attempts == 1
+
+
+def test_done_sets_the_result_and_how_long_it_is_kept(queue, start):
+    @queue.handler
+    def done(job):
+        return Done("kept", result_ttl=5)
+
+    start(queue)
+    assert queue.enqueue_and_wait(1, id="a", timeout=SOON) == "kept"
+    record = queue.status("a").record
+    assert record.expires_at - record.finished_at == pytest.approx(5)
+
+
+def test_a_result_that_cannot_be_encoded_fails_the_attempt(queue, start):
+    @queue.handler(max_attempts=1)
+    def odd(job):
+        return object()
+
+    start(queue)
+    with pytest.raises(JobFailed, match="the result cannot be written as json"):
+        queue.enqueue_and_wait(1, timeout=SOON)
+
+
+def test_only_kinds_with_a_handler_are_claimed(queue, start):
+    @queue.handler("known")
+    def known(job):
+        return "done"
+
+    queue.enqueue(1, kind="unknown", id="other", priority=9)
+    start(queue)
+    assert queue.enqueue_and_wait(1, kind="known", timeout=SOON) == "done"
+    assert queue.status("other").state is State.QUEUED
+    assert queue.status("other").attempts == 0
+
+
+def test_each_async_job_has_its_own_task_and_context(queue, start):
+    variable: contextvars.ContextVar[int] = contextvars.ContextVar("variable")
+    leaked = []
+    tasks = set()
+
+    @queue.handler
+    async def isolated(job):
+        leaked.append(variable.get(None))
+        variable.set(job.payload)
+        tasks.add(asyncio.current_task())
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await asyncio.sleep(60)
+        return variable.get()
+
+    start(queue, concurrency=2)
+    for number in range(5):
+        assert queue.enqueue_and_wait(number, timeout=SOON) == number
+    assert leaked == [None] * 5
+    assert len(tasks) == 5
+
+
+def test_a_worker_serves_several_queues(queues, start):
+    for name in ("a", "b"):
+        queues[name].handler(lambda job: job.queue)
+
+    start(queues["a"], queues["b"])
+    assert queues["a"].enqueue_and_wait(1, timeout=SOON) == "a"
+    assert queues["b"].enqueue_and_wait(1, timeout=SOON) == "b"
+
+
+@pytest.mark.parametrize("sort", ["sync", "async"])
+def test_concurrency_bounds_how_many_run_at_once(queue, start, sort):
+    limit, running, most = 3, 0, 0
+    lock = threading.Lock()
+    full = threading.Event()
+    go_on = threading.Event()
+
+    def enter():
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+            if running == limit:
+                full.set()
+
+    def leave():
+        nonlocal running
+        with lock:
+            running -= 1
+
+    def wait(job):
+        enter()
+        go_on.wait(SOON)
+        leave()
+
+    async def wait_async(job):
+        enter()
+        while not go_on.is_set():
+            await asyncio.sleep(0.001)
+        leave()
+
+    queue.handler(wait if sort == "sync" else wait_async)
+    queue.enqueue_many(range(10))
+    start(queue, concurrency=limit)
+
+    assert full.wait(SOON)
+    go_on.set()
+    queue.enqueue_and_wait("last", priority=0, timeout=SOON)
+    assert most == limit
+
+
+def test_slow_handlers_do_not_hoard_jobs(queue, start):
+    began, go_on = threading.Event(), threading.Event()
+
+    @queue.handler
+    def slow(job):
+        began.set()
+        go_on.wait(SOON)
+
+    queue.enqueue_many(range(50))
+    start(queue, concurrency=2)
+    assert began.wait(SOON)
+    held = queue.counts()[State.PROCESSING]
+    go_on.set()
+    assert held <= 4

@@ -1,0 +1,108 @@
+"""Graceful stops: nothing is lost, nothing is punished."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+from ackline import State
+from ackline.worker import Worker
+
+SOON = 10.0
+
+
+def test_running_jobs_end_and_waiting_ones_are_given_back_without_penalty(queue):
+    began = threading.Event()
+
+    @queue.handler
+    def slow(job):
+        began.set()
+        job.signal.wait(0.3)  # the stop is asked for while it runs
+        queue.enqueue("new", id="after", priority=9)
+        return "ended"
+
+    queue.enqueue(0, id="running")
+    queue.enqueue_many(range(20))
+    worker = Worker(queue, concurrency=1, grace=SOON)
+    worker.start()
+    assert began.wait(SOON)
+    worker.stop()
+
+    assert queue.result("running") == "ended"
+    counts = queue.counts()
+    assert counts[State.COMPLETED] == 1
+    assert counts[State.QUEUED] == 21
+    page = queue.jobs(states=["queued"])
+    assert {job.attempts for job in page.jobs} == {0}
+
+
+def test_after_the_grace_period_running_jobs_are_released(queue):
+    began = threading.Event()
+
+    @queue.handler
+    async def endless(job):
+        began.set()
+        await asyncio.sleep(60)
+
+    queue.enqueue(1, id="a")
+    worker = Worker(queue, grace=0.05)
+    worker.start()
+    assert began.wait(SOON)
+    worker.stop()
+
+    job = queue.status("a")
+    assert job.state is State.QUEUED
+    assert job.attempts == 0
+
+
+def test_a_sync_handler_that_does_not_stop_is_released_and_cannot_settle(queue, monkeypatch):
+    monkeypatch.setattr("ackline.worker.worker.LAST_MOMENT", 0.05)
+    began, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+    @queue.handler
+    def deaf(job):
+        began.set()
+        go_on.wait(SOON)
+        ended.set()
+        return "too late"
+
+    queue.enqueue(1, id="a")
+    worker = Worker(queue, grace=0.05)
+    worker.start()
+    assert began.wait(SOON)
+    worker.stop()
+    go_on.set()
+    assert ended.wait(SOON)
+    assert queue.status("a").state is State.QUEUED
+
+
+def test_a_second_request_does_not_wait_for_the_grace_period(queue):
+    began = threading.Event()
+
+    @queue.handler
+    async def endless(job):
+        began.set()
+        await asyncio.sleep(60)
+
+    queue.enqueue(1, id="a")
+    worker = Worker(queue, grace=60)
+    running = threading.Thread(target=worker.run)
+    running.start()
+    assert began.wait(SOON)
+    asked = time.monotonic()
+    worker.request_stop()
+    worker.request_stop()
+    running.join(SOON)
+    assert not running.is_alive()
+    assert time.monotonic() - asked < 5
+    assert queue.status("a").state is State.QUEUED
+
+
+def test_a_stopped_worker_can_be_started_again(queue):
+    queue.handler(lambda job: job.payload)
+    worker = Worker(queue)
+    for number in range(2):
+        worker.start()
+        assert queue.enqueue_and_wait(number, timeout=SOON) == number
+        worker.stop()

@@ -1,0 +1,71 @@
+"""A store that comes and goes: nothing is lost, and the worker comes back by itself."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+import ackline
+from ackline import State, StoreUnavailable
+from ackline.errors import ConfigError
+from ackline.queues import Queues
+from ackline.stores.memory import MemoryStore
+from ackline.worker import Worker
+
+SOON = 10.0
+
+
+class MoodyStore(MemoryStore):
+    """Fails some calls: before it did anything, or after, when only the answer is lost."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before = 0
+        self.after = 0
+
+    def claim(self, queue: Any, request: Any, transitions: Any = ()) -> Any:
+        if transitions and self.before:
+            self.before -= 1
+            raise StoreUnavailable("the line is dead")
+        claimed = super().claim(queue, request, transitions)
+        if transitions and self.after:
+            self.after -= 1
+            raise StoreUnavailable("the answer was lost")
+        return claimed
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_outcomes_are_sent_again_until_the_store_has_them(start, caplog, moment):
+    caplog.set_level(logging.CRITICAL)
+    store = MoodyStore()
+    queue = Queues(store)["work"]
+    runs = []
+
+    @queue.handler(lease=60)
+    def count(job):
+        runs.append(job.id)
+        return job.payload
+
+    start(queue)
+    setattr(store, moment, 2)
+    assert queue.enqueue_and_wait(5, id="a", timeout=SOON) == 5
+    assert runs == ["a"]
+    assert queue.counts()[State.COMPLETED] == 1
+
+
+def test_a_worker_needs_a_queue_with_a_handler():
+    queue = ackline.open("memory://")["empty"]
+    with pytest.raises(ConfigError, match="has no handler"):
+        Worker(queue)
+    with pytest.raises(ConfigError, match="at least one queue"):
+        Worker()
+
+
+def test_the_policies_of_handlers_are_published_for_sweepers_elsewhere(queue, start):
+    @queue.handler("risky", max_attempts=9)
+    def risky(job): ...
+
+    start(queue)
+    assert queue.stored_settings().kinds["risky"].max_attempts == 9
