@@ -1,0 +1,88 @@
+"""Ackline and Huey on SQLite in one run, alternating, medians of several rounds.
+
+.venv/bin/python benchmarks/against_huey.py            # needs: tools/environment bench
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=20_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    arguments = parser.parse_args()
+    rounds = [one_round(arguments.jobs) for _ in range(arguments.rounds)]
+    figures = {
+        name: {key: statistics.median(r[name][key] for r in rounds) for key in rounds[0][name]}
+        for name in rounds[0]
+    }
+    print(table(figures))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+def one_round(jobs: int) -> dict[str, dict[str, float]]:
+    return {
+        "Ackline, durability=full": ackline(jobs, "full"),
+        "Huey, fsync": huey(jobs, workers=1, fsync=True),
+        "Ackline, durability=normal": ackline(jobs, "normal"),
+        "Huey, no fsync": huey(jobs, workers=1, fsync=False),
+        "Huey, no fsync, 4 threads": huey(jobs, workers=4, fsync=False),
+    }
+
+
+def ackline(jobs: int, durability: str) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as folder:
+        figures = call(
+            "-m", "ackline", "--store", f"sqlite:///{folder}/jobs.db?durability={durability}",
+            "--json", "bench", "--jobs", str(jobs), "--singles", "2000",
+            "--only", "enqueue one", "--only", "enqueue bulk", "--only", "drain sync",
+        )  # fmt: skip
+    rates = {figure["name"]: figure["per_second"] for figure in figures["figures"]}
+    return {
+        "enqueue_one": rates["enqueue, one call each"],
+        "enqueue_bulk": rates["enqueue, bulk"],
+        "drain": rates["drain, sync handler"],
+    }
+
+
+def huey(jobs: int, workers: int, fsync: bool) -> dict[str, float]:
+    arguments = [str(HERE / "peers" / "huey_sqlite.py"), "--jobs", str(jobs)]
+    arguments += ["--workers", str(workers), *(["--fsync"] if fsync else [])]
+    figures = call(*arguments)
+    # Huey has no bulk enqueue; its single calls are what a bulk load would use.
+    one = figures["enqueue_one"]
+    return {"enqueue_one": one, "enqueue_bulk": one, "drain": figures["drain"]}
+
+
+def call(*arguments: str) -> dict:
+    done = subprocess.run(
+        [sys.executable, *arguments], check=True, stdout=subprocess.PIPE, text=True
+    )
+    return json.loads(done.stdout)
+
+
+def table(figures: dict[str, dict[str, float]]) -> str:
+    lines = [
+        "| jobs/s, one worker process | enqueue, one call | enqueue, bulk | drain |",
+        "|---|---:|---:|---:|",
+    ]
+    for name, row in figures.items():
+        cells = " | ".join(f"{row[key]:,.0f}" for key in ("enqueue_one", "enqueue_bulk", "drain"))
+        lines.append(f"| {name} | {cells} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

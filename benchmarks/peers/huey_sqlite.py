@@ -1,0 +1,79 @@
+"""Huey on SQLite: enqueue and drain noop tasks, and print the figures as JSON.
+
+Huey takes a task out of its table before running it (at most once), so a crash loses it;
+there is no acknowledgement to pay for. `fsync` is on in the run that compares with
+Ackline's default durability.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import tempfile
+import threading
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+from huey import SqliteHuey
+
+PATIENCE = 300.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--jobs", type=int, default=20_000)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--fsync", action="store_true")
+    arguments = parser.parse_args()
+    logging.getLogger("huey").setLevel(logging.ERROR)
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps(run(Path(folder), arguments.jobs, arguments.workers, arguments.fsync)))
+
+
+def run(folder: Path, jobs: int, workers: int, fsync: bool) -> dict[str, object]:
+    huey = SqliteHuey(
+        filename=str(folder / "huey.db"), results=False, fsync=fsync, journal_mode="wal"
+    )
+    done, finished = 0, threading.Event()
+
+    @huey.task()
+    def noop(payload: dict[str, object]) -> None:
+        nonlocal done
+        done += 1
+        if done == jobs:
+            finished.set()
+
+    payload = {"order": 12345, "pad": "x" * 75}
+    began = time.perf_counter()
+    for _ in range(jobs):
+        noop(payload)
+    enqueued = time.perf_counter() - began
+
+    consumer = huey.create_consumer(
+        workers=workers,
+        worker_type="thread",
+        periodic=False,
+        initial_delay=0.001,
+        max_delay=0.01,
+        check_worker_health=False,
+    )
+    began = time.perf_counter()
+    consumer.start()
+    if not finished.wait(PATIENCE):
+        raise SystemExit(f"huey ran {done} of {jobs} in {PATIENCE:g} s")
+    drained = time.perf_counter() - began
+    consumer.stop(graceful=True)
+    return {
+        "peer": f"Huey {version('huey')} on SQLite",
+        "durability": "fsync per commit" if fsync else "no fsync per commit",
+        "delivery": "at most once",
+        "workers": workers,
+        "enqueue_one": jobs / enqueued,
+        "drain": jobs / drained,
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,223 @@
+"""The measures: each on a queue of its own, through the public library."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from ackline import lifecycle
+from ackline.aio import AsyncQueue
+from ackline.bench.plan import Plan
+from ackline.ids import new_id
+from ackline.job import State
+from ackline.queue import NewJob, Queue
+from ackline.queues import Queues
+from ackline.stores.base import ClaimRequest
+from ackline.worker import Worker
+
+PATIENCE = 600.0
+"""Seconds after which a measure that does not end is given up."""
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of the result: a rate, or a latency in milliseconds."""
+
+    name: str
+    jobs: int
+    seconds: float
+    per_second: float | None = None
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+    note: str = ""
+
+
+def measure(queues: Queues, plan: Plan) -> Iterator[Figure]:
+    """Run the planned measures one after the other."""
+    for name in plan.measures:
+        yield from _MEASURES[name](queues, plan)
+
+
+def _fresh(queues: Queues, name: str) -> Queue[Any, Any]:
+    return queues[f"bench {name} {new_id()}"]
+
+
+def _payload(plan: Plan) -> dict[str, object]:
+    return {"order": 12345, "pad": "x" * max(0, plan.payload_bytes - 25)}
+
+
+def _rate(name: str, jobs: int, began: float, note: str = "") -> Figure:
+    seconds = time.perf_counter() - began
+    return Figure(name=name, jobs=jobs, seconds=seconds, per_second=jobs / seconds, note=note)
+
+
+def _latency(name: str, samples: Sequence[float]) -> Figure:
+    ordered = sorted(samples)
+    return Figure(
+        name=name,
+        jobs=len(ordered),
+        seconds=sum(ordered),
+        p50_ms=_quantile(ordered, 0.5) * 1e3,
+        p99_ms=_quantile(ordered, 0.99) * 1e3,
+    )
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)]
+
+
+def _enqueue_one(queues: Queues, plan: Plan) -> Iterator[Figure]:
+    queue, payload = _fresh(queues, "one"), _payload(plan)
+    began = time.perf_counter()
+    for _ in range(plan.singles):
+        queue.enqueue(payload)
+    yield _rate("enqueue, one call each", plan.singles, began)
+
+
+def _enqueue_bulk(queues: Queues, plan: Plan) -> Iterator[Figure]:
+    queue, payload = _fresh(queues, "bulk"), _payload(plan)
+    began = time.perf_counter()
+    queue.enqueue_many([payload] * plan.jobs)
+    yield _rate("enqueue, bulk", plan.jobs, began)
+
+    named = _fresh(queues, "bulk named")
+    jobs = [NewJob(payload, id=f"order-{number * 7919 % plan.jobs}") for number in range(plan.jobs)]
+    began = time.perf_counter()
+    named.enqueue_many(jobs)
+    yield _rate("enqueue, bulk with ids", plan.jobs, began, "each id looked up")
+
+
+def _enqueue_concurrent(queues: Queues, plan: Plan) -> Iterator[Figure]:
+    queue, payload = AsyncQueue(_fresh(queues, "concurrent")), _payload(plan)
+    each = max(1, plan.jobs // plan.callers)
+
+    async def call() -> None:
+        for _ in range(each):
+            await queue.enqueue(payload)
+
+    async def all_callers() -> None:
+        await asyncio.gather(*(call() for _ in range(plan.callers)))
+
+    began = time.perf_counter()
+    asyncio.run(all_callers())
+    yield _rate(
+        "enqueue, concurrent", each * plan.callers, began, f"{plan.callers} asyncio callers"
+    )
+
+
+def _drain_sync(queues: Queues, plan: Plan) -> Iterator[Figure]:
+    def handler(_job: Any) -> None:
+        return None
+
+    yield _drain(queues, plan, plan.jobs, handler, "drain, sync handler")
+
+
+def _drain_async(queues: Queues, plan: Plan) -> Iterator[Figure]:
+    async def handler(_job: Any) -> None:
+        return None
+
+    yield _drain(queues, plan, plan.jobs, handler, "drain, async handler")
+
+
+def _drain(
+    queues: Queues, plan: Plan, jobs: int, handler: Callable[[Any], Any], name: str
+) -> Figure:
+    queue = _fresh(queues, name)
+    queue.enqueue_many([_payload(plan)] * jobs)
+    queue.handler(handler)
+    worker = Worker(queue, concurrency=plan.concurrency)
+    began = time.perf_counter()
+    worker.start()
+    _await_completed(queue, jobs)
+    figure = _rate(name, jobs, began, "1 worker process")
+    worker.stop()
+    return figure
+
+
+def _await_completed(queue: Queue[Any, Any], jobs: int) -> None:
+    until = time.monotonic() + PATIENCE
+    with queue.store.listen([queue.key], "changes") as listener:
+        while queue.counts()[State.COMPLETED] < jobs:
+            # Looking all the time would slow down what is measured.
+            time.sleep(0.002)
+            listener.wait(0.1)
+            if time.monotonic() > until:
+                raise TimeoutError(f"{queue} did not drain in {PATIENCE:g} s: {queue.counts()}")
+
+
+def _start_latency(queues: Queues, plan: Plan) -> Iterator[Figure]:
+    queue, started = _fresh(queues, "latency"), threading.Event()
+    samples: list[float] = []
+
+    @queue.handler
+    def note_start(job: Any) -> None:
+        samples.append(time.perf_counter() - job.payload)
+        started.set()
+
+    worker = Worker(queue, concurrency=4)
+    worker.start()
+    for _ in range(plan.round_trips):
+        started.clear()
+        queue.enqueue(time.perf_counter())
+        started.wait(PATIENCE)
+    worker.stop()
+    yield _latency("enqueue to start", samples)
+
+
+def _round_trip(queues: Queues, plan: Plan) -> Iterator[Figure]:
+    queue = _fresh(queues, "round trip")
+    queue.handler(lambda job: job.payload)
+    worker = Worker(queue, concurrency=4)
+    worker.start()
+    samples = []
+    for number in range(plan.round_trips):
+        began = time.perf_counter()
+        queue.enqueue_and_wait(number, timeout=PATIENCE)
+        samples.append(time.perf_counter() - began)
+    worker.stop()
+    yield _latency("round trip", samples)
+
+
+def _growth(queues: Queues, plan: Plan) -> Iterator[Figure]:
+    """The cost of a job while many others wait: it should not depend on how many."""
+    sample = min(plan.growth)
+    for waiting in plan.growth:
+        queue = _fresh(queues, "growth")
+        payload = _payload(plan)
+        for _ in range(0, waiting - sample, 10_000):
+            queue.enqueue_many([payload] * min(10_000, waiting))
+        began = time.perf_counter()
+        queue.enqueue_many([payload] * sample)
+        yield _rate(f"enqueue with {waiting:,} waiting", sample, began)
+        began = time.perf_counter()
+        done = _claim_and_complete(queue, sample)
+        yield _rate(f"claim and complete with {waiting:,} waiting", done, began)
+
+
+def _claim_and_complete(queue: Queue[Any, Any], jobs: int) -> int:
+    done, transitions = 0, []
+    batch = queue.store.capabilities.batch
+    request = ClaimRequest(worker="bench", limit=batch, lease=60.0)
+    while done < jobs:
+        claimed = queue.claim_records(request, transitions)
+        transitions = [lifecycle.complete(job, None, queue.policy(job)) for job in claimed.jobs]
+        done += len(claimed.jobs)
+    queue.apply(transitions)
+    return done
+
+
+_MEASURES: dict[str, Callable[[Queues, Plan], Iterator[Figure]]] = {
+    "enqueue one": _enqueue_one,
+    "enqueue bulk": _enqueue_bulk,
+    "enqueue concurrent": _enqueue_concurrent,
+    "drain sync": _drain_sync,
+    "drain async": _drain_async,
+    "start latency": _start_latency,
+    "round trip": _round_trip,
+    "growth": _growth,
+}

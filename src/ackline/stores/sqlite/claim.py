@@ -1,0 +1,214 @@
+"""Leases: handed out, kept alive, and found when they lapse."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+from typing import Any
+
+from ackline.events import Act, Entry
+from ackline.job import NO_OPTIONS, QueueKey, Record, State
+from ackline.lifecycle import Transition, Verdict, rank
+from ackline.stores.base import REPAIR_LIMIT, Claimed, ClaimRequest
+from ackline.stores.sqlite.apply import apply
+from ackline.stores.sqlite.groups import enter_groups, running_in
+from ackline.stores.sqlite.lines import Lines, find_lines
+from ackline.stores.sqlite.queries import sql
+from ackline.stores.sqlite.rows import Row, decode_options, numbers, record_of
+from ackline.stores.sqlite.transaction import Transaction
+
+_CLAIM, _QUEUED, _PROCESSING = Act.CLAIM, State.QUEUED, State.PROCESSING
+_NUM, _KIND, _OPTIONS, _GROUP = 1, 3, 6, 8
+"""Columns of a row of `line`."""
+_num_of, _kind_of, _options_of = itemgetter(_NUM), itemgetter(_KIND), itemgetter(_OPTIONS)
+
+
+def claim(
+    tx: Transaction,
+    queue: QueueKey,
+    request: ClaimRequest,
+    transitions: Sequence[Transition],
+    now: float,
+) -> Claimed:
+    """Apply, promote what is due, lease the next in line, tell what has lapsed."""
+    lines = find_lines(tx, queue)
+    if lines is None:
+        return Claimed(jobs=[], verdicts=[Verdict(False, None)] * len(transitions), now=now)
+    verdicts = apply(lines, transitions, now) if transitions else []
+    jobs: list[Record] = []
+    if not lines.settings.paused:
+        promote(lines, now, REPAIR_LIMIT)
+        jobs = _take(lines, request, now)
+        lines.flush()
+        if len(jobs) == request.limit and _ready_slots(lines):
+            # More is ready than one claimer can take: let another one look.
+            tx.wake(queue, "ready")
+    heads = _heads(lines)
+    leased = heads[2]
+    return Claimed(
+        jobs=jobs,
+        verdicts=verdicts,
+        lapsed=lapsed(lines, now) if leased is not None and leased <= now else [],
+        next_at=min((head for head in heads if head is not None), default=None),
+        now=now,
+    )
+
+
+def _heads(lines: Lines) -> tuple[float | None, float | None, float | None]:
+    slots = (lines.slot(State.SCHEDULED), lines.slot(State.FAILING), lines.slot(_PROCESSING))
+    first, second, third = lines.tx.execute(sql("heads"), slots).fetchall()[0]
+    return (first, second, third)
+
+
+# --- handing out ---
+
+
+def _take(lines: Lines, request: ClaimRequest, now: float) -> list[Record]:
+    cursors = _cursors(lines, request.kinds)
+    # Rows start with (at, job): they merge in the order of the queue, a few rows read ahead.
+    rows = cursors[0] if len(cursors) == 1 else heapq.merge(*cursors)
+    taken, parked = _choose(lines, rows, request.limit)
+    for cursor in cursors:
+        cursor.close()
+    _park(lines, parked)
+    if not taken:
+        return []
+    return _lease(lines, taken, request, now)
+
+
+def _cursors(lines: Lines, kinds: frozenset[str] | None) -> list[Any]:
+    return [
+        lines.tx.execute(sql("line"), (slot,))
+        for slot, kind in _ready_slots(lines)
+        if kinds is None or kind in kinds
+    ]
+
+
+def _ready_slots(lines: Lines) -> list[tuple[int, str]]:
+    return list(lines.tx.execute(sql("ready_slots"), (lines.num,)))
+
+
+def _choose(lines: Lines, rows: Iterable[Row], limit: int) -> tuple[list[Row], list[Row]]:
+    """The next jobs in line whose group has room, and those met whose group has none."""
+    taken: list[Row] = []
+    parked: list[Row] = []
+    entered: Counter[str] = Counter()
+    running: dict[str, int] = {}
+    if limit <= 0:
+        return taken, parked
+    for row in rows:
+        group = row[_GROUP]
+        if group is not None:
+            if group not in running:
+                running[group] = running_in(lines, group)
+            if running[group] + entered[group] >= lines.settings.group_limit:
+                parked.append(row)
+                continue
+            entered[group] += 1
+        taken.append(row)
+        if len(taken) == limit:
+            break
+    if entered:
+        enter_groups(lines, entered)
+    return taken, parked
+
+
+def _park(lines: Lines, parked: list[Row]) -> None:
+    by_line: dict[tuple[str, str], list[int]] = {}
+    for row in parked:
+        by_line.setdefault((row[_GROUP], row[_KIND]), []).append(row[_NUM])
+    for (group, kind), nums in by_line.items():
+        slot = lines.parked(group, kind)
+        lines.tx.execute(sql("put_many"), (slot, numbers(nums)))
+        lines.shift(lines.ready(kind), slot, len(nums))
+
+
+def _lease(lines: Lines, taken: list[Row], request: ClaimRequest, now: float) -> list[Record]:
+    token, worker = lines.next_token(now), request.worker
+    records = [_record(row, token, request, now) for row in taken]
+    processing = lines.slot(_PROCESSING)
+    for deadline, nums in _by_deadline(taken, records, now + request.lease).items():
+        values = (processing, deadline, token, worker, now, numbers(nums))
+        lines.tx.execute(sql("lease"), values)
+    for kind, count in Counter(map(_kind_of, taken)).items():
+        lines.shift(lines.ready(kind), processing, count)
+    entries = [
+        Entry(_CLAIM, job.id, job.kind, _QUEUED, _PROCESSING, job.attempts, token, worker)
+        for job in records
+    ]
+    lines.write_journal(now, entries)
+    return records
+
+
+def _record(row: Row, token: int, request: ClaimRequest, now: float) -> Record:
+    _, _, id, kind, payload, priority, data, created, _, attempts, cancel = row
+    options, lease = NO_OPTIONS, request.lease
+    if data is not None:
+        options = decode_options(data)
+        lease = options.lease or lease
+    return Record(
+        id,
+        kind,
+        _PROCESSING,
+        payload,
+        priority,
+        options,
+        attempts + 1,
+        created,
+        token,
+        request.worker,
+        now,
+        now + lease,
+        None,
+        None,
+        None,
+        cancel != 0,
+    )
+
+
+def _by_deadline(
+    taken: list[Row], records: list[Record], usual: float
+) -> dict[float | None, list[int]]:
+    found: dict[float | None, list[int]] = {}
+    if not any(map(_options_of, taken)):
+        found[usual] = list(map(_num_of, taken))
+        return found
+    for row, record in zip(taken, records, strict=True):
+        found.setdefault(record.deadline, []).append(row[_NUM])
+    return found
+
+
+# --- looking after ---
+
+
+def promote(lines: Lines, now: float, limit: int) -> int:
+    """Queue what is due, in the order of its time."""
+    first, second, _ = _heads(lines)
+    due: list[tuple[State, Row]] = []
+    for state, head in ((State.SCHEDULED, first), (State.FAILING, second)):
+        if head is not None and head <= now:
+            rows = lines.tx.execute(sql("due"), (lines.slot(state), now, limit)).fetchall()
+            due.extend((state, row) for row in rows)
+    if not due:
+        return 0
+    due.sort(key=lambda pair: pair[1][:2])
+    del due[limit:]
+    places, entries = [], []
+    for state, (at, num, id, kind, priority, attempts) in due:
+        ready = lines.ready(kind)
+        places.append((num, ready, rank(at, priority, lines.settings.ageing)))
+        lines.shift(lines.slot(state), ready)
+        entries.append(Entry(Act.PROMOTE, id, kind, state, _QUEUED, attempts))
+    lines.tx.executemany(sql("put"), places)
+    lines.write_journal(now, entries)
+    lines.flush()
+    lines.tx.wake(lines.key, "ready")
+    return len(due)
+
+
+def lapsed(lines: Lines, now: float) -> list[Record]:
+    """Leased jobs whose deadline has passed, the longest ago first."""
+    values = (lines.slot(_PROCESSING), now, REPAIR_LIMIT)
+    return [record_of(row) for row in lines.tx.execute(sql("lapsed"), values)]

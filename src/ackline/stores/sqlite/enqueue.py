@@ -1,0 +1,193 @@
+"""Jobs into the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ackline.errors import StoreFull
+from ackline.events import Act, Entry
+from ackline.job import LIVE, NO_OPTIONS, Draft, QueueKey, State
+from ackline.lifecycle import rank
+from ackline.stores.base import Receipt
+from ackline.stores.sqlite.drop import drop_jobs
+from ackline.stores.sqlite.lines import Lines, make_lines, next_number, state_in
+from ackline.stores.sqlite.queries import sql
+from ackline.stores.sqlite.rows import encode_options, rows_by_ids
+from ackline.stores.sqlite.transaction import Transaction
+
+_STAYS = frozenset({State.COMPLETED, *LIVE})
+_QUEUED = State.QUEUED
+
+
+class _Known:
+    """A job that has the id of a draft: its number, and its state (None when it is over)."""
+
+    __slots__ = ("num", "slot", "state")
+
+    def __init__(self, num: int, slot: int, at: float, now: float) -> None:
+        self.num = num
+        self.slot = slot
+        state = state_in(slot)
+        self.state = None if state.terminal and at <= now else state
+
+
+def enqueue(tx: Transaction, queue: QueueKey, drafts: Sequence[Draft], now: float) -> list[Receipt]:
+    """Insert what is not there yet."""
+    lines = make_lines(tx, queue)
+    if not drafts:
+        return []
+    receipts = None
+    if lines.settings.max_jobs is None and all(draft.surely_new for draft in drafts):
+        receipts = _insert_blindly(lines, drafts, now)
+    if receipts is None:
+        receipts = _insert_checked(lines, drafts, now)
+    lines.flush()
+    return receipts
+
+
+def _insert_blindly(lines: Lines, drafts: Sequence[Draft], now: float) -> list[Receipt] | None:
+    first = next_number(lines.tx, "job", len(drafts))
+    if not _add_jobs(lines, first, drafts, now):
+        lines.tx.execute(sql("take_back_jobs"), (first, first + len(drafts) - 1))
+        next_number(lines.tx, "job", -len(drafts))
+        return None
+    states = _add_places(lines, first, drafts, now)
+    return _report(lines, drafts, states, [None] * len(drafts), now)
+
+
+def _insert_checked(lines: Lines, drafts: Sequence[Draft], now: float) -> list[Receipt]:
+    known = _look_up(lines, drafts, now)
+    fresh: dict[str, Draft] = {}
+    for draft in drafts:
+        there = known.get(draft.id)
+        if there is None or there.state not in _STAYS:
+            fresh.setdefault(draft.id, draft)
+    if not fresh:
+        return [_receipt_of(lines, draft, known[draft.id]) for draft in drafts]
+    _require_room(lines, len(fresh))
+    replaced = [there for id in fresh if (there := known.get(id)) is not None]
+    drop_jobs(lines, [(there.num, there.slot) for there in replaced])
+    new = list(fresh.values())
+    first = next_number(lines.tx, "job", len(new))
+    _add_jobs(lines, first, new, now)
+    states = _add_places(lines, first, new, now)
+    sources = [known[id].state if id in known else None for id in fresh]
+    accepted = iter(_report(lines, new, states, sources, now))
+    state_by_id = dict(zip(fresh, states, strict=True))
+    receipts = []
+    for draft in drafts:
+        if fresh.get(draft.id) is draft:
+            receipts.append(next(accepted))
+            # The same draft object may be given twice.
+            fresh[draft.id] = _USED
+        elif draft.id in state_by_id:
+            receipts.append(Receipt(draft.id, False, state_by_id[draft.id]))
+        else:
+            receipts.append(_receipt_of(lines, draft, known[draft.id]))
+    return receipts
+
+
+_USED = Draft("", "", b"")
+
+
+def _look_up(lines: Lines, drafts: Sequence[Draft], now: float) -> dict[str, _Known]:
+    ids = [draft.id for draft in drafts]
+    rows = rows_by_ids(lines.tx.execute, "known_ids", "known_id", lines.num, ids)
+    return {id: _Known(num, slot, at, now) for id, num, slot, at in rows}
+
+
+def _require_room(lines: Lines, new: int) -> None:
+    limit = lines.settings.max_jobs
+    if limit is None:
+        return
+    live = lines.tx.execute(sql("live_count"), (lines.num,)).fetchall()[0][0]
+    if live + new > limit:
+        raise StoreFull(f"queue {lines.key} holds its limit of {limit:,} jobs: try again later")
+
+
+def _add_jobs(lines: Lines, first: int, drafts: Sequence[Draft], now: float) -> bool:
+    """Insert the bodies; False if an id was known, or given twice."""
+    queue, num = lines.num, first - 1
+    rows = [
+        (
+            (num := num + 1),
+            queue,
+            draft.id,
+            draft.kind,
+            None,
+            draft.priority,
+            now,
+            None,
+            draft.payload,
+        )
+        if draft.options is NO_OPTIONS
+        else (
+            (num := num + 1),
+            queue,
+            draft.id,
+            draft.kind,
+            draft.options.group,
+            draft.priority,
+            now,
+            encode_options(draft.options),
+            draft.payload,
+        )
+        for draft in drafts
+    ]
+    before = lines.tx.connection.total_changes()
+    lines.tx.executemany(sql("add_job"), rows)
+    return lines.tx.connection.total_changes() - before == len(rows)
+
+
+def _add_places(lines: Lines, first: int, drafts: Sequence[Draft], now: float) -> list[State]:
+    kind = drafts[0].kind
+    plain = all(draft.kind == kind and draft.run_at is None and not draft.delay for draft in drafts)
+    if not plain:
+        return _add_mixed_places(lines, first, drafts, now)
+    slot, count = lines.ready(kind), len(drafts)
+    ageing = lines.settings.ageing
+    lines.tx.execute(sql("add_places"), (first, first + count - 1, slot, now, ageing))
+    lines.shift(None, slot, count)
+    return [_QUEUED] * count
+
+
+def _add_mixed_places(lines: Lines, first: int, drafts: Sequence[Draft], now: float) -> list[State]:
+    scheduled, ageing = lines.slot(State.SCHEDULED), lines.settings.ageing
+    rows, states = [], []
+    for num, draft in enumerate(drafts, first):
+        due = draft.run_at if draft.run_at is not None else now + draft.delay
+        if due > now:
+            slot, at = scheduled, due
+            states.append(State.SCHEDULED)
+        else:
+            slot, at = lines.ready(draft.kind), rank(now, draft.priority, ageing)
+            states.append(_QUEUED)
+        rows.append((num, slot, at, at))
+        lines.shift(None, slot)
+    lines.tx.executemany(sql("add_place"), rows)
+    return states
+
+
+def _report(
+    lines: Lines,
+    drafts: Sequence[Draft],
+    states: Sequence[State],
+    sources: Sequence[State | None],
+    now: float,
+) -> list[Receipt]:
+    entries = [
+        Entry(Act.ENQUEUE, draft.id, draft.kind, source, state)
+        for draft, source, state in zip(drafts, sources, states, strict=True)
+    ]
+    lines.write_journal(now, entries)
+    lines.tx.wake(lines.key, "ready")
+    return [Receipt(draft.id, True, state) for draft, state in zip(drafts, states, strict=True)]
+
+
+def _receipt_of(lines: Lines, draft: Draft, there: _Known) -> Receipt:
+    assert there.state is not None
+    result = None
+    if there.state is State.COMPLETED:
+        rows = lines.tx.execute(sql("result_of"), (there.num,)).fetchall()
+        result = rows[0][0] if rows else None
+    return Receipt(draft.id, False, there.state, result)

@@ -1,0 +1,104 @@
+"""Settings, retention and purging."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ackline.config import QueueSettings
+from ackline.events import Act, Entry
+from ackline.job import QueueKey, State
+from ackline.stores.base import Filter
+from ackline.stores.sqlite.drop import drop_jobs
+from ackline.stores.sqlite.groups import leave_groups, unpark_all
+from ackline.stores.sqlite.lines import (
+    JOURNAL,
+    Lines,
+    encode_settings,
+    find_lines,
+    make_lines,
+    state_in,
+)
+from ackline.stores.sqlite.look import matching
+from ackline.stores.sqlite.queries import sql
+from ackline.stores.sqlite.rows import decode_options
+from ackline.stores.sqlite.transaction import Transaction
+
+WORKER_MEMORY = 3600.0
+"""How long a dead worker is still shown."""
+
+TRIM_LIMIT = 1000
+"""How many journal batches one prune drops at most, so that others can write in between."""
+
+_TERMINAL = (State.COMPLETED, State.FAILED, State.CANCELLED)
+
+
+def configure(
+    tx: Transaction, queue: QueueKey, settings: QueueSettings, by: str, now: float
+) -> None:
+    """Replace a queue's settings."""
+    lines = make_lines(tx, queue)
+    act = Act.CONFIGURE
+    if lines.settings.paused != settings.paused:
+        act = Act.PAUSE if settings.paused else Act.RESUME
+    tx.execute(sql("set_settings"), (encode_settings(settings), lines.num))
+    widened = settings.group_limit > lines.settings.group_limit
+    lines.settings = settings
+    lines.write_journal(now, [Entry(act, "", "", None, None, by=by)])
+    if widened:
+        unpark_all(lines)
+    lines.flush()
+    tx.wake(queue, "ready")
+
+
+def prune(tx: Transaction, queue: QueueKey, limit: int, now: float) -> int:
+    """Drop terminal jobs and journal batches past their time, and workers long gone."""
+    lines = find_lines(tx, queue)
+    if lines is None:
+        return 0
+    entries: list[Entry] = []
+    for state in _TERMINAL:
+        slot = lines.slot(state)
+        room = max(limit - len(entries), 0)
+        rows = tx.execute(sql("over"), (slot, now, room)).fetchall()
+        drop_jobs(lines, [(num, slot) for num, *_ in rows])
+        entries += [Entry(Act.PRUNE, id, kind, state, None, n) for _, id, kind, n in rows]
+    lines.write_journal(now, entries)
+    lines.flush()
+    _trim_journal(lines, now)
+    lines.flush()
+    values = (lines.num, now - WORKER_MEMORY, lines.slot(State.PROCESSING))
+    tx.execute(sql("forget_workers"), values)
+    return len(entries)
+
+
+def _trim_journal(lines: Lines, now: float) -> None:
+    settings, slot = lines.settings, -(lines.num * 16 + JOURNAL)
+    count = lines.tx.execute(sql("batch_count"), (slot,)).fetchall()[0][0]
+    surplus, oldest, dropped, last = count - settings.max_journal, now - settings.keep_journal, 0, 0
+    for cursor, at in lines.tx.execute(sql("oldest_batches"), (lines.num, TRIM_LIMIT)):
+        if dropped >= surplus and at >= oldest:
+            break
+        dropped, last = dropped + 1, cursor
+    if dropped:
+        lines.tx.execute(sql("drop_batches"), (lines.num, last))
+        lines.shift(slot, None, dropped)
+
+
+def purge(tx: Transaction, queue: QueueKey, which: Filter, by: str, now: float) -> int:
+    """Delete matching jobs, whatever their state; `which` names them by id."""
+    lines = find_lines(tx, queue)
+    rows = sorted(matching(tx.execute, lines.num, which)) if lines is not None else []
+    if lines is None or not rows:
+        return 0
+    entries, left = [], Counter[str]()
+    for _, id, kind, _, _, options, _, slot, _, attempts, *_ in rows:
+        state = state_in(slot)
+        entries.append(Entry(Act.PURGE, id, kind, state, None, attempts, by=by))
+        group = decode_options(options).group
+        if group is not None and state in (State.PROCESSING, State.QUEUED):
+            left[group] += state is State.PROCESSING
+    drop_jobs(lines, [(row[0], row[7]) for row in rows])
+    lines.write_journal(now, entries)
+    lines.flush()
+    leave_groups(lines, left)
+    return len(rows)

@@ -1,0 +1,132 @@
+"""The lines of one queue, as one transaction sees them."""
+
+from __future__ import annotations
+
+import functools
+
+import msgspec
+
+from ackline.config import DEFAULT_SETTINGS, QueueSettings
+from ackline.events import Entry, pack
+from ackline.job import QueueKey, State
+from ackline.stores.sqlite.queries import sql
+from ackline.stores.sqlite.transaction import Transaction
+
+STATES = tuple(State)
+"""A state's code is its place here: the file depends on it, so append only."""
+
+READY, PARKED, JOURNAL = STATES.index(State.QUEUED), 7, 8
+_CODE = {state: code for code, state in enumerate(STATES)}
+
+encode_settings = msgspec.msgpack.Encoder().encode
+
+
+@functools.lru_cache(maxsize=1024)
+def decode_settings(data: bytes) -> QueueSettings:
+    """Read a queue's settings; queues that share them share the object."""
+    return msgspec.msgpack.decode(data, type=QueueSettings)
+
+
+def slot_of(queue: int, state: State) -> int:
+    """The one line of a state (not queued, for queued jobs have several)."""
+    return -(queue * 16 + _CODE[state])
+
+
+def state_in(slot: int) -> State:
+    """The state of the jobs in a line."""
+    return STATES[-slot & 15] if slot < 0 else State.QUEUED
+
+
+class Lines:
+    """One queue within a transaction: its settings, its lines, and how their counts change."""
+
+    __slots__ = ("_ready", "_shifts", "key", "last_token", "num", "settings", "tx")
+
+    def __init__(
+        self, tx: Transaction, key: QueueKey, num: int, settings: QueueSettings, last_token: int
+    ) -> None:
+        self.tx = tx
+        self.key = key
+        self.num = num
+        self.settings = settings
+        self.last_token = last_token
+        self._ready: dict[str, int] = {}
+        self._shifts: dict[int, int] = {}
+
+    def slot(self, state: State) -> int:
+        """The one line of a state (not queued)."""
+        return -(self.num * 16 + _CODE[state])
+
+    def ready(self, kind: str) -> int:
+        """The line of queued jobs of a kind, made if need be."""
+        slot = self._ready.get(kind)
+        if slot is None:
+            slot = self._ready[kind] = self._named(READY, "", kind)
+        return slot
+
+    def parked(self, group: str, kind: str) -> int:
+        """The line of queued jobs of a kind that a full group holds back, made if need be."""
+        return self._named(PARKED, group, kind)
+
+    def _named(self, code: int, group: str, kind: str) -> int:
+        name = (self.num, code, group, kind)
+        row = self.tx.execute(sql("find_slot"), name).fetchall()
+        if not row:
+            slot = next_number(self.tx, "slot")
+            self.tx.execute(sql("add_slot"), (slot, *name))
+            return slot
+        return int(row[0][0])
+
+    def shift(self, source: int | None, to: int | None, count: int = 1) -> None:
+        """Count jobs out of one line and into another."""
+        shifts = self._shifts
+        if source is not None:
+            shifts[source] = shifts.get(source, 0) - count
+        if to is not None:
+            shifts[to] = shifts.get(to, 0) + count
+
+    def flush(self) -> None:
+        """Write the counts; before anything that reads them, and at the end."""
+        changed = [(count, slot) for slot, count in self._shifts.items() if count]
+        self._shifts.clear()
+        if changed:
+            self.tx.executemany(sql("count_slot"), changed)
+
+    def next_token(self, now: float) -> int:
+        """A token above every earlier one, also of a file that was restored from a copy."""
+        self.last_token = max(self.last_token + 1, int(now * 1e6))
+        self.tx.execute(sql("set_last_token"), (self.last_token, self.num))
+        return self.last_token
+
+    def write_journal(self, at: float, entries: list[Entry]) -> None:
+        """Append one batch, in the same step as what it tells of."""
+        if entries:
+            self.tx.execute(sql("add_batch"), (self.num, at, pack(entries)))
+            self.shift(None, -(self.num * 16 + JOURNAL))
+            self.tx.wake(self.key, "changes")
+
+
+def find_lines(tx: Transaction, key: QueueKey) -> Lines | None:
+    """A queue, if it exists."""
+    for num, settings, last_token in tx.execute(sql("find_queue"), (key.tenant, key.name)):
+        return Lines(tx, key, num, decode_settings(settings), last_token)
+    return None
+
+
+def make_lines(tx: Transaction, key: QueueKey) -> Lines:
+    """A queue, made if need be."""
+    lines = find_lines(tx, key)
+    if lines is None:
+        settings = encode_settings(DEFAULT_SETTINGS)
+        num = tx.execute(sql("add_queue"), (key.tenant, key.name, settings)).fetchall()[0][0]
+        codes = [code for code in range(JOURNAL + 1) if code not in (READY, PARKED)]
+        slots = [(-(num * 16 + code), num, code, "", "") for code in codes]
+        tx.executemany(sql("add_slot"), slots)
+        lines = Lines(tx, key, num, DEFAULT_SETTINGS, 0)
+    return lines
+
+
+def next_number(tx: Transaction, counter: str, count: int = 1) -> int:
+    """Take some numbers that were never given out before; answers the first of them."""
+    last = tx.execute(sql("next_number"), (count, counter)).fetchall()[0][0]
+    return int(last) - count + 1

@@ -1,0 +1,204 @@
+"""Looking at jobs, queues, workers and the journal."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from ackline.events import Event, make_cursor, read_cursor, unpack
+from ackline.job import QueueKey, Record, State
+from ackline.stores.base import Filter, Page, QueueInfo, WorkerBeat, WorkerRecord
+from ackline.stores.sqlite.connection import Execute
+from ackline.stores.sqlite.lines import PARKED, STATES, decode_settings, slot_of, state_in
+from ackline.stores.sqlite.queries import sql
+from ackline.stores.sqlite.rows import Row, history_of, record_of
+
+_NUM, _ID, _KIND, _SLOT, _AT = 0, 1, 2, 7, 8
+_Place = tuple[int, float, int]
+
+decode_beat = msgspec.msgpack.Decoder(WorkerBeat).decode
+
+
+def queue_number(execute: Execute, queue: QueueKey) -> int | None:
+    """The number of a queue, if it exists."""
+    rows = execute(sql("find_queue"), (queue.tenant, queue.name)).fetchall()
+    return rows[0][0] if rows else None
+
+
+def get(execute: Execute, queue: QueueKey, ids: Sequence[str], now: float) -> list[Record | None]:
+    """The jobs of these ids."""
+    num = queue_number(execute, queue)
+    if num is None:
+        return [None] * len(ids)
+    return [_get_one(execute, num, id, now) for id in ids]
+
+
+def _get_one(execute: Execute, queue: int, id: str, now: float) -> Record | None:
+    rows = execute(sql("look_up"), (queue, id)).fetchall()
+    if not rows or _over(rows[0], now):
+        return None
+    return record_of(rows[0], history_of(execute, rows[0][_NUM]))
+
+
+def _over(row: Row, now: float) -> bool:
+    return state_in(row[_SLOT]).terminal and row[_AT] <= now
+
+
+def leases(
+    execute: Execute, queue: QueueKey, worker: str | None, limit: int, now: float
+) -> list[Record]:
+    """Leased jobs that have lapsed, or all of one worker."""
+    num = queue_number(execute, queue)
+    if num is None:
+        return []
+    slot = slot_of(num, State.PROCESSING)
+    if worker is None:
+        rows = execute(sql("lapsed"), (slot, now, limit))
+    else:
+        rows = execute(sql("held"), (slot, worker, limit))
+    return [record_of(row) for row in rows]
+
+
+# --- pages ---
+
+
+def page(
+    execute: Execute,
+    queue: QueueKey,
+    which: Filter,
+    cursor: str | None,
+    limit: int,
+    now: float,
+) -> Page:
+    """One page of the jobs that match."""
+    num = queue_number(execute, queue)
+    if num is None:
+        return Page([], None)
+    after = msgspec.json.decode(cursor, type=_Place) if cursor else None
+    rows = (row for row in matching(execute, num, which, after) if not _over(row, now))
+    found = list(itertools.islice(rows, limit + 1))
+    shown = found[:limit]
+    full = len(found) > limit and shown
+    last = msgspec.json.encode(_place(shown[-1])).decode() if full else None
+    return Page([record_of(row, history_of(execute, row[_NUM])) for row in shown], last)
+
+
+def matching(
+    execute: Execute, queue: int, which: Filter, after: _Place | None = None
+) -> Iterator[Row]:
+    """Rows of the jobs that match, by state, then in the order of their line."""
+    if which.ids is not None:
+        return _matching_ids(execute, queue, which, after)
+    rows = itertools.chain.from_iterable(
+        _in_state(execute, queue, state, which, after) for state in STATES if state in which.states
+    )
+    return (row for row in rows if which.kinds is None or row[_KIND] in which.kinds)
+
+
+def find_ids(execute: Execute, queue: QueueKey, which: Filter, limit: int) -> frozenset[str]:
+    """The ids of the first jobs that match."""
+    num = queue_number(execute, queue)
+    rows = iter(()) if num is None else matching(execute, num, which)
+    return frozenset(row[_ID] for row in itertools.islice(rows, max(limit, 0)))
+
+
+def _matching_ids(
+    execute: Execute, queue: int, which: Filter, after: _Place | None
+) -> Iterator[Row]:
+    found = (execute(sql("look_up"), (queue, id)).fetchall() for id in which.ids or ())
+    rows = sorted(itertools.chain.from_iterable(found), key=_place)
+    return (
+        row
+        for row in rows
+        if (after is None or _place(row) > after) and which.matches(record_of(row))
+    )
+
+
+def _in_state(
+    execute: Execute, queue: int, state: State, which: Filter, after: _Place | None
+) -> Iterator[Row]:
+    code = STATES.index(state)
+    if after is not None and code < after[0]:
+        return iter(())
+    _, at, num = after if after is not None and code == after[0] else (code, -math.inf, 0)
+    text = None if which.text is None else which.text.encode()
+    behind = (at, num, which.created_after, which.created_before, text)
+    if state is not State.QUEUED:
+        query = "list_leased" if state is State.PROCESSING else "list_line"
+        return iter(execute(sql(query), (slot_of(queue, state), *behind)))
+    slots = execute(sql("queued_slots"), (queue,)).fetchall()
+    cursors = [execute(sql("list_line"), (slot, *behind)) for (slot,) in slots]
+    return heapq.merge(*cursors, key=_place)
+
+
+def _place(row: Row) -> _Place:
+    # A lease's deadline moves with each heartbeat, so leased jobs are listed by age instead.
+    state = state_in(row[_SLOT])
+    return (STATES.index(state), 0.0 if state is State.PROCESSING else row[_AT], row[_NUM])
+
+
+# --- queues, workers, journal ---
+
+
+def describe(execute: Execute, tenant: str | None, name: str | None) -> list[QueueInfo]:
+    """Queues with their counts."""
+    return [
+        QueueInfo(
+            key=QueueKey(owner, title),
+            settings=decode_settings(settings),
+            counts=_counts(execute, num),
+        )
+        for num, owner, title, settings in execute(sql("queues"), (tenant, name)).fetchall()
+    ]
+
+
+def _counts(execute: Execute, queue: int) -> dict[State, int]:
+    counts = dict.fromkeys(STATES, 0)
+    for code, count in execute(sql("counts"), (queue,)):
+        if code < len(STATES):
+            counts[STATES[code]] += count
+        elif code == PARKED:
+            counts[State.QUEUED] += count
+    return counts
+
+
+def workers(execute: Execute, queue: QueueKey) -> list[WorkerRecord]:
+    """Workers with the number of jobs that each holds."""
+    num = queue_number(execute, queue)
+    if num is None:
+        return []
+    holds = dict(execute(sql("holds"), (slot_of(num, State.PROCESSING),)).fetchall())
+    return [
+        WorkerRecord(
+            beat=decode_beat(beat), seen_at=seen, expires_at=expires, holds=holds.get(id, 0)
+        )
+        for id, beat, seen, expires in execute(sql("workers"), (num,))
+    ]
+
+
+def journal_end(execute: Execute) -> str:
+    """The cursor behind everything that has happened."""
+    rows = execute(sql("last_batch")).fetchall()
+    return make_cursor(rows[0][0] + 1 if rows else 1, 0)
+
+
+def events(execute: Execute, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
+    """The journal behind a cursor."""
+    batch, used = read_cursor(after)
+    if queue is None:
+        rows = execute(sql("read_all"), (batch,))
+    else:
+        num = queue_number(execute, queue)
+        if num is None:
+            return []
+        rows = execute(sql("read_queue"), (num, batch))
+    keys = {num: QueueKey(tenant, name) for num, tenant, name in execute(sql("queue_names"))}
+    found = itertools.chain.from_iterable(
+        unpack(number, at, keys[num], entries, skip=used if number == batch else 0)
+        for number, num, at, entries in rows
+    )
+    return list(itertools.islice(found, max(limit, 0)))

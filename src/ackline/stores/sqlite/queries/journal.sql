@@ -1,0 +1,26 @@
+-- The journal.
+
+-- name: add_batch
+INSERT INTO journal (queue, at, entries) VALUES (?, ?, ?);
+
+-- name: read_queue
+SELECT cursor, queue, at, entries FROM journal INDEXED BY journal_queue
+WHERE queue = ? AND cursor >= ? ORDER BY cursor;
+
+-- name: read_all
+SELECT cursor, queue, at, entries FROM journal WHERE cursor >= ? ORDER BY cursor;
+
+-- name: queue_names
+SELECT num, tenant, name FROM queue;
+
+-- name: oldest_batches
+SELECT cursor, at FROM journal INDEXED BY journal_queue WHERE queue = ? ORDER BY cursor LIMIT ?;
+
+-- name: drop_batches
+DELETE FROM journal WHERE queue = ? AND cursor <= ?;
+
+-- name: batch_count
+SELECT n FROM slot WHERE num = ?;
+
+-- name: last_batch
+SELECT seq FROM sqlite_sequence WHERE name = 'journal';

@@ -1,0 +1,43 @@
+-- Looking at jobs, queues and workers.
+
+-- name: look_up
+SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, p.slot, p.at,
+       p.attempts, p.token, p.worker, p.started, p.finished, p.cancel, p.progress, r.data
+FROM job j CROSS JOIN place p ON p.job = j.num LEFT JOIN result r ON r.job = j.num
+WHERE j.queue = ? AND j.id = ?;
+
+-- name: list_line
+-- One line in order, from behind (at, job); what is NULL does not matter.
+SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, p.slot, p.at,
+       p.attempts, p.token, p.worker, p.started, p.finished, p.cancel, p.progress, r.data
+FROM place p INDEXED BY place_line CROSS JOIN job j ON j.num = p.job
+LEFT JOIN result r ON r.job = p.job
+WHERE p.slot = ?1 AND p.at >= ?2 AND (p.at > ?2 OR p.job > ?3)
+  AND (?4 IS NULL OR j.created >= ?4) AND (?5 IS NULL OR j.created < ?5)
+  AND (?6 IS NULL OR instr(j.payload, ?6) > 0)
+ORDER BY p.at, p.job;
+
+-- name: list_leased
+-- Leased jobs by age, for their deadlines move with each heartbeat.
+SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, p.slot, p.at,
+       p.attempts, p.token, p.worker, p.started, p.finished, p.cancel, p.progress, r.data
+FROM place p INDEXED BY place_line CROSS JOIN job j ON j.num = p.job
+LEFT JOIN result r ON r.job = p.job
+WHERE p.slot = ?1 AND ?2 IS NOT NULL AND p.job > ?3
+  AND (?4 IS NULL OR j.created >= ?4) AND (?5 IS NULL OR j.created < ?5)
+  AND (?6 IS NULL OR instr(j.payload, ?6) > 0)
+ORDER BY p.job;
+
+-- name: queues
+SELECT num, tenant, name, settings FROM queue
+WHERE (?1 IS NULL OR tenant = ?1) AND (?2 IS NULL OR name = ?2) ORDER BY tenant, name;
+
+-- name: counts
+SELECT code, sum(n) FROM slot WHERE queue = ? GROUP BY code;
+
+-- name: workers
+SELECT id, beat, seen, expires FROM worker WHERE queue = ? ORDER BY id;
+
+-- name: holds
+-- How many leases each worker holds.
+SELECT worker, count(*) FROM place WHERE slot = ? GROUP BY worker;

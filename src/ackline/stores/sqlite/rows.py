@@ -1,0 +1,90 @@
+"""Rows to records and back."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import apsw
+import msgspec
+
+from ackline.events import Act
+from ackline.job import NO_OPTIONS, Failure, Options, Record, State
+from ackline.stores.sqlite.connection import Execute
+from ackline.stores.sqlite.lines import state_in
+from ackline.stores.sqlite.queries import sql
+
+Row = tuple[Any, ...]
+
+SETTLING = (Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.EXPIRE, Act.CANCEL)
+"""The acts that end a lease. The file keeps their place here: append only."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_options = msgspec.msgpack.Decoder(Options).decode
+_decode_failure = msgspec.msgpack.Decoder(Failure).decode
+
+encode_failure: Callable[[Failure], bytes] = _encode
+
+
+def encode_options(options: Options) -> bytes | None:
+    """Most jobs say nothing: that takes no room."""
+    return None if options is NO_OPTIONS or options == NO_OPTIONS else _encode(options)
+
+
+def decode_options(data: bytes | None) -> Options:
+    """Read back what `encode_options` wrote."""
+    return NO_OPTIONS if data is None else _decode_options(data)
+
+
+def numbers(values: Iterable[int]) -> object:
+    """Job numbers as one parameter of a statement."""
+    return apsw.carray(array("q", values))
+
+
+def rows_by_ids(execute: Execute, many: str, one: str, queue: int, ids: Sequence[str]) -> list[Row]:
+    """What a pair of statements finds for these ids, in their order."""
+    if len(ids) == 1:
+        return list(execute(sql(one), (queue, ids[0])))
+    if not ids:
+        return []
+    try:
+        return list(execute(sql(many), (queue, apsw.carray(tuple(ids)))))
+    except ValueError:
+        # An id with a NUL character, which carray cannot carry.
+        return [row for id in ids for row in execute(sql(one), (queue, id)).fetchall()]
+
+
+def history_of(execute: Execute, job: int) -> tuple[Failure, ...]:
+    """A job's attempts that ended without completing."""
+    return tuple(_decode_failure(data) for (data,) in execute(sql("attempts_of"), (job,)))
+
+
+def record_of(row: Row, history: tuple[Failure, ...] = ()) -> Record:
+    """A job as others see it, of a row of `look_up` or its like."""
+    (
+        _, id, kind, payload, priority, options, created, slot, at,
+        attempts, token, worker, started, finished, cancel, progress, result,
+    ) = row  # fmt: skip
+    state = state_in(slot)
+    return Record(
+        id,
+        kind,
+        state,
+        payload,
+        priority,
+        decode_options(options),
+        attempts,
+        created,
+        token,
+        worker,
+        started,
+        at if state is State.PROCESSING else None,
+        at if state is State.SCHEDULED or state is State.FAILING else None,
+        finished,
+        at if state.terminal else None,
+        bool(cancel),
+        progress,
+        result,
+        history,
+    )

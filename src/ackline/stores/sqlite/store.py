@@ -1,0 +1,196 @@
+"""The verbs of the SQLite store."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Sequence
+
+import apsw
+import msgspec
+
+from ackline.clock import Clock, SystemClock
+from ackline.config import QueueSettings
+from ackline.events import Event
+from ackline.job import Draft, QueueKey, Record
+from ackline.lifecycle import Transition, Verdict
+from ackline.stores.base import (
+    REPAIR_LIMIT,
+    BeatReply,
+    Capabilities,
+    Claimed,
+    ClaimRequest,
+    Filter,
+    Hold,
+    Key,
+    KeyWrite,
+    Listener,
+    Page,
+    QueueInfo,
+    Receipt,
+    StoreInfo,
+    Topic,
+    WorkerBeat,
+    WorkerRecord,
+)
+from ackline.stores.sqlite import claim, enqueue, heartbeat, keep, keys, look
+from ackline.stores.sqlite.apply import apply
+from ackline.stores.sqlite.connection import Durability
+from ackline.stores.sqlite.engine import Engine
+from ackline.stores.sqlite.lines import find_lines
+from ackline.stores.sqlite.migrate import schema_of
+from ackline.stores.sqlite.room import require_room
+from ackline.stores.sqlite.transaction import Together, Transaction, split
+from ackline.stores.sqlite.wake import Wakes
+
+_DURABLE = {
+    "full": "full: an answered job survives a crash and the loss of power",
+    "normal": "normal: an answered job survives a crash of the process; "
+    "a power cut may lose the last moments",
+}
+
+
+class SqliteStore:
+    """Keeps jobs in one file that many processes may share.
+
+    >>> store = SqliteStore("jobs.db")
+    """
+
+    capabilities = Capabilities(name="sqlite", persistent=True, shared=True, batch=100)
+
+    def __init__(
+        self, path: str, durability: Durability = "full", clock: Clock | None = None
+    ) -> None:
+        self._path = os.path.abspath(path)
+        self._durability: Durability = durability
+        self._clock = clock or SystemClock()
+        self._wakes = Wakes(f"{self._path}-wake")
+        self._engine = Engine(self._path, durability, self._wakes.tell)
+
+    def open(self) -> None:
+        if self._engine.inherited:
+            self._wakes.forget()
+        self._engine.open()
+
+    def close(self) -> None:
+        if not self._engine.inherited:
+            self._wakes.close()
+            self._engine.close()
+
+    def info(self) -> StoreInfo:
+        with self._engine.read() as execute:
+            schema, cursor = schema_of(execute), look.journal_end(execute)
+        return StoreInfo(
+            name="sqlite",
+            location=self._path,
+            durability=_DURABLE[self._durability],
+            version=apsw.sqlite_lib_version(),
+            schema=schema,
+            now=self._clock.now(),
+            cursor=cursor,
+            details={"apsw": apsw.apsw_version(), "bytes": str(os.path.getsize(self._path))},
+        )
+
+    # --- jobs in, out and through ---
+
+    def enqueue(self, queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
+        def run(tx: Transaction, batches: list[Sequence[Draft]]) -> list[list[Receipt]]:
+            require_room(tx.connection, self._path)
+            everything = list(itertools.chain.from_iterable(batches))
+            receipts = enqueue.enqueue(tx, queue, everything, self._clock.now())
+            return split(receipts, batches)
+
+        return self._engine.write(Together(("enqueue", queue), drafts, run))
+
+    def claim(
+        self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
+    ) -> Claimed:
+        return self._engine.write(
+            lambda tx: claim.claim(tx, queue, request, transitions, self._clock.now())
+        )
+
+    def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
+        def run(tx: Transaction, batches: list[Sequence[Transition]]) -> list[list[Verdict]]:
+            everything = list(itertools.chain.from_iterable(batches))
+            lines = find_lines(tx, queue)
+            if lines is None:
+                return split([Verdict(False, None)] * len(everything), batches)
+            return split(apply(lines, everything, self._clock.now()), batches)
+
+        return self._engine.write(Together(("apply", queue), transitions, run))
+
+    def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
+        return self._engine.write(
+            lambda tx: heartbeat.heartbeat(tx, queue, beat, holds, self._clock.now())
+        )
+
+    # --- maintenance ---
+
+    def promote(self, queue: QueueKey, limit: int) -> int:
+        def run(tx: Transaction) -> int:
+            lines = find_lines(tx, queue)
+            return 0 if lines is None else claim.promote(lines, self._clock.now(), limit)
+
+        return self._engine.write(run)
+
+    def leases(
+        self, queue: QueueKey, *, worker: str | None = None, limit: int = REPAIR_LIMIT
+    ) -> list[Record]:
+        with self._engine.read() as execute:
+            return look.leases(execute, queue, worker, limit, self._clock.now())
+
+    def prune(self, queue: QueueKey, limit: int) -> int:
+        return self._engine.write(lambda tx: keep.prune(tx, queue, limit, self._clock.now()))
+
+    # --- looking ---
+
+    def get(self, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
+        with self._engine.read() as execute:
+            return look.get(execute, queue, ids, self._clock.now())
+
+    def page(self, queue: QueueKey, which: Filter, cursor: str | None, limit: int) -> Page:
+        with self._engine.read() as execute:
+            return look.page(execute, queue, which, cursor, limit, self._clock.now())
+
+    def describe(self, tenant: str | None, name: str | None = None) -> list[QueueInfo]:
+        with self._engine.read() as execute:
+            return look.describe(execute, tenant, name)
+
+    def workers(self, queue: QueueKey) -> list[WorkerRecord]:
+        with self._engine.read() as execute:
+            return look.workers(execute, queue)
+
+    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
+        with self._engine.read() as execute:
+            return look.events(execute, queue, after, limit)
+
+    def listen(self, queues: Sequence[QueueKey], topic: Topic) -> Listener:
+        return self._wakes.listen(queues, topic, self._engine.version)
+
+    # --- operating ---
+
+    def configure(self, queue: QueueKey, settings: QueueSettings, by: str = "") -> None:
+        self._engine.write(lambda tx: keep.configure(tx, queue, settings, by, self._clock.now()))
+
+    def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
+        while True:
+            # Found without holding writers up: a search may have to read the whole queue.
+            with self._engine.read() as execute:
+                found = msgspec.structs.replace(
+                    which, ids=look.find_ids(execute, queue, which, limit)
+                )
+            purged = self._purge(queue, found, by)
+            if purged or not found.ids:
+                return purged
+
+    def _purge(self, queue: QueueKey, found: Filter, by: str) -> int:
+        return self._engine.write(lambda tx: keep.purge(tx, queue, found, by, self._clock.now()))
+
+    # --- the small key-value room ---
+
+    def read_keys(self, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
+        with self._engine.read() as execute:
+            return keys.read_keys(execute, tenant, prefix, limit)
+
+    def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
+        return self._engine.write(lambda tx: keys.write_keys(tx, tenant, writes))

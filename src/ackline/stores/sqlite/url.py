@@ -1,0 +1,32 @@
+"""Read `sqlite:///jobs.db?durability=full`."""
+
+from __future__ import annotations
+
+from typing import cast
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from ackline.clock import Clock
+from ackline.errors import ConfigError
+from ackline.stores.sqlite.connection import Durability
+from ackline.stores.sqlite.store import SqliteStore
+
+_OPTIONS = {"durability": ("full", "normal")}
+
+
+def from_url(url: str, clock: Clock | None = None) -> SqliteStore:
+    """A store of a URL: `sqlite:///relative.db`, or `sqlite:////absolute.db`."""
+    parts = urlsplit(url)
+    path = unquote(parts.path).removeprefix("/")
+    if parts.netloc or not path or parts.fragment:
+        raise ConfigError(
+            f"{url!r} names no file: write sqlite:///jobs.db for a file in the working directory, "
+            "or sqlite:////var/lib/jobs.db with four slashes for an absolute path"
+        )
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    for name, value in options.items():
+        if name not in _OPTIONS:
+            raise ConfigError(f"sqlite has no option {name!r}. Known: {', '.join(_OPTIONS)}")
+        if value not in _OPTIONS[name]:
+            raise ConfigError(f"{name} must be {' or '.join(_OPTIONS[name])}, not {value!r}")
+    durability = cast(Durability, options.get("durability", "full"))
+    return SqliteStore(path, durability, clock)

@@ -1,0 +1,156 @@
+"""Opening a file: what is accepted, what is refused, and in which words."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import apsw
+import pytest
+from tests.stores.sqlite.conftest import QUEUE, drafts
+
+from ackline.errors import ConfigError, StoreMismatch, StoreUnavailable
+from ackline.stores.sqlite import SqliteStore, from_url
+from ackline.stores.sqlite.migrate import APPLICATION_ID, newest_schema
+
+
+def test_a_new_file_gets_the_newest_schema(store, path):
+    info = store.info()
+
+    assert info.schema == newest_schema()
+    assert apsw.Connection(path).pragma("application_id") == APPLICATION_ID
+
+
+def test_jobs_are_there_after_closing_and_opening_again(path):
+    first = SqliteStore(path)
+    first.open()
+    first.enqueue(QUEUE, drafts(3))
+    first.close()
+
+    second = SqliteStore(path)
+    second.open()
+    found = second.get(QUEUE, ["id0", "id1", "id2"])
+    second.close()
+
+    assert all(found)
+
+
+def test_closing_twice_and_using_it_closed(store):
+    store.close()
+    store.close()
+
+    with pytest.raises(StoreUnavailable, match="is closed"):
+        store.enqueue(QUEUE, drafts(1))
+    with pytest.raises(StoreUnavailable, match="is closed"):
+        store.get(QUEUE, ["id0"])
+
+
+def test_a_file_of_another_program_is_refused_and_left_alone(path):
+    with apsw.Connection(path) as other:
+        other.execute("CREATE TABLE theirs (x)")
+    before = Path(path).read_bytes()
+
+    with pytest.raises(StoreMismatch, match="another program"):
+        SqliteStore(path).open()
+
+    assert Path(path).read_bytes() == before
+
+
+def test_a_newer_schema_is_refused(store, path):
+    store.close()
+    with apsw.Connection(path) as future:
+        future.pragma("user_version", newest_schema() + 1)
+
+    with pytest.raises(StoreMismatch, match="newer Ackline"):
+        SqliteStore(path).open()
+
+
+def test_what_is_no_database_is_refused_and_left_alone(path):
+    Path(path).write_text("my diary, " * 500)
+
+    with pytest.raises(StoreMismatch, match="not a SQLite database"):
+        SqliteStore(path).open()
+
+    assert Path(path).read_text() == "my diary, " * 500
+
+
+def test_a_missing_directory_is_named(tmp_path):
+    with pytest.raises(StoreUnavailable, match=r"there is no directory .*absent"):
+        SqliteStore(str(tmp_path / "absent" / "jobs.db")).open()
+
+
+def test_a_directory_is_no_file(tmp_path):
+    with pytest.raises(StoreUnavailable, match="it is a directory"):
+        SqliteStore(str(tmp_path)).open()
+
+
+@pytest.mark.parametrize("locked", ["folder", "file"])
+def test_what_cannot_be_written_is_read_only(locked):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "jobs.db")
+        store = SqliteStore(path)
+        store.open()
+        store.close()
+        Path(path).chmod(0o444)
+        Path(folder).chmod(0o555 if locked == "folder" else 0o777)
+
+        refusal = refusal_in_child(path)
+        Path(folder).chmod(0o777)
+
+    assert refusal.startswith("StoreReadOnly:")
+    assert "no right to write" in refusal
+
+
+def refusal_in_child(path: str) -> str:
+    """What opening says to an ordinary user, for root may write everywhere."""
+    inner, outer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setuid(65534)
+            SqliteStore(path).open()
+        except BaseException as error:
+            os.write(outer, f"{type(error).__name__}: {error}".encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(outer)
+    with os.fdopen(inner) as pipe:
+        return pipe.read()
+
+
+@pytest.mark.parametrize(("durability", "synchronous"), [("full", 2), ("normal", 1)])
+def test_the_durability_asked_for_is_in_force(path, durability, synchronous):
+    store = from_url(f"sqlite:///{path}?durability={durability}")
+    store.open()
+
+    writer = store._engine._writer
+    assert writer is not None
+    assert writer.pragma("synchronous") == synchronous
+    assert writer.pragma("journal_mode") == "wal"
+    assert writer.pragma("page_size") == 4096
+    assert store.info().durability.startswith(durability)
+    store.close()
+
+
+def test_urls(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    assert from_url("sqlite:///jobs.db")._path == str(tmp_path / "jobs.db")
+    assert from_url("sqlite:////srv/jobs.db")._path == "/srv/jobs.db"
+    assert from_url("sqlite:///a%20b.db")._path == str(tmp_path / "a b.db")
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("sqlite:///jobs.db?durabilty=full", "Known: durability"),
+        ("sqlite:///jobs.db?durability=some", "full or normal"),
+        ("sqlite://", "names no file"),
+        ("sqlite://jobs.db", "sqlite:///jobs.db"),
+    ],
+)
+def test_urls_that_cannot_work(url, words):
+    with pytest.raises(ConfigError, match=words):
+        from_url(url)

@@ -1,0 +1,144 @@
+"""Wake-ups across threads and processes. The look at the database is put off, to see them alone."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+from tests.stores.sqlite.conftest import QUEUE, REQUEST, drafts
+
+from ackline import lifecycle
+from ackline.job import QueueKey
+from ackline.stores.sqlite import SqliteStore, wake
+
+LONG = 20.0
+
+
+@pytest.fixture
+def no_looking(monkeypatch):
+    monkeypatch.setattr(wake, "LOOK_EVERY", 60.0)
+
+
+def waiting(listener):
+    """Start to wait in a thread; the function returned gives the answer."""
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(listener.wait(LONG)))
+    thread.start()
+
+    def answer():
+        thread.join(LONG + 5)
+        return answers[0]
+
+    return answer
+
+
+@pytest.mark.usefixtures("no_looking")
+class TestByFifo:
+    @pytest.mark.parametrize("topic", ["ready", "changes"])
+    def test_enqueue_wakes(self, store, topic):
+        with store.listen([QUEUE], topic) as listener:
+            answer = waiting(listener)
+            store.enqueue(QUEUE, drafts(1))
+            assert answer()
+
+    def test_what_came_before_the_wait_is_not_missed(self, store):
+        with store.listen([QUEUE], "ready") as listener:
+            store.enqueue(QUEUE, drafts(1))
+            assert listener.wait(LONG)
+            assert not listener.wait(0)
+
+    def test_another_queue_does_not_wake(self, store):
+        with store.listen([QUEUE], "changes") as listener:
+            store.enqueue(QueueKey("default", "other"), drafts(1))
+            assert not listener.wait(0)
+
+    def test_one_byte_wakes_one_claimer(self, store):
+        with store.listen([QUEUE], "ready") as first, store.listen([QUEUE], "ready") as second:
+            store.enqueue(QUEUE, drafts(1))
+            assert [first.wait(0), second.wait(0)] == [True, False]
+
+    def test_a_full_claim_passes_the_wake_on(self, store):
+        with store.listen([QUEUE], "ready") as first, store.listen([QUEUE], "ready") as second:
+            store.enqueue(QUEUE, drafts(150))
+            assert first.wait(LONG)
+            store.claim(QUEUE, REQUEST)
+            assert second.wait(LONG)
+
+    def test_changes_are_told_to_all(self, store):
+        with store.listen([QUEUE], "changes") as first, store.listen([QUEUE], "changes") as second:
+            store.enqueue(QUEUE, drafts(1))
+            assert [first.wait(LONG), second.wait(LONG)] == [True, True]
+
+    def test_a_cancel_request_is_a_signal(self, store):
+        store.enqueue(QUEUE, drafts(1))
+        store.claim(QUEUE, REQUEST)
+        with store.listen([QUEUE], "signals") as listener:
+            assert not listener.wait(0)
+            store.apply(QUEUE, [lifecycle.request_cancel("id0")])
+            assert listener.wait(LONG)
+
+    def test_wake_from_another_thread(self, store):
+        with store.listen([QUEUE], "ready") as listener:
+            answer = waiting(listener)
+            listener.wake()
+            assert answer()
+
+    def test_a_listener_that_died_is_tidied_away(self, store, path, start):
+        child = start("store.listen([queue], 'changes'); say('listening'); input()")
+        assert child.stdout.readline() == "listening\n"
+        folder = f"{path}-wake"
+        assert len(os.listdir(folder)) == 1
+        child.kill()
+        child.wait()
+
+        store.enqueue(QUEUE, drafts(1))
+
+        assert os.listdir(folder) == []
+
+    @pytest.mark.parametrize("topic", ["ready", "changes"])
+    def test_another_process_is_woken(self, store, start, topic):
+        child = start(
+            "from ackline.stores.sqlite import wake\n"
+            "wake.LOOK_EVERY = 60.0\n"
+            f"listener = store.listen([queue], '{topic}')\n"
+            "say('listening')\n"
+            "say(listener.wait(20))\n"
+        )
+        assert child.stdout.readline() == "listening\n"
+
+        store.enqueue(QUEUE, drafts(1))
+
+        assert child.stdout.readline() == "True\n"
+
+
+def test_a_lost_byte_is_made_up_for(store, path, monkeypatch):
+    monkeypatch.setattr(wake, "LOOK_EVERY", 0.01)
+    other = SqliteStore(path)
+    other.open()
+    monkeypatch.setattr(other._wakes, "_folder", "/nowhere")
+    with store.listen([QUEUE], "ready") as listener:
+        other.enqueue(QUEUE, drafts(1))
+        assert listener.wait(LONG)
+    other.close()
+
+
+def test_without_fifos_it_looks(store, monkeypatch):
+    def refuse(*_):
+        raise PermissionError("no FIFOs here")
+
+    monkeypatch.setattr(os, "mkfifo", refuse)
+    with store.listen([QUEUE], "ready") as listener:
+        answer = waiting(listener)
+        store.enqueue(QUEUE, drafts(1))
+        assert answer()
+
+
+def test_nothing_happened(store):
+    with store.listen([QUEUE], "ready") as listener:
+        assert not listener.wait(0.01)
+
+
+def test_tags_are_never_confused():
+    tags = {wake.queue_tag(QueueKey(*pair)) for pair in (("a", "b:c"), ("a:b", "c"), ("1", "1:a"))}
+    assert len(tags) == 3
