@@ -39,7 +39,7 @@ def run(folder: Path, jobs: int, workers: int, fsync: bool) -> dict[str, object]
     done, finished = 0, threading.Event()
 
     @huey.task()
-    def noop(payload: dict[str, object]) -> None:
+    def noop(_payload: dict[str, object]) -> None:
         nonlocal done
         done += 1
         if done == jobs:

@@ -16,6 +16,7 @@ from ackline.aio import AsyncQueue
 from ackline.bench.plan import Plan
 from ackline.ids import new_id
 from ackline.job import State
+from ackline.lifecycle import Transition
 from ackline.queue import NewJob, Queue
 from ackline.queues import Queues
 from ackline.stores.base import ClaimRequest
@@ -200,7 +201,8 @@ def _growth(queues: Queues, plan: Plan) -> Iterator[Figure]:
 
 
 def _claim_and_complete(queue: Queue[Any, Any], jobs: int) -> int:
-    done, transitions = 0, []
+    done = 0
+    transitions: list[Transition] = []
     batch = queue.store.capabilities.batch
     request = ClaimRequest(worker="bench", limit=batch, lease=60.0)
     while done < jobs:

@@ -102,17 +102,23 @@ class Consumer(QueueBase[P, R]):
         >>> for job in queue.claim(10, lease=30, wait=5):  # doctest: +SKIP
         ...     queue.complete(job, do(job.payload))
         """
+        request = self.claim_request(limit, lease, kinds, worker)
+        claimed = self.claim_records(request)
+        if not claimed.jobs and wait > 0:
+            claimed = self._claim_waiting(request, wait)
+        return [self.wrap(record) for record in claimed.jobs]
+
+    def claim_request(
+        self, limit: int, lease: float | None, kinds: Iterable[str] | None, worker: str | None
+    ) -> ClaimRequest:
+        """Check what a caller asks for, and fill in what it left out."""
         require_seconds("lease", lease, above_zero=True)
-        request = ClaimRequest(
+        return ClaimRequest(
             worker=worker or worker_id(),
             limit=limit,
             lease=lease or self.settings().policy.lease or DEFAULTS.lease,
             kinds=frozenset(kinds) if kinds is not None else None,
         )
-        claimed = self.claim_records(request)
-        if not claimed.jobs and wait > 0:
-            claimed = self._claim_waiting(request, wait)
-        return [self.wrap(record) for record in claimed.jobs]
 
     def claim_records(
         self, request: ClaimRequest, transitions: Sequence[Transition] = ()
@@ -133,7 +139,7 @@ class Consumer(QueueBase[P, R]):
 
     def _claim_waiting(self, request: ClaimRequest, wait: float) -> Claimed:
         until = time.monotonic() + wait
-        with self.store.listen([self.key], "ready") as listener:
+        with self.store.listen([self.key], "ready", request.kinds) as listener:
             while True:
                 claimed = self.claim_records(request)
                 left = until - time.monotonic()

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypedDict, TypeVar, Unpack
 
 import msgspec
 
-from ackline.errors import InvalidOption
+from ackline.errors import InvalidJob, InvalidOption
 from ackline.ids import new_id
 from ackline.job import NO_OPTIONS, Draft, Options, State
 from ackline.limits import DEFAULT_PRIORITY, require_name, require_priority, require_seconds
@@ -165,6 +165,8 @@ class Producer(QueueBase[P, R]):
 
     def draft(self, payload: Any, options: CallOptions) -> Draft:
         """Check and encode one job."""
+        if unknown := options.keys() - _KNOWN:
+            raise TypeError(f"a job has no option {', '.join(sorted(unknown))}")
         id = options.get("id")
         if id is None:
             id, surely_new = new_id(), True
@@ -207,7 +209,7 @@ class Producer(QueueBase[P, R]):
             said["keys_if_undelivered"] = tuple(map(tuple, said["keys_if_undelivered"]))
         if self.payload_serde.name != "json":
             said["codec"] = self.payload_serde.name
-        return Options(**said) if said else NO_OPTIONS
+        return _checked(said) if said else NO_OPTIONS
 
     def answer(self, receipt: Receipt) -> Enqueued:
         """A store's receipt as users read it."""
@@ -219,6 +221,20 @@ class Producer(QueueBase[P, R]):
 
 
 _STORED = frozenset(Options.__struct_fields__) - {"codec"}
+_KNOWN = frozenset(EnqueueOptions.__annotations__)
+_encode_options = msgspec.msgpack.Encoder().encode
+
+
+def _checked(said: dict[str, Any]) -> Options:
+    """Options of the right types: a store could write others, but never read them again."""
+    try:
+        options = msgspec.convert(said, Options)
+        _encode_options(options)
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        if isinstance(error.__cause__, InvalidJob):
+            raise error.__cause__ from None
+        raise InvalidOption(f"an option of the job cannot be kept: {error}") from None
+    return options
 
 
 def _run_at(options: CallOptions) -> float | None:
@@ -231,6 +247,6 @@ def _run_at(options: CallOptions) -> float | None:
         if moment.tzinfo is None:
             raise InvalidOption(f"run_at {moment} has no time zone: whose clock is it?")
         return moment.timestamp()
-    if not 0 <= moment < 1e11:
+    if type(moment) not in (int, float) or not 0 <= moment < 1e11:
         raise InvalidOption(f"run_at is a datetime or seconds since 1970, not {moment!r}")
     return float(moment)

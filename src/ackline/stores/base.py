@@ -260,8 +260,14 @@ class Store(Protocol):
     def events(self, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
         """The journal behind a cursor, in order, nothing skipped; None reads all queues."""
 
-    def listen(self, queues: Sequence[QueueKey], topic: Topic) -> Listener:
-        """Subscribe first, then look: what happens from now on wakes the listener."""
+    def listen(
+        self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
+    ) -> Listener:
+        """Subscribe first, then look: what happens from now on wakes the listener.
+
+        Listeners to `ready` that want the same kinds may share the news, one of them being
+        woken for a job; those that want other kinds are woken beside them.
+        """
 
     # --- operating ---
 

@@ -25,7 +25,8 @@ class Courier:
 
     def __init__(self, holdings: Holdings, name: str) -> None:
         self._holdings = holdings
-        self._listener = holdings.queue.store.listen([holdings.queue.key], "ready")
+        queue = holdings.queue
+        self._listener = queue.store.listen([queue.key], "ready", queue.handlers.kinds)
         self._nudged = threading.Event()
         self._stopping = False
         self._listening = False

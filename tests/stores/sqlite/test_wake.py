@@ -65,6 +65,15 @@ class TestByFifo:
             store.claim(QUEUE, REQUEST)
             assert second.wait(LONG)
 
+    def test_those_who_want_other_kinds_are_woken_beside_each_other(self, store):
+        mail, image = frozenset({"mail"}), frozenset({"image"})
+        with (
+            store.listen([QUEUE], "ready", mail) as first,
+            store.listen([QUEUE], "ready", image) as second,
+        ):
+            store.enqueue(QUEUE, drafts(1))
+            assert [first.wait(LONG), second.wait(LONG)] == [True, True]
+
     def test_changes_are_told_to_all(self, store):
         with store.listen([QUEUE], "changes") as first, store.listen([QUEUE], "changes") as second:
             store.enqueue(QUEUE, drafts(1))

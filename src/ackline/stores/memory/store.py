@@ -132,7 +132,10 @@ class MemoryStore:
         with self._lock:
             return looking.events(self._room, queue, after, limit)
 
-    def listen(self, queues: Sequence[QueueKey], topic: Topic) -> Listener:
+    def listen(
+        self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
+    ) -> Listener:
+        del kinds  # waking everyone is cheap within a process
         return self._listeners.add(queues, topic)
 
     def configure(self, queue: QueueKey, settings: QueueSettings, by: str = "") -> None:

@@ -164,8 +164,10 @@ class SqliteStore:
         with self._engine.read() as execute:
             return look.events(execute, queue, after, limit)
 
-    def listen(self, queues: Sequence[QueueKey], topic: Topic) -> Listener:
-        return self._wakes.listen(queues, topic, self._engine.version)
+    def listen(
+        self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
+    ) -> Listener:
+        return self._wakes.listen(queues, topic, kinds, self._engine.version)
 
     # --- operating ---
 

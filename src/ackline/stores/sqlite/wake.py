@@ -1,8 +1,8 @@
 """Wake-ups between threads and processes, without polling.
 
-Beside the database is a directory of FIFOs. Those who wait for claimable jobs of a queue share
-one FIFO, so that one written byte wakes one of them. Those who wait for changes or signals have
-one each, and every one is written to. A byte may be lost when a process dies with it, so a wait
+Beside the database is a directory of FIFOs. Those who wait for claimable jobs of the same kinds
+share one FIFO, so that one written byte wakes one of them. Those who wait for changes or signals
+have one each. Every FIFO of a queue is written to. A byte may be lost when a process dies with it, so a wait
 also looks now and then whether anyone has written to the database.
 """
 
@@ -39,33 +39,48 @@ def queue_tag(queue: QueueKey) -> str:
     return hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()
 
 
+def kinds_tag(kinds: frozenset[str] | None) -> str:
+    """A short name of a set of kinds; no two sets share it."""
+    if kinds is None:
+        return "all"
+    parts = "".join(f"{len(kind)}:{kind}" for kind in sorted(kinds))
+    return hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()
+
+
 class Wakes:
     """The wake-ups of one database file."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._lock = threading.Lock()
-        self._ready: dict[QueueKey, int] = {}
+        self._ready: dict[str, int] = {}
         self._listed: dict[str, list[str]] = {}
         self._listed_at = -1
 
     def listen(
-        self, queues: Sequence[QueueKey], topic: Topic, version: Callable[[], int]
+        self,
+        queues: Sequence[QueueKey],
+        topic: Topic,
+        kinds: frozenset[str] | None,
+        version: Callable[[], int],
     ) -> SqliteListener:
         """Start to listen; `version` tells a number that changes with the database."""
+        shared = topic == "ready"
+        whose = kinds_tag(kinds) if shared else f"{os.getpid()}-{uuid.uuid4().hex}"
         tags = [queue_tag(queue) for queue in dict.fromkeys(queues)]
-        unique = "" if topic == "ready" else f".{os.getpid()}-{uuid.uuid4().hex}"
-        paths = [os.path.join(self._folder, f"{topic}.{tag}{unique}") for tag in tags]
-        return SqliteListener(paths, version, shared=topic == "ready")
+        paths = [os.path.join(self._folder, f"{topic}.{tag}.{whose}") for tag in tags]
+        return SqliteListener(paths, version, shared=shared)
 
     def tell(self, news: Iterable[tuple[Topic, QueueKey]]) -> None:
         """Wake who listens; never fails, for the work itself is done already."""
         with self._lock, contextlib.suppress(OSError):
             for topic, queue in news:
-                if topic == "ready":
-                    self._tell_one(queue)
-                else:
-                    self._tell_all(topic, queue)
+                paths = self._listeners().get(f"{topic}.{queue_tag(queue)}", ())
+                for path in paths:
+                    if topic == "ready":
+                        self._tell_sharers(path)
+                    else:
+                        _tell_one(path)
 
     def close(self) -> None:
         """Let go of what is kept open for writing."""
@@ -79,27 +94,16 @@ class Wakes:
         self._lock = threading.Lock()
         self.close()
 
-    def _tell_one(self, queue: QueueKey) -> None:
-        file = self._ready.get(queue)
+    def _tell_sharers(self, path: str) -> None:
+        file = self._ready.get(path)
         if file is None:
-            file = _open_writer(os.path.join(self._folder, f"ready.{queue_tag(queue)}"))
-            if file is None:
-                return
-            self._ready[queue] = file
-        if not _write(file):
-            os.close(self._ready.pop(queue))
-
-    def _tell_all(self, topic: str, queue: QueueKey) -> None:
-        prefix = f"{topic}.{queue_tag(queue)}"
-        for path in self._listeners().get(prefix, ()):
             file = _open_writer(path)
             if file is None:
-                # Its listener is gone without having tidied up.
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
-                continue
-            _write(file)
-            os.close(file)
+                # Nobody waits just now. The FIFO stays: somebody may be about to open it.
+                return
+            self._ready[path] = file
+        if not _write(file):
+            os.close(self._ready.pop(path))
 
     def _listeners(self) -> dict[str, list[str]]:
         try:
@@ -110,10 +114,8 @@ class Wakes:
             before = time.time_ns()
             self._listed = {}
             for name in os.listdir(self._folder):
-                prefix, dot, _ = name.rpartition(".")
-                if dot and not name.startswith("ready."):
-                    path = os.path.join(self._folder, name)
-                    self._listed.setdefault(prefix, []).append(path)
+                path = os.path.join(self._folder, name)
+                self._listed.setdefault(name.rpartition(".")[0], []).append(path)
             self._listed_at = changed if before - changed > _TICK else -1
         return self._listed
 
@@ -207,6 +209,17 @@ def _open_fifo(path: str) -> int | None:
         return file
     os.close(file)
     return None
+
+
+def _tell_one(path: str) -> None:
+    """Wake a listener of its own FIFO; remove the FIFO if its listener died without doing so."""
+    file = _open_writer(path)
+    if file is None:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        return
+    _write(file)
+    os.close(file)
 
 
 def _open_writer(path: str) -> int | None:
