@@ -29,6 +29,7 @@ from ackline.outcome import Cancel, Dead, Done, Retry, Snooze
 from ackline.queue import Completed, Duplicate, Job, NewJob, Queue, Queued
 from ackline.queues import Queues, open
 from ackline.retry import exponential, fixed, linear, schedule
+from ackline.worker import Execution, Hooks, Worker
 
 __all__ = [
     "AcklineError",
@@ -40,7 +41,9 @@ __all__ = [
     "Done",
     "Duplicate",
     "Event",
+    "Execution",
     "Failure",
+    "Hooks",
     "InvalidJob",
     "InvalidName",
     "InvalidOption",
@@ -67,6 +70,7 @@ __all__ = [
     "StoreUnavailable",
     "Timeout",
     "UnknownStore",
+    "Worker",
     "WrongState",
     "exponential",
     "fixed",

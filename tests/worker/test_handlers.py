@@ -176,6 +176,23 @@ def test_a_result_that_cannot_be_encoded_fails_the_attempt(queue, start):
         queue.enqueue_and_wait(1, timeout=SOON)
 
 
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Snooze(float("nan")),
+        Snooze("soon"),  # type: ignore[arg-type]
+        Retry(delay=-1),
+        Done("x", result_ttl=-5),
+    ],
+    ids=repr,
+)
+def test_an_outcome_that_makes_no_sense_fails_the_attempt(queue, start, outcome):
+    queue.handler("default", max_attempts=1)(lambda job: outcome)
+    start(queue)
+    with pytest.raises(JobFailed, match=r"InvalidOption: .* must be"):
+        queue.enqueue_and_wait(1, timeout=SOON)
+
+
 def test_only_kinds_with_a_handler_are_claimed(queue, start):
     @queue.handler("known")
     def known(job):

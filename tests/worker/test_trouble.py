@@ -55,6 +55,34 @@ def test_outcomes_are_sent_again_until_the_store_has_them(start, caplog, moment)
     assert queue.counts()[State.COMPLETED] == 1
 
 
+class PickyStore(MemoryStore):
+    """Cannot take one outcome, whatever it comes with."""
+
+    def claim(self, queue: Any, request: Any, transitions: Any = ()) -> Any:
+        self._refuse(transitions)
+        return super().claim(queue, request, transitions)
+
+    def apply(self, queue: Any, transitions: Any) -> Any:
+        self._refuse(transitions)
+        return super().apply(queue, transitions)
+
+    def _refuse(self, transitions: Any) -> None:
+        if any(transition.result == b'"poison"' for transition in transitions):
+            raise RuntimeError("a bug in the store")
+
+
+def test_an_outcome_that_the_store_cannot_take_does_not_hold_up_the_others(start, caplog):
+    caplog.set_level(logging.CRITICAL)
+    queue = Queues(PickyStore())["work"]
+    queue.handler(lambda job: job.payload)
+    queue.enqueue("poison", id="poison", priority=9)
+    queue.enqueue_many(range(20), priority=8)
+    start(queue)
+    assert queue.enqueue_and_wait("good", timeout=SOON) == "good"
+    assert queue.counts()[State.COMPLETED] == 21
+    assert queue.counts()[State.PROCESSING] == 1
+
+
 def test_a_worker_needs_a_queue_with_a_handler():
     queue = ackline.open("memory://")["empty"]
     with pytest.raises(ConfigError, match="has no handler"):

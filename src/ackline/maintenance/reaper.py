@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from ackline import lifecycle
 from ackline.job import Record, State
 from ackline.maintenance.loop import NOTHING_KNOWN, Loop
 from ackline.queue import Queue
@@ -45,9 +44,8 @@ def expire_worker(queue: Queue[Any, Any], worker: str, reason: str) -> Expired:
 
 
 def expire(queue: Queue[Any, Any], leases: Sequence[Record], reason: str) -> Expired:
-    """Take leases back, unless they were settled or extended since they were seen."""
-    transitions = [lifecycle.expire(job, queue.policy(job), reason) for job in leases]
-    applied = [verdict for verdict in queue.apply(transitions) if verdict.applied]
+    """Take leases back, and count what came of it."""
+    applied = [verdict for verdict in queue.expire(leases, reason) if verdict.applied]
     return Expired(len(applied), sum(verdict.state is State.FAILED for verdict in applied))
 
 

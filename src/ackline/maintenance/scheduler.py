@@ -12,7 +12,6 @@ import msgspec
 from ackline.cron import Schedule
 from ackline.errors import ConfigError
 from ackline.ids import new_id
-
 from ackline.maintenance.loop import Loop
 from ackline.queue import NewJob, Queue, Queued
 from ackline.stores.base import KeyWrite

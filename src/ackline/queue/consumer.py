@@ -147,10 +147,9 @@ class Consumer(QueueBase[P, R]):
                     return claimed
                 listener.wait(min(left, time_to_next(claimed)))
 
-    def expire(self, lapsed: Sequence[Record], reason: str = "lease expired") -> int:
-        """Take lapsed leases back; answers how many were still there to take."""
-        transitions = [lifecycle.expire(job, self.policy(job), reason) for job in lapsed]
-        return sum(verdict.applied for verdict in self.apply(transitions))
+    def expire(self, leases: Sequence[Record], reason: str = "lease expired") -> list[Verdict]:
+        """Take leases back, unless they were settled or extended since they were seen."""
+        return self.apply([lifecycle.expire(job, self.policy(job), reason) for job in leases])
 
     # --- settling by hand ---
 

@@ -9,7 +9,7 @@ import msgspec
 
 from ackline import lifecycle
 from ackline.config import QueueSettings
-from ackline.errors import JobNotFound, WrongState
+from ackline.errors import ConfigError, JobNotFound, WrongState
 from ackline.events import Act, Event
 from ackline.job import LIVE, QueueKey, Record, State
 from ackline.lifecycle import Edit, Transition
@@ -163,7 +163,11 @@ class Operator(QueueBase[P, R]):
 
     def configure(self, *, by: str = "", **changes: Any) -> QueueSettings:
         """Change some of the queue's settings; see `QueueSettings`."""
-        settings = msgspec.structs.replace(self.stored_settings(), **changes)
+        try:
+            changed = msgspec.structs.replace(self.stored_settings(), **changes)
+            settings = msgspec.convert(msgspec.to_builtins(changed), QueueSettings)
+        except (TypeError, msgspec.ValidationError) as error:
+            raise ConfigError(f"queue {self.key} cannot be set so: {error}") from error
         self.store.configure(self.key, settings, by)
         return self.settings(max_age=0)
 

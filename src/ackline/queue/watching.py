@@ -6,6 +6,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Self
 
 from ackline.events import Act, Event
 from ackline.job import QueueKey, State
@@ -59,6 +61,17 @@ class Watcher:
         self._cursor = store.info().cursor
         self._thread = threading.Thread(target=self._run, name=f"watch {key}", daemon=True)
         self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
     def close(self) -> None:
         """Stop calling back."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from ackline.errors import StoreError
+from ackline.errors import StoreFull, StoreReadOnly, StoreUnavailable
 from ackline.queue.consumer import LONGEST_POLL, time_to_next
 from ackline.stores.base import Claimed
 from ackline.worker.holdings import Holdings
@@ -18,6 +18,9 @@ LINGER = 0.002
 
 FIRST_RETRY, LAST_RETRY = 0.05, 5.0
 """Seconds between tries while the store cannot be reached."""
+
+PASSING = (StoreUnavailable, StoreFull, StoreReadOnly)
+"""Trouble that passes, or that somebody has to end: the same call may succeed later."""
 
 
 class Courier:
@@ -93,8 +96,12 @@ class Courier:
             return
         try:
             claimed = self._exchange(batch, want)
-        except Exception as error:
+        except PASSING as error:
             holdings.outbox.put_back(batch)
+            self._wait_for_store(error)
+            return
+        except Exception as error:
+            self._settle_singly(batch)
             self._wait_for_store(error)
             return
         finally:
@@ -112,6 +119,20 @@ class Courier:
             return queue.claim_records(self._holdings.request(want), transitions)
         return Claimed(jobs=[], verdicts=queue.apply(transitions), now=0.0)
 
+    def _settle_singly(self, batch: list[Settled]) -> None:
+        """One outcome may be what the store cannot take: it must not hold up the others."""
+        holdings = self._holdings
+        for held, transition in batch:
+            try:
+                verdicts = holdings.queue.apply([transition])
+            except PASSING:
+                holdings.outbox.put_back([(held, transition)])
+            except Exception:
+                logger.exception("job %r: its outcome cannot be stored; its lease lapses", held.id)
+                holdings.lose(held)
+            else:
+                holdings.settled([(held, transition)], verdicts)
+
     def _listen(self, seconds: float) -> None:
         self._listening = self.idle = True
         if not self._nudged.is_set() and not self._stopping:
@@ -124,7 +145,7 @@ class Courier:
             self._holdings.queue.key,
             error,
             self._retry,
-            exc_info=None if isinstance(error, StoreError) else error,
+            exc_info=None if isinstance(error, PASSING) else error,
         )
         self._nudged.wait(self._retry)
         self._retry = min(LAST_RETRY, self._retry * 2)

@@ -11,9 +11,10 @@ import msgspec
 
 from ackline import lifecycle
 from ackline.config import Resolved
-from ackline.errors import InvalidPayload
+from ackline.errors import InvalidJob
 from ackline.job import Failure, Record
 from ackline.lifecycle import Transition
+from ackline.limits import require_seconds
 from ackline.outcome import Cancel, Dead, Done, Outcome, Retry, Snooze
 from ackline.queue import Job, Queue
 from ackline.queue.consumer import failure_from
@@ -67,6 +68,7 @@ def transition_for(
         error = _run_after(job, execution, hooks) or execution.error
         result = execution.result
         if execution.result_ttl is not None:
+            require_seconds("result_ttl", execution.result_ttl)
             policy = msgspec.structs.replace(policy, result_ttl=execution.result_ttl)
     if error is not None:
         return lifecycle.fail(record, failure_from(record, error), policy, queue.random)
@@ -91,15 +93,26 @@ def _settle(
     policy: Resolved,
     random: random.Random,
 ) -> Transition:
-    encoded: bytes | None = None
-    if isinstance(outcome, Done):
-        if outcome.result is None and outcome.result_ttl is None:
-            return lifecycle.complete(record, None, policy)
-        try:
-            encoded = queue.encode_result(outcome.result)
-        except InvalidPayload as error:
-            return lifecycle.fail(record, failure_from(record, error), policy, random)
+    if isinstance(outcome, Done) and outcome.result is None and outcome.result_ttl is None:
+        return lifecycle.complete(record, None, policy)
+    try:
+        encoded = _check(queue, outcome)
+    except InvalidJob as error:
+        # Nonsense must not reach the store: it would refuse the whole batch, again and again.
+        return lifecycle.fail(record, failure_from(record, error), policy, random)
     return lifecycle.settle(record, outcome, encoded, _reason(record, outcome), policy, random)
+
+
+def _check(queue: Queue[Any, Any], outcome: Outcome) -> bytes | None:
+    match outcome:
+        case Done(result=result, result_ttl=ttl):
+            require_seconds("result_ttl", ttl)
+            return queue.encode_result(result)
+        case Retry(delay=delay) | Snooze(delay=delay):
+            require_seconds("delay", delay)
+            return None
+        case Cancel() | Dead():
+            return None
 
 
 def _reason(record: Record, outcome: Outcome) -> Failure:

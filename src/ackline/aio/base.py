@@ -1,0 +1,96 @@
+"""What the asyncio faces of a queue have in common: the queue, and threads to call it from."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, ParamSpec, TypeVar
+
+from ackline.aio.coalescer import Carrier, Coalescer
+from ackline.job import Draft
+from ackline.lifecycle import Transition, Verdict
+from ackline.queue import Queue
+from ackline.queue.base import P, R
+from ackline.queue.consumer import require_applied
+from ackline.stores.base import Receipt
+
+T = TypeVar("T")
+Q = ParamSpec("Q")
+
+Maker = Callable[[], Transition]
+"""Decides on a transition in the carrier's thread, for the queue's settings may need a look."""
+
+
+class Threads:
+    """The threads that blocking calls run in, shared by all queues of a store."""
+
+    def __init__(self, calls: int = 8, waits: int = 256) -> None:
+        self._calls = ThreadPoolExecutor(calls, "ackline call")
+        # Apart from the calls, so that those who wait never keep those who work from it.
+        self._waits = ThreadPoolExecutor(waits, "ackline wait")
+
+    def call(
+        self, function: Callable[Q, T], /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> asyncio.Future[T]:
+        """Run something short."""
+        loop = asyncio.get_running_loop()
+        return loop.run_in_executor(self._calls, lambda: function(*args, **kwargs))
+
+    def wait(self, function: Callable[[float], T], seconds: float) -> asyncio.Future[T]:
+        """Run something that mostly waits."""
+        return asyncio.get_running_loop().run_in_executor(self._waits, function, seconds)
+
+    def soon(self, function: Callable[[], object]) -> None:
+        """Run something that nobody waits for; it must not raise."""
+        try:
+            self._calls.submit(function)
+        except RuntimeError:  # closed already
+            function()
+
+    def close(self) -> None:
+        """Let the threads end."""
+        self._calls.shutdown(wait=False)
+        self._waits.shutdown(wait=False)
+
+
+class AsyncQueueBase(Generic[P, R]):
+    """One queue, for asyncio. `sync` is the same queue for everyone else."""
+
+    def __init__(self, queue: Queue[P, R], threads: Threads | None = None) -> None:
+        self.sync = queue
+        self._own_threads = threads is None
+        self._threads = threads or Threads()
+        self._carrier = Carrier(f"ackline {queue.key}")
+        batch = queue.store.capabilities.batch
+        self._enqueues: Coalescer[Draft, Receipt] = Coalescer(self._carrier, self._insert, batch)
+        self._settles: Coalescer[Maker, tuple[Transition, Verdict]] = Coalescer(
+            self._carrier, self._apply, batch
+        )
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self.sync.name
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self.sync)[1:]}"
+
+    def _insert(self, drafts: list[Draft]) -> list[Receipt]:
+        return self.sync.store.enqueue(self.sync.key, drafts)
+
+    def _apply(self, makers: list[Maker]) -> list[tuple[Transition, Verdict]]:
+        transitions = [make() for make in makers]
+        return list(zip(transitions, self.sync.apply(transitions), strict=True))
+
+    async def _settle(self, make: Maker) -> None:
+        require_applied(*await self._settles.submit(make))
+
+    async def _call(self, function: Callable[Q, T], /, *args: Q.args, **kwargs: Q.kwargs) -> T:
+        return await self._threads.call(function, *args, **kwargs)
+
+    def _close_threads(self) -> None:
+        self.sync.close()
+        self._carrier.close()
+        if self._own_threads:
+            self._threads.close()

@@ -1,0 +1,154 @@
+"""Many awaiting callers, few calls to the store: what comes together goes together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from ackline.errors import StoreFull
+
+logger = logging.getLogger("ackline")
+
+T = TypeVar("T")
+A = TypeVar("A")
+
+
+class Call(msgspec.Struct, Generic[T, A], gc=False):
+    """One caller's item, and where its answer goes."""
+
+    item: T
+    future: asyncio.Future[A]
+    answer: A | None = None
+    error: BaseException | None = None
+
+
+Calls = list[Call[Any, Any]]
+Parcel = tuple["Coalescer[Any, Any]", asyncio.AbstractEventLoop, Calls]
+
+
+class Carrier:
+    """The one thread that takes parcels of calls to the store and brings the answers back."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._parcels: queue.SimpleQueue[Parcel | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def send(self, parcel: Parcel) -> None:
+        """Have these calls made soon."""
+        self._parcels.put(parcel)
+        if self._thread is None:
+            self._start()
+
+    def close(self) -> None:
+        """End the thread when all that was sent is done; a later call starts another."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                self._parcels.put(None)
+        if thread is not None:
+            thread.join(timeout=5)
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        ended = False
+        while not ended:
+            parcels = [self._parcels.get()]
+            while not self._parcels.empty():
+                parcels.append(self._parcels.get())
+            ended = None in parcels
+            self._carry([parcel for parcel in parcels if parcel is not None])
+
+    def _carry(self, parcels: list[Parcel]) -> None:
+        together: dict[Coalescer[Any, Any], Calls] = {}
+        for coalescer, _, calls in parcels:
+            together.setdefault(coalescer, []).extend(calls)
+        for coalescer, calls in together.items():
+            coalescer.make(calls)
+        by_loop: dict[asyncio.AbstractEventLoop, Calls] = {}
+        for _, loop, calls in parcels:
+            by_loop.setdefault(loop, []).extend(calls)
+        for loop, calls in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(_deliver, calls)
+            except RuntimeError:
+                logger.warning("%d callers left before they were answered", len(calls))
+
+
+class Coalescer(Generic[T, A]):
+    """Gathers the items that callers await into batches of one verb of the store.
+
+    Within a tick of the event loop all items are gathered for nothing; while the carrier is
+    away with one batch, the next one grows.
+    """
+
+    def __init__(
+        self, carrier: Carrier, verb: Callable[[list[T]], Sequence[A]], limit: int
+    ) -> None:
+        self._carrier = carrier
+        self._verb = verb
+        self._limit = limit
+        self._gathering: dict[asyncio.AbstractEventLoop, list[Call[T, A]]] = {}
+
+    def submit(self, item: T) -> asyncio.Future[A]:
+        """Send an item with the others of its time; await the answer."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[A] = loop.create_future()
+        calls = self._gathering.get(loop)
+        if calls is None:
+            calls = self._gathering[loop] = []
+            loop.call_soon(self._hand_over, loop)
+        calls.append(Call(item, future))
+        return future
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._carrier.send((self, loop, self._gathering.pop(loop)))
+
+    def make(self, calls: list[Call[T, A]]) -> None:
+        """Make the calls, in order; called by the carrier."""
+        wanted = [call for call in calls if not call.future.cancelled()]
+        for start in range(0, len(wanted), self._limit):
+            self._make_batch(wanted[start : start + self._limit])
+
+    def _make_batch(self, batch: list[Call[T, A]]) -> None:
+        try:
+            answers = self._verb([call.item for call in batch])
+        except StoreFull as error:
+            self._make_what_fits(batch, error)
+        except BaseException as error:
+            for call in batch:
+                call.error = error
+        else:
+            for call, answer in zip(batch, answers, strict=True):
+                call.answer = answer
+
+    def _make_what_fits(self, batch: list[Call[T, A]], error: StoreFull) -> None:
+        """A batch is refused as a whole, though a part of it may have room."""
+        if len(batch) == 1:
+            batch[0].error = error
+            return
+        half = len(batch) // 2
+        self._make_batch(batch[:half])
+        self._make_batch(batch[half:])
+
+
+def _deliver(calls: Calls) -> None:
+    for call in calls:
+        if call.future.done():
+            continue
+        if call.error is not None:
+            call.future.set_exception(call.error)
+        else:
+            call.future.set_result(call.answer)

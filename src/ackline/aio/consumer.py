@@ -1,0 +1,162 @@
+"""Taking jobs out of a queue by hand, from asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar, overload
+
+from ackline import lifecycle
+from ackline.aio.base import AsyncQueueBase
+from ackline.aio.listening import AsyncListener
+from ackline.limits import require_seconds
+from ackline.queue import Job, Queue
+from ackline.queue.base import P, R
+from ackline.queue.consumer import failure_from, time_to_next
+from ackline.queue.handlers import DEFAULT_KIND
+from ackline.retry import Backoff
+from ackline.stores.base import Claimed, ClaimRequest
+
+logger = logging.getLogger("ackline")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Handover:
+    """Claimed jobs on their way to a caller who may not be there any more."""
+
+    def __init__(self, queue: Queue[Any, Any], request: ClaimRequest) -> None:
+        self._queue = queue
+        self._request = request
+        self._lock = threading.Lock()
+        self._claimed: Claimed | None = None
+        self._abandoned = False
+
+    def claim(self) -> Claimed:
+        """Claim, unless the caller has left."""
+        with self._lock:
+            if self._abandoned:
+                raise asyncio.CancelledError
+            self._claimed = self._queue.claim_records(self._request)
+            return self._claimed
+
+    def abandon(self) -> None:
+        """The caller has left: give back what it would have got."""
+        with self._lock:
+            self._abandoned = True
+            jobs = self._claimed.jobs if self._claimed is not None else []
+        if not jobs:
+            return
+        try:
+            self._queue.apply([lifecycle.release(job, "its claimer left") for job in jobs])
+        except Exception:
+            logger.exception(
+                "%d jobs of a cancelled claim of %s are left to their leases",
+                len(jobs),
+                self._queue.key,
+            )
+
+
+class AsyncConsumer(AsyncQueueBase[P, R]):
+    """The consuming side of a queue."""
+
+    @overload
+    def handler(self, kind: F, /) -> F: ...
+
+    @overload
+    def handler(
+        self,
+        kind: str = DEFAULT_KIND,
+        /,
+        *,
+        max_attempts: int | None = None,
+        backoff: Backoff | Sequence[float] | float | None = None,
+        lease: float | None = None,
+        timeout: float | None = None,
+        result_ttl: float | None = None,
+    ) -> Callable[[F], F]: ...
+
+    def handler(self, kind: Any = DEFAULT_KIND, /, **options: Any) -> Any:
+        """Register the function that runs a kind of job; it may be async."""
+        return self.sync.handler(kind, **options)
+
+    async def claim(
+        self,
+        limit: int = 1,
+        *,
+        lease: float | None = None,
+        wait: float = 0.0,
+        kinds: Iterable[str] | None = None,
+        worker: str | None = None,
+    ) -> list[Job[P]]:
+        """Lease up to `limit` jobs, waiting up to `wait` seconds for the first.
+
+        What a cancelled caller would have got is given back.
+        """
+        request = await self._call(self.sync.claim_request, limit, lease, kinds, worker)
+        claimed = await self._claim_once(request)
+        if claimed.jobs or wait <= 0:
+            return [self.sync.wrap(record) for record in claimed.jobs]
+        until = time.monotonic() + wait
+        store, key = self.sync.store, self.sync.key
+        async with AsyncListener(self._threads, store, key, "ready") as listener:
+            while True:
+                claimed = await self._claim_once(request)
+                left = until - time.monotonic()
+                if claimed.jobs or left <= 0:
+                    return [self.sync.wrap(record) for record in claimed.jobs]
+                await listener.wait(min(left, time_to_next(claimed)))
+
+    async def _claim_once(self, request: ClaimRequest) -> Claimed:
+        handover = Handover(self.sync, request)
+        try:
+            return await self._call(handover.claim)
+        except asyncio.CancelledError:
+            self._threads.soon(handover.abandon)
+            raise
+
+    # --- settling by hand ---
+
+    async def complete(self, job: Job[P], result: R | None = None) -> None:
+        """The work is done. Raises `LeaseLost`, and changes nothing, if the lease is not yours."""
+        record, data = job.record, self.sync.encode_result(result)
+        await self._settle(lambda: lifecycle.complete(record, data, self.sync.policy(record)))
+
+    async def fail(
+        self, job: Job[P], error: BaseException | str, *, delay: float | None = None
+    ) -> None:
+        """The attempt failed: run again after the backoff, or after `delay` seconds."""
+        require_seconds("delay", delay)
+        record, failure = job.record, failure_from(job.record, error)
+        await self._settle(
+            lambda: lifecycle.fail(
+                record, failure, self.sync.policy(record), self.sync.random, delay
+            )
+        )
+
+    async def bury(self, job: Job[P], error: BaseException | str) -> None:
+        """It can never succeed: to the DLQ, whatever attempts remain."""
+        record, failure = job.record, failure_from(job.record, error)
+        await self._settle(lambda: lifecycle.bury(record, failure, self.sync.policy(record)))
+
+    async def snooze(self, job: Job[P], delay: float) -> None:
+        """Run it again after `delay` seconds; the attempt is given back."""
+        require_seconds("delay", delay)
+        await self._settle(lambda: lifecycle.snooze(job.record, delay))
+
+    async def release(self, job: Job[P]) -> None:
+        """Give it back, to its old place in line; the attempt is given back."""
+        await self._settle(lambda: lifecycle.release(job.record))
+
+    async def extend(self, job: Job[Any], seconds: float) -> None:
+        """Hold the lease until `seconds` from now."""
+        require_seconds("seconds", seconds, above_zero=True)
+        await self._settle(lambda: lifecycle.extend(job.record, seconds))
+
+    async def progress(self, job: Job[Any], value: Any) -> None:
+        """Note how far the work is."""
+        data = self.sync.encode_result(value) or b"null"
+        await self._settle(lambda: lifecycle.progress(job.record, data))

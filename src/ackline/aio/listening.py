@@ -1,0 +1,67 @@
+"""Waiting for news of a store without blocking the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from types import TracebackType
+from typing import Self
+
+from ackline.aio.base import Threads
+from ackline.job import QueueKey
+from ackline.stores.base import Listener, Store, Topic
+
+
+class AsyncListener:
+    """A store's listener in an `async with` block; leaving it ends the wait under way."""
+
+    def __init__(self, threads: Threads, store: Store, key: QueueKey, topic: Topic) -> None:
+        self._threads = threads
+        self._store = store
+        self._key = key
+        self._topic: Topic = topic
+        self._listener: Listener | None = None
+        self._in_use = threading.Lock()
+        self._left = False
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait until there may be news (True) or the time is up (False)."""
+        return await self._threads.wait(self._wait, seconds)
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._threads.call(self._open)
+        except asyncio.CancelledError:
+            self._leave()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._leave()
+
+    def _open(self) -> None:
+        with self._in_use:
+            if not self._left:
+                self._listener = self._store.listen([self._key], self._topic)
+
+    def _wait(self, seconds: float) -> bool:
+        with self._in_use:
+            return self._left or self._listener is None or self._listener.wait(seconds)
+
+    def _leave(self) -> None:
+        self._left = True
+        if self._listener is not None:
+            self._listener.wake()
+        self._threads.soon(self._close)
+
+    def _close(self) -> None:
+        # After the wait that was under way: its files must not be closed under it.
+        with self._in_use:
+            listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.close()

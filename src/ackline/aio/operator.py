@@ -1,0 +1,135 @@
+"""Looking at a queue and acting on it, from asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any
+
+from ackline.aio.base import AsyncQueueBase
+from ackline.aio.watching import AsyncWatcher, Callback, follow
+from ackline.config import QueueSettings
+from ackline.events import Act, Event
+from ackline.job import State
+from ackline.queue import Job, JobPage
+from ackline.queue.base import P, R
+from ackline.queue.operator import _UNCHANGED
+from ackline.stores.base import WorkerRecord
+
+
+class AsyncOperator(AsyncQueueBase[P, R]):
+    """The operating side of a queue."""
+
+    # --- looking ---
+
+    async def status(self, id: str) -> Job[P] | None:
+        """A job as it stands now, with its ended attempts; None if there is none."""
+        return await self._call(self.sync.status, id)
+
+    async def jobs(
+        self,
+        *,
+        states: Iterable[State | str] | None = None,
+        kinds: Iterable[str] | None = None,
+        created_after: float | None = None,
+        created_before: float | None = None,
+        text: str | None = None,
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> JobPage[P]:
+        """One page of the jobs that match, in the order of their lines."""
+        return await self._call(
+            self.sync.jobs,
+            states=states,
+            kinds=kinds,
+            created_after=created_after,
+            created_before=created_before,
+            text=text,
+            cursor=cursor,
+            limit=limit,
+        )
+
+    async def counts(self) -> Mapping[State, int]:
+        """How many jobs stand in each state; costs the same for ten jobs and ten million."""
+        return await self._call(self.sync.counts)
+
+    async def workers(self) -> list[WorkerRecord]:
+        """The workers of this queue, with their last sign of life."""
+        return await self._call(self.sync.workers)
+
+    def events(
+        self, after: str | None = None, *, follow_for: float | None = 0.0
+    ) -> AsyncIterator[Event]:
+        """The journal behind a cursor; `follow_for` seconds (None: for ever) it waits for more.
+
+        >>> async for event in queue.events(follow_for=None): ...  # doctest: +SKIP
+        """
+        return follow(self.sync.store, self.sync.key, self._threads, after, follow_for)
+
+    async def on(self, what: State | Act | str, callback: Callback) -> AsyncWatcher:
+        """Call back, on this event loop, for each event that leads to a state or is an act.
+
+        The callback may be async; then the events' callbacks may overlap.
+        """
+        loop = asyncio.get_running_loop()
+        store, key = self.sync.store, self.sync.key
+        return await self._call(AsyncWatcher, store, key, what, callback, loop)
+
+    # --- acting on one job ---
+
+    async def cancel(self, id: str, *, by: str = "") -> State:
+        """Cancel a job that waits; ask a running one to stop. Answers where it stands now."""
+        return await self._call(self.sync.cancel, id, by=by)
+
+    async def redrive(self, id: str, *, delay: float = 0.0, by: str = "") -> None:
+        """Take a job out of the DLQ and run it again, with all its attempts."""
+        await self._call(self.sync.redrive, id, delay=delay, by=by)
+
+    async def redrive_all(self, *, kinds: Iterable[str] | None = None, by: str = "") -> int:
+        """Redrive everything in the DLQ, or all of some kinds; answers how many."""
+        return await self._call(self.sync.redrive_all, kinds=kinds, by=by)
+
+    async def edit(
+        self,
+        id: str,
+        *,
+        payload: Any = _UNCHANGED,
+        priority: int | None = None,
+        delay: float | None = None,
+        by: str = "",
+    ) -> None:
+        """Change a job that is not processing."""
+        await self._call(self.sync.edit, id, payload=payload, priority=priority, delay=delay, by=by)
+
+    async def keep_result(self, id: str, seconds: float) -> None:
+        """Keep a finished job and its result for `seconds` from now."""
+        await self._call(self.sync.keep_result, id, seconds)
+
+    async def move(self, id: str, queue: str, *, by: str = "") -> None:
+        """Hand a job to another queue of the same tenant."""
+        await self._call(self.sync.move, id, queue, by=by)
+
+    # --- acting on the queue ---
+
+    async def pause(self, *, by: str = "") -> None:
+        """Hand out no more jobs; those that run go on."""
+        await self._call(self.sync.pause, by=by)
+
+    async def resume(self, *, by: str = "") -> None:
+        """Hand out jobs again."""
+        await self._call(self.sync.resume, by=by)
+
+    async def configure(self, *, by: str = "", **changes: Any) -> QueueSettings:
+        """Change some of the queue's settings; see `QueueSettings`."""
+        return await self._call(self.sync.configure, by=by, **changes)
+
+    async def purge(
+        self,
+        *,
+        states: Iterable[State | str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ids: Iterable[str] | None = None,
+        by: str = "",
+    ) -> int:
+        """Delete jobs for good: all, or those of some states, kinds or ids; answers how many."""
+        return await self._call(self.sync.purge, states=states, kinds=kinds, ids=ids, by=by)

@@ -1,0 +1,89 @@
+"""Putting jobs into a queue, and awaiting what becomes of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Unpack
+
+from ackline.aio.base import AsyncQueueBase
+from ackline.errors import Timeout
+from ackline.queue import Completed, Enqueued, EnqueueOptions, NewJob
+from ackline.queue.base import P, R
+from ackline.queue.producer import CallOptions
+from ackline.queue.waiting import Expected, ResultWaiter
+
+
+class AsyncProducer(AsyncQueueBase[P, R]):
+    """The producing side of a queue."""
+
+    _waiter: ResultWaiter | None = None
+
+    async def enqueue(self, payload: P, **options: Unpack[EnqueueOptions]) -> Enqueued:
+        """Store a job; concurrent callers share one write.
+
+        A caller that is cancelled while it awaits cannot know whether its job was stored:
+        with an id of its own it can ask again.
+        """
+        draft = self.sync.draft(payload, options)
+        return self.sync.answer(await self._enqueues.submit(draft))
+
+    async def enqueue_many(
+        self, jobs: Iterable[P | NewJob[P]], **options: Unpack[EnqueueOptions]
+    ) -> list[Enqueued]:
+        """Store many jobs, a thousand in one step; the iterable is read in another thread."""
+        return await self._call(self.sync.enqueue_many, jobs, **options)
+
+    async def enqueue_and_wait(
+        self, payload: P, *, timeout: float = 30.0, **options: Unpack[CallOptions]
+    ) -> R:
+        """Enqueue, then await the result; no thread waits for it.
+
+        >>> await queue.enqueue_and_wait({"url": "…"}, id="img-1")  # doctest: +SKIP
+        """
+        draft = self.sync.draft(payload, options)
+        waiter = await self._listening()
+        answer = self.sync.answer(await self._enqueues.submit(draft))
+        if isinstance(answer, Completed):
+            result: R = answer.result
+            return result
+        with waiter.expect(draft.id) as expected:
+            waiter.look_soon()
+            return await self._outcome(expected, timeout)
+
+    async def result(self, id: str, timeout: float = 0.0) -> R:
+        """The result of a job, awaited for up to `timeout` seconds."""
+        waiter = await self._listening()
+        with waiter.expect(id) as expected:
+            await self._call(waiter.look, expected)
+            return await self._outcome(expected, timeout)
+
+    async def close(self) -> None:
+        """Let go of the threads; those who still await a result are told."""
+        await asyncio.to_thread(self._close_threads)
+
+    async def _listening(self) -> ResultWaiter:
+        waiter = self._waiter
+        if waiter is None or waiter.closed:
+            # Subscribing to the store may take a moment.
+            waiter = self._waiter = await self._call(lambda: self.sync.waiter)
+        return waiter
+
+    async def _outcome(self, expected: Expected, timeout: float) -> R:
+        loop = asyncio.get_running_loop()
+        arrived = asyncio.Event()
+
+        def arrive() -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(arrived.set)
+
+        expected.then(arrive)
+        if not expected.arrived:
+            try:
+                async with asyncio.timeout(timeout):
+                    await arrived.wait()
+            except TimeoutError:
+                raise Timeout(
+                    f"job {expected.id!r} is not finished after {timeout:g} s; it was left alone"
+                ) from None
+        return self.sync.outcome_of(expected.record())

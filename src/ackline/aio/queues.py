@@ -1,0 +1,132 @@
+"""Opening a store, and the queues in it, from asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from types import TracebackType
+from typing import Any, Self
+
+from ackline import codec, queues
+from ackline.aio.base import Threads
+from ackline.aio.consumer import AsyncConsumer
+from ackline.aio.operator import AsyncOperator
+from ackline.aio.producer import AsyncProducer
+from ackline.clock import Clock
+from ackline.codec import DumpsLoads, Serde
+from ackline.queue.base import P, R
+from ackline.queues import DEFAULT_TENANT, Queues
+from ackline.stores.base import QueueInfo, StoreInfo
+
+
+class AsyncQueue(AsyncProducer[P, R], AsyncConsumer[P, R], AsyncOperator[P, R]):
+    """One queue of one tenant, for asyncio.
+
+    >>> async with open("memory://") as queues:  # doctest: +SKIP
+    ...     await queues["email"].enqueue({"to": "a@example.com"}, id="email-123")
+    """
+
+
+class AsyncQueues:
+    """The queues of one tenant in one open store, for asyncio. `sync` are the same queues."""
+
+    def __init__(self, sync: Queues) -> None:
+        self.sync = sync
+        self._threads = Threads()
+        self._queues: dict[str, AsyncQueue[Any, Any]] = {}
+
+    def __getitem__(self, name: str) -> AsyncQueue[Any, Any]:
+        """The queue of this name; it comes into being when it is first used."""
+        if name not in self._queues:
+            self._queues[name] = AsyncQueue(self.sync[name], self._threads)
+        return self._queues[name]
+
+    def queue(
+        self,
+        name: str,
+        *,
+        payload: Any = Any,
+        result: Any = Any,
+        serde: Serde | DumpsLoads | str | None = None,
+        result_serde: Serde | DumpsLoads | str | None = None,
+        max_payload: int = codec.DEFAULT_MAX_PAYLOAD,
+    ) -> AsyncQueue[Any, Any]:
+        """A queue with declared types, another serde or another limit."""
+        made = self.sync.queue(
+            name,
+            payload=payload,
+            result=result,
+            serde=serde,
+            result_serde=result_serde,
+            max_payload=max_payload,
+        )
+        self._queues[name] = AsyncQueue(made, self._threads)
+        return self._queues[name]
+
+    async def describe(self) -> list[QueueInfo]:
+        """All queues with their settings and counts."""
+        return await self._threads.call(self.sync.describe)
+
+    async def info(self) -> StoreInfo:
+        """What the store is, where, and when it calls a job safe."""
+        return await self._threads.call(self.sync.info)
+
+    async def close(self) -> None:
+        """Let go of the store."""
+        for queue in self._queues.values():
+            await queue.close()
+        await asyncio.to_thread(self.sync.close)
+        self._threads.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+class Opening:
+    """A store about to be opened: await it, or use it in an `async with` block."""
+
+    def __init__(self, url: str, tenant: str, clock: Clock | None) -> None:
+        self._url = url
+        self._tenant = tenant
+        self._clock = clock
+        self._opened: AsyncQueues | None = None
+
+    async def _open(self) -> AsyncQueues:
+        if self._opened is None:
+            sync = await asyncio.to_thread(
+                queues.open, self._url, tenant=self._tenant, clock=self._clock
+            )
+            self._opened = AsyncQueues(sync)
+        return self._opened
+
+    def __await__(self) -> Generator[Any, Any, AsyncQueues]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> AsyncQueues:
+        return await self._open()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._opened is not None:
+            await self._opened.close()
+
+
+def open(url: str, *, tenant: str = DEFAULT_TENANT, clock: Clock | None = None) -> Opening:
+    """Open a store by its URL: `await` it, or use it in an `async with` block.
+
+    >>> async with open("sqlite:///jobs.db") as queues:  # doctest: +SKIP
+    ...     await queues["email"].enqueue({"to": "a@example.com"})
+    """
+    return Opening(url, tenant, clock)

@@ -1,0 +1,101 @@
+"""Following the journal from asyncio: as an async iterator, or by callback on the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from types import TracebackType
+from typing import Any, Self
+
+from ackline.aio.base import Threads
+from ackline.aio.listening import AsyncListener
+from ackline.events import Act, Event
+from ackline.job import QueueKey, State
+from ackline.queue.watching import LONGEST_WAIT, PAGE, Watcher
+from ackline.stores.base import Store
+
+logger = logging.getLogger("ackline")
+
+Callback = Callable[[Event], Awaitable[None] | None]
+
+
+async def follow(
+    store: Store, key: QueueKey, threads: Threads, after: str | None, seconds: float | None
+) -> AsyncIterator[Event]:
+    """Events behind a cursor, in order; ends after `seconds` without more (None: never)."""
+    async with AsyncListener(threads, store, key, "changes") as listener:
+        idle_since = time.monotonic()
+        while True:
+            events = await threads.call(store.events, key, after, PAGE)
+            for event in events:
+                yield event
+            if events:
+                after, idle_since = events[-1].cursor, time.monotonic()
+                continue
+            left = LONGEST_WAIT
+            if seconds is not None:
+                left = min(left, seconds - (time.monotonic() - idle_since))
+            if left <= 0:
+                return
+            await listener.wait(left)
+
+
+class AsyncWatcher:
+    """Calls back on the event loop that asked for it, in order, until it is closed."""
+
+    def __init__(
+        self,
+        store: Store,
+        key: QueueKey,
+        what: State | Act | str,
+        callback: Callback,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._key = key
+        self._callback = callback
+        self._loop = loop
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._watcher = Watcher(store, key, what, self._pass_on)
+
+    async def close(self) -> None:
+        """Stop calling back."""
+        self._closed = True
+        await asyncio.to_thread(self._watcher.close)
+
+    def _pass_on(self, event: Event) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._call, event)
+
+    def _call(self, event: Event) -> None:
+        if self._closed:
+            return
+        try:
+            answer = self._callback(event)
+        except Exception:
+            logger.exception("a callback for events of %s failed", self._key)
+            return
+        if inspect.iscoroutine(answer):
+            task = self._loop.create_task(self._await(answer))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _await(self, answer: Coroutine[Any, Any, None]) -> None:
+        try:
+            await answer
+        except Exception:
+            logger.exception("a callback for events of %s failed", self._key)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()

@@ -1,0 +1,21 @@
+"""What ships for the tests of Ackline's users, and of third-party stores."""
+
+from ackline.clock import ManualClock
+from ackline.testing.modes import (
+    Drained,
+    assert_enqueued,
+    drain,
+    inline,
+    memory_queues,
+    refute_enqueued,
+)
+
+__all__ = [
+    "Drained",
+    "ManualClock",
+    "assert_enqueued",
+    "drain",
+    "inline",
+    "memory_queues",
+    "refute_enqueued",
+]

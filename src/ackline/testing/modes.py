@@ -1,0 +1,318 @@
+"""Running a queue's handlers in a test: at once, or when told to; and saying what is there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import Any
+from unittest import mock
+
+import msgspec
+
+from ackline.clock import Clock, ManualClock
+from ackline.config import DEFAULTS
+from ackline.job import Draft, QueueKey, Record, State
+from ackline.queue import Handler, Job, Queue
+from ackline.queues import DEFAULT_TENANT, Queues
+from ackline.stores.base import ClaimRequest, Receipt, Store
+from ackline.stores.memory import MemoryStore
+from ackline.worker.running import NO_HOOKS, HandlerTimeout, Hooks, transition_for
+
+MOST_RUNS = 10_000
+"""A drain that runs more jobs than this is taken for an endless one."""
+
+MOST_LISTED = 20
+"""How many jobs a failed assertion lists."""
+
+
+def memory_queues(clock: Clock | None = None, *, tenant: str = DEFAULT_TENANT) -> Queues:
+    """Queues in a new, empty memory store, to be used in a `with` block or a fixture.
+
+    >>> with memory_queues(ManualClock()) as queues:
+    ...     queues["email"].enqueue({"to": "a"}, id="1")
+    Queued(id='1', state=<State.QUEUED: 'queued'>)
+    """
+    return Queues(MemoryStore(clock), tenant)
+
+
+class Drained(msgspec.Struct, frozen=True):
+    """How many handlers ran, and where that left their jobs."""
+
+    runs: int
+    states: Mapping[State, int]
+
+    def __getitem__(self, state: State | str) -> int:
+        return self.states.get(State(state), 0)
+
+
+def drain(
+    queue: Queue[Any, Any],
+    *,
+    until_idle: ManualClock | None = None,
+    hooks: Hooks = NO_HOOKS,
+    raise_errors: bool = False,
+) -> Drained:
+    """Run all that is due, one job after the other, in the caller's thread.
+
+    Retries and delayed jobs run when the clock says so. Given the store's clock as
+    `until_idle`, it is moved on from one to the next until nothing waits any more.
+
+    >>> drain(queue)["completed"]  # doctest: +SKIP
+    2
+    """
+    states: dict[State, int] = {}
+    runs = 0
+    while True:
+        record = _claim(queue)
+        if record is None:
+            if until_idle is None or not _advance(queue, until_idle):
+                return Drained(runs, states)
+            continue
+        runs += 1
+        if runs > MOST_RUNS:
+            raise AssertionError(
+                f"{queue} is still busy after {MOST_RUNS:,} runs: do its jobs enqueue each other?"
+            )
+        state, error = _run(queue, record, hooks)
+        if state is not None:
+            states[state] = states.get(state, 0) + 1
+        if raise_errors and error is not None:
+            raise error
+
+
+@contextlib.contextmanager
+def inline(
+    *queues: Queue[Any, Any], hooks: Hooks = NO_HOOKS, raise_errors: bool = False
+) -> Iterator[None]:
+    """Within the block, `enqueue` runs what is due at once, in the caller.
+
+    >>> with inline(queue):  # doctest: +SKIP
+    ...     sign_up("a@example.com")
+    """
+
+    def run(key: QueueKey) -> None:
+        for queue in queues:
+            if queue.key == key:
+                drain(queue, hooks=hooks, raise_errors=raise_errors)
+
+    with contextlib.ExitStack() as stack:
+        for store in {id(queue.store): queue.store for queue in queues}.values():
+            stack.enter_context(mock.patch.object(store, "enqueue", _then(store, run)))
+        yield
+
+
+def assert_enqueued(
+    queue: Queue[Any, Any],
+    *,
+    kind: str | None = None,
+    payload: Any = ...,
+    id: str | None = None,
+    state: State | str | None = None,
+    count: int | None = None,
+) -> list[Job[Any]]:
+    """Fail unless there is such a job (or exactly `count`), in whatever state; answers them.
+
+    >>> assert_enqueued(queue, kind="welcome", payload={"to": "a"})  # doctest: +SKIP
+    """
+    found, there = _find(queue, kind, payload, id, state)
+    if count is None and found:
+        return found
+    if count is not None and len(found) == count:
+        return found
+    wanted = "a job" if count is None else f"{count} jobs"
+    what = f"expected {wanted}{_described(kind, payload, id, state)} in {queue}"
+    raise AssertionError(f"{what}, found {len(found)}.{_listed(there)}")
+
+
+def refute_enqueued(
+    queue: Queue[Any, Any],
+    *,
+    kind: str | None = None,
+    payload: Any = ...,
+    id: str | None = None,
+    state: State | str | None = None,
+) -> None:
+    """Fail if there is such a job, in whatever state.
+
+    >>> refute_enqueued(queue, kind="welcome")  # doctest: +SKIP
+    """
+    found, _ = _find(queue, kind, payload, id, state)
+    if found:
+        what = f"expected no job{_described(kind, payload, id, state)} in {queue}"
+        raise AssertionError(f"{what}, found {len(found)}.{_listed(found)}")
+
+
+# --- running ---
+
+
+def _claim(queue: Queue[Any, Any]) -> Record | None:
+    request = ClaimRequest(
+        worker="drain",
+        limit=1,
+        lease=queue.settings(max_age=0).policy.lease or DEFAULTS.lease,
+        kinds=queue.handlers.kinds,
+    )
+    return next(iter(queue.claim_records(request).jobs), None)
+
+
+def _run(
+    queue: Queue[Any, Any], record: Record, hooks: Hooks
+) -> tuple[State | None, BaseException | None]:
+    """Run one job as a worker does; answers where that left it, and what was raised."""
+    handler, policy = queue.handlers[record.kind], queue.policy(record)
+    job: Job[Any] = Job(record, queue, handler.payload_type)
+    result: Any = None
+    error: BaseException | None = None
+    try:
+        for hook in hooks.before:
+            hook(job)
+        result = _call_within(policy.timeout, handler, job)
+    except (Exception, asyncio.CancelledError) as raised:
+        error = raised
+    transition = transition_for(queue, job, policy, result, error, hooks)
+    return queue.apply([transition])[0].state, error
+
+
+def _call_within(seconds: float | None, handler: Handler, job: Job[Any]) -> Any:
+    """Call a handler; when its time is up it is told so, and fails whatever it returns."""
+    if seconds is None:
+        return _call(handler, job)
+    timer = threading.Timer(seconds, job.signal.set, ["timeout"])
+    timer.start()
+    try:
+        result = _call(handler, job)
+    except BaseException:
+        if not job.signal.is_set():
+            raise
+    finally:
+        timer.cancel()
+    if job.signal.is_set():
+        raise HandlerTimeout(f"took longer than {seconds:g} s")
+    return result
+
+
+def _call(handler: Handler, job: Job[Any]) -> Any:
+    if not handler.is_async:
+        return handler.function(job)
+    return _run_to_end(_interruptible(handler, job))
+
+
+async def _interruptible(handler: Handler, job: Job[Any]) -> Any:
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(handler.function(job))
+
+    def interrupt() -> None:
+        loop.call_soon_threadsafe(task.cancel)
+
+    job.signal.on_set(interrupt)
+    return await task
+
+
+def _run_to_end(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    # The caller runs on a loop itself, and a thread can run but one.
+    results: list[Any] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(asyncio.run(coroutine))
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="ackline inline")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def _advance(queue: Queue[Any, Any], clock: ManualClock) -> bool:
+    """Move the clock on to when the next job is due; False if none waits for its time."""
+    pages = [queue.jobs(states=[state], limit=1) for state in (State.SCHEDULED, State.FAILING)]
+    due = [job.record.run_at for page in pages for job in page.jobs]
+    moments = [moment for moment in due if moment is not None]
+    if not moments:
+        return False
+    clock.advance(max(0.0, min(moments) - clock.now()))
+    return True
+
+
+def _then(
+    store: Store, run: Callable[[QueueKey], None]
+) -> Callable[[QueueKey, Sequence[Draft]], list[Receipt]]:
+    enqueue = store.enqueue
+
+    def enqueue_and_run(queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
+        receipts = enqueue(queue, drafts)
+        run(queue)
+        return receipts
+
+    return enqueue_and_run
+
+
+# --- looking ---
+
+
+def _find(
+    queue: Queue[Any, Any], kind: str | None, payload: Any, id: str | None, state: str | None
+) -> tuple[list[Job[Any]], list[Job[Any]]]:
+    """The jobs that match, and all there are."""
+    there = list(_all_jobs(queue))
+    found = [
+        job
+        for job in there
+        if (kind is None or job.kind == kind)
+        and (id is None or job.id == id)
+        and (state is None or job.state == State(state))
+        and (payload is ... or _same(queue, job, payload))
+    ]
+    return found, there
+
+
+def _all_jobs(queue: Queue[Any, Any]) -> Iterator[Job[Any]]:
+    cursor = None
+    while True:
+        page = queue.jobs(cursor=cursor, limit=500)
+        yield from page.jobs
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+def _same(queue: Queue[Any, Any], job: Job[Any], payload: Any) -> bool:
+    plain = queue.decode_payload(job.record, Any)
+    if plain == payload:
+        return True
+    # A payload of a type of its own reads back as plain data.
+    return job.record.payload == queue.encode_payload(payload)
+
+
+def _described(kind: str | None, payload: Any, id: str | None, state: str | None) -> str:
+    parts = {"kind": kind, "id": id, "state": state and str(state)}
+    said = [f"{name} {value!r}" for name, value in parts.items() if value is not None]
+    if payload is not ...:
+        said.append(f"payload {payload!r}")
+    return f" with {', '.join(said)}" if said else ""
+
+
+def _listed(jobs: Sequence[Job[Any]]) -> str:
+    if not jobs:
+        return " The queue is empty."
+    lines = [
+        f"  {job.id!r}: kind {job.kind!r}, {job.state}, payload {_shown(job)}"
+        for job in jobs[:MOST_LISTED]
+    ]
+    if len(jobs) > MOST_LISTED:
+        lines.append(f"  … and {len(jobs) - MOST_LISTED:,} more")
+    return " These are there:\n" + "\n".join(lines)
+
+
+def _shown(job: Job[Any]) -> str:
+    text = job.record.payload.decode(errors="backslashreplace")
+    return text if len(text) <= 200 else f"{text[:200]}…"

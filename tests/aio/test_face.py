@@ -1,0 +1,67 @@
+"""The asyncio face has every method of the sync one, with the same signature."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+from ackline import Queue, Queues
+from ackline.aio import AsyncQueue, AsyncQueues
+
+INNER = {
+    # What the worker, maintenance and this face build upon; not for users.
+    "answer",
+    "apply",
+    "claim_records",
+    "claim_request",
+    "decode_payload",
+    "decode_result",
+    "draft",
+    "encode_payload",
+    "encode_result",
+    "enqueue_chunks",
+    "expire",
+    "outcome_of",
+    "policy",
+    "publish_policies",
+    "settings",
+    "stored_settings",
+    "waiter",
+    "wrap",
+}
+PLAIN = {"handler", "name", "events", "queue"}
+"""Not awaited: they do no I/O, or answer an async iterator."""
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def signature(kind: type, name: str) -> list[tuple[str, Any, Any]]:
+    function = inspect.getattr_static(kind, name)
+    parameters = inspect.signature(function).parameters.values()
+    return [(parameter.name, parameter.kind, parameter.default) for parameter in parameters]
+
+
+NAMES = sorted(public(Queue) - INNER)
+
+
+def test_every_name_is_there_and_no_other() -> None:
+    assert public(AsyncQueue) == {*NAMES}
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "name"])
+def test_signatures_are_the_same(name: str) -> None:
+    assert signature(AsyncQueue, name) == signature(Queue, name)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in PLAIN])
+def test_what_does_io_is_awaited(name: str) -> None:
+    assert inspect.iscoroutinefunction(inspect.getattr_static(AsyncQueue, name))
+
+
+@pytest.mark.parametrize("name", ["queue", "describe", "info", "close"])
+def test_the_signatures_of_queues_are_the_same(name: str) -> None:
+    assert signature(AsyncQueues, name) == signature(Queues, name)

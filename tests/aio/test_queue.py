@@ -1,0 +1,313 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+import ackline.aio
+from ackline import (
+    Completed,
+    Event,
+    JobCancelled,
+    JobFailed,
+    JobNotFound,
+    NewJob,
+    State,
+    Timeout,
+    WrongState,
+)
+from ackline.aio import AsyncQueue
+
+
+async def finish(queue: AsyncQueue[Any, Any], result: Any = None) -> None:
+    [job] = await queue.claim(wait=5)
+    await queue.complete(job, result)
+
+
+class Patient:
+    """A listener that waits until it is woken, however little time it is given."""
+
+    def __init__(self) -> None:
+        self.waiting, self.woken, self.closed = (threading.Event() for _ in range(3))
+        self.closed_early = False
+
+    def wait(self, timeout: float) -> bool:
+        self.waiting.set()
+        woken = self.woken.wait(30)
+        self.closed_early = self.closed.is_set()
+        return woken
+
+    def wake(self) -> None:
+        self.woken.set()
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+class TestWaiting:
+    async def test_the_result_arrives(self, url: str) -> None:
+        async with ackline.aio.open(url) as queues:
+            queue = queues["img"]
+            call = asyncio.create_task(queue.enqueue_and_wait({"n": 1}, id="a", timeout=5))
+            await finish(queue, "thumbnail")
+            assert await call == "thumbnail"
+            assert await queue.enqueue_and_wait({"n": 1}, id="a") == "thumbnail"
+            assert await queue.enqueue({"n": 1}, id="a") == Completed("a", "thumbnail")
+
+    async def test_no_thread_waits_for_each_caller(self, url: str) -> None:
+        threads = threading.active_count()
+        async with ackline.aio.open(url) as queues:
+            queue = queues["img"]
+            calls = [
+                asyncio.create_task(queue.enqueue_and_wait(n, id=str(n), timeout=10))
+                for n in range(200)
+            ]
+            done: list[Any] = []
+            while len(done) < 200:
+                jobs = await queue.claim(50, wait=5)
+                assert threading.active_count() < threads + 20
+                await asyncio.gather(*(queue.complete(job, job.payload) for job in jobs))
+                done += jobs
+            assert await asyncio.gather(*calls) == list(range(200))
+
+    async def test_a_timeout_leaves_the_job_alone(self, url: str) -> None:
+        async with ackline.aio.open(url) as queues:
+            queue = queues["img"]
+            with pytest.raises(Timeout, match="'a' is not finished after"):
+                await queue.enqueue_and_wait(1, id="a", timeout=0.01)
+            await finish(queue, 7)
+            assert await queue.result("a", timeout=5) == 7
+
+    async def test_failed_and_cancelled_jobs_raise(self, url: str) -> None:
+        async with ackline.aio.open(url) as queues:
+            queue = queues["img"]
+            call = asyncio.create_task(queue.enqueue_and_wait(1, id="a", timeout=5))
+            [job] = await queue.claim(wait=5)
+            await queue.bury(job, ValueError("bad image"))
+            with pytest.raises(JobFailed, match="ValueError: bad image"):
+                await call
+            call = asyncio.create_task(queue.enqueue_and_wait(1, id="b", timeout=5))
+            while await queue.status("b") is None:
+                await asyncio.sleep(0.001)
+            await queue.cancel("b")
+            with pytest.raises(JobCancelled):
+                await call
+
+    async def test_a_failed_job_enqueued_anew_is_waited_for_anew(self, url: str) -> None:
+        async with ackline.aio.open(url) as queues:
+            queue = queues["img"]
+            await queue.enqueue(1, id="a")
+            [job] = await queue.claim()
+            await queue.bury(job, "first try")
+            call = asyncio.create_task(queue.enqueue_and_wait(1, id="a", timeout=5))
+            await finish(queue, "second try")
+            assert await call == "second try"
+
+    async def test_a_result_of_nothing_is_not_found(self, url: str) -> None:
+        async with ackline.aio.open(url) as queues:
+            with pytest.raises(JobNotFound):
+                await queues["img"].result("nobody", timeout=5)
+            await queues["img"].enqueue(1, id="a")
+            with pytest.raises(Timeout):
+                await queues["img"].result("a")
+
+    async def test_closing_tells_those_who_wait(self, url: str) -> None:
+        opened = await ackline.aio.open(url)
+        queue = opened["img"]
+        await queue.enqueue(1, id="a")
+        call = asyncio.create_task(queue.result("a", timeout=30))
+        while queue._waiter is None or not queue._waiter._expected:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.01)
+        await opened.close()
+        with pytest.raises(Timeout, match="closed while waiting"):
+            await call
+
+
+class TestClaiming:
+    async def test_a_waiting_claim_is_woken(self, url: str) -> None:
+        async with ackline.aio.open(url) as queues:
+            queue = queues["email"]
+            claim = asyncio.create_task(queue.claim(10, wait=5))
+            await asyncio.sleep(0.01)
+            await queue.enqueue("hello")
+            assert [job.payload for job in await claim] == ["hello"]
+
+    async def test_a_job_that_becomes_due_is_claimed_then(self, url: str) -> None:
+        async with ackline.aio.open(url) as queues:
+            queue = queues["email"]
+            await queue.enqueue("later", delay=0.05)
+            began = asyncio.get_running_loop().time()
+            assert len(await queue.claim(wait=5)) == 1
+            assert asyncio.get_running_loop().time() - began < 0.5
+
+    async def test_a_wait_comes_to_its_end(self, url: str) -> None:
+        async with ackline.aio.open(url) as queues:
+            assert await queues["email"].claim(wait=0.01) == []
+
+    async def test_a_cancelled_wait_ends_at_once_and_holds_no_thread(self, url: str) -> None:
+        async with ackline.aio.open(url) as queues:
+            queue = queues["email"]
+            claim = asyncio.create_task(queue.claim(wait=60))
+            await asyncio.sleep(0.05)
+            claim.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await claim
+            await queue.enqueue(1, id="a")
+            assert [job.id for job in await queue.claim(wait=5)] == ["a"]
+
+    async def test_a_cancelled_wait_lets_go_of_its_listener(
+        self, url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async with ackline.aio.open(url) as queues:
+            queue = queues["email"]
+            listener = Patient()
+            monkeypatch.setattr(queue.sync.store, "listen", lambda queues, topic: listener)
+            claim = asyncio.create_task(queue.claim(wait=60))
+            await asyncio.to_thread(listener.waiting.wait, 5)
+            claim.cancel()
+            assert await asyncio.to_thread(listener.closed.wait, 5)
+            assert not listener.closed_early
+
+    async def test_what_a_cancelled_claim_got_is_given_back(
+        self, url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async with ackline.aio.open(url) as queues:
+            queue = queues["email"]
+            await queue.enqueue(1, id="a")
+            claimed, go_on = threading.Event(), threading.Event()
+            claim = queue.sync.claim_records
+
+            def claim_slowly(*args: Any) -> Any:
+                answer = claim(*args)
+                claimed.set()
+                go_on.wait(5)
+                return answer
+
+            monkeypatch.setattr(queue.sync, "claim_records", claim_slowly)
+            task = asyncio.create_task(queue.claim())
+            await asyncio.to_thread(claimed.wait, 5)
+            task.cancel()
+            go_on.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            monkeypatch.undo()
+            [again] = await queue.claim(wait=5)
+            assert (again.id, again.attempts) == ("a", 1)
+
+
+class TestWatching:
+    async def test_events_by_cursor(self, url: str) -> None:
+        async with ackline.aio.open(url) as queues:
+            queue = queues["email"]
+            await queue.enqueue(1, id="a")
+            await finish(queue)
+            events = [event async for event in queue.events()]
+            assert [event.act for event in events] == ["enqueue", "claim", "complete"]
+            rest = [event async for event in queue.events(events[0].cursor)]
+            assert rest == events[1:]
+
+    async def test_events_as_they_happen(self, url: str) -> None:
+        async with ackline.aio.open(url) as queues:
+            queue = queues["email"]
+            seen: list[str] = []
+
+            async def watch() -> None:
+                async for event in queue.events(follow_for=None):
+                    seen.append(event.id)
+                    if len(seen) == 3:
+                        return
+
+            watching = asyncio.create_task(watch())
+            for id in "abc":
+                await queue.enqueue(1, id=id)
+            await asyncio.wait_for(watching, 5)
+            assert seen == ["a", "b", "c"]
+
+    @pytest.mark.parametrize("sort", ["sync", "async"])
+    async def test_callbacks_run_on_the_loop(self, url: str, sort: str) -> None:
+        async with ackline.aio.open(url) as queues:
+            queue = queues["email"]
+            got: asyncio.Queue[tuple[str, int]] = asyncio.Queue()
+
+            def note(event: Event) -> None:
+                got.put_nowait((event.id, threading.get_ident()))
+
+            async def note_later(event: Event) -> None:
+                note(event)
+
+            callback = note if sort == "sync" else note_later
+            async with await queue.on("completed", callback):
+                await queue.enqueue(1, id="a")
+                await finish(queue)
+                assert await asyncio.wait_for(got.get(), 5) == ("a", threading.get_ident())
+            with pytest.raises(ValueError, match="neither a state nor an act"):
+                await queue.on("exploded", callback)
+
+    async def test_a_callback_that_fails_is_logged_and_called_again(
+        self, url: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async with ackline.aio.open(url) as queues:
+            queue = queues["email"]
+            called = asyncio.Event()
+            failed: list[str] = []
+
+            def fail_once(event: Event) -> None:
+                if not failed:
+                    failed.append(event.id)
+                    raise ZeroDivisionError
+                called.set()
+
+            async with await queue.on("enqueue", fail_once):
+                await queue.enqueue(1)
+                await queue.enqueue(2)
+                await asyncio.wait_for(called.wait(), 5)
+            assert "a callback for events of email failed" in caplog.text
+
+
+async def test_operating(url: str) -> None:
+    async with ackline.aio.open(url) as queues:
+        queue = queues["email"]
+        await queue.enqueue_many([NewJob(n, id=str(n)) for n in range(6)])
+        assert await queue.cancel("0") is State.CANCELLED
+        await queue.edit("1", payload="changed", priority=9)
+        await queue.move("2", "other")
+        await queue.pause(by="me")
+        assert await queue.claim() == []
+        await queue.resume()
+        [job] = await queue.claim(worker="w")
+        assert job.payload == "changed"
+        await queue.bury(job, "no")
+        assert await queue.redrive_all() == 1
+        with pytest.raises(WrongState):
+            await queue.redrive("1")
+        [job] = await queue.claim(worker="w")
+        await queue.complete(job)
+        await queue.keep_result("1", 600)
+        assert (await queue.jobs(states=["queued"], limit=2)).cursor is not None
+        assert await queue.workers() == []
+        assert await queue.purge(states=["queued"]) == 3
+        assert {info.key.name for info in await queues.describe()} == {"email", "other"}
+        status = await queue.status("1")
+        assert status is not None
+        assert status.state is State.COMPLETED
+
+
+async def test_a_typed_queue() -> None:
+    async with ackline.aio.open("memory://") as queues:
+        queue = queues.queue("numbers", payload=list[int], serde="msgpack")
+        await queue.enqueue([1, 2])
+        assert (await queues["numbers"].claim())[0].payload == [1, 2]
+        assert repr(queue) == "<AsyncQueue 'numbers' in memory>"
+
+
+async def test_handlers_are_those_of_the_sync_queue() -> None:
+    async with ackline.aio.open("memory://") as queues:
+        queue = queues["email"]
+
+        @queue.handler("welcome", max_attempts=5)
+        async def welcome(job: Any) -> None: ...
+
+        assert queue.sync.handlers["welcome"].policy.max_attempts == 5

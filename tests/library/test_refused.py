@@ -1,0 +1,226 @@
+"""Bad input is refused with a typed error, and nothing is stored."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import ackline
+from ackline import (
+    InvalidJob,
+    InvalidName,
+    InvalidOption,
+    InvalidPayload,
+    PayloadTooLarge,
+    Queue,
+    Queues,
+)
+
+NAIVE = dt.datetime(2026, 1, 1)  # noqa: DTZ001
+AWARE = dt.datetime(2126, 1, 1, tzinfo=dt.UTC)
+NAN, INFINITE = float("nan"), float("inf")
+
+
+@pytest.fixture
+def queue(queues: Queues) -> Iterator[Queue[Any, Any]]:
+    """A queue that must be empty at the end."""
+    queue = queues["email"]
+    yield queue
+    assert sum(queue.counts().values()) == 0
+    assert list(queue.events()) == []
+
+
+@pytest.mark.parametrize("url", ["carrier-pigeon://loft", "jobs.db", "", "://", "redish://x"])
+def test_a_store_that_nobody_knows(url: str) -> None:
+    with pytest.raises(ackline.UnknownStore, match="Known schemes: memory://"):
+        ackline.open(url)
+
+
+def test_a_memory_store_with_a_name() -> None:
+    with pytest.raises(ackline.ConfigError):
+        ackline.open("memory://name")
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        object(),
+        {1, object()},
+        lambda: None,
+        NAN,
+        [1, {"deep": INFINITE}],
+        {"not": -INFINITE},
+        "lone \ud800 surrogate",
+        {"key \udfff": 1},
+        {(1, 2): 3},
+    ],
+    ids=[
+        "object",
+        "set",
+        "function",
+        "nan",
+        "infinity",
+        "minus-infinity",
+        "surrogate",
+        "surrogate-key",
+        "tuple-key",
+    ],
+)
+def test_a_payload_that_cannot_be_kept(queue: Queue[Any, Any], payload: Any) -> None:
+    with pytest.raises(InvalidPayload, match="the payload cannot be written as json"):
+        queue.enqueue(payload)
+
+
+def test_a_payload_that_contains_itself(queue: Queue[Any, Any]) -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(InvalidPayload):
+        queue.enqueue(endless)
+
+
+def test_a_payload_that_is_too_large(queue: Queue[Any, Any]) -> None:
+    with pytest.raises(PayloadTooLarge, match=r"1,048,577 bytes, the limit is 1,048,576") as caught:
+        queue.enqueue("x" * (1024 * 1024 - 1))
+    assert (caught.value.size, caught.value.limit) == (1024 * 1024 + 1, 1024 * 1024)
+
+
+def test_the_largest_payload_is_taken(queues: Queues) -> None:
+    queues["email"].enqueue("x" * (1024 * 1024 - 2))
+    assert len(queues["email"].claim()[0].payload) == 1024 * 1024 - 2
+
+
+def test_the_limit_can_be_set(queues: Queues) -> None:
+    small = queues.queue("small", max_payload=10)
+    small.enqueue("x" * 8)
+    with pytest.raises(PayloadTooLarge):
+        small.enqueue("x" * 9)
+    large = queues.queue("large", max_payload=5_000_000)
+    large.enqueue("x" * 4_000_000)
+
+
+class TestNames:
+    @pytest.mark.parametrize("name", ["", "x" * 513, "ü" * 257, "\ud800", 5, b"x", 1.5])
+    @pytest.mark.parametrize("what", ["id", "kind", "group"])
+    def test_that_cannot_be_kept(self, queue: Queue[Any, Any], what: str, name: Any) -> None:
+        options: Any = {what: name}
+        with pytest.raises(InvalidName if what != "group" else InvalidJob, match=what):
+            queue.enqueue(1, **options)
+
+    @pytest.mark.parametrize("name", ["", "x" * 513, "\ud800"])
+    def test_of_queues_and_tenants(self, queues: Queues, name: str) -> None:
+        with pytest.raises(InvalidName):
+            queues[name]
+        with pytest.raises(InvalidName):
+            ackline.open("memory://", tenant=name)
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "x" * 512,
+            "ü" * 256,
+            "a b",
+            "a:b",
+            "a/b",
+            "\x00",
+            "\n",
+            "%",
+            "'; --",
+            "{x}",
+            "*",
+            "\U0001f389",
+        ],
+    )
+    def test_of_any_characters_are_kept(self, queues: Queues, name: str) -> None:
+        queue = queues[name]
+        queue.enqueue(1, id=name, kind=name, group=name)
+        [job] = queue.claim()
+        assert (job.id, job.kind, job.queue, job.record.options.group) == (name,) * 4
+        queue.complete(job)
+        status = queue.status(name)
+        assert status is not None
+        assert status.kind == name
+        assert [event.id for event in queue.events()] == [name] * 3
+
+    def test_that_could_be_mixed_up_are_not(self, queues: Queues) -> None:
+        pairs = [("a:b", "c"), ("a", "b:c"), ("a/b", "c"), ("a", "b/c"), ("a\x00b", "c")]
+        for tenant, name in pairs:
+            Queues(queues.store, tenant)[name].enqueue(f"{tenant}|{name}", id="x")
+        for tenant, name in pairs:
+            [job] = Queues(queues.store, tenant)[name].claim(10)
+            assert job.payload == f"{tenant}|{name}"
+
+
+@pytest.mark.parametrize("priority", [-1, 10, 5.0, True, False, "5", None])
+def test_a_priority_outside_0_to_9(queue: Queue[Any, Any], priority: Any) -> None:
+    with pytest.raises(InvalidOption, match="priority must be a whole number from 0"):
+        queue.enqueue(1, priority=priority)
+
+
+@pytest.mark.parametrize("delay", [-1, -0.001, NAN, INFINITE, True, "5", 1e12])
+def test_a_delay_that_is_none(queue: Queue[Any, Any], delay: Any) -> None:
+    with pytest.raises(InvalidOption, match="delay must be"):
+        queue.enqueue(1, delay=delay)
+
+
+@pytest.mark.parametrize("moment", [NAIVE, -1, NAN, INFINITE, 1e12, "2026-01-01", True])
+def test_a_moment_that_is_none(queue: Queue[Any, Any], moment: Any) -> None:
+    with pytest.raises(InvalidOption, match="run_at"):
+        queue.enqueue(1, run_at=moment)
+
+
+def test_both_a_delay_and_a_moment(queue: Queue[Any, Any]) -> None:
+    with pytest.raises(InvalidOption, match="a delay or a run_at, not both"):
+        queue.enqueue(1, delay=1, run_at=AWARE)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_attempts": 0},
+        {"max_attempts": 1.5},
+        {"max_attempts": True},
+        {"max_attempts": "3"},
+        {"lease": 0},
+        {"lease": -1},
+        {"lease": NAN},
+        {"timeout": 0},
+        {"timeout": "5"},
+        {"result_ttl": -1},
+        {"result_ttl": INFINITE},
+        {"backoff": []},
+        {"backoff": [-1]},
+        {"backoff": -1},
+    ],
+    ids=str,
+)
+def test_other_options_outside_their_range(queue: Queue[Any, Any], options: Any) -> None:
+    with pytest.raises(InvalidOption):
+        queue.enqueue(1, **options)
+
+
+def test_an_option_that_nobody_knows(queue: Queue[Any, Any]) -> None:
+    with pytest.raises(TypeError, match="a job has no option prioritty"):
+        queue.enqueue(1, prioritty=5)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"headers": {"a": 1}},
+        {"headers": "x"},
+        {"callback_url": 5},
+        {"trace": 5},
+        {"trace": "lone \ud800 surrogate"},
+        {"headers": {"lone \ud800 surrogate": "x"}},
+        {"keys_if_undelivered": [[1]]},
+    ],
+    ids=str,
+)
+def test_options_that_a_store_could_write_but_not_read(
+    queue: Queue[Any, Any], options: Any
+) -> None:
+    with pytest.raises(InvalidOption):
+        queue.enqueue(1, **options)

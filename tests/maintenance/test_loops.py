@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+from ackline import ConfigError, Queue, Queues, State
+from ackline.maintenance import Loop, Maintenance, Promoter, Pruner
+from ackline.testing import ManualClock, memory_queues
+
+
+class Counting(Loop):
+    """Fails as often as told to, then says that it ran."""
+
+    name = "counting loop"
+
+    def __init__(self, queue: Queue[Any, Any], failures: int = 0, interval: float = 0.001) -> None:
+        super().__init__([queue], interval)
+        self.failing = failures
+        self.ran = threading.Event()
+
+    def look_after(self, queue: Queue[Any, Any]) -> float:
+        if self.failing:
+            self.failing -= 1
+            raise ConnectionError("the store is away")
+        self.count("seen", 1)
+        self.ran.set()
+        return 0.001
+
+
+@pytest.fixture
+def queue() -> Queue[Any, Any]:
+    return memory_queues()["email"]
+
+
+def test_a_loop_runs_until_it_is_stopped(queue: Queue[Any, Any]) -> None:
+    loop = Counting(queue)
+    loop.start()
+    assert loop.ran.wait(5)
+    loop.stop()
+    assert not [thread for thread in threading.enumerate() if "counting" in thread.name]
+    assert loop.stats().runs == loop.stats().done["seen"] >= 1
+
+
+def test_a_stopped_loop_can_be_started_again(queue: Queue[Any, Any]) -> None:
+    loop = Counting(queue)
+    for _ in range(2):
+        loop.ran.clear()
+        loop.start()
+        assert loop.ran.wait(5)
+        loop.stop()
+
+
+def test_a_loop_that_fails_says_so_and_goes_on(
+    queue: Queue[Any, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = Counting(queue, failures=2)
+    loop.start()
+    assert loop.ran.wait(5)
+    loop.stop()
+    errors = [entry for entry in caplog.records if entry.levelno == logging.ERROR]
+    assert len(errors) == 2
+    assert "the counting loop failed; it goes on in" in errors[0].message
+    assert "queue email" in caplog.text
+    assert "the store is away" in caplog.text
+    assert loop.stats().failures == 2
+    assert "the store is away" in loop.stats().last_error
+
+
+def test_one_queue_in_trouble_holds_up_no_other() -> None:
+    queues = memory_queues()
+    seen = []
+
+    class Picky(Loop):
+        name = "picky loop"
+
+        def look_after(self, queue: Queue[Any, Any]) -> float:
+            if queue.name == "bad":
+                raise ConnectionError("away")
+            seen.append(queue.name)
+            return 0.5
+
+    loop = Picky([queues["bad"], queues["good"]], 1.0)
+    with pytest.raises(ExceptionGroup) as caught:
+        loop.step()
+    assert seen == ["good"]
+    assert caught.value.exceptions[0].__notes__ == ["picky loop of queue bad"]
+
+
+def test_an_interval_of_nothing_is_refused(queue: Queue[Any, Any]) -> None:
+    with pytest.raises(ConfigError, match="the promoter needs an interval above 0 s"):
+        Promoter([queue], 0.0)
+
+
+class TestPromoter:
+    def test_promotes_what_is_due_and_nothing_else(
+        self, queues: Queues, clock: ManualClock
+    ) -> None:
+        queue = queues["email"]
+        queue.enqueue(1, id="soon", delay=10)
+        queue.enqueue(2, id="later", delay=100)
+        promoter = Promoter([queue], 1.0)
+        clock.advance(9.999)
+        promoter.step()
+        assert queue.counts()[State.QUEUED] == 0
+        clock.advance(0.001)
+        promoter.step()
+        assert [job.id for job in queue.jobs(states=["queued"]).jobs] == ["soon"]
+        assert promoter.stats().done == {"promoted": 1}
+
+    def test_sleeps_until_the_next_job_is_due(self, queues: Queues, clock: ManualClock) -> None:
+        queue = queues["email"]
+        promoter = Promoter([queue], 60.0)
+        assert promoter.step() == 60.0
+        queue.enqueue(1, delay=10)
+        assert promoter.step() == pytest.approx(10.0)
+        clock.advance(7)
+        assert promoter.step() == pytest.approx(3.0)
+
+    def test_promotes_also_while_the_queue_is_paused(
+        self, queues: Queues, clock: ManualClock
+    ) -> None:
+        queue = queues["email"]
+        queue.enqueue(1, delay=1)
+        queue.pause()
+        clock.advance(1)
+        Promoter([queue], 1.0).step()
+        assert queue.counts()[State.QUEUED] == 1
+
+    def test_promotes_more_than_one_batch(self, queues: Queues, clock: ManualClock) -> None:
+        queue = queues["email"]
+        queue.enqueue_many(range(1201), delay=1)
+        clock.advance(1)
+        promoter = Promoter([queue], 1.0)
+        promoter.step()
+        assert promoter.stats().done == {"promoted": 1201}
+        assert queue.counts()[State.QUEUED] == 1201
+
+    def test_a_lapsed_lease_does_not_make_it_spin(self, queues: Queues, clock: ManualClock) -> None:
+        queue = queues["email"]
+        queue.enqueue_many([1])
+        queue.claim(lease=1)
+        queue.enqueue(2, delay=100)
+        clock.advance(5)
+        assert Promoter([queue], 1.0).step() >= 0.05
+
+
+class TestPruner:
+    def test_prunes_everything_whose_time_is_over(self, queues: Queues, clock: ManualClock) -> None:
+        queue = queues["email"]
+        queue.enqueue_many(range(1100), result_ttl=60)
+        queue.enqueue(0, id="kept", result_ttl=600)
+        for job in queue.claim(2000):
+            queue.complete(job)
+        clock.advance(61)
+        pruner = Pruner([queue], 1.0)
+        pruner.step()
+        assert pruner.stats().done == {"pruned": 1100}
+        assert [job.id for job in queue.jobs().jobs] == ["kept"]
+
+
+class TestMaintenance:
+    def test_a_step_does_all_that_is_due(self, queues: Queues, clock: ManualClock) -> None:
+        queue = queues["email"]
+        queue.enqueue(1, id="delayed", delay=5)
+        queue.enqueue(2, id="poison", max_attempts=1)
+        queue.claim(lease=1)
+        queue.enqueue(3, id="done", result_ttl=1)
+        queue.complete(queue.claim()[0])
+        maintenance = Maintenance([queue])
+        clock.advance(10)
+        maintenance.step()
+        stats = maintenance.stats()
+        assert (stats.promoted, stats.expired, stats.dead_lettered, stats.pruned) == (1, 1, 1, 1)
+        assert [loop.name for loop in stats.loops] == ["promoter", "reaper", "pruner"]
+        assert all(loop.runs == 1 and loop.last_run is not None for loop in stats.loops)
+
+    def test_works_in_threads_within_a_block(self) -> None:
+        with memory_queues() as queues:
+            queue = queues["email"]
+            arrived = threading.Event()
+            watcher = queue.on("promote", lambda event: arrived.set())
+            with contextlib.closing(watcher), Maintenance([queue], promote_every=0.01):
+                queue.enqueue(1, delay=0.01)
+                assert arrived.wait(5)
+
+    def test_queues_of_several_stores_have_loops_of_their_own(self) -> None:
+        one, other = memory_queues(), memory_queues()
+        maintenance = Maintenance([one["a"], other["b"], one["c"]])
+        assert [[q.name for q in loop.queues] for loop in maintenance.loops[::3]] == [
+            ["a", "c"],
+            ["b"],
+        ]

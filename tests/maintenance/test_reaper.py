@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from ackline import LeaseLost, Queue, Queues, State
+from ackline.maintenance import Reaper, expire_worker
+from ackline.stores.base import Hold, WorkerBeat
+from ackline.testing import ManualClock
+
+
+def beat(worker: str, ttl: float = 10.0) -> WorkerBeat:
+    return WorkerBeat(
+        id=worker, host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=ttl
+    )
+
+
+def state_of(queue: Queue[Any, Any], id: str) -> State:
+    job = queue.status(id)
+    assert job is not None
+    return job.state
+
+
+def test_a_lapsed_lease_is_taken_back(queues: Queues, clock: ManualClock) -> None:
+    queue = queues["email"]
+    queue.enqueue(1, id="a")
+    [job] = queue.claim(lease=5, worker="w1")
+    reaper = Reaper([queue], 1.0)
+    clock.advance(4.9)
+    reaper.step()
+    assert state_of(queue, "a") is State.PROCESSING
+    clock.advance(0.1)
+    reaper.step()
+    assert state_of(queue, "a") is State.QUEUED
+    assert reaper.stats().done == {"expired": 1, "dead_lettered": 0}
+    with pytest.raises(LeaseLost):
+        queue.complete(job)
+
+
+def test_poison_ends_in_the_dlq_with_its_reason(queues: Queues, clock: ManualClock) -> None:
+    queue = queues["email"]
+    queue.enqueue(1, id="a", max_attempts=3)
+    reaper = Reaper([queue], 1.0)
+    for _ in range(3):
+        assert len(queue.claim(lease=5)) == 1
+        clock.advance(5)
+        reaper.step()
+    job = queue.status("a")
+    assert job is not None
+    assert job.state is State.FAILED
+    assert job.failure is not None
+    assert job.failure.type == "LeaseExpired"
+    assert reaper.stats().done == {"expired": 3, "dead_lettered": 1}
+
+
+def test_more_leases_than_one_batch_are_taken_back_at_once(
+    queues: Queues, clock: ManualClock
+) -> None:
+    queue = queues["email"]
+    queue.enqueue_many(range(450))
+    assert len(queue.claim(450, lease=5)) == 450
+    clock.advance(5)
+    Reaper([queue], 1.0).step()
+    assert queue.counts()[State.QUEUED] == 450
+
+
+def test_two_reapers_take_each_lease_back_once(queues: Queues, clock: ManualClock) -> None:
+    queue = queues["email"]
+    queue.enqueue(1, id="a")
+    queue.claim(lease=5)
+    clock.advance(5)
+    reapers = [Reaper([queue], 1.0), Reaper([queue], 1.0)]
+    for reaper in reapers:
+        reaper.step()
+    assert sum(reaper.stats().done.get("expired", 0) for reaper in reapers) == 1
+    assert queue.claim()[0].attempts == 2
+
+
+class TestSilentWorkers:
+    def test_all_that_a_silent_worker_holds_is_taken_back(
+        self, queues: Queues, clock: ManualClock
+    ) -> None:
+        queue = queues["email"]
+        queue.enqueue_many(range(3))
+        queue.claim(2, lease=300, worker="silent")
+        [kept] = queue.claim(1, lease=300, worker="alive")
+        queue.store.heartbeat(queue.key, beat("silent", ttl=10), [])
+        queue.store.heartbeat(queue.key, beat("alive", ttl=60), [])
+        reaper = Reaper([queue], 1.0)
+        clock.advance(9)
+        reaper.step()
+        assert queue.counts()[State.PROCESSING] == 3
+        clock.advance(1)
+        reaper.step()
+        assert [job.id for job in queue.jobs(states=["processing"]).jobs] == [kept.id]
+        again = queue.claim()[0]
+        status = queue.status(again.id)
+        assert status is not None
+        assert status.failure is not None
+        assert "worker heartbeat missed (worker silent)" in status.failure.message
+
+    def test_a_worker_that_speaks_up_in_between_keeps_its_leases(
+        self, queues: Queues, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        queue = queues["email"]
+        queue.enqueue(1, id="a")
+        [job] = queue.claim(lease=300, worker="slow")
+        queue.store.heartbeat(queue.key, beat("slow"), [])
+        clock.advance(20)
+        leases = queue.store.leases
+        hold = Hold("a", job.record.token, 300)
+
+        def read_then_speak(key: Any, *, worker: str | None = None, limit: int = 200) -> Any:
+            found = leases(key, worker=worker, limit=limit)
+            if worker is not None:
+                queue.store.heartbeat(queue.key, beat("slow"), [hold])
+            return found
+
+        monkeypatch.setattr(queue.store, "leases", read_then_speak)
+        Reaper([queue], 1.0).step()
+        assert state_of(queue, "a") is State.PROCESSING
+        queue.complete(job)
+
+    def test_a_dead_child_loses_its_leases_at_once(self, queues: Queues) -> None:
+        queue = queues["email"]
+        queue.enqueue_many(range(450))
+        queue.claim(449, worker="dead")
+        queue.claim(1, worker="alive")
+        taken = expire_worker(queue, "dead", "its process was killed by signal 9")
+        assert taken.expired == 449
+        assert queue.counts()[State.PROCESSING] == 1
+        assert expire_worker(queue, "dead", "again").expired == 0
+
+
+class TestStuck:
+    @pytest.fixture
+    def stuck(
+        self, queues: Queues, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    ) -> Queue[Any, Any]:
+        """A queue whose leases cannot be taken back."""
+        queue = queues["email"]
+        queue.enqueue(1, id="poor-one")
+        queue.claim(lease=5)
+        monkeypatch.setattr(queue, "policy", self.broken)
+        clock.advance(5)
+        return queue
+
+    def broken(self, record: Any) -> Any:
+        raise RuntimeError("settings cannot be read")
+
+    def test_what_cannot_be_expired_is_reported_once_with_its_id(
+        self, stuck: Queue[Any, Any], clock: ManualClock, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        reaper = Reaper([stuck], 1.0, stuck_after=300)
+        for seconds in (0.0, 300.0, 1.0, 1.0):
+            clock.advance(seconds)
+            with pytest.raises(ExceptionGroup):
+                reaper.step()
+        errors = [entry for entry in caplog.records if entry.levelno == logging.ERROR]
+        assert len(errors) == 1
+        assert "'poor-one'" in errors[0].message
+        assert "lapsed more than 300 s ago" in errors[0].message
+
+    def test_what_lapsed_while_nobody_looked_is_taken_back_without_alarm(
+        self, queues: Queues, clock: ManualClock, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        queue = queues["email"]
+        queue.enqueue(1)
+        queue.claim(lease=5)
+        clock.advance(86400)
+        Reaper([queue], 1.0).step()
+        assert not caplog.records

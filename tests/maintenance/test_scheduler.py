@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from ackline import ConfigError, InvalidOption, InvalidPayload, Queue, Queues, State
+from ackline.cron import Schedule
+from ackline.maintenance import Maintenance, Pruner, Scheduler
+from ackline.maintenance.scheduler import GRACE
+from ackline.testing import ManualClock
+
+MINUTELY = Schedule("tick", "* * * * *", kind="tick", payload={"n": 1})
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(1_767_225_630.0)  # 2026-01-01T00:00:30Z
+
+
+@pytest.fixture
+def queue(queues: Queues) -> Queue[Any, Any]:
+    return queues["reports"]
+
+
+def ids(queue: Queue[Any, Any]) -> list[str]:
+    return sorted(job.id for job in queue.jobs().jobs)
+
+
+def run_all(queue: Queue[Any, Any]) -> int:
+    jobs = queue.claim(100)
+    for job in jobs:
+        queue.complete(job)
+    return len(jobs)
+
+
+def test_each_tick_makes_one_job(queue: Queue[Any, Any], clock: ManualClock) -> None:
+    scheduler = Scheduler(queue, [MINUTELY])
+    assert scheduler.step() == 1.0
+    assert ids(queue) == []
+    clock.advance(30)
+    scheduler.step()
+    scheduler.step()
+    clock.advance(60)
+    scheduler.step()
+    assert ids(queue) == ["tick@2026-01-01T00:01:00Z", "tick@2026-01-01T00:02:00Z"]
+    job = queue.claim()[0]
+    assert (job.kind, job.payload) == ("tick", {"n": 1})
+    assert scheduler.stats().done == {"fired": 2}
+
+
+def test_it_sleeps_until_the_next_tick(queue: Queue[Any, Any], clock: ManualClock) -> None:
+    scheduler = Scheduler(queue, [MINUTELY], interval=3600.0)
+    assert scheduler.step() == pytest.approx(30.0)
+    clock.advance(29.5)
+    assert scheduler.step() == pytest.approx(0.5)
+
+
+def test_options_reach_the_job(queue: Queue[Any, Any], clock: ManualClock) -> None:
+    schedule = Schedule("s", "* * * * *", options={"priority": 9, "max_attempts": 1})
+    scheduler = Scheduler(queue, [schedule])
+    scheduler.step()
+    clock.advance(30)
+    scheduler.step()
+    job = queue.claim()[0]
+    assert (job.priority, job.record.options.max_attempts) == (9, 1)
+
+
+def test_many_instances_make_one_job_a_tick(queue: Queue[Any, Any], clock: ManualClock) -> None:
+    schedulers = [Scheduler(queue, [MINUTELY]) for _ in range(4)]
+    for scheduler in schedulers:
+        scheduler.step()
+    for _ in range(5):
+        clock.advance(60)
+        threads = [threading.Thread(target=scheduler.step) for scheduler in schedulers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for scheduler in schedulers:  # those that found the tick taken look again
+            scheduler.step()
+    assert len(ids(queue)) == 5
+    assert sum(scheduler.stats().done.get("fired", 0) for scheduler in schedulers) == 5
+
+
+class TestAfterADowntime:
+    @pytest.mark.parametrize(
+        ("catch_up", "minutes"), [("one", [5]), ("all", [1, 2, 3, 4, 5]), ("none", [])]
+    )
+    def test_missed_ticks(
+        self, queue: Queue[Any, Any], clock: ManualClock, catch_up: Any, minutes: list[int]
+    ) -> None:
+        schedule = Schedule("tick", "0-5 * * * *", catch_up=catch_up)
+        Scheduler(queue, [schedule]).step()
+        clock.advance(30 * 60)
+        restarted = Scheduler(queue, [schedule])
+        for _ in range(3):
+            restarted.step()
+        assert ids(queue) == [f"tick@2026-01-01T00:{minute:02}:00Z" for minute in minutes]
+
+    def test_a_restart_fires_nothing_twice(
+        self, queue: Queue[Any, Any], clock: ManualClock
+    ) -> None:
+        Scheduler(queue, [MINUTELY]).step()
+        clock.advance(30)
+        for _ in range(3):
+            Scheduler(queue, [MINUTELY]).step()
+        assert len(ids(queue)) == 1
+
+    def test_a_new_schedule_has_missed_nothing(self, queue: Queue[Any, Any]) -> None:
+        Scheduler(queue, [Schedule("yearly", "0 0 1 1 *")]).step()
+        assert ids(queue) == []
+
+
+class TestRaces:
+    def test_a_slow_instance_finds_the_tick_taken_though_its_job_is_pruned(
+        self, queue: Queue[Any, Any], clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        schedule = Schedule("tick", "* * * * *", options={"result_ttl": 0})
+        quick, slow = Scheduler(queue, [schedule]), Scheduler(queue, [schedule])
+        quick.step()
+        slow.step()
+        clock.advance(30)
+        # The slow one has read what was fired last, and is held up before it goes on.
+        read, held_up = slow._read, threading.Event()
+
+        def read_slowly(*args: Any) -> Any:
+            answer = read(*args)
+            if not held_up.is_set():
+                held_up.set()
+                quick.step()
+                assert run_all(queue) == 1
+                clock.advance(1)
+                Pruner([queue], 1.0).step()
+                assert ids(queue) == []
+            return answer
+
+        monkeypatch.setattr(slow, "_read", read_slowly)
+        for _ in range(3):
+            slow.step()
+        assert ids(queue) == []
+        assert slow.stats().done.get("fired", 0) == 0
+
+    def test_ticks_of_one_that_died_in_between_are_fired_by_another(
+        self, queue: Queue[Any, Any], clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        dying, other = Scheduler(queue, [MINUTELY]), Scheduler(queue, [MINUTELY])
+        dying.step()
+        clock.advance(30)
+        monkeypatch.setattr(dying, "_enqueue", self.die)
+        with pytest.raises(ExceptionGroup):
+            dying.step()
+        other.step()
+        assert ids(queue) == []
+        clock.advance(GRACE)
+        other.step()
+        assert ids(queue) == ["tick@2026-01-01T00:01:00Z"]
+
+    def die(self, *args: Any) -> None:
+        raise KeyError("killed")
+
+    def test_one_that_could_not_enqueue_tries_again_itself_at_once(
+        self, queue: Queue[Any, Any], clock: ManualClock
+    ) -> None:
+        scheduler = Scheduler(queue, [MINUTELY])
+        scheduler.step()
+        queue.configure(max_jobs=0)
+        clock.advance(30)
+        with pytest.raises(ExceptionGroup):
+            scheduler.step()
+        queue.configure(max_jobs=None)
+        scheduler.step()
+        assert ids(queue) == ["tick@2026-01-01T00:01:00Z"]
+
+    def test_a_tick_whose_job_has_completed_is_not_fired_again(
+        self, queue: Queue[Any, Any], clock: ManualClock
+    ) -> None:
+        scheduler = Scheduler(queue, [MINUTELY])
+        scheduler.step()
+        clock.advance(30)
+        scheduler.step()
+        run_all(queue)
+        for key in queue.store.read_keys("default", ("ackline", "cron"), 10):
+            assert key.key == ("ackline", "cron", "reports", "tick")
+        clock.advance(1)
+        Scheduler(queue, [MINUTELY]).step()
+        assert queue.counts()[State.QUEUED] == 0
+
+
+class TestRefused:
+    def test_what_the_queue_would_refuse_at_the_first_tick(self, queue: Queue[Any, Any]) -> None:
+        with pytest.raises(InvalidOption):
+            Scheduler(queue, [Schedule("s", "* * * * *", options={"priority": 10})])
+        with pytest.raises(InvalidPayload):
+            Scheduler(queue, [Schedule("s", "* * * * *", payload=object())])
+
+    def test_two_schedules_of_one_name(self, queue: Queue[Any, Any]) -> None:
+        with pytest.raises(ConfigError, match="two schedules are called tick"):
+            Scheduler(queue, [MINUTELY, MINUTELY])
+
+
+def test_maintenance_fires_the_schedules_of_its_queues(
+    queue: Queue[Any, Any], clock: ManualClock
+) -> None:
+    maintenance = Maintenance([queue], schedules={queue: [MINUTELY]})
+    maintenance.step()
+    clock.advance(30)
+    maintenance.step()
+    assert maintenance.stats().fired == 1

@@ -1,0 +1,345 @@
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from ackline import (
+    Cancel,
+    Dead,
+    Done,
+    Job,
+    JobFailed,
+    Queue,
+    Queued,
+    Queues,
+    Retry,
+    Snooze,
+    State,
+)
+from ackline.testing import (
+    ManualClock,
+    assert_enqueued,
+    drain,
+    inline,
+    memory_queues,
+    modes,
+    refute_enqueued,
+)
+from ackline.worker.running import Execution, Hooks
+
+
+class Mail(msgspec.Struct):
+    to: str
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def queues(clock: ManualClock) -> Iterator[Queues]:
+    with memory_queues(clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def queue(queues: Queues) -> Queue[Any, Any]:
+    return queues["email"]
+
+
+def state_of(queue: Queue[Any, Any], id: str) -> State:
+    job = queue.status(id)
+    assert job is not None
+    return job.state
+
+
+class TestDrain:
+    def test_runs_everything_queued_in_order(self, queue: Queue[Any, Any]) -> None:
+        ran: list[int] = []
+
+        @queue.handler
+        def handle(job: Job[int]) -> int:
+            ran.append(job.payload)
+            return job.payload * 2
+
+        queue.enqueue_many(range(3))
+        queue.enqueue(9, id="urgent", priority=9)
+        drained = drain(queue)
+        assert ran == [9, 0, 1, 2]
+        assert (drained.runs, drained["completed"], drained["failed"]) == (4, 4, 0)
+        assert queue.result("urgent") == 18
+
+    def test_runs_async_handlers(self, queue: Queue[Any, Any]) -> None:
+        @queue.handler
+        async def handle(job: Job[int]) -> int:
+            await asyncio.sleep(0)
+            return job.payload + 1
+
+        queue.enqueue(1, id="a")
+        drain(queue)
+        assert queue.result("a") == 2
+
+    def test_runs_async_handlers_from_within_a_loop(self, queue: Queue[Any, Any]) -> None:
+        @queue.handler
+        async def handle(job: Job[int]) -> int:
+            if job.payload < 0:
+                raise ValueError("negative")
+            return job.payload + 1
+
+        async def main() -> None:
+            queue.enqueue(1, id="a")
+            queue.enqueue(-1, id="b", max_attempts=1)
+            drain(queue)
+
+        asyncio.run(main())
+        assert queue.result("a") == 2
+        with pytest.raises(JobFailed, match="ValueError: negative"):
+            queue.result("b")
+
+    def test_runs_what_handlers_enqueue(self, queue: Queue[Any, Any]) -> None:
+        @queue.handler
+        def handle(job: Job[int]) -> None:
+            if job.payload:
+                queue.enqueue(job.payload - 1)
+
+        queue.enqueue(4)
+        assert drain(queue).runs == 5
+
+    @pytest.mark.parametrize(
+        ("outcome", "state"),
+        [
+            (Done(1, result_ttl=5), "completed"),
+            (Retry(delay=5), "failing"),
+            (Snooze(5), "scheduled"),
+            (Cancel(), "cancelled"),
+            (Dead("no use"), "failed"),
+        ],
+    )
+    def test_outcomes_lead_where_they_do_in_a_worker(
+        self, queue: Queue[Any, Any], outcome: Any, state: str
+    ) -> None:
+        queue.handler(lambda job: outcome)
+        queue.enqueue(1, id="a")
+        assert drain(queue)[state] == 1
+        assert state_of(queue, "a") == state
+
+    def test_a_retry_waits_for_the_clock(self, queue: Queue[Any, Any], clock: ManualClock) -> None:
+        @queue.handler("default", max_attempts=2, backoff=[10])
+        def handle(job: Job[int]) -> str:
+            if job.attempts == 1:
+                raise ConnectionError("away")
+            return "second time"
+
+        queue.enqueue(1, id="a")
+        assert drain(queue)["failing"] == 1
+        assert drain(queue).runs == 0
+        clock.advance(10)
+        assert drain(queue)["completed"] == 1
+        assert queue.result("a") == "second time"
+
+    def test_until_idle_moves_the_clock_past_every_delay(
+        self, queue: Queue[Any, Any], clock: ManualClock
+    ) -> None:
+        @queue.handler("default", max_attempts=3, backoff=[10, 100])
+        def handle(job: Job[int]) -> None:
+            raise ConnectionError("away")
+
+        start = clock.now()
+        queue.enqueue(1, id="a")
+        queue.enqueue(1, id="b", delay=3600)
+        drained = drain(queue, until_idle=clock)
+        assert (drained.runs, drained["failing"], drained["failed"]) == (6, 4, 2)
+        assert clock.now() == pytest.approx(start + 3600 + 110)
+
+    def test_errors_are_kept_with_the_job_or_raised(self, queue: Queue[Any, Any]) -> None:
+        @queue.handler("default", max_attempts=1)
+        def handle(job: Job[int]) -> None:
+            raise ZeroDivisionError("by zero")
+
+        queue.enqueue(1, id="a")
+        drain(queue)
+        with pytest.raises(JobFailed, match="ZeroDivisionError: by zero"):
+            queue.result("a")
+        queue.enqueue(1, id="b")
+        with pytest.raises(ZeroDivisionError):
+            drain(queue, raise_errors=True)
+        assert state_of(queue, "b") is State.FAILED
+
+    def test_a_result_that_cannot_be_kept_fails_the_job(self, queue: Queue[Any, Any]) -> None:
+        queue.handler("default", max_attempts=1)(lambda job: object())
+        queue.enqueue(1, id="a")
+        drain(queue)
+        with pytest.raises(JobFailed, match="the result cannot be written as json"):
+            queue.result("a")
+
+    def test_hooks_see_and_change_what_handlers_do(self, queue: Queue[Any, Any]) -> None:
+        seen: list[str] = []
+
+        def after(job: Job[Any], execution: Execution) -> None:
+            execution.result = f"{execution.result}, and more"
+
+        queue.handler(lambda job: "done")
+        queue.enqueue(1, id="a")
+        drain(queue, hooks=Hooks(before=[lambda job: seen.append(job.id)], after=[after]))
+        assert seen == ["a"]
+        assert queue.result("a") == "done, and more"
+
+    def test_a_sync_handler_past_its_time_fails(self, queue: Queue[Any, Any]) -> None:
+        @queue.handler("default", timeout=0.01, max_attempts=1)
+        def handle(job: Job[int]) -> str:
+            assert job.signal.wait(5)
+            return "too late"
+
+        queue.enqueue(1, id="a")
+        drain(queue)
+        with pytest.raises(JobFailed, match=r"HandlerTimeout: took longer than 0\.01 s"):
+            queue.result("a")
+
+    def test_an_async_handler_past_its_time_is_cancelled(self, queue: Queue[Any, Any]) -> None:
+        @queue.handler("default", timeout=0.01, max_attempts=1)
+        async def handle(job: Job[int]) -> None:
+            await asyncio.sleep(60)
+
+        queue.enqueue(1, id="a")
+        began = time.monotonic()
+        drain(queue)
+        assert time.monotonic() - began < 30
+        with pytest.raises(JobFailed, match="HandlerTimeout"):
+            queue.result("a")
+
+    def test_kinds_without_a_handler_are_left(self, queue: Queue[Any, Any]) -> None:
+        queue.handler("known")(lambda job: None)
+        queue.enqueue(1, kind="known")
+        queue.enqueue(1, kind="unknown", id="left")
+        assert drain(queue).runs == 1
+        assert state_of(queue, "left") is State.QUEUED
+
+    def test_an_endless_one_is_found(
+        self, queue: Queue[Any, Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(modes, "MOST_RUNS", 50)
+        queue.handler(lambda job: [queue.enqueue(1).id])
+        queue.enqueue(1)
+        with pytest.raises(AssertionError, match="still busy after 50 runs"):
+            drain(queue)
+
+
+class TestInline:
+    def test_enqueue_runs_the_handler_at_once(self, queue: Queue[Any, Any]) -> None:
+        sent: list[str] = []
+        queue.handler(lambda job: sent.append(job.payload))
+        with inline(queue):
+            assert queue.enqueue("a") == Queued(queue.jobs().jobs[0].id)
+            assert sent == ["a"]
+            queue.enqueue_many(["b", "c"])
+            assert sent == ["a", "b", "c"]
+        queue.enqueue("d")
+        assert sent == ["a", "b", "c"]
+
+    def test_enqueue_and_wait_answers_at_once(self, queue: Queue[Any, Any]) -> None:
+        queue.handler(lambda job: job.payload.upper())
+        with inline(queue):
+            assert queue.enqueue_and_wait("shout", timeout=5) == "SHOUT"
+
+    def test_other_queues_are_left_alone(self, queues: Queues) -> None:
+        for name in ("one", "other"):
+            queues[name].handler(lambda job: None)
+        with inline(queues["one"]):
+            queues["one"].enqueue(1)
+            queues["other"].enqueue(1)
+        assert queues["one"].counts()[State.COMPLETED] == 1
+        assert queues["other"].counts()[State.QUEUED] == 1
+
+    def test_several_queues_and_what_their_handlers_enqueue(self, queues: Queues) -> None:
+        one, other = queues["one"], queues["other"]
+        done: list[str] = []
+        one.handler(lambda job: other.enqueue(job.payload).id)
+        other.handler(lambda job: done.append(job.payload))
+        with inline(one, other):
+            one.enqueue("through both")
+        assert done == ["through both"]
+
+    def test_a_delayed_job_waits_for_its_time(
+        self, queue: Queue[Any, Any], clock: ManualClock
+    ) -> None:
+        queue.handler(lambda job: None)
+        with inline(queue):
+            queue.enqueue(1, id="a", delay=60)
+        assert state_of(queue, "a") is State.SCHEDULED
+
+    def test_errors_can_be_raised_to_the_caller(self, queue: Queue[Any, Any]) -> None:
+        @queue.handler
+        def handle(job: Job[Any]) -> None:
+            raise ValueError("bad address")
+
+        with inline(queue):
+            queue.enqueue(1, id="a")
+        assert state_of(queue, "a") is State.FAILING
+        with inline(queue, raise_errors=True), pytest.raises(ValueError, match="bad address"):
+            queue.enqueue(1)
+
+
+class TestAssertions:
+    def test_finds_by_kind_payload_id_state_and_count(self, queue: Queue[Any, Any]) -> None:
+        queue.enqueue({"to": "a"}, kind="welcome", id="1")
+        queue.enqueue({"to": "b"}, kind="welcome", delay=5)
+        assert [job.id for job in assert_enqueued(queue, kind="welcome", payload={"to": "a"})] == [
+            "1"
+        ]
+        assert_enqueued(queue, id="1", state="queued")
+        assert_enqueued(queue, kind="welcome", count=2)
+        assert_enqueued(queue, state=State.SCHEDULED, count=1)
+        assert_enqueued(queue, kind="goodbye", count=0)
+        refute_enqueued(queue, kind="goodbye")
+        refute_enqueued(queue, payload={"to": "c"})
+
+    def test_finds_what_has_run_already(self, queue: Queue[Any, Any]) -> None:
+        queue.handler(lambda job: None)
+        queue.enqueue({"to": "a"})
+        drain(queue)
+        assert_enqueued(queue, payload={"to": "a"}, state="completed")
+
+    def test_a_payload_of_a_type_is_found_as_its_type_or_plain(
+        self, queue: Queue[Any, Any]
+    ) -> None:
+        queue.enqueue(Mail("a"))
+        assert_enqueued(queue, payload=Mail("a"))
+        assert_enqueued(queue, payload={"to": "a"})
+        refute_enqueued(queue, payload=Mail("b"))
+
+    def test_a_payload_of_none_is_a_payload(self, queue: Queue[Any, Any]) -> None:
+        queue.enqueue(0)
+        refute_enqueued(queue, payload=None)
+        queue.enqueue(None)
+        assert_enqueued(queue, payload=None)
+
+    def test_says_what_is_there(self, queue: Queue[Any, Any]) -> None:
+        queue.enqueue({"to": "a"}, kind="welcome", id="1")
+        with pytest.raises(AssertionError) as caught:
+            assert_enqueued(queue, kind="goodbye", payload={"to": "a"})
+        assert str(caught.value) == (
+            "expected a job with kind 'goodbye', payload {'to': 'a'} in <Queue 'email' in memory>, "
+            "found 0. These are there:\n"
+            "  '1': kind 'welcome', queued, payload {\"to\":\"a\"}"
+        )
+
+    def test_says_that_nothing_is_there(self, queue: Queue[Any, Any]) -> None:
+        with pytest.raises(AssertionError, match=r"found 0\. The queue is empty\."):
+            assert_enqueued(queue, count=2)
+
+    def test_a_refuted_one_is_shown(self, queue: Queue[Any, Any]) -> None:
+        queue.enqueue_many([{"n": n} for n in range(30)], kind="spam")
+        with pytest.raises(AssertionError, match="expected no job with kind 'spam'") as caught:
+            refute_enqueued(queue, kind="spam")
+        assert "… and 10 more" in str(caught.value)
+
+    def test_looks_at_every_page(self, queue: Queue[Any, Any]) -> None:
+        queue.enqueue_many(range(1203))
+        assert_enqueued(queue, payload=1202)
+        assert_enqueued(queue, count=1203)
