@@ -26,7 +26,7 @@ from ackline.errors import (
 from ackline.events import Act, Event
 from ackline.job import Failure, State
 from ackline.outcome import Cancel, Dead, Done, Retry, Snooze
-from ackline.queue import Completed, Duplicate, Job, NewJob, Queue, Queued
+from ackline.queue import Completed, Duplicate, Job, NewJob, Queue, Queued, StopReason
 from ackline.queues import Queues, open
 from ackline.retry import exponential, fixed, linear, schedule
 from ackline.worker import Execution, Hooks, Worker
@@ -63,6 +63,7 @@ __all__ = [
     "Retry",
     "Snooze",
     "State",
+    "StopReason",
     "StoreError",
     "StoreFull",
     "StoreMismatch",

@@ -31,7 +31,7 @@ INNER = {
     "waiter",
     "wrap",
 }
-PLAIN = {"handler", "name", "events", "queue"}
+PLAIN = {"every", "handler", "name", "events", "queue"}
 """Not awaited: they do no I/O, or answer an async iterator."""
 
 

@@ -208,3 +208,35 @@ def test_maintenance_fires_the_schedules_of_its_queues(
     clock.advance(30)
     maintenance.step()
     assert maintenance.stats().fired == 1
+
+
+def test_what_a_queue_declares_is_fired_by_its_maintenance(
+    queue: Queue[Any, Any], clock: ManualClock
+) -> None:
+    queue.every("* * * * *", {"of": "today"}, kind="report", priority=7)
+    maintenance = Maintenance([queue])
+    maintenance.step()
+    clock.advance(60)
+    maintenance.step()
+    (job,) = queue.claim(10)
+    assert (job.id, job.kind, job.payload) == (
+        "report@2026-01-01T00:01:00Z",
+        "report",
+        {"of": "today"},
+    )
+    assert job.priority == 7
+
+
+def test_two_declared_schedules_of_one_name_are_refused(queue: Queue[Any, Any]) -> None:
+    queue.every("0 3 * * *", kind="report")
+    with pytest.raises(ConfigError, match="has a schedule 'report'"):
+        queue.every("0 4 * * *", kind="report")
+    queue.every("0 4 * * *", kind="report", name="later report")
+
+
+def test_a_declared_schedule_that_could_not_be_enqueued_is_refused_at_once(
+    queue: Queue[Any, Any],
+) -> None:
+    with pytest.raises(InvalidOption):
+        queue.every("0 3 * * *", priority=11)
+    assert queue.schedules == []

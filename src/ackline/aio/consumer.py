@@ -12,6 +12,7 @@ from typing import Any, TypeVar, overload
 from ackline import lifecycle
 from ackline.aio.base import AsyncQueueBase
 from ackline.aio.listening import AsyncListener
+from ackline.cron import CatchUp, Schedule
 from ackline.limits import require_seconds
 from ackline.queue import Job, Queue
 from ackline.queue.base import P, R
@@ -82,6 +83,28 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
     def handler(self, kind: Any = DEFAULT_KIND, /, **options: Any) -> Any:
         """Register the function that runs a kind of job; it may be async."""
         return self.sync.handler(kind, **options)
+
+    def every(
+        self,
+        cron: str,
+        payload: Any = None,
+        *,
+        name: str | None = None,
+        kind: str = DEFAULT_KIND,
+        timezone: str = "UTC",
+        catch_up: CatchUp = "one",
+        **options: Any,
+    ) -> Schedule:
+        """Have a job enqueued at each tick of a cron expression, by whichever worker runs."""
+        return self.sync.every(
+            cron,
+            payload,
+            name=name,
+            kind=kind,
+            timezone=timezone,
+            catch_up=catch_up,
+            **options,
+        )
 
     async def claim(
         self,

@@ -43,9 +43,9 @@ class MaintenanceStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Maintenance:
-    """All loops for some queues.
+    """All loops for some queues; `schedules` come beside those that the queues have.
 
-    >>> with Maintenance([queue], schedules={queue: [Schedule("report", "0 3 * * *")]}):
+    >>> with Maintenance([queue]):
     ...     serve()  # doctest: +SKIP
     """
 
@@ -67,8 +67,9 @@ class Maintenance:
                 Reaper(group, sweep_every, stuck_after=stuck_after),
                 Pruner(group, prune_every),
             ]
-        for queue, wanted in (schedules or {}).items():
-            self.loops.append(Scheduler(queue, wanted))
+        for queue in dict.fromkeys([*queues, *(schedules or {})]):
+            if wanted := [*queue.schedules, *(schedules or {}).get(queue, ())]:
+                self.loops.append(Scheduler(queue, wanted))
 
     def start(self) -> None:
         """Start every loop in a thread of its own."""

@@ -40,7 +40,14 @@ def expire_worker(queue: Queue[Any, Any], worker: str, reason: str) -> Expired:
         if not taken.expired:
             # Someone else was quicker with every one of them.
             break
+    _say_goodbye(queue, worker)
     return total
+
+
+def _say_goodbye(queue: Queue[Any, Any], worker: str) -> None:
+    for known in queue.store.workers(queue.key):
+        if known.beat.id == worker:
+            queue.store.heartbeat(queue.key, msgspec.structs.replace(known.beat, ttl=0.0), [])
 
 
 def expire(queue: Queue[Any, Any], leases: Sequence[Record], reason: str) -> Expired:

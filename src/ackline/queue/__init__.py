@@ -5,7 +5,7 @@ from __future__ import annotations
 from ackline.queue.base import P, R
 from ackline.queue.consumer import Consumer
 from ackline.queue.handlers import Handler
-from ackline.queue.job import Job, Signal
+from ackline.queue.job import Job, Signal, StopReason
 from ackline.queue.operator import JobPage, Operator
 from ackline.queue.producer import (
     Completed,
@@ -30,6 +30,7 @@ __all__ = [
     "Queue",
     "Queued",
     "Signal",
+    "StopReason",
     "Watcher",
 ]
 

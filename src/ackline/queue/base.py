@@ -14,9 +14,10 @@ import msgspec
 from ackline import codec
 from ackline.codec import Serde
 from ackline.config import DEFAULT_SETTINGS, QueueSettings, Resolved, resolve
+from ackline.cron import Schedule
 from ackline.dedup import DedupFilter
 from ackline.errors import InvalidPayload, JobCancelled, JobFailed, Timeout
-from ackline.job import NO_OPTIONS, QueueKey, Record, State
+from ackline.job import NO_OPTIONS, Draft, QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict
 from ackline.queue.handlers import Handlers
 from ackline.queue.job import Job
@@ -46,6 +47,7 @@ class QueueBase(ABC, Generic[P, R]):
         self.store = store
         self.key = key
         self.handlers = Handlers(payload)
+        self.schedules: list[Schedule] = []
         self.payload_type = payload
         self.result_type = result
         self.payload_serde = payload_serde
@@ -158,6 +160,9 @@ class QueueBase(ABC, Generic[P, R]):
     def apply(self, transitions: Sequence[Transition]) -> list[Verdict]:
         """Hand decided transitions to the store."""
         return self.store.apply(self.key, transitions)
+
+    @abstractmethod
+    def draft(self, payload: Any, options: Any) -> Draft: ...
 
     @abstractmethod
     def extend(self, job: Job[Any], seconds: float) -> None: ...

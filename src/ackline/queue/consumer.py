@@ -11,7 +11,8 @@ from typing import Any, TypeVar, overload
 
 from ackline import lifecycle
 from ackline.config import DEFAULTS
-from ackline.errors import LeaseLost
+from ackline.cron import CatchUp, Schedule
+from ackline.errors import ConfigError, LeaseLost
 from ackline.events import Act
 from ackline.ids import new_id
 from ackline.job import Failure, Record
@@ -87,6 +88,32 @@ class Consumer(QueueBase[P, R]):
             return function
 
         return register
+
+    def every(
+        self,
+        cron: str,
+        payload: Any = None,
+        *,
+        name: str | None = None,
+        kind: str = DEFAULT_KIND,
+        timezone: str = "UTC",
+        catch_up: CatchUp = "one",
+        **options: Any,
+    ) -> Schedule:
+        """Have a job enqueued at each tick of a cron expression, by whichever worker runs.
+
+        Its workers see to it together: there is one job a tick. The schedule is called as its
+        kind is, unless it has a name.
+
+        >>> queue.every("0 3 * * *", {"of": "yesterday"}, kind="report")  # doctest: +SKIP
+        """
+        schedule = Schedule(name or kind, cron, kind, payload, timezone, catch_up, options)
+        if any(schedule.name == other.name for other in self.schedules):
+            raise ConfigError(f"{self.key} has a schedule {schedule.name!r}: give this a name")
+        # What could not be enqueued is refused now, not at the first tick.
+        self.draft(payload, {"kind": kind, **options})
+        self.schedules.append(schedule)
+        return schedule
 
     def claim(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -17,6 +18,15 @@ _UNREAD: Any = object()
 _making_signal = threading.Lock()
 
 
+class StopReason(enum.StrEnum):
+    """Why a handler is told to stop."""
+
+    LEASE_LOST = "lease lost"
+    CANCEL_REQUESTED = "cancel requested"
+    TIMEOUT = "timeout"
+    WORKER_STOPS = "worker stops"
+
+
 class Signal:
     """Tells a handler to stop: its lease is lost, a cancel was asked for, time is up.
 
@@ -26,7 +36,7 @@ class Signal:
     def __init__(self) -> None:
         self._event = threading.Event()
         self._callbacks: list[Callable[[], None]] = []
-        self.reason = ""
+        self.reason: StopReason | None = None
 
     def is_set(self) -> bool:
         """Whether the handler should stop."""
@@ -36,7 +46,7 @@ class Signal:
         """Block until it is set (True) or the time is up (False)."""
         return self._event.wait(timeout)
 
-    def set(self, reason: str) -> None:
+    def set(self, reason: StopReason) -> None:
         """Tell the handler, once; called by the worker."""
         if not self._event.is_set():
             self.reason = reason

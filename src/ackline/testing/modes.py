@@ -14,7 +14,7 @@ import msgspec
 from ackline.clock import Clock, ManualClock
 from ackline.config import DEFAULTS
 from ackline.job import Draft, QueueKey, Record, State
-from ackline.queue import Handler, Job, Queue
+from ackline.queue import Handler, Job, Queue, StopReason
 from ackline.queues import DEFAULT_TENANT, Queues
 from ackline.stores.base import ClaimRequest, Receipt, Store
 from ackline.stores.memory import MemoryStore
@@ -179,7 +179,7 @@ def _call_within(seconds: float | None, handler: Handler, job: Job[Any]) -> Any:
     """Call a handler; when its time is up it is told so, and fails whatever it returns."""
     if seconds is None:
         return _call(handler, job)
-    timer = threading.Timer(seconds, job.signal.set, ["timeout"])
+    timer = threading.Timer(seconds, job.signal.set, [StopReason.TIMEOUT])
     timer.start()
     try:
         result = _call(handler, job)

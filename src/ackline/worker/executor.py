@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from ackline import lifecycle
 from ackline.lifecycle import Transition
+from ackline.queue import StopReason
 from ackline.worker.held import Held
 from ackline.worker.running import HandlerTimeout, Hooks, transition_for
 from ackline.worker.timekeeper import Timekeeper
@@ -43,7 +44,7 @@ class Executor(ABC):
         """Run these, in order, as soon as there is room."""
 
     @abstractmethod
-    def interrupt(self, held: Held, reason: str) -> None:
+    def interrupt(self, held: Held, reason: StopReason) -> None:
         """Tell a handler to stop, as forcefully as its sort allows."""
 
     @abstractmethod
@@ -115,7 +116,7 @@ class ThreadExecutor(Executor):
         self._engage(1)
         self._stalled.set()
 
-    def interrupt(self, held: Held, reason: str) -> None:
+    def interrupt(self, held: Held, reason: StopReason) -> None:
         held.signal.set(reason)
 
     def abandon(self, held: Held) -> None:
@@ -193,7 +194,7 @@ class LoopExecutor(Executor):
         self.buffer.extend(batch)
         self._loop.call_soon_threadsafe(self._fill)
 
-    def interrupt(self, held: Held, reason: str) -> None:
+    def interrupt(self, held: Held, reason: StopReason) -> None:
         held.signal.set(reason)
         self._loop.call_soon_threadsafe(self._cancel, held)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from ackline.queue import StopReason
 from ackline.stores.base import Hold, WorkerBeat
 from ackline.worker.held import Held
 from ackline.worker.holdings import Holdings
@@ -20,7 +21,7 @@ BEAT_EVERY = 2.0
 ALIVE_FOR = 10.0
 """Seconds without a sign of life after which a worker counts as dead."""
 
-Interrupt = Callable[[Held, str], None]
+Interrupt = Callable[[Held, StopReason], None]
 
 
 class Heartbeat:
@@ -63,15 +64,15 @@ class Heartbeat:
         holds = [Hold(job.record.id, job.record.token, job.lease) for job in held]
         queue = self._holdings.queue
         reply = queue.store.heartbeat(queue.key, self._beat, holds)
-        self._tell([held[index] for index in reply.lost], "lease lost")
-        self._tell([held[index] for index in reply.cancelled], "cancel requested")
+        self._tell([held[index] for index in reply.lost], StopReason.LEASE_LOST)
+        self._tell([held[index] for index in reply.cancelled], StopReason.CANCEL_REQUESTED)
         return min([BEAT_EVERY, *(job.lease / 3 for job in held)])
 
-    def _tell(self, jobs: Sequence[Held], reason: str) -> None:
+    def _tell(self, jobs: Sequence[Held], reason: StopReason) -> None:
         for held in jobs:
             if held.settling:
                 continue
-            if reason == "lease lost":
+            if reason is StopReason.LEASE_LOST:
                 self._holdings.lose(held)
                 logger.warning("job %r: its lease is lost, its handler is stopped", held.id)
                 self._interrupt(held, reason)

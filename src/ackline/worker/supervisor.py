@@ -32,7 +32,12 @@ class Child:
     def __init__(self, id: str, command: Sequence[str]) -> None:
         self.id = id
         self.started = time.monotonic()
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            # A Ctrl-C at the terminal is for us: we pass it on, once.
+            process_group=0,
+        )
 
     def send(self, number: int) -> None:
         """Pass a signal on."""
@@ -72,8 +77,8 @@ class Supervisor:
         self._pause = FIRST_PAUSE
 
     def run(self) -> None:
-        """Supervise until SIGTERM or SIGINT; returns when all children have ended."""
-        numbers = (signal.SIGTERM, signal.SIGINT)
+        """Supervise until SIGTERM, SIGINT or SIGHUP; returns when all children have ended."""
+        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         previous = {number: signal.signal(number, self._on_signal) for number in numbers}
         try:
             for _ in range(self._processes):

@@ -8,6 +8,7 @@ import threading
 import time
 from typing import Protocol
 
+from ackline.queue import StopReason
 from ackline.worker.held import Held
 
 GIVE_UP = 5.0
@@ -17,7 +18,7 @@ GIVE_UP = 5.0
 class Runner(Protocol):
     """What runs a job, and can interrupt it."""
 
-    def interrupt(self, held: Held, reason: str) -> None: ...
+    def interrupt(self, held: Held, reason: StopReason) -> None: ...
 
     def abandon(self, held: Held) -> None: ...
 
@@ -70,6 +71,6 @@ class Timekeeper:
             runner.abandon(held)
             return
         held.timed_out = True
-        runner.interrupt(held, "timeout")
+        runner.interrupt(held, StopReason.TIMEOUT)
         with self._changed:
             self._push(due + GIVE_UP, held, runner)

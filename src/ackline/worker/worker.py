@@ -14,7 +14,7 @@ from typing import Any
 
 from ackline.errors import ConfigError
 from ackline.maintenance import Maintenance
-from ackline.queue import Queue
+from ackline.queue import Queue, StopReason
 from ackline.queue.consumer import worker_id
 from ackline.stores.base import WorkerBeat
 from ackline.worker.courier import Courier
@@ -37,8 +37,9 @@ LAST_MOMENT = 2.0
 class Worker:
     """Runs the handlers of one or more queues.
 
-    `concurrency` is how many async and how many sync handlers may run at once. SIGTERM or
-    SIGINT stops claiming and gives running jobs `grace` seconds; a second one does not wait.
+    `concurrency` is how many async and how many sync handlers may run at once. SIGTERM,
+    SIGINT or SIGHUP stops claiming and gives running jobs `grace` seconds; a second one
+    does not wait.
 
     >>> ackline.Worker(queue, concurrency=64).run()  # doctest: +SKIP
     """
@@ -125,7 +126,7 @@ class Worker:
     def _catch_signals(self) -> dict[int, Any]:
         if threading.current_thread() is not threading.main_thread():
             return {}
-        numbers = (signal.SIGTERM, signal.SIGINT)
+        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         return {number: signal.signal(number, self._on_signal) for number in numbers}
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
@@ -176,7 +177,7 @@ class Station:
         for held in list(self._holdings.held):
             if not held.settling:
                 held.releasing = True
-                self._interrupt(held, "the worker stops")
+                self._interrupt(held, StopReason.WORKER_STOPS)
 
     def close(self) -> None:
         """Release what is left, settle everything, say goodbye."""
@@ -211,7 +212,7 @@ class Station:
     def _unstarted(self) -> int:
         return sum(len(executor.buffer) for executor in self._executors.values())
 
-    def _interrupt(self, held: Held, reason: str) -> None:
+    def _interrupt(self, held: Held, reason: StopReason) -> None:
         self._executors[held.handler.is_async].interrupt(held, reason)
 
     def _wake_courier(self) -> None:

@@ -97,6 +97,8 @@ def events(room: Room, queue: QueueKey | None, after: str | None, limit: int) ->
     for key, batch in batches:
         skip = used if batch.number == number else 0
         for index in range(skip, len(batch.entries)):
+            if len(found) >= limit:
+                return found
             entry = batch.entries[index]
             found.append(
                 Event(
@@ -106,8 +108,6 @@ def events(room: Room, queue: QueueKey | None, after: str | None, limit: int) ->
                     *msgspec.structs.astuple(entry),
                 )
             )
-            if len(found) == limit:
-                return found
     return found
 
 

@@ -2,8 +2,8 @@
 
 Beside the database is a directory of FIFOs. Those who wait for claimable jobs of the same kinds
 share one FIFO, so that one written byte wakes one of them. Those who wait for changes or signals
-have one each. Every FIFO of a queue is written to. A byte may be lost when a process dies with it, so a wait
-also looks now and then whether anyone has written to the database.
+have one each. Every FIFO of a queue is written to. A byte may be lost when a process dies with
+it, so a wait also looks now and then whether anyone has written to the database.
 """
 
 from __future__ import annotations

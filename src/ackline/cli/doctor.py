@@ -1,0 +1,182 @@
+"""`ackline doctor`: is everything as it should be, and if not, what to do."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+from rich.text import Text
+
+from ackline.cli.app import command
+from ackline.cli.exits import Refusal
+from ackline.cli.queues import LOOK, new_table
+from ackline.cli.session import Session, file_of
+from ackline.cli.versions import ackline_version, python_version
+from ackline.cli.words import count, plain, span
+from ackline.job import State
+from ackline.queue import Queue
+from ackline.queues import Queues
+from ackline.stores.base import QueueInfo, StoreInfo
+
+CLOCK_LIMIT = 1.0
+"""Seconds that this machine's clock may differ from the store's."""
+
+GRACE = 10.0
+"""Seconds past its deadline after which a lease should have been taken back."""
+
+LITTLE_ROOM = 128 * 1024 * 1024
+
+Level = Literal["ok", "note", "wrong"]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that was looked at."""
+
+    level: Level
+    what: str
+    says: str
+    do: str = ""
+
+
+@command("doctor", panel=LOOK)
+def doctor(session: Session) -> None:
+    """Check the store, its clock, leases and workers.
+
+    Nothing is changed.
+
+    Looked at: whether the store opens and can be read, where it is and what its answer
+    survives, whether its file may be written and its disk has room, the clocks, leases past
+    their deadline, workers that died with jobs. Not tried: writing.
+    """
+    findings = list(_examine(session))
+    wrong = [finding for finding in findings if finding.level == "wrong"]
+    if session.json:
+        session.document({"ok": not wrong, "findings": findings})
+    else:
+        _tell(session, findings)
+    if wrong:
+        raise Refusal(f"{count(len(wrong), 'thing')} to look after: {wrong[0].says}. {wrong[0].do}")
+
+
+def _examine(session: Session) -> Iterator[Finding]:
+    yield Finding("ok", "versions", f"ackline {ackline_version()}, Python {python_version()}")
+    queues = session.queues
+    info = queues.info()
+    yield from _store(info)
+    yield from _file(session.url)
+    yield _clock(info)
+    found = queues.describe()
+    yield Finding("ok", "journal", f"readable, ends at {info.cursor}")
+    yield Finding("ok", "queues", ", ".join(plain(i.key.name) for i in found) or "none yet")
+    for queue in found:
+        yield from _queue(queues, queue, info.now)
+
+
+def _store(info: StoreInfo) -> Iterator[Finding]:
+    details = "".join(f", {name} {value}" for name, value in info.details.items())
+    yield Finding("ok", "store", f"{info.name} {info.location}")
+    yield Finding("ok", "", f"version {info.version}, schema {info.schema}{details}")
+    yield Finding("ok", "durability", info.durability)
+
+
+def _file(url: str) -> Iterator[Finding]:
+    path = file_of(url)
+    if path is None:
+        return
+    folder = os.path.dirname(path)
+    if os.access(path, os.W_OK) and os.access(folder, os.W_OK):
+        yield Finding("ok", "file", "this user may write it (not tried)")
+    else:
+        yield Finding(
+            "wrong", "file", f"this user may not write {path}", "change its owner, or its folder's"
+        )
+    disk = os.statvfs(folder)
+    free = disk.f_bavail * disk.f_frsize
+    if free < LITTLE_ROOM:
+        yield Finding("wrong", "disk", f"{free >> 20:,} MB left", "free some space")
+    else:
+        yield Finding("ok", "disk", f"{free >> 20:,} MB left")
+
+
+def _clock(info: StoreInfo) -> Finding:
+    apart = info.now - time.time()
+    if abs(apart) <= CLOCK_LIMIT:
+        agree = f"the store's and this machine's agree within {abs(apart):.3f} s"
+        return Finding("ok", "clock", agree)
+    which = "ahead of" if apart > 0 else "behind"
+    return Finding(
+        "wrong",
+        "clock",
+        f"the store's is {span(abs(apart))} {which} this machine's",
+        "leases go by the store's; set both by NTP",
+    )
+
+
+def _queue(queues: Queues, info: QueueInfo, now: float) -> Iterator[Finding]:
+    queue = queues[info.key.name]
+    name, counts = plain(info.key.name), info.counts
+    alive = [worker for worker in queue.workers() if worker.expires_at > now]
+    wrong = [*_overdue(queue, now), *_dead_workers(queue, now)]
+    yield from wrong
+    if not wrong:
+        yield Finding("ok", name, f"{count(len(alive), 'worker')}, no lease overdue")
+    if info.settings.paused:
+        yield Finding("note", name, "paused", f"ackline resume {name}")
+    elif counts[State.QUEUED] and not alive:
+        yield Finding(
+            "note",
+            name,
+            f"{count(counts[State.QUEUED], 'job')} queued and no worker",
+            "start one: ackline worker MODULE:QUEUE",
+        )
+    if counts[State.FAILED]:
+        yield Finding(
+            "note",
+            name,
+            f"{count(counts[State.FAILED], 'job')} in the DLQ",
+            f"ackline list {name} --state failed",
+        )
+
+
+def _overdue(queue: Queue[Any, Any], now: float) -> Iterator[Finding]:
+    lapsed = [r for r in queue.store.leases(queue.key) if (r.deadline or now) < now - GRACE]
+    if lapsed:
+        oldest = max(now - (record.deadline or now) for record in lapsed)
+        yield Finding(
+            "wrong",
+            plain(queue.name),
+            f"{count(len(lapsed), 'lease')} overdue, by up to {span(oldest)}",
+            "start a worker: it takes them back at once",
+        )
+
+
+def _dead_workers(queue: Queue[Any, Any], now: float) -> Iterator[Finding]:
+    for worker in queue.workers():
+        if worker.expires_at <= now and worker.holds:
+            silent = span(now - worker.seen_at)
+            yield Finding(
+                "wrong",
+                plain(queue.name),
+                f"worker {plain(worker.beat.id)} is silent for {silent} and holds "
+                f"{count(worker.holds, 'job')}",
+                "start a worker: it takes them back, at the latest when their leases lapse",
+            )
+
+
+_MARKS = {"ok": ("ok", "green"), "note": ("note", "yellow"), "wrong": ("WRONG", "bold red")}
+
+
+def _tell(session: Session, findings: list[Finding]) -> None:
+    table = new_table("", "", "")
+    table.show_header = False
+    table.columns[0].no_wrap = table.columns[1].no_wrap = True
+    table.columns[2].overflow = "fold"
+    for finding in findings:
+        says = Text(plain(finding.says))
+        if finding.do:
+            says.append(f"\n→ {finding.do}", "bold")
+        table.add_row(Text(*_MARKS[finding.level]), Text(finding.what, "bold"), says)
+    session.say(table)

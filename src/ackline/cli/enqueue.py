@@ -1,0 +1,189 @@
+"""`ackline enqueue`: one job, or a file of them."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from ackline.cli import values
+from ackline.cli.app import command
+from ackline.cli.exits import Refusal, UsageMistake
+from ackline.cli.importing import Import, read_lines
+from ackline.cli.session import Session
+from ackline.cli.words import count, plain, pretty
+from ackline.queue import Completed, Duplicate, Enqueued, Queue, Queued
+from ackline.retry import Backoff
+
+PANEL = "Jobs in and through"
+
+Seconds = float | None
+
+
+@command("enqueue", panel=PANEL, creates=True)
+def enqueue(
+    session: Session,
+    queue: Annotated[str, typer.Argument(help="The queue; it comes into being with a first job.")],
+    payload: Annotated[
+        str | None, typer.Argument(help="The payload as JSON; - reads JSON lines from stdin.")
+    ] = None,
+    id: Annotated[str | None, typer.Option(help="Its id; the same id is the same job.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Which handler runs it.")] = None,
+    priority: Annotated[int | None, typer.Option(help="0 (lowest) to 9 (highest).")] = None,
+    delay: Annotated[
+        Seconds,
+        typer.Option(parser=values.seconds, metavar="SPAN", help="Run it later: 30, 5m, 2h."),
+    ] = None,
+    run_at: Annotated[
+        datetime.datetime | None,
+        typer.Option(parser=values.moment, metavar="TIME", help="Run it at: 2030-01-31T08:00."),
+    ] = None,
+    max_attempts: Annotated[int | None, typer.Option(help="Deliveries before the DLQ.")] = None,
+    backoff: Annotated[
+        Backoff | None,
+        typer.Option(
+            parser=values.backoff,
+            metavar="BACKOFF",
+            help="Waits between attempts: 1,5,30 or exponential:1:2:600.",
+        ),
+    ] = None,
+    lease: Annotated[
+        Seconds,
+        typer.Option(parser=values.seconds, metavar="SPAN", help="How long a delivery is held."),
+    ] = None,
+    timeout: Annotated[
+        Seconds,
+        typer.Option(parser=values.seconds, metavar="SPAN", help="How long its handler may take."),
+    ] = None,
+    result_ttl: Annotated[
+        Seconds,
+        typer.Option(parser=values.seconds, metavar="SPAN", help="How long its result is kept."),
+    ] = None,
+    group: Annotated[str | None, typer.Option(help="Run one job of this group at a time.")] = None,
+    header: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A note beside the payload.")
+    ] = None,
+    wait: Annotated[
+        Seconds,
+        typer.Option(
+            parser=values.seconds, metavar="SPAN", help="Wait so long for the result, and print it."
+        ),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--from", metavar="FILE", help="JSON lines, one payload each; - is stdin."),
+    ] = None,
+    full: Annotated[
+        bool, typer.Option(help="Each line is a whole job: {id, kind, payload, priority, …}.")
+    ] = False,
+    keep_going: Annotated[bool, typer.Option(help="Skip bad lines instead of stopping.")] = False,
+) -> None:
+    """Store a job, or a file of jobs.
+
+    When this returns, they are as safe as the store makes them.
+
+    ackline enqueue email '{"to": "ann@example.com"}' --id email-1
+    """
+    said = {
+        "id": id,
+        "kind": kind,
+        "priority": priority,
+        "delay": delay,
+        "run_at": run_at,
+        "max_attempts": max_attempts,
+        "backoff": backoff,
+        "lease": lease,
+        "timeout": timeout,
+        "result_ttl": result_ttl,
+        "group": group,
+        "headers": values.headers(header) if header else None,
+    }
+    options = {name: value for name, value in said.items() if value is not None}
+    if payload == "-" and source is None:
+        payload, source = None, "-"
+    if source is not None:
+        _require_bulk(payload, id, wait)
+        _enqueue_lines(session, queue, Import(source, full, keep_going, options))
+        return
+    if payload is None:
+        raise UsageMistake(
+            "what should be enqueued? Give a payload as JSON, such as "
+            f'ackline enqueue {plain(queue)} \'{{"to": "ann"}}\', or JSON lines by --from FILE'
+        )
+    if full or keep_going:
+        raise UsageMistake("--full and --keep-going are for JSON lines: --from FILE")
+    _enqueue_one(session, session.queue(queue), values.payload(payload), options, wait)
+
+
+def _require_bulk(payload: str | None, id: str | None, wait: float | None) -> None:
+    if payload is not None:
+        raise UsageMistake("a payload or --from FILE, not both")
+    if id is not None:
+        raise UsageMistake("one id cannot serve many jobs: use --full, and an id in each line")
+    if wait is not None:
+        raise UsageMistake("--wait is for one job")
+
+
+# --- one ---
+
+
+def _enqueue_one(
+    session: Session,
+    queue: Queue[Any, Any],
+    payload: Any,
+    options: dict[str, Any],
+    wait: float | None,
+) -> None:
+    answer = queue.enqueue(payload, **options)
+    if wait is None:
+        _tell_answer(session, queue, answer)
+        return
+    if not session.json:
+        session.notice(f"{answer.state} {plain(answer.id)}, waiting up to {wait:g} s")
+    result = (
+        answer.result if isinstance(answer, Completed) else queue.result(answer.id, timeout=wait)
+    )
+    if session.json:
+        session.document({"id": answer.id, "state": "completed", "result": result})
+    else:
+        session.say(pretty(msgspec.to_builtins(result), limit=None))
+
+
+def _tell_answer(session: Session, queue: Queue[Any, Any], answer: Enqueued) -> None:
+    if session.json:
+        word = type(answer).__name__.lower()
+        session.document({"answer": word, "queue": queue.name, **msgspec.to_builtins(answer)})
+        return
+    match answer:
+        case Queued(id=id, state=state):
+            session.line(f"{state} {plain(id)}")
+        case Duplicate(id=id, state=state):
+            session.line(f"duplicate: {plain(id)} is {state} already, nothing was stored")
+        case Completed(id=id, result=result):
+            session.line(f"completed already: {plain(id)}, its result is")
+            session.say(pretty(result))
+
+
+# --- many ---
+
+
+def _enqueue_lines(session: Session, queue_name: str, what: Import) -> None:
+    queue = session.queue(queue_name)
+    try:
+        counts = read_lines(session, queue, what)
+    except KeyboardInterrupt:
+        session.notice(f"interrupted; {what.counts.so_far()}", "yellow")
+        raise
+    if session.json:
+        session.document({"queue": queue.name, **msgspec.to_builtins(counts)})
+    else:
+        session.line(
+            f"{count(counts.queued, 'job')} enqueued, {count(counts.duplicates, 'duplicate')}, "
+            f"{counts.completed:,} completed before, {counts.rejected:,} rejected"
+        )
+    if counts.stopped:
+        raise Refusal(f"{counts.stopped}\n{counts.so_far()}; --keep-going skips bad lines.")
+    if counts.rejected:
+        raise Refusal(f"{count(counts.rejected, 'bad line')} in {what.name}, see above.")

@@ -1,0 +1,172 @@
+"""Jobs from JSON lines, streamed: never more than one chunk in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import IO, Any
+
+import msgspec
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from ackline.cli import values
+from ackline.cli.exits import UsageMistake
+from ackline.cli.session import Session
+from ackline.cli.words import count, plain
+from ackline.errors import InvalidJob
+from ackline.job import Draft, State
+from ackline.queue import EnqueueOptions, Queue
+from ackline.retry import backoff_from
+
+CHUNK = 1000
+"""Jobs per round trip."""
+
+KNOWN = ("payload", *EnqueueOptions.__annotations__)
+"""What a line of `--full` may say."""
+
+
+class Counts(msgspec.Struct):
+    """What became of the lines so far."""
+
+    lines: int = 0
+    queued: int = 0
+    duplicates: int = 0
+    completed: int = 0
+    rejected: int = 0
+    stopped: str = ""
+    """The bad line that ended it, if one did."""
+
+    def so_far(self) -> str:
+        """What is stored, in words."""
+        return f"{count(self.queued, 'job')} of {count(self.lines, 'line')} enqueued"
+
+
+class Import:
+    """A file of jobs, and what to do with it."""
+
+    def __init__(self, source: str, full: bool, keep_going: bool, options: dict[str, Any]) -> None:
+        self.source = source
+        self.full = full
+        self.keep_going = keep_going
+        self.options = options
+        self.counts = Counts()
+        self.name = "stdin" if source == "-" else plain(source)
+
+
+class BadLine(Exception):
+    """A line that is no job."""
+
+
+def read_lines(session: Session, queue: Queue[Any, Any], what: Import) -> Counts:
+    """Enqueue every line; stops at the first bad one unless told to go on."""
+    counts = what.counts
+    with _open(what.source) as lines, _progress(session, lines) as advance:
+        chunk: list[Draft] = []
+        for line in lines:
+            counts.lines += 1
+            advance(len(line))
+            try:
+                if line.strip():
+                    chunk.append(_draft(queue, line, what))
+            except BadLine as bad:
+                counts.rejected += 1
+                told = f"{what.name} line {counts.lines}: {bad}"
+                if not what.keep_going:
+                    counts.stopped = told
+                    break
+                session.notice(told, "red")
+            if len(chunk) == CHUNK:
+                _store(queue, chunk, counts)
+                chunk = []
+        _store(queue, chunk, counts)
+    return counts
+
+
+def _store(queue: Queue[Any, Any], chunk: list[Draft], counts: Counts) -> None:
+    if not chunk:
+        return
+    for receipt in queue.store.enqueue(queue.key, chunk):
+        if receipt.accepted:
+            counts.queued += 1
+        elif receipt.state is State.COMPLETED:
+            counts.completed += 1
+        else:
+            counts.duplicates += 1
+
+
+def _draft(queue: Queue[Any, Any], line: bytes, what: Import) -> Draft:
+    try:
+        value = msgspec.json.decode(line)
+    except msgspec.DecodeError as error:
+        text = values.shown(line.decode(errors="replace").strip())
+        raise BadLine(f"not JSON ({error}): {text}") from None
+    options = dict(what.options)
+    if what.full:
+        options |= _fields(value)
+        value = options.pop("payload")
+    try:
+        return queue.draft(value, options)  # type: ignore[arg-type]
+    except (InvalidJob, TypeError) as error:
+        raise BadLine(str(error)) from None
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise BadLine(f"--full wants an object with a payload, this is {values.shown(str(value))}")
+    unknown = [name for name in value if name not in KNOWN]
+    if unknown:
+        raise BadLine(f"unknown field {unknown[0]!r}; known are {', '.join(KNOWN)}")
+    if "payload" not in value:
+        raise BadLine('no payload; a job without one says so: "payload": null')
+    fields = {name: said for name, said in value.items() if said is not None or name == "payload"}
+    try:
+        if isinstance(fields.get("run_at"), str):
+            fields["run_at"] = values.moment(fields["run_at"])
+        if isinstance(fields.get("backoff"), str):
+            fields["backoff"] = values.backoff(fields["backoff"])
+        elif "backoff" in fields:
+            fields["backoff"] = backoff_from(fields["backoff"])
+    except (InvalidJob, TypeError, ValueError) as error:
+        raise BadLine(str(error)) from None
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        raise BadLine(str(error)) from None
+    return fields
+
+
+@contextlib.contextmanager
+def _open(source: str) -> Iterator[IO[bytes]]:
+    if source == "-":
+        if sys.stdin.isatty():
+            sys.stderr.write("reading JSON lines, Ctrl-D ends them\n")
+        yield sys.stdin.buffer
+        return
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(open(source, "rb"))
+        except OSError as error:
+            raise UsageMistake(f"cannot read {source}: {error.strerror}") from None
+        yield file
+
+
+@contextlib.contextmanager
+def _progress(session: Session, lines: IO[bytes]) -> Iterator[Any]:
+    if not session.notices.is_terminal or (lines.seekable() is False and lines.isatty()):
+        yield lambda _size: None
+        return
+    size: int | None = None
+    if lines.seekable():
+        size = lines.seek(0, 2)
+        lines.seek(0)
+    with Progress(
+        TextColumn("enqueueing"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        console=session.notices,
+        transient=True,
+    ) as progress:
+        task = progress.add_task("", total=size)
+        yield lambda done: progress.advance(task, done)

@@ -1,0 +1,97 @@
+"""`ackline list`: the jobs of a queue."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.text import Text
+
+from ackline.cli.app import command
+from ackline.cli.documents import job_document, readable
+from ackline.cli.exits import UsageMistake
+from ackline.cli.queues import LOOK, QueueArgument, new_table
+from ackline.cli.session import Session
+from ackline.cli.words import STYLES, plain, shorten, span
+from ackline.job import Record, State
+from ackline.queue import JobPage
+
+StateOption = Annotated[
+    list[State] | None, typer.Option("--state", help="Only this state; may be given again.")
+]
+KindOption = Annotated[
+    list[str] | None, typer.Option("--kind", help="Only this kind; may be given again.")
+]
+
+
+@command("list", panel=LOOK)
+def list_jobs(
+    session: Session,
+    queue: QueueArgument,
+    state: StateOption = None,
+    kind: KindOption = None,
+    text: Annotated[str | None, typer.Option(help="Only with this text in the payload.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")] = 50,
+    cursor: Annotated[str | None, typer.Option(help="Read on where a page ended.")] = None,
+) -> None:
+    """The jobs of a queue, by state, in the order of their line."""
+    found = session.known_queue(queue)
+    try:
+        page = found.jobs(
+            states=state or None, kinds=kind or None, text=text, limit=limit, cursor=cursor
+        )
+    except (msgspec.MsgspecError, ValueError) as error:
+        if cursor is None:
+            raise
+        raise UsageMistake(f"{cursor!r} is no cursor of a page of jobs") from error
+    if session.json:
+        jobs = [job_document(job.record, queue) for job in page.jobs]
+        session.document({"jobs": jobs, "cursor": page.cursor})
+    elif not page.jobs:
+        session.say(f"No such job in {plain(queue)}.")
+    else:
+        _show_page(session, page)
+
+
+def _show_page(session: Session, page: JobPage[Any]) -> None:
+    now = session.queues.info().now
+    table = new_table("id", "state", "kind", "pri", "tries", "age", "")
+    table.columns[0].overflow = "fold"
+    for column in table.columns[3:6]:
+        column.justify = "right"
+    for column in table.columns[1:6]:
+        column.no_wrap = True
+    table.columns[6].no_wrap, table.columns[6].overflow = True, "ellipsis"
+    for job in page.jobs:
+        record = job.record
+        table.add_row(
+            plain(record.id),
+            Text(record.state, STYLES[record.state]),
+            plain(record.kind),
+            str(record.priority),
+            str(record.attempts),
+            span(now - record.created_at),
+            Text(_remark(record, now), "dim"),
+        )
+    session.say(table)
+    if page.cursor is not None:
+        session.notice(f"there are more: --cursor '{page.cursor}'")
+
+
+def _remark(record: Record, now: float) -> str:
+    failure = record.failure
+    match record.state:
+        case State.FAILED if failure is not None:
+            return shorten(plain(f"{failure.type}: {failure.message}"), 120)
+        case State.FAILING if failure is not None and record.run_at is not None:
+            return f"again in {span(record.run_at - now)}, after {plain(failure.message)}"
+        case State.SCHEDULED if record.run_at is not None:
+            return f"runs in {span(record.run_at - now)}"
+        case State.PROCESSING if record.deadline is not None:
+            left = record.deadline - now
+            return f"leased for {span(left)}" if left > 0 else f"OVERDUE by {span(-left)}"
+        case _:
+            value = readable(record.payload, record.options.codec)
+            return shorten(plain(json.dumps(value, ensure_ascii=False)), 120)

@@ -1,0 +1,153 @@
+"""`ackline queues`, `workers`, `pause`, `resume`: queues as a whole."""
+
+from __future__ import annotations
+
+import getpass
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from ackline.cli.app import command
+from ackline.cli.documents import queue_document, worker_document
+from ackline.cli.session import Session
+from ackline.cli.words import STYLES, count, plain, span
+from ackline.job import State
+from ackline.queue import Queue
+from ackline.stores.base import Filter, QueueInfo, WorkerRecord
+
+LOOK = "Looking"
+ACT = "Acting"
+
+QueueArgument = Annotated[str, typer.Argument(help="The queue.", show_default=False)]
+
+
+def who() -> str:
+    """Who acts, for the journal."""
+    try:
+        return f"{getpass.getuser()} (cli)"
+    except (KeyError, OSError):
+        return "cli"
+
+
+def new_table(*columns: str, right: int = 0, gap: int = 2) -> Table:
+    """A table with as little ink as possible; the last `right` columns hold numbers."""
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
+    for index, column in enumerate(columns):
+        number = index >= len(columns) - right
+        table.add_column(column, justify="right" if number else "left", no_wrap=number)
+    return table
+
+
+NARROW = 100
+"""Below this width the states are abbreviated."""
+
+SHORT = ("sched.", "queued", "proc.", "failing", "compl.", "failed", "canc.")
+
+
+def counts_table(session: Session, *more: str) -> Table:
+    """A table of queues by state, with more columns of numbers behind."""
+    narrow = session.console.width < NARROW
+    states = SHORT if narrow else tuple(State)
+    gap = 1 if narrow else 2
+    table = new_table("queue", *states, *more, right=len(states) + len(more), gap=gap)
+    table.columns[0].no_wrap = True
+    return table
+
+
+def first_in_line(queue: Queue[Any, Any], now: float) -> float | None:
+    """How long the next job in line has been there; None when none waits."""
+    page = queue.store.page(queue.key, Filter(states=frozenset({State.QUEUED})), None, 1)
+    return now - page.jobs[0].created_at if page.jobs else None
+
+
+def count_cells(info: QueueInfo) -> list[Text]:
+    """A cell for each state, quiet where there is nothing."""
+    return [
+        Text(f"{info.counts[state]:,}", STYLES[state] if info.counts[state] else "dim")
+        for state in State
+    ]
+
+
+def queue_name(info: QueueInfo) -> Text:
+    """A queue's name, marked if it is paused."""
+    name = Text(plain(info.key.name), "bold")
+    return name.append(" paused", "yellow") if info.settings.paused else name
+
+
+@command("queues", panel=LOOK)
+def queues(session: Session) -> None:
+    """All queues with their counts by state."""
+    found = session.queues.describe()
+    now = session.queues.info().now
+    waits = {info.key: first_in_line(session.queue(info.key.name), now) for info in found}
+    if session.json:
+        session.document(
+            {"queues": [queue_document(i, {"first_in_line": waits[i.key]}) for i in found]}
+        )
+        return
+    if not found:
+        session.say("No queue yet; a queue comes into being with its first job.")
+        return
+    table = counts_table(session, "waits")
+    for info in found:
+        wait = waits[info.key]
+        table.add_row(queue_name(info), *count_cells(info), "" if wait is None else span(wait))
+    session.say(table)
+
+
+@command("workers", panel=LOOK)
+def workers(session: Session, queue: QueueArgument) -> None:
+    """The workers of a queue, with their last sign of life."""
+    found = session.known_queue(queue).workers()
+    now = session.queues.info().now
+    if session.json:
+        session.document({"workers": [worker_document(worker, now) for worker in found]})
+        return
+    if not found:
+        session.say("No worker has shown itself on this queue.")
+        return
+    session.say(workers_table(found, now))
+
+
+def workers_table(found: list[WorkerRecord], now: float) -> Table:
+    """Workers, the living first."""
+    table = new_table("worker", "state", "kinds", "pid", "holds", "lanes", "up", "seen", right=5)
+    for worker in sorted(found, key=lambda one: (one.expires_at <= now, one.beat.id)):
+        beat, alive = worker.beat, worker.expires_at > now
+        lost = not alive and worker.holds
+        table.add_row(
+            Text(plain(beat.id), "" if alive else "dim"),
+            Text("alive", "green") if alive else Text("dead" if lost else "gone", "red dim"),
+            Text(", ".join(map(plain, beat.kinds)) if beat.kinds else "all", overflow="ellipsis"),
+            str(beat.pid),
+            Text(str(worker.holds), "red" if lost else ""),
+            str(beat.concurrency),
+            span(now - beat.started_at) if alive else "",
+            f"{span(now - worker.seen_at)} ago",
+        )
+    return table
+
+
+@command("pause", panel=ACT)
+def pause(session: Session, queue: QueueArgument) -> None:
+    """Hand out no more jobs of a queue; those that run go on."""
+    session.known_queue(queue).pause(by=who())
+    _tell_paused(session, queue, "paused: no more jobs are handed out, those that run go on")
+
+
+@command("resume", panel=ACT)
+def resume(session: Session, queue: QueueArgument) -> None:
+    """Hand out a queue's jobs again."""
+    session.known_queue(queue).resume(by=who())
+    _tell_paused(session, queue, "resumed")
+
+
+def _tell_paused(session: Session, queue: str, words: str) -> None:
+    info = session.describe(queue)
+    if session.json:
+        session.document(queue_document(info))
+    else:
+        waiting = count(info.counts[State.QUEUED], "job")
+        session.line(f"{plain(queue)} {words}; {waiting} queued")

@@ -1,0 +1,66 @@
+"""How many jobs come in and go out in a second, counted in the journal."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import msgspec
+
+from ackline.events import Act
+from ackline.job import TERMINAL, QueueKey
+from ackline.stores.base import Store
+
+PAGE = 5000
+PATIENCE = 0.25
+"""Seconds to count in at most; on a very busy store the rest is skipped."""
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """Jobs per second into a queue, and out of it."""
+
+    into: float = 0.0
+    out: float = 0.0
+    at_least: bool = False
+    """More happened than could be counted in time."""
+
+
+class Rates:
+    """Counts since the last look."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._cursor: str | None = store.info().cursor
+        self._at = time.monotonic()
+        self._smooth: dict[QueueKey, Rate] = {}
+
+    def look(self) -> dict[QueueKey, Rate]:
+        """The rates of all queues, smoothed over about two seconds."""
+        into, out, all_read = self._count()
+        now = time.monotonic()
+        span, self._at = max(now - self._at, 0.001), now
+        weight = min(1.0, span / 1.0)
+        for key in {*into, *out, *self._smooth}:
+            old = self._smooth.get(key, Rate())
+            self._smooth[key] = Rate(
+                old.into + (into[key] / span - old.into) * weight,
+                old.out + (out[key] / span - old.out) * weight,
+                not all_read,
+            )
+        return self._smooth
+
+    def _count(self) -> tuple[Counter[QueueKey], Counter[QueueKey], bool]:
+        into: Counter[QueueKey] = Counter()
+        out: Counter[QueueKey] = Counter()
+        until = time.monotonic() + PATIENCE
+        while page := self._store.events(None, self._cursor, PAGE):
+            self._cursor = page[-1].cursor
+            for event in page:
+                if event.act is Act.ENQUEUE:
+                    into[event.queue] += 1
+                elif event.to in TERMINAL and event.source not in TERMINAL:
+                    out[event.queue] += 1
+            if time.monotonic() > until:
+                self._cursor = self._store.info().cursor
+                return into, out, False
+        return into, out, True

@@ -1,0 +1,167 @@
+"""What every command works with: a store, a tenant, and how to answer."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import json as _json
+import os
+import sys
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+import ackline
+from ackline.cli.exits import UNAVAILABLE, Refusal
+from ackline.cli.words import plain
+from ackline.queue import Queue
+from ackline.queues import DEFAULT_TENANT, Queues
+from ackline.stores.base import QueueInfo
+
+DEFAULT_STORE = "sqlite:///ackline.db"
+
+UNBOUNDED = 10_000
+"""The width for output that goes to a file or a pipe: nothing is cut off or wrapped."""
+
+
+class Common(msgspec.Struct, frozen=True):
+    """What can be said before or after every command; None was not said."""
+
+    store: str | None = None
+    tenant: str | None = None
+    json: bool = False
+    debug: bool = False
+
+    def over(self, wider: Common) -> Common:
+        """This, with the gaps filled from what was said before the command."""
+        return Common(
+            store=self.store or wider.store,
+            tenant=self.tenant or wider.tenant,
+            json=self.json or wider.json,
+            debug=self.debug or wider.debug,
+        )
+
+
+class Session:
+    """One command's run. The store is opened when it is first asked for."""
+
+    def __init__(self, common: Common, *, creates: bool = False) -> None:
+        self.common = common
+        self.json = common.json
+        self.tenant = common.tenant or DEFAULT_TENANT
+        self.url = store_url(common.store or os.environ.get("ACKLINE_STORE") or DEFAULT_STORE)
+        self.console = _console(stderr=False)
+        self.notices = _console(stderr=True)
+        self._creates = creates
+        self._queues: Queues | None = None
+
+    # --- the store ---
+
+    @property
+    def queues(self) -> Queues:
+        """The open store."""
+        if self._queues is None:
+            if not self._creates:
+                require_file(self.url)
+            self._queues = ackline.open(self.url, tenant=self.tenant)
+            self._tell_store(self._queues)
+        return self._queues
+
+    def queue(self, name: str) -> Queue[Any, Any]:
+        """A queue, there or not."""
+        return self.queues[name]
+
+    def known_queue(self, name: str) -> Queue[Any, Any]:
+        """A queue that exists, or a refusal that names those that do."""
+        self.describe(name)
+        return self.queues[name]
+
+    def describe(self, name: str) -> QueueInfo:
+        """One queue's settings and counts, or a refusal that names the queues there are."""
+        found = self.queues.store.describe(self.tenant, name)
+        if found:
+            return found[0]
+        names = sorted(self.queues)
+        close = difflib.get_close_matches(name, names, n=1)
+        if close:
+            hint = f"Did you mean {close[0]!r}?"
+        elif names:
+            hint = f"There are: {', '.join(map(plain, names))}."
+        else:
+            hint = "It has no queue at all yet; a queue comes into being with its first job."
+        where = "" if self.tenant == DEFAULT_TENANT else f" of tenant {self.tenant!r}"
+        raise Refusal(f"{self.queues.info().location}{where} has no queue {name!r}. {hint}")
+
+    def close(self) -> None:
+        """Let go of the store."""
+        if self._queues is not None:
+            self._queues.close()
+
+    # --- answering ---
+
+    def document(self, value: Any) -> None:
+        """One JSON document, on one line when it is one of many."""
+        sys.stdout.write(_json.dumps(msgspec.to_builtins(value), ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+
+    def say(self, what: RenderableType = "", style: str = "") -> None:
+        """The answer, for people."""
+        self.console.print(Text(what, style=style) if isinstance(what, str) else what)
+
+    def line(self, what: Text | str) -> None:
+        """One line that is never wrapped, for output that is read line by line."""
+        self.console.print(what, soft_wrap=True)
+
+    def notice(self, what: str, style: str = "dim") -> None:
+        """Something beside the answer; never on standard output."""
+        with contextlib.suppress(BrokenPipeError):
+            self.notices.print(Text(what, style=style), soft_wrap=True)
+
+    def _tell_store(self, queues: Queues) -> None:
+        if self.json:
+            return
+        tenant = "" if self.tenant == DEFAULT_TENANT else f", tenant {self.tenant}"
+        self.notice(f"store {queues.store.capabilities.name} {queues.info().location}{tenant}")
+        if not queues.store.capabilities.persistent:
+            self.notice("this store lives only as long as this command", "yellow")
+
+
+def store_url(text: str) -> str:
+    """A store's URL; a plain path means a SQLite file."""
+    return text if "://" in text else f"sqlite:///{text}"
+
+
+def file_of(url: str) -> str | None:
+    """The file of a SQLite URL; None for any other store."""
+    parts = urlsplit(url)
+    if parts.scheme != "sqlite":
+        return None
+    return os.path.abspath(unquote(parts.path).removeprefix("/"))
+
+
+def require_file(url: str) -> None:
+    """Looking must not create: an empty file in the wrong directory would only confuse."""
+    path = file_of(url)
+    if path is not None and not os.path.exists(path):
+        raise Refusal(
+            f"there is no store at {path}.\n"
+            "Enqueue a job to make one, or name another with --store or ACKLINE_STORE.",
+            UNAVAILABLE,
+        )
+
+
+class PipeConsole(Console):
+    """Leaves a closed pipe to the command, which ends quietly; rich would exit with 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Go on with the error that is being handled."""
+        raise BrokenPipeError
+
+
+def _console(*, stderr: bool) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else UNBOUNDED
+    return PipeConsole(stderr=stderr, width=width, markup=False, highlight=False, emoji=False)

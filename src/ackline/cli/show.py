@@ -1,0 +1,150 @@
+"""`ackline show`: everything about one job."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from ackline.cli.app import command
+from ackline.cli.documents import event_document, job_document, readable
+from ackline.cli.queues import LOOK, QueueArgument, new_table
+from ackline.cli.session import Session
+from ackline.cli.words import STYLES, clock, happened, moment, plain, plain_lines, pretty, span
+from ackline.errors import JobNotFound
+from ackline.events import Event
+from ackline.job import Failure, Record, State
+from ackline.queue import Queue
+
+PATIENCE = 3.0
+"""Seconds to look through the journal for one job's events."""
+
+PAGE = 2000
+
+
+@command("show", panel=LOOK)
+def show(
+    session: Session,
+    queue: QueueArgument,
+    id: Annotated[str, typer.Argument(help="The job's id.", show_default=False)],
+    full: Annotated[bool, typer.Option("--full", help="Cut nothing off.")] = False,
+) -> None:
+    """Everything about one job: timeline, failures, payload, result."""
+    found = session.known_queue(queue)
+    job = found.status(id)
+    if job is None:
+        raise JobNotFound(queue, id)
+    events, complete = _events_of(found, id)
+    if session.json:
+        timeline = [event_document(event) for event in events]
+        session.document({**job_document(job.record, queue), "events": timeline})
+        return
+    limit = None if full else 2000
+    _show_facts(session, found, job.record)
+    _show_timeline(session, events, complete)
+    _show_failures(session, job.record, full)
+    codec = job.record.options.codec
+    _show_value(session, "payload", readable(job.record.payload, codec), limit)
+    if job.record.progress is not None:
+        _show_value(session, "progress", readable(job.record.progress, codec), limit)
+    if job.record.state is State.COMPLETED:
+        _show_value(session, "result", readable(job.record.result, codec), limit)
+
+
+def _events_of(queue: Queue[Any, Any], id: str) -> tuple[list[Event], bool]:
+    """The job's events, and whether the whole journal was looked through for them."""
+    found: list[Event] = []
+    cursor: str | None = None
+    until = time.monotonic() + PATIENCE
+    while page := queue.store.events(queue.key, cursor, PAGE):
+        found += [event for event in page if event.id == id]
+        cursor = page[-1].cursor
+        if time.monotonic() > until:
+            return found, False
+    return found, True
+
+
+def _show_facts(session: Session, queue: Queue[Any, Any], record: Record) -> None:
+    now = session.queues.info().now
+    title = Text.assemble(
+        (plain(queue.name), "bold"), "  ", plain(record.kind), "  ", (plain(record.id), "bold")
+    )
+    session.say(title.append("  ").append(record.state, STYLES[record.state]))
+    policy = queue.policy(record)
+    facts = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    facts.add_column(style="dim", no_wrap=True)
+    facts.add_column(overflow="fold")
+    rows = {
+        "attempts": f"{record.attempts} of {policy.max_attempts}",
+        "priority": str(record.priority),
+        "created": moment(record.created_at, now),
+        "runs": moment(record.run_at, now) if not record.state.terminal else "",
+        "started": moment(record.started_at, now),
+        "lease": _lease(record, now),
+        "finished": moment(record.finished_at, now),
+        "kept until": moment(record.expires_at, now),
+        "group": plain(record.options.group or ""),
+        "headers": ", ".join(f"{plain(k)}={plain(v)}" for k, v in record.options.headers.items()),
+        "stop": "its handler was asked to stop" if record.cancel_requested else "",
+    }
+    for name, value in rows.items():
+        if value:
+            facts.add_row(name, value)
+    session.say(facts)
+
+
+def _lease(record: Record, now: float) -> str:
+    if record.state is not State.PROCESSING or record.deadline is None:
+        return ""
+    left = record.deadline - now
+    until = f"{span(left)} left" if left > 0 else f"OVERDUE by {span(-left)}"
+    return f"{until}, worker {plain(record.worker)}, token {record.token}"
+
+
+def _show_timeline(session: Session, events: list[Event], complete: bool) -> None:
+    session.say("\ntimeline", "dim")
+    table = new_table("", "", "")
+    table.show_header = False
+    table.columns[1].justify = "right"
+    before: float | None = None
+    for event in events:
+        step = "" if before is None else f"+{span(event.at - before)}"
+        table.add_row(clock(event.at), step, Text(happened(event), STYLES.get(event.to, "")))
+        before = event.at
+    session.say(table if events else "its events have left the journal")
+    if not complete:
+        session.notice(f"the journal is long: only its first {PATIENCE:g} s were looked through")
+
+
+def _show_failures(session: Session, record: Record, full: bool) -> None:
+    failures = [failure for failure in record.history if failure.type]
+    shown = failures if full else failures[-1:]
+    if not shown:
+        return
+    more = f" (the last of {len(failures)}, --full shows all)" if shown != failures else ""
+    session.say(f"\nfailures{more}", "dim")
+    for failure in shown:
+        _show_failure(session, failure, full)
+
+
+def _show_failure(session: Session, failure: Failure, full: bool) -> None:
+    session.say(
+        Text.assemble(
+            (f"attempt {failure.attempt}  ", "dim"),
+            (plain(f"{failure.type}: {failure.message}"), "red"),
+            (f"  after {span(failure.at - failure.started_at)}", "dim"),
+        )
+    )
+    lines = plain_lines(failure.traceback).splitlines()
+    if not full and len(lines) > 20:
+        lines = [f"… {len(lines) - 20} lines, --full shows them", *lines[-20:]]
+    if lines:
+        session.say("\n".join(lines), "dim")
+
+
+def _show_value(session: Session, name: str, value: Any, limit: int | None) -> None:
+    session.say(f"\n{name}", "dim")
+    session.say(plain_lines(pretty(value, limit)))

@@ -1,0 +1,150 @@
+"""`ackline top`: queues and workers, live."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from ackline.cli import values
+from ackline.cli.app import command
+from ackline.cli.documents import queue_document, worker_document
+from ackline.cli.queues import (
+    LOOK,
+    count_cells,
+    counts_table,
+    first_in_line,
+    queue_name,
+    workers_table,
+)
+from ackline.cli.rates import Rate, Rates
+from ackline.cli.session import Session
+from ackline.cli.words import clock, span
+from ackline.job import QueueKey
+from ackline.stores.base import QueueInfo, WorkerRecord
+
+EVERY = 0.5
+"""Seconds between looks."""
+
+
+@command("top", panel=LOOK)
+def top(
+    session: Session,
+    seconds: Annotated[
+        float | None,
+        typer.Option(parser=values.seconds, metavar="SPAN", help="Stop after so long."),
+    ] = None,
+) -> None:
+    """Queues, rates and workers, live.
+
+    Without a terminal: one snapshot.
+    """
+    view = View(session)
+    live = session.console.is_terminal and not session.json
+    if seconds is None and not live:
+        seconds = EVERY
+    until = None if seconds is None else time.monotonic() + seconds
+    if live:
+        with Live(view.look(), console=session.console, auto_refresh=False, screen=True) as screen:
+            while until is None or time.monotonic() < until:
+                time.sleep(EVERY)
+                screen.update(view.look(), refresh=True)
+        session.say(view.look())
+        return
+    while until is not None and time.monotonic() < until:
+        time.sleep(min(EVERY, max(until - time.monotonic(), 0.0)))
+        if session.json:
+            session.document(view.document())
+    if not session.json:
+        session.say(view.look())
+
+
+class View:
+    """One look at the store after the other."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._rates = Rates(session.queues.store)
+
+    def look(self) -> Group:
+        """What stands now."""
+        queues = self._session.queues
+        info, found, rates = queues.info(), queues.describe(), self._rates.look()
+        title = Text(f"{info.name} {info.location}   {clock(info.now)[:-4]}", "dim")
+        table = counts_table(self._session, "in/s", "out/s", "waits")
+        for queue in found:
+            rate = rates.get(queue.key, Rate())
+            table.add_row(queue_name(queue), *count_cells(queue), *self._tail(queue, rate))
+        workers = self._workers([queue.key for queue in found])
+        return Group(
+            title,
+            table if found else Text("No queue yet."),
+            Text(),
+            workers_table(workers, info.now) if workers else Text("No worker.", "dim"),
+        )
+
+    def document(self) -> dict[str, Any]:
+        """The same for programs."""
+        queues = self._session.queues
+        info, rates = queues.info(), self._rates.look()
+        found = queues.describe()
+        return {
+            "now": info.now,
+            "queues": [
+                queue_document(queue, self._extra(queue, rates, info.now)) for queue in found
+            ],
+            "workers": [
+                worker_document(worker, info.now)
+                for worker in self._workers([queue.key for queue in found])
+            ],
+        }
+
+    def _extra(
+        self, queue: QueueInfo, rates: dict[QueueKey, Rate], now: float
+    ) -> dict[str, float | None]:
+        rate = rates.get(queue.key, Rate())
+        return {
+            "in": round(rate.into, 2),
+            "out": round(rate.out, 2),
+            "first_in_line": first_in_line(self._session.queue(queue.key.name), now),
+        }
+
+    def _tail(self, queue: QueueInfo, rate: Rate) -> list[str]:
+        wait = first_in_line(self._session.queue(queue.key.name), self._session.queues.info().now)
+        mark = "≥" if rate.at_least else ""
+        return [
+            f"{mark}{rate.into:,.1f}",
+            f"{mark}{rate.out:,.1f}",
+            "" if wait is None else span(wait),
+        ]
+
+    def _workers(self, keys: list[QueueKey]) -> list[WorkerRecord]:
+        """Each worker once, with all that it holds; those long gone are left out."""
+        store, by_id = self._session.queues.store, dict[str, WorkerRecord]()
+        now = self._session.queues.info().now
+        for key in keys:
+            for worker in store.workers(key):
+                if worker.expires_at <= now - 60 and not worker.holds:
+                    continue
+                by_id[worker.beat.id] = merge(by_id.get(worker.beat.id), worker)
+        return list(by_id.values())
+
+
+def merge(one: WorkerRecord | None, other: WorkerRecord) -> WorkerRecord:
+    """A worker as two of its queues know it."""
+    if one is None:
+        return other
+    kinds = None
+    if one.beat.kinds is not None and other.beat.kinds is not None:
+        kinds = tuple(sorted({*one.beat.kinds, *other.beat.kinds}))
+    return WorkerRecord(
+        beat=msgspec.structs.replace(one.beat, kinds=kinds),
+        seen_at=max(one.seen_at, other.seen_at),
+        expires_at=max(one.expires_at, other.expires_at),
+        holds=one.holds + other.holds,
+    )

@@ -1,0 +1,120 @@
+"""Reading what people type: spans of time, moments, backoffs, headers, JSON."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import typer
+
+from ackline import retry
+from ackline.cli.exits import UsageMistake
+from ackline.errors import AcklineError
+from ackline.retry import Backoff
+
+_SPAN = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|m|min|h|d)?")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_JITTERS = ("none", "full", "equal")
+
+
+def seconds(text: str | float) -> float:
+    """Read `90`, `1.5`, `500ms`, `30s`, `5m`, `2h` or `1d`."""
+    if isinstance(text, float):  # the default of an option
+        return text
+    found = _SPAN.fullmatch(text.strip())
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is no span of time: write 90, 500ms, 30s, 5m, 2h or 1d")
+    number, unit = found.groups()
+    return float(number) * _UNITS[unit or "s"]
+
+
+def moment(text: str) -> datetime.datetime:
+    """Read an ISO time (local if it names no zone) or seconds since 1970."""
+    try:
+        return datetime.datetime.fromtimestamp(float(text), datetime.UTC)
+    except (ValueError, OverflowError, OSError):
+        pass
+    try:
+        return datetime.datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError, OSError):
+        raise typer.BadParameter(
+            f"{text!r} is no time: write 2030-01-31T08:00, 2030-01-31T08:00+02:00 "
+            "or seconds since 1970"
+        ) from None
+
+
+def backoff(text: str) -> Backoff:
+    """Read `1,5,30`, `10`, `fixed:10`, `linear:10:600` or `exponential:1:2:600`.
+
+    The last part may be the jitter: `exponential:1:2:600:full`.
+    """
+    shape, _, rest = text.partition(":")
+    parts = rest.split(":") if rest else []
+    jitter: Any = parts.pop() if parts and parts[-1] in _JITTERS else None
+    try:
+        return _backoff(shape, [float(part) for part in parts], jitter)
+    except (ValueError, TypeError, AcklineError) as error:
+        why = f" ({error})" if isinstance(error, AcklineError) else ""
+        raise typer.BadParameter(
+            f"{text!r} is no backoff{why}: write 1,5,30 for a schedule, or 10, fixed:10, "
+            "linear:STEP:CAP, exponential:BASE:FACTOR:CAP, each with :full or :equal for jitter"
+        ) from None
+
+
+def _backoff(shape: str, numbers: Sequence[float], jitter: Any) -> Backoff:
+    match shape, numbers:
+        case "fixed", [wait]:
+            made = retry.fixed(wait)
+        case "linear", [step]:
+            made = retry.linear(step)
+        case "linear", [step, cap]:
+            made = retry.linear(step, cap=cap)
+        case "exponential", [base]:
+            made = retry.exponential(base)
+        case "exponential", [base, factor]:
+            made = retry.exponential(base, factor=factor)
+        case "exponential", [base, factor, cap]:
+            made = retry.exponential(base, factor=factor, cap=cap)
+        case _, []:
+            delays = [float(part) for part in shape.split(",")]
+            made = retry.fixed(delays[0]) if len(delays) == 1 else retry.schedule(delays)
+        case _:
+            raise ValueError(shape)
+    return msgspec.structs.replace(made, jitter=jitter) if jitter else made
+
+
+def headers(pairs: Sequence[str]) -> dict[str, str]:
+    """Read `name=value` pairs."""
+    read = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not name or not equals:
+            raise typer.BadParameter(f"{pair!r} is no header: write name=value")
+        read[name] = value
+    return read
+
+
+def payload(text: str) -> Any:
+    """Read a payload as JSON, or say how to write it."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise UsageMistake(
+            f"the payload {shown(text)} is not JSON ({error}).\n{_hint(text)}"
+        ) from None
+
+
+def shown(text: str) -> str:
+    """What was typed, not too much of it."""
+    return repr(text) if len(text) <= 60 else repr(text[:60]) + "…"
+
+
+def _hint(text: str) -> str:
+    if re.fullmatch(r"[^\s{}\[\]\":,']+", text):
+        return f"A text needs quotes of its own: '\"{text}\"'"
+    if text.lstrip().startswith(("{", "[")):
+        return 'Names and texts need double quotes, the whole single ones: \'{"to": "ann"}\''
+    return "A text needs double quotes inside single ones: '\"like this\"'"

@@ -1,0 +1,179 @@
+"""`ackline worker`: run the handlers of a module's queues, in one process or several."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from ackline.cli import values
+from ackline.cli.app import command
+from ackline.cli.enqueue import PANEL
+from ackline.cli.exits import UsageMistake
+from ackline.cli.session import Session
+from ackline.cli.targets import load_queues
+from ackline.cli.words import count, plain
+from ackline.queue import Job, Queue
+
+logger = logging.getLogger("ackline")
+
+SWITCH_INTERVAL = 0.0005
+"""Seconds after which a thread yields to another: couriers and heartbeats must not wait long."""
+
+
+@command("worker", panel=PANEL)
+def worker(
+    session: Session,
+    targets: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODULE:QUEUE...", help="Queues with handlers, as Python names them."
+        ),
+    ],
+    concurrency: Annotated[int, typer.Option(min=1, help="Handlers at once, per process.")] = 16,
+    processes: Annotated[int, typer.Option(min=1, help="How many processes.")] = 1,
+    grace: Annotated[
+        float,
+        typer.Option(
+            parser=values.seconds, metavar="SPAN", help="How long running jobs may go on at a stop."
+        ),
+    ] = 30.0,
+    maintenance: Annotated[
+        bool, typer.Option(help="Promote, sweep and prune in this process too.")
+    ] = True,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for each job.")] = False,
+    log_json: Annotated[bool, typer.Option("--log-json", help="Log in JSON lines.")] = False,
+    id: Annotated[str | None, typer.Option(hidden=True)] = None,
+    with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
+) -> None:
+    """Run the handlers of a module's queues.
+
+    SIGTERM or Ctrl-C stops it: running jobs may end, the rest is given back.
+
+    The module opens its own store; --store reaches it as the variable ACKLINE_STORE.
+
+    ackline worker examples.email_worker:queue --concurrency 32
+    """
+    start_logging(as_json=log_json or session.json, verbose=verbose)
+    if session.common.store is not None:
+        os.environ["ACKLINE_STORE"] = session.url
+    queues = load_queues(targets, debug=session.common.debug)
+    if processes == 1:
+        _work(queues, concurrency, grace, maintenance, verbose, id, with_parent)
+        return
+    options = ["--concurrency", str(concurrency), "--grace", str(grace)]
+    options += ["--maintenance" if maintenance else "--no-maintenance"]
+    options += ["--verbose"] * verbose + ["--log-json"] * (log_json or session.json)
+    _supervise(queues, [*targets, *options], processes, with_parent)
+
+
+def _work(
+    queues: Sequence[Queue[Any, Any]],
+    concurrency: int,
+    grace: float,
+    maintenance: bool,
+    verbose: bool,
+    id: str | None,
+    with_parent: bool,
+) -> None:
+    from ackline.worker import Hooks, Worker
+    from ackline.worker.supervisor import stop_with_parent
+
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    hooks = Hooks(before=[note_start], after=[log_job]) if verbose else Hooks()
+    worker = Worker(
+        *queues,
+        concurrency=concurrency,
+        grace=grace,
+        id=id,
+        hooks=hooks,
+        maintenance=maintenance,
+    )
+    for queue in queues:
+        kinds = ", ".join(sorted(map(plain, queue.handlers.kinds)))
+        where = queue.store.info()
+        logger.info("%s: handlers for %s; %s %s", queue.key, kinds, where.name, where.location)
+    if with_parent:
+        stop_with_parent(worker.request_stop)
+    worker.run()
+
+
+def _supervise(
+    queues: Sequence[Queue[Any, Any]], arguments: Sequence[str], processes: int, with_parent: bool
+) -> None:
+    from ackline.worker.supervisor import Supervisor, stop_with_parent
+
+    for queue in queues:
+        if not queue.store.capabilities.shared:
+            raise UsageMistake(
+                f"queue {queue.key} is in a {queue.store.capabilities.name} store, which each "
+                "process would have for itself: use --processes 1, or a store on disk"
+            )
+
+    def command_for(id: str) -> list[str]:
+        program = [sys.executable, "-m", "ackline", "worker"]
+        return [*program, *arguments, "--id", id, "--with-parent"]
+
+    if with_parent:
+        stop_with_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
+    logger.info("supervisor %d of %s", os.getpid(), count(processes, "process", "processes"))
+    Supervisor(queues, command_for, processes=processes).run()
+    logger.info("supervisor %d stopped", os.getpid())
+
+
+# --- what is logged ---
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        said = {
+            "at": record.created,
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "pid": record.process,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            said["error"] = self.formatException(record.exc_info)
+        return json.dumps(said, ensure_ascii=False)
+
+
+def start_logging(*, as_json: bool, verbose: bool) -> None:
+    """Log to standard error, one line each."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(
+        JsonLines()
+        if as_json
+        else logging.Formatter("%(asctime)s %(process)d %(levelname)-7s %(message)s", "%H:%M:%S")
+    )
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    logger.setLevel(logging.DEBUG if verbose else logging.INFO)
+
+
+_started: dict[tuple[str, int], float] = {}
+
+
+def note_start(job: Job[Any]) -> None:
+    """Before a handler, with --verbose."""
+    _started[job.id, job.record.token] = time.perf_counter()
+
+
+def log_job(job: Job[Any], execution: Any) -> None:
+    """After a handler, with --verbose."""
+    began = _started.pop((job.id, job.record.token), None)
+    took = "" if began is None else f" in {(time.perf_counter() - began) * 1000:.0f} ms"
+    how = "ended"
+    if execution.error is not None:
+        how = f"failed ({type(execution.error).__name__}: {plain(str(execution.error))})"
+    logger.debug(
+        "%s: %s %s attempt %d %s%s", job.queue, job.kind, plain(job.id), job.attempts, how, took
+    )

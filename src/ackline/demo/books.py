@@ -1,0 +1,176 @@
+"""The books: every accepted job accounted for, from the journal and against the store."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from ackline.events import Act, Event
+from ackline.job import TERMINAL, State
+from ackline.queues import Queues
+
+JobName = tuple[str, str]
+"""Queue and id."""
+
+
+class Crash(msgspec.Struct):
+    """A worker that died with jobs in its hands."""
+
+    worker: str
+    died_at: float
+    freed_at: float = 0.0
+    jobs: list[JobName] = msgspec.field(default_factory=list)
+    by: str = ""
+    pending: set[JobName] = msgspec.field(default_factory=set)
+    """Its jobs that no other worker has claimed yet."""
+    running_again: float | None = None
+    """When the last of its jobs so far was claimed by another worker."""
+
+    @property
+    def freed_after(self) -> float:
+        """Seconds from the death until its jobs were free."""
+        return max(self.freed_at - self.died_at, 0.0)
+
+    @property
+    def recovered_after(self) -> float | None:
+        """Seconds from the death until another worker had claimed all that were queued again."""
+        if self.running_again is None or self.pending:
+            return None
+        return self.running_again - self.died_at
+
+
+class Books(msgspec.Struct):
+    """What the journal says, all of it added up."""
+
+    enqueued: int = 0
+    states: Counter[State] = msgspec.field(default_factory=Counter)
+    acts: Counter[Act] = msgspec.field(default_factory=Counter)
+    retries: int = 0
+    timeouts: int = 0
+    redelivered: int = 0
+    lost: list[JobName] = msgspec.field(default_factory=list)
+    unexpected: list[JobName] = msgspec.field(default_factory=list)
+    completed_twice: list[JobName] = msgspec.field(default_factory=list)
+    disagree: list[str] = msgspec.field(default_factory=list)
+    """Queues whose counts in the store are not those of the journal."""
+    crashes: list[Crash] = msgspec.field(default_factory=list)
+    failed: list[JobName] = msgspec.field(default_factory=list)
+    """The jobs in the DLQ."""
+
+    @property
+    def waiting(self) -> int:
+        """Jobs that are not settled yet."""
+        return sum(number for state, number in self.states.items() if state not in TERMINAL)
+
+    @property
+    def balanced(self) -> bool:
+        """Whether every accepted job is in exactly one place."""
+        return (
+            not (self.lost or self.unexpected or self.completed_twice or self.disagree)
+            and sum(self.states.values()) == self.enqueued
+        )
+
+
+class Bookkeeper:
+    """Reads the journal, event by event."""
+
+    def __init__(self, kills: Mapping[str, float]) -> None:
+        self._kills = kills
+        self._state: dict[JobName, State | None] = {}
+        self._completions: Counter[JobName] = Counter()
+        self._last_words: dict[str, float] = {}
+        self._crashes: dict[str, Crash] = {}
+        self.books = Books()
+
+    def read(self, events: Iterable[Event]) -> None:
+        """Note what happened."""
+        for event in events:
+            if event.id:
+                self._note((event.queue.name, event.id), event)
+
+    def _note(self, job: JobName, event: Event) -> None:
+        books = self.books
+        books.acts[event.act] += 1
+        match event.act:
+            case Act.ENQUEUE:
+                books.enqueued += 1
+            case Act.COMPLETE:
+                self._completions[job] += 1
+            case Act.FAIL:
+                books.retries += event.to is State.FAILING
+                books.timeouts += event.note.startswith("HandlerTimeout")
+            case Act.PROGRESS:
+                self._last_words[event.worker] = event.at
+            case Act.EXPIRE:
+                self._note_crash(job, event)
+            case Act.CLAIM:
+                self._note_recovery(job, event)
+            case _:
+                pass
+        self._state[job] = event.to
+
+    def _note_crash(self, job: JobName, event: Event) -> None:
+        crash = self._crashes.get(event.worker)
+        if crash is None:
+            killed = self._kills.get(event.worker)
+            died = killed if killed is not None else self._last_words.get(event.worker, event.at)
+            by = "kill -9" if killed is not None else "poison job"
+            crash = self._crashes[event.worker] = Crash(event.worker, died, by=by)
+            self.books.crashes.append(crash)
+        crash.freed_at = max(crash.freed_at, event.at)
+        crash.jobs.append(job)
+        if event.to is State.QUEUED:
+            crash.pending.add(job)
+
+    def _note_recovery(self, job: JobName, event: Event) -> None:
+        for crash in self._crashes.values():
+            if job in crash.pending:
+                crash.pending.remove(job)
+                crash.running_again = event.at
+                self.books.redelivered += 1
+
+    def close(self, asked: set[JobName], accepted: set[JobName], queues: Queues) -> Books:
+        """Compare the journal with what the producer was told and with what the store holds."""
+        books = self.books
+        books.states = Counter(state for state in self._state.values() if state is not None)
+        there = {job for job, state in self._state.items() if state is not None}
+        books.failed = sorted(job for job, state in self._state.items() if state is State.FAILED)
+        books.lost = sorted(accepted - there)
+        books.unexpected = sorted(there - asked)
+        books.completed_twice = sorted(job for job, n in self._completions.items() if n > 1)
+        books.disagree = [name for name in queues if not self._agrees(name, queues)]
+        return books
+
+    def _agrees(self, name: str, queues: Queues) -> bool:
+        mine = Counter(s for (queue, _), s in self._state.items() if queue == name and s)
+        return all(mine[state] == number for state, number in queues[name].counts().items())
+
+
+def books_document(books: Books) -> dict[str, Any]:
+    """The books for programs."""
+    return {
+        "balanced": books.balanced,
+        "enqueued": books.enqueued,
+        "states": {state.value: books.states[state] for state in State},
+        "lost": len(books.lost),
+        "unexpected": len(books.unexpected),
+        "completed_twice": len(books.completed_twice),
+        "counts_disagree": books.disagree,
+        "deliveries": books.acts[Act.CLAIM],
+        "retries": books.retries,
+        "timeouts": books.timeouts,
+        "redelivered_after_crash": books.redelivered,
+        "snoozed": books.acts[Act.SNOOZE],
+        "crashes": [
+            {
+                "by": crash.by,
+                "jobs": len(crash.jobs),
+                "freed_after": round(crash.freed_after, 4),
+                "running_again_after": crash.recovered_after,
+            }
+            for crash in books.crashes
+        ],
+    }

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.conftest import SOURCE
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["lst"], "Did you mean 'list'"),
+        (["list"], "missing argument"),
+        (["list", "q", "--foo"], "--foo"),
+        (["list", "q", "--limit", "x"], "--limit"),
+        (["list", "q", "--state", "gone"], "--state"),
+        (["worker", "x:y", "--concurrency", "0"], "--concurrency"),
+    ],
+)
+def test_usage_errors_are_two_lines(cli, arguments, words):
+    answer = cli(*arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert words in answer.err
+    assert len(answer.err.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("store", "code", "words"),
+    [
+        ("/nowhere/at/all.db", 3, "no directory"),
+        ("redis+nothing://x", 2, "Known schemes"),
+        ("memory://name", 2, "memory"),
+        ("sqlite://host/x.db", 2, "names no file"),
+        (".", 3, "directory"),
+    ],
+)
+def test_a_store_that_cannot_be_used(cli, store, code, words):
+    answer = cli("enqueue", "q", "1", "--store", store)
+    assert (answer.code, answer.out) == (code, "")
+    assert words in answer.err
+    assert len(answer.err.splitlines()) <= 2
+
+
+def test_a_file_of_another_sort(cli, place):
+    (place / "ackline.db").write_bytes(b"not a database at all" * 100)
+    answer = cli("queues")
+    assert answer.code == 3
+    assert "not a SQLite database" in answer.err
+
+
+def test_a_bug_is_one_line_unless_debugging(cli, queues, monkeypatch):
+    queues["q"].enqueue(1)
+
+    def broken(*_):
+        raise RuntimeError("oops")
+
+    monkeypatch.setattr("ackline.cli.queues.first_in_line", broken)
+    answer = cli("queues")
+    assert answer.code == 1
+    assert "unexpected RuntimeError: oops" in answer.err
+    assert "Traceback" not in answer.err
+    assert "Traceback" in cli("queues", "--debug").err
+
+
+def test_memory_is_said_to_be_short_lived(cli):
+    assert "only as long" in cli("enqueue", "q", "1", "--store", "memory://").err
+
+
+def test_help_and_version(cli):
+    assert "Jobs in" in cli("--help").out
+    assert cli("-h").code == 0
+    assert cli("--version").out.startswith("ackline ")
+    assert cli().code == 2
+
+
+def test_a_closed_pipe_ends_quietly(queues, place):
+    queues["q"].enqueue_many(range(20_000))
+    for events in ("events", "events --json"):
+        command = f"{sys.executable} -m ackline {events} | head -1; echo ${{PIPESTATUS[0]}}"
+        done = subprocess.run(
+            ["bash", "-c", command],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        )
+        assert done.stdout.splitlines()[1] == "141"
+        told = [line for line in done.stderr.splitlines() if not line.startswith("store ")]
+        assert told == []

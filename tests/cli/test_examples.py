@@ -1,0 +1,43 @@
+"""The examples run as they are."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import ackline
+from tests.cli.conftest import ROOT, SOURCE
+
+
+def test_six_lines(place):
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "examples" / "six_lines.py")],
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+    )
+    try:
+        with ackline.open("sqlite:///jobs.db") as queues:
+            queue = queues["email"]
+            for event in queue.events(follow_for=15):
+                if event.to is ackline.State.COMPLETED:
+                    break
+            assert queue.result("email-1", timeout=1) == "sent to ann@example.com"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_email_worker(start, cli):
+    process = start("worker", "examples.email_worker:queue")
+    process.wait_for("started on email")
+    payload = '{"to": "ann", "seconds": 0}'
+    done = cli("enqueue", "email", payload, "--kind", "welcome", "--wait", "10", "--json")
+    assert done.document["result"] == {"sent": "ann", "attempt": 1}
+    dead = cli("enqueue", "email", "{}", "--kind", "digest", "--wait", "10")
+    assert dead.code == 1
+    assert "a digest of nothing" in dead.err
+    assert "alive" in cli("workers", "email").out
+    assert process.end(signal.SIGTERM).code == 0
