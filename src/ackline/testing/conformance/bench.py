@@ -1,0 +1,218 @@
+"""One queue of a store under test, with short words for what a case does to it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import Any
+
+from ackline.clock import ManualClock
+from ackline.config import Policy, QueueSettings, Resolved, resolve
+from ackline.events import Act, Event
+from ackline.job import Draft, Failure, Options, QueueKey, Record, State
+from ackline.lifecycle import Transition, Verdict, complete, expire, fail
+from ackline.limits import DEFAULT_PRIORITY
+from ackline.retry import fixed
+from ackline.stores.base import (
+    BeatReply,
+    Claimed,
+    ClaimRequest,
+    Filter,
+    Hold,
+    KeyWrite,
+    Receipt,
+    Store,
+    WorkerBeat,
+)
+
+LEASE = 30.0
+BACKOFF = 10.0
+EVERYTHING = Filter()
+ENOUGH = 10_000
+
+_POLICY = QueueSettings(policy=Policy(backoff=fixed(BACKOFF)))
+
+
+def policy_of(job: Record) -> Resolved:
+    """What the cases decide by: the job's own options, else 3 attempts and 10 s of backoff."""
+    return resolve(job, _POLICY)
+
+
+def failure(job: Record, message: str = "boom") -> Failure:
+    """An error that a handler might have raised."""
+    return Failure(act=Act.FAIL, attempt=job.attempts, type="ValueError", message=message)
+
+
+def draft(
+    id: str,
+    *,
+    kind: str = "mail",
+    payload: bytes = b"{}",
+    priority: int = DEFAULT_PRIORITY,
+    delay: float = 0.0,
+    run_at: float | None = None,
+    surely_new: bool = False,
+    **options: Any,
+) -> Draft:
+    """A job on its way in; what is not named here is one of its options."""
+    return Draft(id, kind, payload, priority, delay, run_at, Options(**options), surely_new)
+
+
+class Bench:
+    """A queue, its store, and the clock that both go by."""
+
+    def __init__(self, store: Store, clock: ManualClock, queue: QueueKey) -> None:
+        self.store = store
+        self.clock = clock
+        self.queue = queue
+
+    def beside(self, name: str, tenant: str | None = None) -> Bench:
+        """Another queue of the same store."""
+        return Bench(self.store, self.clock, QueueKey(tenant or self.queue.tenant, name))
+
+    # --- in and out ---
+
+    def put(self, id: str, **more: Any) -> Receipt:
+        """Enqueue one job."""
+        return self.store.enqueue(self.queue, [draft(id, **more)])[0]
+
+    def put_all(self, ids: Iterable[str], **more: Any) -> list[Receipt]:
+        """Enqueue jobs that differ in nothing but their id, in one batch."""
+        return self.store.enqueue(self.queue, [draft(id, **more) for id in ids])
+
+    def claim(
+        self,
+        limit: int = 1,
+        *,
+        worker: str = "w1",
+        lease: float = LEASE,
+        kinds: Iterable[str] | None = None,
+        transitions: Iterable[Transition] = (),
+    ) -> Claimed:
+        """Claim, and see all that the store answers."""
+        request = ClaimRequest(
+            worker=worker,
+            limit=limit,
+            lease=lease,
+            kinds=None if kinds is None else frozenset(kinds),
+        )
+        return self.store.claim(self.queue, request, list(transitions))
+
+    def take(self, limit: int = 1, **more: Any) -> list[Record]:
+        """Claim, and see the jobs only."""
+        return self.claim(limit, **more).jobs
+
+    def take_one(self, **more: Any) -> Record:
+        """Claim the one job that must be there."""
+        [job] = self.take(1, **more)
+        return job
+
+    def take_ids(self, limit: int = ENOUGH, **more: Any) -> list[str]:
+        """Claim, and see in which order the jobs came."""
+        return [job.id for job in self.take(limit, **more)]
+
+    def taken(self, id: str, **more: Any) -> Record:
+        """A job that was just enqueued and claimed."""
+        self.put(id, **more)
+        job = self.take_one()
+        assert job.id == id
+        return job
+
+    # --- through ---
+
+    def apply(self, *transitions: Transition) -> list[Verdict]:
+        """Apply transitions in one batch."""
+        return self.store.apply(self.queue, transitions)
+
+    def apply_one(self, transition: Transition) -> Verdict:
+        """Apply one transition."""
+        return self.apply(transition)[0]
+
+    def complete(self, job: Record, result: bytes | None = b"1") -> Verdict:
+        """Report a job done."""
+        return self.apply_one(complete(job, result, policy_of(job)))
+
+    def fail(self, job: Record, delay: float | None = None) -> Verdict:
+        """Report an attempt failed."""
+        step = fail(job, failure(job), policy_of(job), random.Random(0), delay)
+        return self.apply_one(step)
+
+    def expire(self, *jobs: Record) -> list[Verdict]:
+        """Expire leases as they were seen."""
+        return self.apply(*(expire(job, policy_of(job)) for job in jobs))
+
+    def sweep(self) -> list[Verdict]:
+        """Expire what has lapsed, as the maintenance loop does."""
+        return self.expire(*self.store.leases(self.queue))
+
+    def bury(self, id: str, **more: Any) -> Record:
+        """A job that was enqueued, and has spent its one attempt."""
+        job = self.taken(id, **{"max_attempts": 1, **more})
+        assert self.fail(job) == Verdict(True, State.FAILED)
+        return job
+
+    def beat(self, *jobs: Record, worker: str = "w1", ttl: float = 15.0) -> BeatReply:
+        """Send a sign of life that asks for a full lease on each of the jobs."""
+        beat = WorkerBeat(
+            id=worker, host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=ttl
+        )
+        holds = [Hold(job.id, job.token, LEASE) for job in jobs]
+        return self.store.heartbeat(self.queue, beat, holds)
+
+    # --- looking ---
+
+    def find(self, id: str) -> Record | None:
+        """A job as it stands, if it is there."""
+        return self.store.get(self.queue, [id])[0]
+
+    def look(self, id: str) -> Record:
+        """A job as it stands; it must be there."""
+        job = self.find(id)
+        assert job is not None, f"the store has no job {id!r}"
+        return job
+
+    def state(self, id: str) -> State | None:
+        """The state of a job, if it is there."""
+        job = self.find(id)
+        return job.state if job is not None else None
+
+    def counts(self) -> dict[State, int]:
+        """How many jobs the store says there are, states without any left out."""
+        [queue] = self.store.describe(self.queue.tenant, self.queue.name)
+        return {state: count for state, count in queue.counts.items() if count}
+
+    def listed(self, which: Filter = EVERYTHING, page: int = ENOUGH) -> list[Record]:
+        """All jobs that match, page by page."""
+        found: list[Record] = []
+        cursor: str | None = None
+        while True:
+            answer = self.store.page(self.queue, which, cursor, page)
+            found += answer.jobs
+            cursor = answer.cursor
+            if cursor is None:
+                return found
+
+    def journal(self) -> list[Event]:
+        """The whole journal of this queue."""
+        return self.store.events(self.queue, None, ENOUGH)
+
+    def steps(self, id: str) -> list[tuple[Act, State | None, State | None]]:
+        """What the journal tells of one job."""
+        return [(e.act, e.source, e.to) for e in self.journal() if e.id == id]
+
+    # --- operating ---
+
+    def configure(self, **settings: Any) -> None:
+        """Replace the settings of this queue."""
+        self.store.configure(self.queue, QueueSettings(**settings))
+
+    def keys(self, *prefix: str) -> dict[tuple[str, ...], bytes]:
+        """The tenant's keys under a prefix."""
+        found = self.store.read_keys(self.queue.tenant, prefix, ENOUGH)
+        return {entry.key: entry.value for entry in found}
+
+    def write(self, *key: str, value: bytes | None, version: int | None = None) -> bool:
+        """Write one key of the tenant."""
+        return self.store.write_keys(
+            self.queue.tenant, [KeyWrite(key=key, value=value, version=version)]
+        )

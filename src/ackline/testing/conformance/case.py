@@ -1,0 +1,51 @@
+"""What every group of cases stands on: a store, opened for one case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ackline.clock import Clock, ManualClock
+from ackline.job import QueueKey
+from ackline.stores.base import Store
+from ackline.testing.conformance.bench import Bench
+
+
+class StoreCase:
+    """Opens the store that a subclass names, anew for each case."""
+
+    def make_store(self, clock: Clock, place: Path) -> Store:
+        """Your store, not yet open: it goes by `clock` and keeps what it keeps under `place`.
+
+        The same place is the same data; another place is empty.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must say which store it is for")
+
+    @pytest.fixture
+    def clock(self) -> ManualClock:
+        return ManualClock()
+
+    @pytest.fixture
+    def open_store(self, clock: ManualClock, tmp_path: Path) -> Iterator[Callable[[], Store]]:
+        """Opens one more handle on the data of this case."""
+        handles: list[Store] = []
+
+        def open_one() -> Store:
+            store = self.make_store(clock, tmp_path)
+            store.open()
+            handles.append(store)
+            return store
+
+        yield open_one
+        for store in handles:
+            store.close()
+
+    @pytest.fixture
+    def store(self, open_store: Callable[[], Store]) -> Store:
+        return open_store()
+
+    @pytest.fixture
+    def bench(self, store: Store, clock: ManualClock) -> Bench:
+        return Bench(store, clock, QueueKey("default", "work"))

@@ -1,0 +1,239 @@
+"""Leases that ran out: compare-and-set, and every crash is counted."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from ackline.events import Act
+from ackline.job import Record, State
+from ackline.lifecycle import Verdict, complete, expire, extend, request_cancel
+from ackline.stores.base import REPAIR_LIMIT
+from ackline.testing.conformance.bench import LEASE, Bench, policy_of
+from ackline.testing.conformance.case import StoreCase
+
+
+class SweepRules(StoreCase):
+    """Rule 4: two sweepers, or a sweep racing an ack, have one outcome."""
+
+    def test_a_lapsed_lease_is_reported_and_a_live_one_is_not(self, bench: Bench) -> None:
+        bench.put_all(["a", "b"])
+        short = bench.take_one(lease=10.0)
+        bench.take_one(lease=10.25)
+        bench.clock.advance(10.0)
+
+        assert bench.store.leases(bench.queue) == [short]
+
+    def test_nothing_has_lapsed_before_its_deadline(self, bench: Bench) -> None:
+        bench.taken("a")
+        bench.clock.advance(LEASE - 0.25)
+
+        assert bench.store.leases(bench.queue) == []
+        assert bench.claim(0).lapsed == []
+
+    def test_the_longest_lapsed_comes_first_and_the_limit_holds(self, bench: Bench) -> None:
+        bench.put_all("abc")
+        for lease in (30.0, 10.0, 20.0):
+            bench.take_one(lease=lease)
+        bench.clock.advance(60.0)
+
+        assert [job.id for job in bench.store.leases(bench.queue, limit=2)] == ["b", "c"]
+
+    def test_however_many_have_lapsed_all_are_swept(self, bench: Bench) -> None:
+        """None may run for ever (river 1258: 5,133 jobs, up to 91 days)."""
+        count = 2 * REPAIR_LIMIT + 1
+        bench.put_all(str(n) for n in range(count))
+        bench.take(count)
+        bench.clock.advance(LEASE)
+
+        swept = [len(bench.sweep()) for _ in range(4)]
+
+        assert swept == [REPAIR_LIMIT, REPAIR_LIMIT, 1, 0]
+        assert bench.counts() == {State.QUEUED: count}
+
+    def test_expire_queues_the_job_again(self, bench: Bench) -> None:
+        """A killed worker's job is neither lost nor stuck (rq 2015, saq 127)."""
+        job = bench.taken("a")
+        bench.clock.advance(LEASE)
+
+        assert bench.expire(job) == [Verdict(True, State.QUEUED)]
+
+        [ended] = bench.look("a").history
+        assert (ended.act, ended.type, ended.worker) == (Act.EXPIRE, "LeaseExpired", "w1")
+        assert bench.take_one(worker="w2").attempts == 2
+
+    def test_of_two_sweepers_one_wins(self, bench: Bench) -> None:
+        job = bench.taken("a")
+        bench.clock.advance(LEASE)
+        [seen_by_one] = bench.store.leases(bench.queue)
+        [seen_by_other] = bench.claim(0).lapsed
+
+        assert bench.expire(seen_by_one) == [Verdict(True, State.QUEUED)]
+        assert bench.expire(seen_by_other) == [Verdict(False, State.QUEUED)]
+
+        assert len(bench.look("a").history) == 1
+        assert seen_by_one == job
+
+    def test_a_late_sweep_does_not_undo_an_ack(self, bench: Bench) -> None:
+        """The rescuer that overwrites a completed job (rq 2289, river 1302)."""
+        job = bench.taken("a")
+        bench.clock.advance(LEASE)
+        [seen] = bench.store.leases(bench.queue)
+        bench.complete(job)
+
+        assert bench.expire(seen) == [Verdict(False, State.COMPLETED)]
+        assert bench.look("a").result == b"1"
+
+    def test_a_heartbeat_between_look_and_expire_saves_the_lease(self, bench: Bench) -> None:
+        """Guarded by the deadline that was seen, not by the token alone."""
+        job = bench.taken("a")
+        bench.clock.advance(LEASE - 1)
+        seen = bench.look("a")
+        bench.beat(job)
+        bench.clock.advance(1.0)
+
+        assert bench.expire(seen) == [Verdict(False, State.PROCESSING)]
+        assert bench.complete(job).applied
+
+    def test_an_extend_between_look_and_expire_saves_the_lease(self, bench: Bench) -> None:
+        job = bench.taken("a")
+        bench.clock.advance(LEASE - 1)
+        seen = bench.look("a")
+        bench.apply_one(extend(job, LEASE))
+        bench.clock.advance(1.0)
+
+        assert bench.expire(seen) == [Verdict(False, State.PROCESSING)]
+
+    def test_a_dead_workers_leases_can_be_expired_before_their_time(self, bench: Bench) -> None:
+        """The supervisor saw its child die: no need to wait for the lease."""
+        bench.put_all("ab")
+        bench.take_one(worker="dead")
+        alive = bench.take_one(worker="alive")
+
+        assert bench.expire(*bench.store.leases(bench.queue, worker="dead")) == [
+            Verdict(True, State.QUEUED)
+        ]
+        assert bench.store.leases(bench.queue, worker="alive") == [alive]
+
+    def test_a_delayed_job_is_not_swept(self, bench: Bench) -> None:
+        """A delay longer than the lease must not run the job twice (kombu 337, celery 2481)."""
+        bench.put("a", delay=1000.0)
+        bench.clock.advance(500.0)
+
+        assert bench.store.leases(bench.queue) == []
+        assert bench.take() == []
+
+    def test_a_live_long_job_is_not_rescued(self, bench: Bench) -> None:
+        """No global timer ends a job that gives signs of life (oban 1141)."""
+        job = bench.taken("a")
+        for _ in range(50):
+            bench.clock.advance(LEASE - 1)
+            assert bench.beat(job).lost == []
+            assert bench.sweep() == []
+
+        assert bench.complete(job).applied
+
+    def test_a_cancel_request_ends_with_the_lease(self, bench: Bench) -> None:
+        job = bench.taken("a")
+        bench.apply_one(request_cancel("a"))
+        bench.clock.advance(LEASE)
+
+        assert bench.sweep() == [Verdict(True, State.CANCELLED)]
+        assert bench.complete(job) == Verdict(False, State.CANCELLED)
+
+    def test_sweeps_and_acks_on_threads_have_one_outcome_each(self, bench: Bench) -> None:
+        """Rule 4, with a barrier: each job completed once or expired once, never both."""
+        ids = [str(n) for n in range(40)]
+        bench.put_all(ids)
+        jobs = bench.take(len(ids))
+        bench.clock.advance(LEASE)
+        seen = bench.store.leases(bench.queue)
+        barrier = threading.Barrier(3)
+        answers: dict[str, list[Verdict]] = {}
+
+        def act(name: str) -> None:
+            barrier.wait()
+            if name == "ack":
+                steps = [complete(job, b"1", policy_of(job)) for job in jobs]
+            else:
+                steps = [expire(job, policy_of(job)) for job in reversed(seen)]
+            answers[name] = [bench.apply_one(step) for step in steps]
+
+        threads = [threading.Thread(target=act, args=(n,)) for n in ("ack", "sweep", "sweep 2")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        applied = sum(verdict.applied for verdicts in answers.values() for verdict in verdicts)
+        assert applied == len(ids)
+        for id in ids:
+            assert len(bench.steps(id)) == 3
+
+
+class AttemptRules(StoreCase):
+    """Rule 5: exactly `max_attempts` deliveries by fail, expiry or a mix, then the DLQ."""
+
+    @pytest.mark.parametrize("ways", ["fff", "eee", "fef", "efe", "e", "f", "ffffeeee"])
+    def test_exactly_max_attempts_deliveries(self, bench: Bench, ways: str) -> None:
+        """A crash loop is counted as well (dramatiq 213, celery 8610)."""
+        bench.put("a", max_attempts=len(ways))
+        for number, way in enumerate(ways, start=1):
+            job = bench.take_one()
+            assert job.attempts == number
+            self._end(bench, job, way)
+
+        assert bench.state("a") is State.FAILED
+        assert bench.take() == []
+        assert [e.act for e in bench.look("a").history] == [
+            Act.FAIL if way == "f" else Act.EXPIRE for way in ways
+        ]
+
+    def _end(self, bench: Bench, job: Record, way: str) -> None:
+        if way == "f":
+            assert bench.fail(job, delay=0.0).applied
+        else:
+            bench.clock.advance(LEASE)
+            assert [verdict.applied for verdict in bench.sweep()] == [True]
+
+    def test_a_poison_job_reaches_the_dlq_with_its_reason(self, bench: Bench) -> None:
+        """It kills every worker that takes it, and nobody lives to report it."""
+        bench.put("poison", max_attempts=3)
+        for n in range(3):
+            bench.take_one(worker=f"victim {n}")
+            bench.clock.advance(LEASE)
+            bench.sweep()
+
+        job = bench.look("poison")
+        assert (job.state, job.attempts) == (State.FAILED, 3)
+        assert job.failure is not None
+        assert job.failure.type == "LeaseExpired"
+        assert "victim 2" in job.failure.message
+
+    @pytest.mark.parametrize("way", ["f", "e"])
+    def test_keys_if_undelivered_are_written_in_the_same_step(self, bench: Bench, way: str) -> None:
+        """Each key holds the payload that was not delivered."""
+        keys = (("undelivered", "a"), ("audit", "2024", "a"))
+        job = bench.taken("a", max_attempts=1, payload=b"precious", keys_if_undelivered=keys)
+        assert bench.keys() == {}
+
+        self._end(bench, job, way)
+
+        assert bench.keys() == dict.fromkeys(keys, b"precious")
+
+    def test_keys_if_undelivered_wait_for_the_last_attempt(self, bench: Bench) -> None:
+        job = bench.taken("a", max_attempts=2, keys_if_undelivered=(("k",),))
+
+        bench.fail(job)
+
+        assert bench.keys() == {}
+
+    def test_refused_steps_write_no_keys(self, bench: Bench) -> None:
+        job = bench.taken("a", max_attempts=1, keys_if_undelivered=(("k",),))
+        bench.complete(job)
+
+        bench.fail(job)
+        bench.expire(job)
+
+        assert bench.keys() == {}

@@ -1,0 +1,166 @@
+"""Groups: per-key concurrency."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import pytest
+
+from ackline.job import State
+from ackline.lifecycle import Edit, cancel, edit, move, release, snooze
+from ackline.stores.base import Filter
+from ackline.testing.conformance.bench import LEASE, Bench, policy_of
+from ackline.testing.conformance.case import StoreCase
+
+Ending = Literal["complete", "fail", "release", "snooze", "expire", "purge"]
+Leaving = Literal["cancel", "purge", "postpone", "move"]
+
+
+class GroupRules(StoreCase):
+    """At most `group_limit` jobs of a group run at once, and no group is ever stranded."""
+
+    def test_one_of_a_group_runs_at_once(self, bench: Bench) -> None:
+        bench.put_all("abc", group="g")
+
+        assert bench.take_ids() == ["a"]
+        assert bench.take_ids() == []
+        assert bench.counts() == {State.PROCESSING: 1, State.QUEUED: 2}
+
+    def test_the_limit_of_a_group_is_a_setting(self, bench: Bench) -> None:
+        bench.configure(group_limit=2)
+        bench.put_all("abc", group="g")
+
+        assert bench.take_ids() == ["a", "b"]
+
+    def test_groups_do_not_hold_up_each_other(self, bench: Bench) -> None:
+        bench.put_all("abc", group="g")
+        bench.put_all("de", group="h")
+        bench.put("f")
+
+        assert bench.take_ids() == ["a", "d", "f"]
+
+    def test_a_full_group_ahead_hides_nothing(self, bench: Bench) -> None:
+        """However long its backlog is (codeQ: past 100 k nothing could be claimed)."""
+        bench.put_all([f"g{n}" for n in range(1500)], group="g", priority=9)
+        bench.put("free", priority=0)
+
+        assert bench.take_ids(2) == ["g0", "free"]
+
+    @pytest.mark.parametrize("way", get_args(Ending))
+    def test_the_next_of_a_group_runs_when_one_ends(self, bench: Bench, way: Ending) -> None:
+        bench.put_all("ab", group="g")
+        job = bench.take_one()
+        assert bench.take() == []
+
+        match way:
+            case "complete":
+                bench.complete(job)
+            case "fail":
+                bench.fail(job)
+            case "release":
+                bench.apply_one(release(job))
+                bench.apply_one(cancel("a", policy_of(job)))
+            case "snooze":
+                bench.apply_one(snooze(job, 60.0))
+            case "expire":
+                bench.clock.advance(LEASE)
+                bench.sweep()
+                bench.apply_one(cancel("a", policy_of(job)))
+            case "purge":
+                bench.store.purge(bench.queue, Filter(ids=frozenset("a")), 1)
+
+        assert bench.take_ids() == ["b"]
+
+    @pytest.mark.parametrize("way", get_args(Leaving))
+    def test_taking_away_the_next_of_a_group_does_not_strand_the_rest(
+        self, bench: Bench, way: Leaving
+    ) -> None:
+        """The one that was let forward is gone; those behind it must still have their turn."""
+        bench.put_all("abc", group="g")
+        job = bench.take_one()
+        assert bench.take() == []
+        bench.complete(job)
+
+        match way:
+            case "cancel":
+                bench.apply_one(cancel("b", policy_of(job)))
+            case "purge":
+                bench.store.purge(bench.queue, Filter(ids=frozenset("b")), 1)
+            case "postpone":
+                bench.apply_one(edit("b", Edit(delay=3600.0)))
+            case "move":
+                bench.apply_one(move("b", bench.beside("other").queue))
+
+        assert bench.take_ids() == ["c"]
+
+    def test_cancelling_a_job_that_waits_for_its_group(self, bench: Bench) -> None:
+        bench.put_all("abc", group="g")
+        job = bench.take_one()
+        assert bench.take() == []
+
+        bench.apply_one(cancel("b", policy_of(job)))
+
+        assert bench.take() == []
+        bench.complete(job)
+        assert bench.take_ids() == ["c"]
+        assert bench.counts() == {State.COMPLETED: 1, State.CANCELLED: 1, State.PROCESSING: 1}
+
+    def test_the_line_of_a_group_is_kept(self, bench: Bench) -> None:
+        """Rule 8 inside a group."""
+        for id, priority in (("a", 5), ("low", 1), ("high", 8), ("normal", 5)):
+            bench.put(id, priority=priority, group="g")
+        served = []
+        for _ in range(4):
+            job = bench.take_one()
+            served.append(job.id)
+            assert bench.take() == []
+            bench.complete(job)
+
+        assert served == ["high", "a", "normal", "low"]
+
+    def test_a_group_spans_kinds(self, bench: Bench) -> None:
+        bench.put("m1", kind="mail", group="g")
+        bench.put("i1", kind="image", group="g")
+        mail = bench.take_one(kinds={"mail"})
+        assert bench.take(kinds={"image"}) == []
+
+        bench.complete(mail)
+
+        assert bench.take_ids(kinds={"image"}) == ["i1"]
+
+    def test_a_worker_of_one_kind_is_not_stopped_by_the_others_turn(self, bench: Bench) -> None:
+        """The next in the group's line may be of a kind that nobody wants."""
+        bench.put("m1", kind="mail", group="g")
+        bench.put("i1", kind="image", group="g")
+        bench.put("m2", kind="mail", group="g")
+        first = bench.take_one(kinds={"mail"})
+        assert bench.take(10) == []
+
+        bench.complete(first)
+
+        assert bench.take_ids(kinds={"mail"}) == ["m2"]
+
+    def test_a_higher_limit_lets_the_waiting_run(self, bench: Bench) -> None:
+        bench.put_all("abc", group="g")
+        bench.take_one()
+        assert bench.take() == []
+
+        bench.configure(group_limit=3)
+
+        assert bench.take_ids() == ["b", "c"]
+
+    def test_a_moved_job_of_a_group_counts_where_it_runs(self, bench: Bench) -> None:
+        other = bench.beside("other")
+        bench.put_all("ab", group="g")
+        bench.take_one()
+        assert bench.take() == []
+
+        bench.apply_one(move("b", other.queue))
+
+        assert other.take_ids() == ["b"]
+
+    def test_groups_are_per_queue(self, bench: Bench) -> None:
+        bench.taken("a", group="g")
+
+        assert bench.beside("other").taken("a", group="g").id == "a"
+        assert bench.beside("work", tenant="acme").taken("a", group="g").id == "a"

@@ -1,0 +1,191 @@
+"""Stores that outlive a process, or serve several: by their capabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ackline.clock import ManualClock
+from ackline.job import QueueKey, State
+from ackline.lifecycle import Verdict, move
+from ackline.stores.base import Store
+from ackline.testing.conformance.bench import LEASE, Bench
+from ackline.testing.conformance.case import StoreCase
+
+SOON = 5.0
+
+
+class ReopenRules(StoreCase):
+    """For stores with the capability `persistent`: what was answered is there again."""
+
+    @pytest.fixture
+    def reopen(
+        self, store: Store, open_store: Callable[[], Store], clock: ManualClock
+    ) -> Callable[[], Bench]:
+        if not store.capabilities.persistent:
+            pytest.skip(f"{store.capabilities.name} is not persistent")
+
+        def again() -> Bench:
+            store.close()
+            return Bench(open_store(), clock, QueueKey("default", "work"))
+
+        return again
+
+    def test_everything_is_there_again(self, bench: Bench, reopen: Callable[[], Bench]) -> None:
+        """Rule 1."""
+        bench.configure(group_limit=4, max_jobs=99)
+        bench.complete(bench.taken("completed"), b"result")
+        bench.bury("failed")
+        bench.taken("processing")
+        bench.put("queued", priority=3)
+        bench.put("scheduled", delay=60.0)
+        bench.write("k", value=b"v")
+        before = bench.listed(), bench.counts(), bench.journal(), bench.store.describe(None)
+
+        after = reopen()
+
+        assert (
+            after.listed(),
+            after.counts(),
+            after.journal(),
+            after.store.describe(None),
+        ) == before
+        assert after.keys() == {("k",): b"v"}
+
+    def test_tokens_grow_across_a_restart(self, bench: Bench, reopen: Callable[[], Bench]) -> None:
+        bench.put_all("ab")
+        before = bench.take_one()
+
+        assert reopen().take_one().token > before.token
+
+    def test_tokens_grow_even_if_the_clock_was_set_back(
+        self, bench: Bench, reopen: Callable[[], Bench]
+    ) -> None:
+        bench.put_all("ab")
+        before = bench.take_one()
+        bench.clock.advance(-3600.0)
+
+        assert reopen().take_one().token > before.token
+
+    def test_a_lease_survives_a_restart_of_the_store(
+        self, bench: Bench, reopen: Callable[[], Bench]
+    ) -> None:
+        job = bench.taken("a")
+
+        after = reopen()
+
+        assert after.beat(job).lost == []
+        assert after.complete(job) == Verdict(True, State.COMPLETED)
+
+    def test_a_journal_cursor_is_good_after_a_restart(
+        self, bench: Bench, reopen: Callable[[], Bench]
+    ) -> None:
+        bench.put_all("ab")
+        cursor = bench.journal()[0].cursor
+        after = reopen()
+        after.put("c")
+
+        assert [event.id for event in after.store.events(after.queue, cursor, 9)] == ["b", "c"]
+
+    def test_groups_are_right_after_a_restart(
+        self, bench: Bench, reopen: Callable[[], Bench]
+    ) -> None:
+        bench.put_all("ab", group="g")
+        job = bench.take_one()
+        assert bench.take() == []
+
+        after = reopen()
+
+        assert after.take() == []
+        after.complete(job)
+        assert after.take_ids() == ["b"]
+
+    def test_a_closed_store_can_be_closed_again(self, store: Store) -> None:
+        store.close()
+        store.close()
+
+
+class SharedRules(StoreCase):
+    """For stores with the capability `shared`: several handles are one store."""
+
+    @pytest.fixture
+    def other(self, store: Store, open_store: Callable[[], Store], clock: ManualClock) -> Bench:
+        if not store.capabilities.shared:
+            pytest.skip(f"{store.capabilities.name} cannot be opened twice at once")
+        return Bench(open_store(), clock, QueueKey("default", "work"))
+
+    def test_what_one_enqueues_the_other_claims(self, bench: Bench, other: Bench) -> None:
+        bench.put("a", payload=b"x")
+
+        job = other.take_one(worker="w2")
+
+        assert job.payload == b"x"
+        assert bench.look("a").worker == "w2"
+        assert bench.take() == []
+
+    def test_an_id_is_one_job_for_both(self, bench: Bench, other: Bench) -> None:
+        """Rule 6."""
+        assert bench.put("a").accepted
+        assert not other.put("a").accepted
+
+    def test_tokens_grow_from_handle_to_handle(self, bench: Bench, other: Bench) -> None:
+        bench.put_all("abcdef")
+
+        tokens = [handle.take_one().token for _ in range(3) for handle in (bench, other)]
+
+        assert tokens == sorted(set(tokens))
+
+    def test_a_lease_is_fenced_across_handles(self, bench: Bench, other: Bench) -> None:
+        """Rule 2: one sweeps and takes over, the other is the zombie."""
+        zombie = bench.taken("a")
+        bench.clock.advance(LEASE)
+        other.sweep()
+        job = other.take_one(worker="w2")
+
+        assert bench.complete(zombie) == Verdict(False, State.PROCESSING)
+        assert bench.complete(job) == Verdict(True, State.COMPLETED)
+
+    def test_settings_reach_the_other_handle(self, bench: Bench, other: Bench) -> None:
+        other.put("a")
+        bench.configure(paused=True)
+        assert other.take() == []
+
+        bench.configure(paused=False)
+        assert other.take_ids() == ["a"]
+
+    def test_a_group_is_one_for_both(self, bench: Bench, other: Bench) -> None:
+        bench.put_all("ab", group="g")
+        job = bench.take_one()
+        assert other.take() == []
+
+        bench.complete(job)
+
+        assert other.take_ids() == ["b"]
+
+    def test_an_enqueue_wakes_the_other_handle(self, bench: Bench, other: Bench) -> None:
+        bench.put("before")
+        with other.store.listen([bench.queue], "ready") as listener:
+            while listener.wait(0.05):
+                pass
+            bench.put("a")
+
+            assert listener.wait(SOON)
+
+    def test_a_move_wakes_the_other_handle(self, bench: Bench, other: Bench) -> None:
+        target = bench.beside("target")
+        bench.put("a")
+        with other.store.listen([target.queue], "ready") as listener:
+            while listener.wait(0.05):
+                pass
+            bench.apply_one(move("a", target.queue))
+
+            assert listener.wait(SOON)
+
+    def test_the_journal_is_one_for_both(self, bench: Bench, other: Bench) -> None:
+        bench.put("a")
+        other.put("b")
+        bench.put("c")
+
+        assert [event.id for event in other.journal()] == ["a", "b", "c"]
+        assert bench.journal() == other.journal()

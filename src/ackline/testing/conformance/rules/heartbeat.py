@@ -1,0 +1,135 @@
+"""Signs of life, and what they keep."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ackline.job import State
+from ackline.lifecycle import redrive, release, request_cancel
+from ackline.stores.base import BeatReply
+from ackline.testing.conformance.bench import LEASE, Bench
+from ackline.testing.conformance.case import StoreCase
+
+
+class HeartbeatRules(StoreCase):
+    """Rule 10, the store's part: leases are kept, and the lost ones named."""
+
+    def test_a_heartbeat_extends_by_the_stores_clock(self, bench: Bench) -> None:
+        """Rule 9: a span is sent, so a worker's wrong clock changes nothing."""
+        job = bench.taken("a")
+        bench.clock.advance(20.0)
+
+        assert bench.beat(job) == BeatReply([], [])
+        assert bench.look("a").deadline == bench.clock.now() + LEASE
+
+    def test_a_heartbeat_never_revives_a_lapsed_lease(self, bench: Bench) -> None:
+        job = bench.taken("a")
+        bench.clock.advance(LEASE)
+
+        assert bench.beat(job) == BeatReply([0], [])
+        assert bench.store.leases(bench.queue) == [job]
+
+    def test_lost_leases_are_named_by_their_place(self, bench: Bench) -> None:
+        bench.put_all("abcd")
+        a, b, c, d = bench.take(4)
+        bench.complete(b)
+        bench.apply_one(release(d))
+        forged = msgspec.structs.replace(a, token=a.token + 1)
+        unknown = msgspec.structs.replace(a, id="unknown")
+
+        assert bench.beat(a, b, c, d, forged, unknown) == BeatReply([1, 3, 4, 5], [])
+
+    def test_a_zombies_heartbeat_does_not_extend_its_successors_lease(self, bench: Bench) -> None:
+        zombie = bench.taken("a")
+        bench.clock.advance(LEASE)
+        bench.sweep()
+        job = bench.take_one(worker="w2")
+        bench.clock.advance(5.0)
+
+        assert bench.beat(zombie).lost == [0]
+        assert bench.look("a").deadline == job.deadline
+
+    def test_a_cancel_request_reaches_the_worker_by_its_heartbeat(self, bench: Bench) -> None:
+        bench.put_all("abc")
+        jobs = bench.take(3)
+        bench.apply_one(request_cancel("b"))
+
+        assert bench.beat(*jobs) == BeatReply([], [1])
+        assert bench.look("b").cancel_requested
+
+    def test_a_cancel_request_of_an_unknown_id_leaves_no_trace(self, bench: Bench) -> None:
+        """It must not kill the next job of that id (arq 485)."""
+        assert bench.apply_one(request_cancel("a")).applied is False
+
+        job = bench.taken("a")
+
+        assert not bench.look("a").cancel_requested
+        assert bench.beat(job) == BeatReply([], [])
+
+    def test_a_cancel_request_does_not_outlive_its_job(self, bench: Bench) -> None:
+        bench.bury("a")
+        assert bench.apply_one(request_cancel("a")).applied is False
+        bench.apply_one(redrive("a"))
+
+        assert bench.beat(bench.take_one()).cancelled == []
+
+    def test_a_heartbeat_of_one_queue_reaches_no_other(self, bench: Bench) -> None:
+        job = bench.taken("a")
+
+        assert bench.beside("other").beat(job) == BeatReply([0], [])
+
+
+class WorkerRules(StoreCase):
+    """Who works on a queue."""
+
+    def test_a_worker_is_known_by_its_signs_of_life(self, bench: Bench) -> None:
+        bench.put_all("ab")
+        jobs = bench.take(2, worker="w1")
+        bench.beat(*jobs, worker="w1", ttl=15.0)
+        bench.beat(worker="w2", ttl=5.0)
+
+        one, two = bench.store.workers(bench.queue)
+
+        now = bench.clock.now()
+        assert (one.beat.id, one.holds, one.expires_at) == ("w1", 2, now + 15.0)
+        assert (two.beat.id, two.holds, two.expires_at) == ("w2", 0, now + 5.0)
+        assert one.seen_at == now
+
+    def test_a_silent_worker_stays_listed_and_its_death_can_be_seen(self, bench: Bench) -> None:
+        bench.beat(worker="w1", ttl=5.0)
+        bench.clock.advance(6.0)
+
+        [worker] = bench.store.workers(bench.queue)
+
+        assert worker.expires_at < bench.clock.now()
+
+    def test_a_goodbye_takes_the_worker_off_the_list(self, bench: Bench) -> None:
+        bench.beat(worker="w1")
+        bench.beat(worker="w1", ttl=0.0)
+
+        assert bench.store.workers(bench.queue) == []
+
+    def test_a_reused_worker_id_hides_no_orphans(self, bench: Bench) -> None:
+        """The worker died and came back under its old name (procrastinate 1518, oban 862)."""
+        orphan = bench.taken("a")
+        for _ in range(4):
+            bench.clock.advance(10.0)
+            bench.beat(worker="w1")
+
+        assert bench.store.leases(bench.queue) == [orphan]
+        assert [verdict.state for verdict in bench.sweep()] == [State.QUEUED]
+
+    def test_workers_of_one_queue_are_not_those_of_another(self, bench: Bench) -> None:
+        bench.beat(worker="w1")
+        bench.beside("other").beat(worker="w2")
+
+        assert [worker.beat.id for worker in bench.store.workers(bench.queue)] == ["w1"]
+
+    def test_prune_forgets_workers_long_gone(self, bench: Bench) -> None:
+        """Rule 13: every collection is prunable."""
+        bench.beat(worker="gone", ttl=5.0)
+        bench.clock.advance(86400.0)
+        bench.beat(worker="here", ttl=5.0)
+        bench.store.prune(bench.queue, 100)
+
+        assert [worker.beat.id for worker in bench.store.workers(bench.queue)] == ["here"]

@@ -1,0 +1,217 @@
+"""The journal: every step, in order, once."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from ackline.events import Act, Event
+from ackline.job import State
+from ackline.lifecycle import (
+    Edit,
+    cancel,
+    edit,
+    extend,
+    progress,
+    redrive,
+    release,
+    request_cancel,
+    snooze,
+)
+from ackline.stores.base import Filter
+from ackline.testing.conformance.bench import ENOUGH, LEASE, Bench, policy_of
+from ackline.testing.conformance.case import StoreCase
+from ackline.testing.legal import require_legal_chains
+
+_S = State
+
+
+class JournalRules(StoreCase):
+    """Rule 14: every transition writes its entry in the same atomic step."""
+
+    def test_every_act_has_its_entry(self, bench: Bench) -> None:
+        bench.put("a", max_attempts=2, delay=5.0)
+        bench.clock.advance(5.0)
+        job = bench.take_one()
+        bench.apply(extend(job, LEASE), progress(job, b"1"), request_cancel("a"))
+        bench.apply_one(release(job))
+        bench.apply_one(snooze(bench.take_one(), 5.0))
+        bench.apply_one(edit("a", Edit(delay=0.0)))
+        bench.fail(bench.take_one(), delay=0.0)
+        bench.take_one()
+        bench.clock.advance(LEASE)
+        bench.sweep()
+        bench.apply_one(redrive("a"))
+        bench.complete(bench.take_one())
+        bench.store.purge(bench.queue, Filter(), 1)
+
+        assert bench.steps("a") == [
+            (Act.ENQUEUE, None, _S.SCHEDULED),
+            (Act.PROMOTE, _S.SCHEDULED, _S.QUEUED),
+            (Act.CLAIM, _S.QUEUED, _S.PROCESSING),
+            (Act.EXTEND, _S.PROCESSING, _S.PROCESSING),
+            (Act.PROGRESS, _S.PROCESSING, _S.PROCESSING),
+            (Act.REQUEST_CANCEL, _S.PROCESSING, _S.PROCESSING),
+            (Act.RELEASE, _S.PROCESSING, _S.QUEUED),
+            (Act.CLAIM, _S.QUEUED, _S.PROCESSING),
+            (Act.SNOOZE, _S.PROCESSING, _S.SCHEDULED),
+            (Act.EDIT, _S.SCHEDULED, _S.SCHEDULED),
+            (Act.PROMOTE, _S.SCHEDULED, _S.QUEUED),
+            (Act.CLAIM, _S.QUEUED, _S.PROCESSING),
+            (Act.FAIL, _S.PROCESSING, _S.FAILING),
+            (Act.PROMOTE, _S.FAILING, _S.QUEUED),
+            (Act.CLAIM, _S.QUEUED, _S.PROCESSING),
+            (Act.EXPIRE, _S.PROCESSING, _S.FAILED),
+            (Act.REDRIVE, _S.FAILED, _S.QUEUED),
+            (Act.CLAIM, _S.QUEUED, _S.PROCESSING),
+            (Act.COMPLETE, _S.PROCESSING, _S.COMPLETED),
+            (Act.PURGE, _S.COMPLETED, None),
+        ]
+        require_legal_chains(bench.journal())
+
+    def test_an_entry_tells_who_what_and_when(self, bench: Bench) -> None:
+        job = bench.taken("a", kind="mail")
+        bench.clock.advance(2.0)
+        bench.fail(job)
+
+        claimed, failed = bench.journal()[-2:]
+
+        assert (claimed.attempt, claimed.token, claimed.worker) == (1, job.token, "w1")
+        assert (failed.attempt, failed.token, failed.worker) == (1, job.token, "w1")
+        assert (failed.kind, failed.queue, failed.at) == ("mail", bench.queue, bench.clock.now())
+        assert failed.note == "ValueError: boom"
+
+    def test_a_replaced_job_tells_what_it_replaced(self, bench: Bench) -> None:
+        bench.bury("a")
+        bench.put("a")
+
+        assert bench.steps("a")[-1] == (Act.ENQUEUE, State.FAILED, State.QUEUED)
+
+    def test_refused_steps_leave_no_entry(self, bench: Bench) -> None:
+        bench.put("a")
+        before = bench.journal()
+
+        bench.put("a")
+        bench.apply(redrive("a"), redrive("unknown"), request_cancel("a"))
+
+        assert bench.journal() == before
+
+    def test_settings_and_pauses_are_told(self, bench: Bench) -> None:
+        for settings in ({"paused": True}, {"paused": False}, {"max_jobs": 9}):
+            bench.configure(**settings)
+
+        assert [(e.act, e.id) for e in bench.journal()] == [
+            (Act.PAUSE, ""),
+            (Act.RESUME, ""),
+            (Act.CONFIGURE, ""),
+        ]
+
+    @pytest.mark.parametrize("size", [1, 2, 3, 100])
+    def test_a_reader_sees_every_entry_once_and_in_order(self, bench: Bench, size: int) -> None:
+        bench.put_all("abc")
+        bench.take(2)
+        bench.put_all("defgh")
+
+        seen: list[Event] = []
+        cursor: str | None = None
+        while batch := bench.store.events(bench.queue, cursor, size):
+            assert len(batch) <= size
+            seen += batch
+            cursor = batch[-1].cursor
+
+        assert seen == bench.journal()
+        assert [event.id for event in seen] == list("abcabdefgh")
+
+    def test_a_reader_at_the_end_sees_what_comes_next(self, bench: Bench) -> None:
+        bench.put_all("ab")
+        cursor = bench.journal()[-1].cursor
+        assert bench.store.events(bench.queue, cursor, 10) == []
+
+        bench.put("c")
+
+        assert [event.id for event in bench.store.events(bench.queue, cursor, 10)] == ["c"]
+
+    def test_a_reader_can_start_at_the_end(self, bench: Bench) -> None:
+        """`info` tells the cursor behind all that has happened, in whatever queue."""
+        bench.put_all("ab")
+        cursor = bench.store.info().cursor
+        assert bench.store.events(None, cursor, 10) == []
+
+        bench.put_all("cd")
+
+        assert [event.id for event in bench.store.events(None, cursor, 1)] == ["c"]
+        assert [event.id for event in bench.store.events(bench.queue, cursor, 10)] == ["c", "d"]
+
+    def test_a_reader_that_wants_nothing_gets_nothing(self, bench: Bench) -> None:
+        bench.put_all("ab")
+
+        assert bench.store.events(bench.queue, None, 0) == []
+
+    def test_a_reader_of_all_queues_sees_all_in_order(self, bench: Bench) -> None:
+        one, two = bench.beside("one"), bench.beside("two", tenant="acme")
+        one.put("a")
+        two.put("b")
+        one.put("c")
+
+        seen: list[Event] = []
+        cursor: str | None = None
+        while batch := bench.store.events(None, cursor, 1):
+            seen += batch
+            cursor = batch[-1].cursor
+
+        assert [(event.queue, event.id) for event in seen] == [
+            (one.queue, "a"),
+            (two.queue, "b"),
+            (one.queue, "c"),
+        ]
+
+    def test_a_reader_of_one_queue_sees_no_other(self, bench: Bench) -> None:
+        bench.put("a")
+        bench.beside("other").put("b")
+        bench.beside("work", tenant="acme").put("c")
+
+        assert [event.id for event in bench.journal()] == ["a"]
+
+    def test_a_terminal_state_is_told_once(self, bench: Bench) -> None:
+        """Rule 3: one terminal event."""
+        job = bench.taken("a")
+        for _ in range(3):
+            bench.complete(job)
+        bench.apply_one(cancel("a", policy_of(job)))
+
+        assert [to for _, _, to in bench.steps("a")].count(State.COMPLETED) == 1
+
+    def test_no_reader_skips_a_late_committer(self, bench: Bench) -> None:
+        """A reader that follows the journal while many write misses nothing."""
+        writers, each = 6, 25
+        done = threading.Event()
+        seen: list[Event] = []
+
+        def read() -> None:
+            cursor: str | None = None
+            while True:
+                last = done.is_set()
+                batch = bench.store.events(None, cursor, 50)
+                seen.extend(batch)
+                if batch:
+                    cursor = batch[-1].cursor
+                elif last:
+                    return
+
+        def write(writer: int) -> None:
+            queue = bench.beside(f"queue {writer % 2}")
+            for n in range(each):
+                queue.put(f"{writer}-{n}")
+
+        reader = threading.Thread(target=read)
+        threads = [threading.Thread(target=write, args=(n,)) for n in range(writers)]
+        for thread in (reader, *threads):
+            thread.start()
+        for thread in threads:
+            thread.join()
+        done.set()
+        reader.join()
+
+        assert seen == bench.store.events(None, None, ENOUGH)
+        assert len({event.id for event in seen}) == len(seen) == writers * each

@@ -1,0 +1,213 @@
+"""Counts, pages and descriptions tell the truth."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from ackline.config import Policy, QueueSettings
+from ackline.job import QueueKey, State
+from ackline.lifecycle import Edit, cancel, edit, redrive, release, snooze
+from ackline.retry import exponential
+from ackline.stores.base import Filter
+from ackline.testing.conformance.bench import LEASE, Bench, policy_of
+from ackline.testing.conformance.case import StoreCase
+
+
+class CountRules(StoreCase):
+    """The counts are kept with each step, and equal what is there after each of them."""
+
+    def test_counts_equal_the_truth_after_every_step(self, bench: Bench) -> None:
+        """Rule 1: every job in exactly one state."""
+
+        def retire() -> None:
+            bench.clock.advance(100_000.0)
+            bench.store.prune(bench.queue, 100)
+
+        steps: tuple[Callable[[], object], ...] = (
+            lambda: bench.put_all(map(str, range(12)), max_attempts=2, group="g"),
+            lambda: bench.configure(group_limit=8),
+            lambda: bench.take(8),
+            lambda: bench.complete(bench.look("0")),
+            lambda: bench.fail(bench.look("1")),
+            lambda: bench.apply_one(release(bench.look("2"))),
+            lambda: bench.apply_one(snooze(bench.look("3"), 10.0)),
+            lambda: bench.put_all(["0", "new", "new"]),
+            lambda: bench.apply_one(cancel("4", policy_of(bench.look("4")))),
+            lambda: bench.apply_one(cancel("8", policy_of(bench.look("8")))),
+            lambda: bench.apply_one(edit("9", Edit(delay=5.0))),
+            lambda: bench.clock.advance(LEASE),
+            bench.sweep,
+            lambda: bench.take(8),
+            lambda: bench.fail(bench.look("5")),
+            lambda: bench.apply_one(redrive("5")),
+            lambda: bench.put("8"),
+            lambda: bench.store.promote(bench.queue, 100),
+            lambda: bench.store.purge(bench.queue, Filter(ids=frozenset({"6", "9"})), 10),
+            retire,
+        )
+        for step in steps:
+            step()
+            truth = Counter(job.state for job in bench.listed())
+            assert bench.counts() == truth
+
+    def test_an_answer_to_a_duplicate_does_not_count(self, bench: Bench) -> None:
+        bench.put("a")
+        bench.put("a")
+        bench.put_all("aa")
+
+        assert bench.counts() == {State.QUEUED: 1}
+
+
+class DescribeRules(StoreCase):
+    """Which queues there are."""
+
+    def test_queues_of_a_tenant_of_all_and_by_name(self, bench: Bench) -> None:
+        for tenant, name in (("b", "x"), ("a", "y"), ("a", "x")):
+            bench.beside(name, tenant=tenant).put("1")
+
+        def keys(tenant: str | None, name: str | None = None) -> list[QueueKey]:
+            return sorted(info.key for info in bench.store.describe(tenant, name))
+
+        a_x, a_y, b_x = QueueKey("a", "x"), QueueKey("a", "y"), QueueKey("b", "x")
+        assert keys("a") == [a_x, a_y]
+        assert keys(None) == [a_x, a_y, b_x]
+        assert keys("a", "x") == [a_x]
+        assert keys(None, "x") == [a_x, b_x]
+        assert keys("nobody") == []
+
+    def test_settings_come_back_as_they_were_given(self, bench: Bench) -> None:
+        settings = QueueSettings(
+            policy=Policy(max_attempts=4, backoff=exponential(2.0, cap=9.0)),
+            kinds={"mail": Policy(lease=1.5), "é": Policy(keep_failed=0.0)},
+            paused=True,
+            ageing=0.0,
+            group_limit=3,
+            max_jobs=17,
+            keep_journal=12.0,
+            max_journal=99,
+        )
+
+        bench.store.configure(bench.queue, settings)
+
+        [info] = bench.store.describe("default", "work")
+        assert info.settings == settings
+
+    def test_to_look_makes_no_queue(self, bench: Bench) -> None:
+        bench.find("a")
+        bench.listed()
+        bench.take()
+        bench.journal()
+        bench.store.leases(bench.queue)
+        bench.store.promote(bench.queue, 1)
+
+        assert bench.store.describe(None) == []
+
+    def test_a_store_tells_what_it_is(self, bench: Bench) -> None:
+        """Rule 1: it names the point at which a job is safe."""
+        info = bench.store.info()
+
+        assert info.name == bench.store.capabilities.name
+        assert info.durability
+        assert info.location
+        assert info.now == bench.clock.now()
+        assert bench.store.capabilities.batch > 0
+
+
+class PageRules(StoreCase):
+    """Every job is listed once, however small the pages are."""
+
+    def test_pages_together_are_the_whole(self, bench: Bench) -> None:
+        bench.put_all(map(str, range(7)), delay=5.0)
+        bench.put_all("abcdefg", priority=3)
+        bench.take(2)
+
+        whole = bench.listed()
+
+        assert len(whole) == 14
+        for size in (1, 2, 3, 7, 14):
+            assert bench.listed(page=size) == whole
+
+    def test_states_come_in_their_order_and_jobs_in_the_order_of_their_line(
+        self, bench: Bench
+    ) -> None:
+        bench.put("low", priority=1)
+        bench.put("high", priority=9)
+        bench.put("later", delay=9.0)
+        bench.put("sooner", delay=3.0)
+
+        assert [job.id for job in bench.listed()] == ["sooner", "later", "high", "low"]
+
+    def test_jobs_that_come_in_between_pages_do_not_shift_the_others(self, bench: Bench) -> None:
+        bench.put_all("abcdef")
+        first = bench.store.page(bench.queue, Filter(), None, 3)
+        bench.put_all("uvw", priority=9)
+        bench.store.purge(bench.queue, Filter(ids=frozenset("a")), 1)
+
+        second = bench.store.page(bench.queue, Filter(), first.cursor, 100)
+
+        assert [job.id for job in first.jobs + second.jobs] == list("abcdef")
+
+    def test_heartbeats_between_pages_do_not_shift_leased_jobs(self, bench: Bench) -> None:
+        bench.put_all("abcdef")
+        jobs = bench.take(6)
+        first = bench.store.page(bench.queue, Filter(), None, 3)
+        bench.clock.advance(1.0)
+        bench.beat(jobs[0], jobs[5])
+
+        second = bench.store.page(bench.queue, Filter(), first.cursor, 3)
+
+        assert [job.id for job in first.jobs + second.jobs] == list("abcdef")
+
+    def test_the_last_page_has_no_cursor(self, bench: Bench) -> None:
+        bench.put_all("abc")
+
+        assert bench.store.page(bench.queue, Filter(), None, 3).cursor is None
+        assert bench.store.page(bench.queue, Filter(), None, 2).cursor is not None
+
+    def test_each_filter_narrows(self, bench: Bench) -> None:
+        bench.put("a", kind="mail", payload=b'"x needle y"')
+        bench.clock.advance(10.0)
+        middle = bench.clock.now()
+        bench.put("b", kind="image", payload="süß".encode())
+        bench.clock.advance(10.0)
+        bench.put("c", kind="mail", delay=5.0)
+
+        def ids(which: Filter) -> str:
+            return "".join(sorted(job.id for job in bench.listed(which, page=1)))
+
+        assert ids(Filter(states=frozenset({State.QUEUED}))) == "ab"
+        assert ids(Filter(states=frozenset())) == ""
+        assert ids(Filter(kinds=frozenset({"mail"}))) == "ac"
+        assert ids(Filter(kinds=frozenset())) == ""
+        assert ids(Filter(ids=frozenset({"b", "c", "z"}))) == "bc"
+        assert ids(Filter(ids=frozenset())) == ""
+        assert ids(Filter(text="needle")) == "a"
+        assert ids(Filter(text="üß")) == "b"
+        assert ids(Filter(created_after=middle)) == "bc"
+        assert ids(Filter(created_before=middle)) == "a"
+        assert ids(Filter(kinds=frozenset({"mail"}), created_after=middle)) == "c"
+
+    def test_a_text_is_taken_literally(self, bench: Bench) -> None:
+        """No pattern, no quoting trick."""
+        bench.put("a", payload=b"100% _of_ 'it'")
+        bench.put("b", payload=b"100 of it")
+
+        for text in ("100%", "_of_", "'it'"):
+            assert [job.id for job in bench.listed(Filter(text=text))] == ["a"]
+        assert bench.listed(Filter(text="1%t")) == []
+
+    def test_get_answers_in_the_order_asked(self, bench: Bench) -> None:
+        bench.put_all("ab")
+
+        found = bench.store.get(bench.queue, ["b", "x", "a", "b"])
+
+        assert [job.id if job else None for job in found] == ["b", None, "a", "b"]
+        assert bench.store.get(bench.queue, []) == []
+
+    def test_get_of_very_many_ids(self, bench: Bench) -> None:
+        bench.put_all(map(str, range(0, 3000, 3)))
+
+        found = bench.store.get(bench.queue, [str(n) for n in range(3000)])
+
+        assert [job is not None for job in found] == [n % 3 == 0 for n in range(3000)]

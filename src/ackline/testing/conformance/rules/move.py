@@ -1,0 +1,136 @@
+"""Jobs from one queue to another."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import pytest
+
+from ackline.events import Act
+from ackline.job import State
+from ackline.lifecycle import Verdict, cancel, move
+from ackline.testing.conformance.bench import Bench, policy_of
+from ackline.testing.conformance.case import StoreCase
+
+Resting = Literal["scheduled", "failing", "completed", "failed", "cancelled"]
+
+
+class MoveRules(StoreCase):
+    """A move takes the whole job along, or refuses; it is told in both journals."""
+
+    def test_a_queued_job_runs_where_it_was_moved(self, bench: Bench) -> None:
+        other = bench.beside("other")
+        bench.put("a", payload=b"x", kind="k", priority=7, max_attempts=9)
+        before = bench.look("a")
+
+        assert bench.apply_one(move("a", other.queue)) == Verdict(True, State.QUEUED)
+
+        assert bench.state("a") is None
+        assert other.look("a") == before
+        assert other.take_one().payload == b"x"
+        assert (bench.counts(), other.counts()) == ({}, {State.PROCESSING: 1})
+
+    @pytest.mark.parametrize("state", get_args(Resting))
+    def test_a_job_stays_in_its_state(self, bench: Bench, state: Resting) -> None:
+        other = bench.beside("other")
+        match state:
+            case "scheduled":
+                bench.put("a", delay=60.0)
+            case "failing":
+                bench.fail(bench.taken("a"))
+            case "completed":
+                bench.complete(bench.taken("a"), b"result")
+            case "failed":
+                bench.bury("a")
+            case "cancelled":
+                bench.put("a")
+                bench.apply_one(cancel("a", policy_of(bench.look("a"))))
+        before = bench.look("a")
+
+        assert bench.apply_one(move("a", other.queue)) == Verdict(True, State(state))
+        assert other.look("a") == before
+
+    def test_an_id_that_is_taken_is_refused(self, bench: Bench) -> None:
+        """Neither of the two may be lost."""
+        other = bench.beside("other")
+        bench.put("a", payload=b"here")
+        other.put("a", payload=b"there")
+
+        assert bench.apply_one(move("a", other.queue)) == Verdict(False, State.QUEUED)
+        assert (bench.look("a").payload, other.look("a").payload) == (b"here", b"there")
+
+    def test_an_id_whose_retention_is_over_is_not_taken(self, bench: Bench) -> None:
+        other = bench.beside("other")
+        other.complete(other.taken("a", result_ttl=1.0))
+        bench.put("a", payload=b"here")
+        bench.clock.advance(1.0)
+
+        assert bench.apply_one(move("a", other.queue)) == Verdict(True, State.QUEUED)
+        assert other.look("a").payload == b"here"
+        assert other.counts() == {State.QUEUED: 1}
+
+    def test_a_running_job_is_refused(self, bench: Bench) -> None:
+        job = bench.taken("a")
+        other = bench.beside("other")
+
+        assert bench.apply_one(move("a", other.queue)) == Verdict(False, State.PROCESSING)
+        assert other.find("a") is None
+        assert bench.complete(job).applied
+
+    def test_a_move_to_where_it_is_changes_nothing(self, bench: Bench) -> None:
+        bench.put("a")
+
+        assert bench.apply_one(move("a", bench.queue)) == Verdict(False, State.QUEUED)
+        assert bench.counts() == {State.QUEUED: 1}
+
+    def test_an_unknown_job_is_refused(self, bench: Bench) -> None:
+        assert bench.apply_one(move("a", bench.beside("other").queue)) == Verdict(False, None)
+
+    def test_both_journals_tell_of_a_move(self, bench: Bench) -> None:
+        """Rule 14."""
+        other = bench.beside("other")
+        bench.put("a")
+
+        bench.apply_one(move("a", other.queue, by="me"))
+
+        assert bench.steps("a")[-1] == (Act.MOVE, State.QUEUED, None)
+        assert other.steps("a") == [(Act.MOVE, None, State.QUEUED)]
+        assert (bench.journal()[-1].by, other.journal()[-1].by) == ("me", "me")
+
+    def test_a_job_can_be_enqueued_again_where_it_left(self, bench: Bench) -> None:
+        """Rule 6: dedup is per queue."""
+        bench.put("a")
+        bench.apply_one(move("a", bench.beside("other").queue))
+
+        assert bench.put("a").accepted
+
+    def test_a_job_can_be_moved_away_and_back(self, bench: Bench) -> None:
+        other = bench.beside("other")
+        bench.put("a")
+        before = bench.look("a")
+
+        bench.apply_one(move("a", other.queue))
+        other.apply_one(move("a", bench.queue))
+
+        assert bench.look("a") == before
+        assert bench.take_ids() == ["a"]
+
+    def test_history_moves_along(self, bench: Bench) -> None:
+        other = bench.beside("other")
+        bench.bury("a")
+        before = bench.look("a").history
+
+        bench.apply_one(move("a", other.queue))
+
+        assert other.look("a").history == before
+
+    def test_the_token_of_a_moved_job_still_grows(self, bench: Bench) -> None:
+        """A lease taken in the new queue must not repeat a token of the old one."""
+        other = bench.beside("other")
+        for n in range(5):
+            bench.taken(str(n))
+        old = bench.taken("a")
+        bench.fail(old, delay=0.0)
+        bench.apply_one(move("a", other.queue))
+
+        assert other.take_one().token > old.token

@@ -1,0 +1,230 @@
+"""What operators do: cancel, redrive, edit, promote."""
+
+from __future__ import annotations
+
+import pytest
+
+from ackline.events import Act
+from ackline.job import State
+from ackline.lifecycle import Edit, Verdict, cancel, edit, redrive, request_cancel
+from ackline.testing.conformance.bench import Bench, policy_of
+from ackline.testing.conformance.case import StoreCase
+
+
+class CancelRules(StoreCase):
+    """What waits is cancelled; what runs is asked to stop."""
+
+    @pytest.mark.parametrize("state", [State.QUEUED, State.SCHEDULED, State.FAILING])
+    def test_a_waiting_job_is_cancelled(self, bench: Bench, state: State) -> None:
+        bench.put("a", delay=60.0 if state is State.SCHEDULED else 0.0)
+        if state is State.FAILING:
+            bench.fail(bench.take_one())
+
+        verdict = bench.apply_one(cancel("a", policy_of(bench.look("a")), by="me"))
+
+        assert verdict == Verdict(True, State.CANCELLED)
+        assert bench.steps("a")[-1] == (Act.CANCEL, state, State.CANCELLED)
+        assert bench.journal()[-1].by == "me"
+        bench.clock.advance(3600.0)
+        assert bench.take() == []
+
+    def test_a_running_job_is_not_cancelled_from_outside(self, bench: Bench) -> None:
+        """Rule 2: without its token it can only be asked to stop."""
+        job = bench.taken("a")
+
+        assert bench.apply_one(cancel("a", policy_of(job))) == Verdict(False, State.PROCESSING)
+        assert bench.apply_one(request_cancel("a")) == Verdict(True, State.PROCESSING)
+        assert bench.complete(job) == Verdict(True, State.COMPLETED)
+
+    def test_a_request_does_not_end_or_extend_the_lease(self, bench: Bench) -> None:
+        job = bench.taken("a")
+        bench.clock.advance(5.0)
+
+        bench.apply_one(request_cancel("a"))
+
+        assert bench.look("a").deadline == job.deadline
+
+    @pytest.mark.parametrize("id", ["waiting", "unknown"])
+    def test_only_a_running_job_can_be_asked(self, bench: Bench, id: str) -> None:
+        bench.put("waiting")
+
+        assert not bench.apply_one(request_cancel(id)).applied
+
+    def test_a_cancelled_job_stays_so(self, bench: Bench) -> None:
+        """Rule 3."""
+        bench.put("a")
+        step = cancel("a", policy_of(bench.look("a")))
+        bench.apply_one(step)
+
+        assert bench.apply_one(step) == Verdict(False, State.CANCELLED)
+        assert bench.apply_one(redrive("a")) == Verdict(False, State.CANCELLED)
+        assert len(bench.steps("a")) == 2
+
+
+class RedriveRules(StoreCase):
+    """Redrive moves, never copies; it keeps the options and resets the attempts."""
+
+    def test_redrive_moves_the_job(self, bench: Bench) -> None:
+        """Not a copy (the keyval seed)."""
+        bench.bury("a", payload=b"x")
+
+        assert bench.apply_one(redrive("a", by="me")) == Verdict(True, State.QUEUED)
+
+        assert bench.counts() == {State.QUEUED: 1}
+        assert bench.look("a").payload == b"x"
+        assert bench.journal()[-1].by == "me"
+
+    def test_redrive_resets_attempts_and_keeps_the_policy(self, bench: Bench) -> None:
+        """It may fail all over again, and then goes to the DLQ again (pg-boss 874)."""
+        options = bench.bury("a", max_attempts=1, keys_if_undelivered=(("k",),)).options
+        bench.apply_one(redrive("a"))
+
+        job = bench.take_one()
+
+        assert (job.attempts, job.options) == (1, options)
+        assert bench.fail(job) == Verdict(True, State.FAILED)
+
+    def test_redrive_keeps_the_history(self, bench: Bench) -> None:
+        bench.bury("a")
+        bench.apply_one(redrive("a"))
+
+        assert [ended.type for ended in bench.look("a").history] == ["ValueError"]
+
+    def test_redrive_later_and_changed(self, bench: Bench) -> None:
+        bench.bury("a", payload=b"bad")
+
+        verdict = bench.apply_one(redrive("a", 60.0, Edit(payload=b"good", priority=9)))
+
+        job = bench.look("a")
+        assert verdict == Verdict(True, State.SCHEDULED)
+        assert (job.payload, job.priority, job.run_at) == (b"good", 9, bench.clock.now() + 60.0)
+        assert (job.finished_at, job.expires_at) == (None, None)
+
+    def test_a_redriven_job_outlives_the_retention_of_the_dlq(self, bench: Bench) -> None:
+        bench.bury("a")
+        bench.apply_one(redrive("a"))
+        bench.clock.advance(366 * 86400.0)
+        bench.store.prune(bench.queue, 100)
+
+        assert bench.take_ids() == ["a"]
+
+    def test_only_the_dlq_can_be_redriven(self, bench: Bench) -> None:
+        bench.put("waiting")
+        bench.put("running", priority=9)
+        bench.take_one()
+
+        assert bench.apply(redrive("waiting"), redrive("running"), redrive("unknown")) == [
+            Verdict(False, State.QUEUED),
+            Verdict(False, State.PROCESSING),
+            Verdict(False, None),
+        ]
+
+
+class EditRules(StoreCase):
+    """A job that is not processing can be changed."""
+
+    def test_payload_and_priority(self, bench: Bench) -> None:
+        bench.put_all("ab")
+
+        verdict = bench.apply_one(edit("b", Edit(payload=b"new", priority=9), by="me"))
+
+        assert verdict == Verdict(True, State.QUEUED)
+        assert [(job.id, job.payload) for job in bench.take(2)] == [("b", b"new"), ("a", b"{}")]
+
+    def test_an_empty_payload_is_a_payload(self, bench: Bench) -> None:
+        bench.put("a", payload=b"x")
+
+        bench.apply_one(edit("a", Edit(payload=b"")))
+
+        assert bench.look("a").payload == b""
+
+    def test_a_lower_priority_keeps_the_time_waited(self, bench: Bench) -> None:
+        """Rule 8: to change a priority is not to go to the end of the line."""
+        bench.put("a", priority=9)
+        bench.clock.advance(5.0)
+        bench.put("b", priority=5)
+        bench.apply_one(edit("a", Edit(priority=5)))
+
+        assert bench.take_ids() == ["a", "b"]
+
+    def test_a_priority_given_while_scheduled_counts_when_due(self, bench: Bench) -> None:
+        bench.put_all("ab", delay=10.0)
+        bench.apply_one(edit("b", Edit(priority=9)))
+        bench.clock.advance(10.0)
+
+        assert bench.take_ids() == ["b", "a"]
+
+    def test_a_delay_postpones_a_queued_job(self, bench: Bench) -> None:
+        bench.put("a")
+
+        assert bench.apply_one(edit("a", Edit(delay=60.0))) == Verdict(True, State.SCHEDULED)
+
+        assert bench.look("a").run_at == bench.clock.now() + 60.0
+        assert bench.take() == []
+
+    def test_a_delay_changes_when_a_waiting_job_is_due(self, bench: Bench) -> None:
+        bench.put("a", delay=1000.0)
+
+        assert bench.apply_one(edit("a", Edit(delay=0.0))) == Verdict(True, State.SCHEDULED)
+        assert bench.take_ids() == ["a"]
+
+    def test_a_running_job_cannot_be_edited(self, bench: Bench) -> None:
+        job = bench.taken("a", payload=b"old")
+
+        assert bench.apply_one(edit("a", Edit(payload=b"new"))) == Verdict(False, State.PROCESSING)
+        assert bench.look("a") == job
+
+    def test_a_terminal_job_can_be_kept_longer(self, bench: Bench) -> None:
+        """Retention is per job."""
+        bench.complete(bench.taken("a", result_ttl=5.0))
+
+        bench.apply_one(edit("a", Edit(keep=500.0)))
+        bench.clock.advance(100.0)
+
+        assert bench.look("a").result == b"1"
+
+    def test_an_unknown_job_cannot_be_edited(self, bench: Bench) -> None:
+        assert bench.apply_one(edit("a", Edit(payload=b"x"))) == Verdict(False, None)
+
+
+class PromoteRules(StoreCase):
+    """Promote: when due, never early, once."""
+
+    def test_promote_queues_what_is_due_and_nothing_else(self, bench: Bench) -> None:
+        bench.put("due", delay=10.0)
+        bench.put("later", delay=10.25)
+        bench.clock.advance(10.0)
+
+        assert bench.store.promote(bench.queue, 100) == 1
+        assert (bench.state("due"), bench.state("later")) == (State.QUEUED, State.SCHEDULED)
+
+    def test_promote_happens_once(self, bench: Bench) -> None:
+        bench.put("a", delay=10.0)
+        bench.clock.advance(10.0)
+
+        assert [bench.store.promote(bench.queue, 100) for _ in range(2)] == [1, 0]
+        assert bench.steps("a")[1:] == [(Act.PROMOTE, State.SCHEDULED, State.QUEUED)]
+
+    def test_promote_is_bounded_and_takes_the_earliest(self, bench: Bench) -> None:
+        for id, delay in (("c", 3.0), ("a", 1.0), ("b", 2.0)):
+            bench.put(id, delay=delay)
+        bench.clock.advance(5.0)
+
+        assert bench.store.promote(bench.queue, 2) == 2
+        assert [bench.state(id) for id in "abc"] == [State.QUEUED, State.QUEUED, State.SCHEDULED]
+
+    def test_promote_keeps_the_attempts_spent(self, bench: Bench) -> None:
+        bench.fail(bench.taken("a"), delay=1.0)
+        bench.clock.advance(1.0)
+        bench.store.promote(bench.queue, 100)
+
+        assert bench.look("a").attempts == 1
+
+    def test_promote_reaches_no_other_queue(self, bench: Bench) -> None:
+        other = bench.beside("other")
+        other.put("a", delay=1.0)
+        bench.put("b")
+        bench.clock.advance(1.0)
+
+        assert bench.store.promote(bench.queue, 100) == 0
+        assert other.state("a") is State.SCHEDULED

@@ -1,0 +1,73 @@
+"""All groups of cases as one class."""
+
+from __future__ import annotations
+
+from ackline.testing.conformance.rules.claim import ClaimRules, OrderRules, TokenRules
+from ackline.testing.conformance.rules.enqueue import EnqueueRules, FullStoreRules
+from ackline.testing.conformance.rules.expire import AttemptRules, SweepRules
+from ackline.testing.conformance.rules.groups import GroupRules
+from ackline.testing.conformance.rules.handles import ReopenRules, SharedRules
+from ackline.testing.conformance.rules.heartbeat import HeartbeatRules, WorkerRules
+from ackline.testing.conformance.rules.journal import JournalRules
+from ackline.testing.conformance.rules.keys import KeyRules
+from ackline.testing.conformance.rules.listening import ListenRules
+from ackline.testing.conformance.rules.looking import CountRules, DescribeRules, PageRules
+from ackline.testing.conformance.rules.move import MoveRules
+from ackline.testing.conformance.rules.names import NameRules, PayloadRules, TenantRules
+from ackline.testing.conformance.rules.operate import (
+    CancelRules,
+    EditRules,
+    PromoteRules,
+    RedriveRules,
+)
+from ackline.testing.conformance.rules.retention import PruneRules, PurgeRules
+from ackline.testing.conformance.rules.settle import (
+    AbsorbingRules,
+    FencingRules,
+    RepeatRules,
+    SettleRules,
+)
+from ackline.testing.conformance.rules.threads import ThreadRules
+
+
+class StoreConformance(
+    EnqueueRules,
+    FullStoreRules,
+    OrderRules,
+    ClaimRules,
+    TokenRules,
+    GroupRules,
+    FencingRules,
+    SettleRules,
+    AbsorbingRules,
+    RepeatRules,
+    SweepRules,
+    AttemptRules,
+    HeartbeatRules,
+    WorkerRules,
+    CancelRules,
+    RedriveRules,
+    EditRules,
+    PromoteRules,
+    MoveRules,
+    PruneRules,
+    PurgeRules,
+    CountRules,
+    DescribeRules,
+    PageRules,
+    JournalRules,
+    NameRules,
+    PayloadRules,
+    TenantRules,
+    KeyRules,
+    ListenRules,
+    ThreadRules,
+    ReopenRules,
+    SharedRules,
+):
+    """Every rule that a store must keep; subclass it, and say which store.
+
+    >>> class TestMyStore(StoreConformance):
+    ...     def make_store(self, clock, place):
+    ...         return MyStore(place / "jobs", clock=clock)
+    """

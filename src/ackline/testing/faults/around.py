@@ -1,0 +1,103 @@
+"""A store around a store: every verb goes through, subclasses change some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ackline.config import QueueSettings
+from ackline.events import Event
+from ackline.job import Draft, QueueKey, Record
+from ackline.lifecycle import Transition, Verdict
+from ackline.stores.base import (
+    REPAIR_LIMIT,
+    BeatReply,
+    Claimed,
+    ClaimRequest,
+    Filter,
+    Hold,
+    Key,
+    KeyWrite,
+    Listener,
+    Page,
+    QueueInfo,
+    Receipt,
+    Store,
+    StoreInfo,
+    Topic,
+    WorkerBeat,
+    WorkerRecord,
+)
+
+
+class StoreAround:
+    """Hands every verb on as it came."""
+
+    def __init__(self, inner: Store) -> None:
+        self.inner = inner
+        self.capabilities = inner.capabilities
+
+    def open(self) -> None:
+        self.inner.open()
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def info(self) -> StoreInfo:
+        return self.inner.info()
+
+    def enqueue(self, queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
+        return self.inner.enqueue(queue, drafts)
+
+    def claim(
+        self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
+    ) -> Claimed:
+        return self.inner.claim(queue, request, transitions)
+
+    def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
+        return self.inner.apply(queue, transitions)
+
+    def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
+        return self.inner.heartbeat(queue, beat, holds)
+
+    def promote(self, queue: QueueKey, limit: int) -> int:
+        return self.inner.promote(queue, limit)
+
+    def leases(
+        self, queue: QueueKey, *, worker: str | None = None, limit: int = REPAIR_LIMIT
+    ) -> list[Record]:
+        return self.inner.leases(queue, worker=worker, limit=limit)
+
+    def prune(self, queue: QueueKey, limit: int) -> int:
+        return self.inner.prune(queue, limit)
+
+    def get(self, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
+        return self.inner.get(queue, ids)
+
+    def page(self, queue: QueueKey, which: Filter, cursor: str | None, limit: int) -> Page:
+        return self.inner.page(queue, which, cursor, limit)
+
+    def describe(self, tenant: str | None, name: str | None = None) -> list[QueueInfo]:
+        return self.inner.describe(tenant, name)
+
+    def workers(self, queue: QueueKey) -> list[WorkerRecord]:
+        return self.inner.workers(queue)
+
+    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
+        return self.inner.events(queue, after, limit)
+
+    def listen(
+        self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
+    ) -> Listener:
+        return self.inner.listen(queues, topic, kinds)
+
+    def configure(self, queue: QueueKey, settings: QueueSettings, by: str = "") -> None:
+        self.inner.configure(queue, settings, by)
+
+    def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
+        return self.inner.purge(queue, which, limit, by)
+
+    def read_keys(self, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
+        return self.inner.read_keys(tenant, prefix, limit)
+
+    def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
+        return self.inner.write_keys(tenant, writes)

@@ -1,0 +1,111 @@
+"""What a process of the harness is told to do, on its command line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ackline import retry
+from ackline.config import Policy
+from ackline.queue import Queue
+from ackline.queues import Queues
+from ackline.stores.base import Store
+from ackline.stores.registry import store_from_url
+from ackline.testing.faults.history import History, Phase, Step, What
+from ackline.testing.faults.recording import RecordingStore
+from ackline.testing.faults.variants import VARIANTS
+from ackline.worker.supervisor import stop_with_parent
+
+MAX_ATTEMPTS = 30
+"""So many that no ordinary job is dead-lettered by the faults alone."""
+
+QUEUE = "work"
+
+
+class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One process: its role is the module it runs, this is the rest."""
+
+    name: str
+    store: str
+    folder: str
+    seed: int = 0
+    variant: str = ""
+    """The name of a control or of a deviation, see `variants`; empty is the real thing."""
+    jobs: int = 0
+    """How many jobs a producer makes before it ends; 0 is no limit."""
+    pause: float = 0.01
+    """The longest rest of a producer between two calls."""
+    concurrency: int = 4
+    grace: float = 5.0
+    processes: int = 2
+    parent: str = ""
+    """The supervisor that started this worker."""
+    maintenance: bool = True
+    stays: bool = False
+    """The control of a killed supervisor: do not stop with the parent."""
+    crash: str = ""
+    """Where a crasher kills itself, as `file.operation.number`."""
+    early: bool = False
+    """Count to the crash point from the opening of the store on, not from the first job on."""
+
+    def command(self, role: str) -> list[str]:
+        """The command line of a process that does this."""
+        text = msgspec.json.encode(self).decode()
+        return [sys.executable, "-m", f"ackline.testing.faults.{role}", text]
+
+
+def from_command_line() -> Assignment:
+    """What this process was told."""
+    return msgspec.json.decode(sys.argv[1], type=Assignment)
+
+
+def policy(lease: float) -> Policy:
+    """Short leases, many attempts, quick retries: faults show fast."""
+    return Policy(lease=lease, max_attempts=MAX_ATTEMPTS, backoff=retry.fixed(0.02))
+
+
+class Post:
+    """What every role needs: its history, its queue, and a way to be told to stop."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        self.assignment = assignment
+        self.history = History(Path(assignment.folder), assignment.name)
+        store: Store = store_from_url(assignment.store)
+        if assignment.variant:
+            store = VARIANTS[assignment.variant](store)
+        self.queues = Queues(RecordingStore(store, self.history))
+        self.queue: Queue[Any, Any] = self.queues[QUEUE]
+        self.stopping = threading.Event()
+
+    def open(self) -> None:
+        """Open the store; from now on SIGTERM, and the parent's end, ask to stop."""
+        self.say("started", str(os.getpid()))
+        self.queues.store.open()
+        signal.signal(signal.SIGTERM, lambda *_: self.stopping.set())
+        if not self.assignment.stays:
+            stop_with_parent(self.stopping.set)
+
+    def say(self, act: str, note: str = "") -> None:
+        """Tell the harness that something was reached."""
+        self.history.write(
+            Step(
+                what=What.PROCESS,
+                phase=Phase.OK,
+                act=act,
+                id=self.assignment.parent,
+                worker=self.assignment.name,
+                note=note,
+            )
+        )
+
+    def close(self) -> None:
+        """End in good order."""
+        self.queues.close()
+        self.say("stopped")
+        self.history.close()

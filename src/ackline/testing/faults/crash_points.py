@@ -1,0 +1,104 @@
+"""Dying at a chosen operation on a file of SQLite: a layer between SQLite and the system.
+
+Killed in a write to the log, a process holds the write lock with half a transaction written;
+killed in a write to the main file, it is in the middle of a checkpoint.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import apsw
+import msgspec
+
+
+class CrashPoint(msgspec.Struct, frozen=True):
+    """The `number`th `operation` on a `file`: `wal.tear.3` is half of the third write to the log.
+
+    Files: `wal`, `main`. Operations: `write` and `sync` die before it, `tear` in the middle of
+    a write.
+    """
+
+    file: str
+    operation: str
+    number: int
+
+    @classmethod
+    def parse(cls, text: str) -> CrashPoint:
+        """Read `wal.tear.3`."""
+        file, operation, number = text.split(".")
+        return cls(file, operation, int(number))
+
+    def __str__(self) -> str:
+        return f"{self.file}.{self.operation}.{self.number}"
+
+
+Watch = Callable[[str, str], bool]
+"""Told of each file and operation; True tears the write in two and asks again with `torn`."""
+
+
+class WatchedFiles(apsw.VFS):
+    """Makes every file of this process a watched one; keep it for as long as files are open."""
+
+    def __init__(self, watch: Watch, name: str = "ackline-watched") -> None:
+        self._base = apsw.vfs_names()[0]
+        self._watch = watch
+        super().__init__(name, self._base, makedefault=True)
+
+    def xOpen(  # noqa: N802
+        self, name: str | apsw.URIFilename | None, flags: list[int]
+    ) -> WatchedFile:
+        return WatchedFile(self._base, name, flags, self._watch)
+
+
+class WatchedFile(apsw.VFSFile):
+    """Tells of each write and sync before it is done."""
+
+    def __init__(
+        self, base: str, name: str | apsw.URIFilename | None, flags: list[int], watch: Watch
+    ) -> None:
+        super().__init__(base, name, flags)
+        path = name.filename() if isinstance(name, apsw.URIFilename) else name or ""
+        self._kind = "wal" if path.endswith("-wal") else "main"
+        self._watch = watch
+
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+        if self._watch(self._kind, "write"):
+            super().xWrite(data[: len(data) // 2], offset)
+            self._watch(self._kind, "torn")
+        super().xWrite(data, offset)
+
+    def xSync(self, flags: int) -> None:  # noqa: N802
+        self._watch(self._kind, "sync")
+        super().xSync(flags)
+
+
+class Trap:
+    """Counts operations down to a crash point, then calls `die`, which may return."""
+
+    def __init__(self, point: CrashPoint, die: Callable[[], None]) -> None:
+        self._point = point
+        self._die = die
+        self._left = point.number
+        self.armed = False
+
+    def __call__(self, file: str, operation: str) -> bool:
+        if operation == "torn":
+            self._die()
+            return False
+        tears = self._point.operation == "tear"
+        wanted = "write" if tears else self._point.operation
+        if not self.armed or (file, operation) != (self._point.file, wanted):
+            return False
+        self._left -= 1
+        if self._left:
+            return False
+        if not tears:
+            self._die()
+        return tears
+
+
+def send_self(number: int) -> None:
+    """Send this process a signal."""
+    os.kill(os.getpid(), number)

@@ -1,0 +1,37 @@
+"""A supervisor with its workers: `python -m ackline.testing.faults.supervisor ASSIGNMENT`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import msgspec
+
+from ackline.testing.faults.assignment import Post, from_command_line
+from ackline.worker.supervisor import Supervisor
+
+
+def main() -> None:
+    """Supervise until told to stop."""
+    post = Post(from_command_line())
+    post.open()
+
+    def command(id: str) -> list[str]:
+        told = post.assignment
+        return msgspec.structs.replace(told, name=id, parent=told.name).command("worker")
+
+    supervisor = Supervisor([post.queue], command, processes=post.assignment.processes)
+    threading.Thread(target=_pass_on, args=(post,), daemon=True).start()
+    supervisor.run()
+    post.close()
+
+
+def _pass_on(post: Post) -> None:
+    """The supervisor itself ends by a signal; being told to stop is one."""
+    post.stopping.wait()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    main()

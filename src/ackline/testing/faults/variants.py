@@ -1,0 +1,116 @@
+"""The controls: stores that each break one promise. A checker that passes one is worthless.
+
+Two break none, but make visible what others would cover up: `Deaf` and `NoRepair`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from ackline import lifecycle
+from ackline.config import DEFAULTS
+from ackline.job import Draft, QueueKey, Record, State
+from ackline.lifecycle import Transition, Verdict
+from ackline.stores.base import (
+    REPAIR_LIMIT,
+    BeatReply,
+    Claimed,
+    ClaimRequest,
+    Hold,
+    Receipt,
+    Store,
+    WorkerBeat,
+)
+from ackline.testing.faults.around import StoreAround
+
+ANSWERED_EARLY = 0.3
+"""Seconds by which the answer of `AnswersBeforeCommit` precedes its commit."""
+
+
+class Deaf(StoreAround):
+    """Not broken, but a worker that never hears of a lost lease, and so settles as a zombie."""
+
+    def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
+        super().heartbeat(queue, beat, holds)
+        return BeatReply([], [])
+
+
+class AcksFirst(Deaf):
+    """At most once: a job is completed as it is handed out, before any work is done."""
+
+    def claim(
+        self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
+    ) -> Claimed:
+        claimed = super().claim(queue, request, transitions)
+        early = [lifecycle.complete(job, None, DEFAULTS) for job in claimed.jobs]
+        if early:
+            super().apply(queue, early)
+        return claimed
+
+
+class Unfenced(Deaf):
+    """Settles by id alone, as most queues do: the token is made to fit."""
+
+    def claim(
+        self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
+    ) -> Claimed:
+        verdicts = self.apply(queue, transitions) if transitions else []
+        return msgspec.structs.replace(super().claim(queue, request), verdicts=verdicts)
+
+    def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
+        records = self.inner.get(queue, [transition.id for transition in transitions])
+        forged = [_forge(*pair) for pair in zip(transitions, records, strict=True)]
+        return self.inner.apply(queue, forged)
+
+
+def _forge(transition: Transition, record: Record | None) -> Transition:
+    if record is None or record.state is not State.PROCESSING or transition.deadline is not None:
+        return transition
+    return msgspec.structs.replace(transition, token=record.token)
+
+
+class NoRepair(StoreAround):
+    """A claim does not tell of lapsed leases, so that only a sweep can find them."""
+
+    def claim(
+        self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
+    ) -> Claimed:
+        claimed = super().claim(queue, request, transitions)
+        return msgspec.structs.replace(claimed, lapsed=[])
+
+
+class NeverExpires(NoRepair):
+    """A lease lasts for ever, whatever became of its holder."""
+
+    def leases(
+        self, queue: QueueKey, *, worker: str | None = None, limit: int = REPAIR_LIMIT
+    ) -> list[Record]:
+        del queue, worker, limit
+        return []
+
+
+class AnswersBeforeCommit(StoreAround):
+    """A producer is told ok while its job is still only in memory."""
+
+    def enqueue(self, queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
+        def later() -> None:
+            time.sleep(ANSWERED_EARLY)
+            self.inner.enqueue(queue, drafts)
+
+        threading.Thread(target=later, daemon=True).start()
+        return [Receipt(draft.id, True, State.QUEUED) for draft in drafts]
+
+
+VARIANTS: Mapping[str, Callable[[Store], Store]] = {
+    "acks first": AcksFirst,
+    "deaf": Deaf,
+    "unfenced": Unfenced,
+    "no repair": NoRepair,
+    "never expires": NeverExpires,
+    "answers before commit": AnswersBeforeCommit,
+}
+"""By the name that an assignment calls for."""

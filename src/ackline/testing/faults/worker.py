@@ -1,0 +1,29 @@
+"""A worker process: `python -m ackline.testing.faults.worker ASSIGNMENT`."""
+
+from __future__ import annotations
+
+from ackline.testing.faults.assignment import Post, from_command_line
+from ackline.testing.faults.work import add_handlers
+from ackline.worker import Worker
+
+
+def main() -> None:
+    """Work until told to stop."""
+    post = Post(from_command_line())
+    post.open()
+    add_handlers(post.queue, post.history)
+    worker = Worker(
+        post.queue,
+        concurrency=post.assignment.concurrency,
+        grace=post.assignment.grace,
+        id=post.assignment.name,
+        maintenance=post.assignment.maintenance,
+    )
+    worker.start()
+    post.stopping.wait()
+    worker.stop()
+    post.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""Whether a journal tells of lives that jobs may lead; no store is needed to judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ackline.events import Act, Event
+from ackline.job import TERMINAL, QueueKey, State
+from ackline.lifecycle import LEGAL
+
+_GIVEN_BACK = frozenset({Act.RELEASE, Act.SNOOZE})
+_ANEW = frozenset({Act.ENQUEUE, Act.REDRIVE})
+
+
+class IllegalHistory(AssertionError):
+    """The journal has an entry that cannot follow from what it told before."""
+
+
+class Lives:
+    """Follows each job through a journal, entry by entry."""
+
+    def __init__(self) -> None:
+        self._stands: dict[tuple[QueueKey, str], State | None] = {}
+        self._deliveries: dict[tuple[QueueKey, str], int] = {}
+
+    def follow(self, events: Iterable[Event]) -> None:
+        """Take the next entries in, or refuse them."""
+        for event in events:
+            if event.id:
+                self._require_join(event)
+                self._require_legal(event)
+                self._count(event)
+
+    def deliveries(self, queue: QueueKey, id: str) -> int:
+        """How often a job was handed out in its present life, and not given back."""
+        return self._deliveries.get((queue, id), 0)
+
+    def _require_join(self, event: Event) -> None:
+        before = self._stands.get((event.queue, event.id))
+        # Past its retention a job is gone before anyone has pruned it.
+        forgotten = event.source is None and before in TERMINAL
+        if event.source is not before and not forgotten:
+            raise IllegalHistory(f"the job was {before or 'not there'} before {event}")
+        self._stands[event.queue, event.id] = event.to
+
+    def _require_legal(self, event: Event) -> None:
+        if event.act is Act.MOVE:
+            legal = (event.source is None) != (event.to is None)
+        else:
+            legal = event.to in LEGAL[event.act].get(event.source, ())
+        if not legal:
+            raise IllegalHistory(f"no {event.act} leads there: {event}")
+
+    def _count(self, event: Event) -> None:
+        key = event.queue, event.id
+        if event.act in _ANEW:
+            self._deliveries[key] = 0
+        elif event.act is Act.MOVE and event.source is None:
+            self._deliveries[key] = event.attempt
+        elif event.act is Act.CLAIM:
+            self._deliveries[key] += 1
+        elif event.act in _GIVEN_BACK:
+            self._deliveries[key] -= 1
+
+
+def require_legal_chains(events: Iterable[Event]) -> None:
+    """Each job's entries join up, and each is a step that the lifecycle allows."""
+    Lives().follow(events)

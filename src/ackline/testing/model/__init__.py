@@ -1,0 +1,8 @@
+"""Random histories, played on a store and on the memory store, that must not differ.
+
+Needs Hypothesis.
+"""
+
+from ackline.testing.model.run import run_model
+
+__all__ = ["run_model"]

@@ -1,0 +1,107 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ackline.config import DEFAULTS, Policy, QueueSettings, Resolved, resolve
+from ackline.errors import InvalidOption
+from ackline.job import Options, Record, State
+from ackline.retry import fixed, schedule
+
+
+def job(kind: str = "mail", **options) -> Record:
+    return Record("a", kind, State.QUEUED, b"", 5, Options(**options), 0, 0.0)
+
+
+def test_nothing_said_is_the_default():
+    assert resolve(job(), QueueSettings()) == DEFAULTS == Resolved()
+
+
+def test_the_seeds_defaults():
+    assert (DEFAULTS.max_attempts, DEFAULTS.lease) == (3, 30.0)
+
+
+def test_job_over_kind_over_queue_over_default():
+    settings = QueueSettings(
+        policy=Policy(max_attempts=10, lease=10.0, timeout=10.0),
+        kinds={"mail": Policy(max_attempts=20, lease=20.0)},
+    )
+
+    resolved = resolve(job(max_attempts=30), settings)
+
+    assert (resolved.max_attempts, resolved.lease, resolved.timeout) == (30, 20.0, 10.0)
+    assert resolved.result_ttl == DEFAULTS.result_ttl
+
+
+def test_another_kind_is_not_meant():
+    settings = QueueSettings(kinds={"mail": Policy(lease=20.0)})
+
+    assert resolve(job(kind="image"), settings).lease == DEFAULTS.lease
+
+
+def test_a_schedule_implies_how_many_attempts():
+    assert resolve(job(backoff=schedule([1, 5, 30])), QueueSettings()).max_attempts == 4
+
+
+def test_a_schedule_does_not_outweigh_what_is_said_beside_it():
+    assert resolve(job(backoff=schedule([1, 5]), max_attempts=9), QueueSettings()).max_attempts == 9
+
+
+def test_a_schedule_of_the_job_outweighs_the_attempts_of_its_queue():
+    settings = QueueSettings(policy=Policy(max_attempts=9))
+
+    assert resolve(job(backoff=schedule([1, 5])), settings).max_attempts == 3
+
+
+def test_the_attempts_of_the_job_outweigh_the_schedule_of_its_queue():
+    settings = QueueSettings(policy=Policy(backoff=schedule([1, 5])))
+
+    assert resolve(job(max_attempts=9), settings).max_attempts == 9
+    assert resolve(job(max_attempts=9), settings).backoff == schedule([1, 5])
+
+
+def test_a_plain_backoff_says_nothing_about_attempts():
+    assert resolve(job(backoff=fixed(1)), QueueSettings()).max_attempts == DEFAULTS.max_attempts
+
+
+def test_zero_is_something_said():
+    assert resolve(job(result_ttl=0.0), QueueSettings()).result_ttl == 0.0
+
+
+levels = st.one_of(st.none(), st.integers(1, 9))
+
+
+@given(own=levels, kind=levels, queue=levels)
+def test_the_narrowest_level_that_says_something_wins(own, kind, queue):
+    settings = QueueSettings(
+        policy=Policy(max_attempts=queue), kinds={"mail": Policy(max_attempts=kind)}
+    )
+
+    said = [level for level in (own, kind, queue, DEFAULTS.max_attempts) if level is not None]
+    assert resolve(job(max_attempts=own), settings).max_attempts == said[0]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_attempts": 0},
+        {"lease": 0.0},
+        {"lease": -1.0},
+        {"timeout": 0.0},
+        {"result_ttl": -1.0},
+        {"lease": math.nan},
+        {"result_ttl": math.inf},
+    ],
+)
+def test_impossible_values_are_refused_at_every_level(wrong):
+    with pytest.raises(InvalidOption):
+        Options(**wrong)
+    with pytest.raises(InvalidOption):
+        Policy(**wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"keep_failed": -1.0}, {"keep_cancelled": math.nan}])
+def test_impossible_retention_is_refused(wrong):
+    with pytest.raises(InvalidOption):
+        Policy(**wrong)

@@ -1,0 +1,57 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ackline.events import Act, Entry, make_cursor, pack, read_cursor, unpack
+from ackline.job import QueueKey, State
+
+QUEUE = QueueKey("default", "mail")
+states = st.none() | st.sampled_from(State)
+entries = st.builds(
+    Entry,
+    act=st.sampled_from(Act),
+    id=st.text(st.characters(exclude_categories=["Cs"])),
+    kind=st.just("k"),
+    source=states,
+    to=states,
+    attempt=st.integers(0, 9),
+    token=st.integers(0, 2**62),
+    worker=st.sampled_from(["", "w1"]),
+    note=st.just(""),
+    by=st.sampled_from(["", "me"]),
+)
+
+
+@given(st.lists(entries), st.integers(0, 5))
+def test_a_batch_comes_back_as_it_was_packed(batch, skip):
+    events = list(unpack(7, 1.5, QUEUE, pack(batch), skip=skip))
+
+    fields = Entry.__struct_fields__
+    assert [[getattr(event, name) for name in fields] for event in events] == [
+        [getattr(entry, name) for name in fields] for entry in batch[skip:]
+    ]
+    assert {(event.at, event.queue) for event in events} <= {(1.5, QUEUE)}
+
+
+def test_a_cursor_is_behind_its_entry():
+    batch = [Entry(Act.ENQUEUE, id, "k", None, State.QUEUED) for id in "abc"]
+
+    cursors = [event.cursor for event in unpack(7, 0.0, QUEUE, pack(batch))]
+
+    assert [read_cursor(cursor) for cursor in cursors] == [(7, 1), (7, 2), (7, 3)]
+
+
+@given(st.integers(0, 2**62), st.integers(0, 10**6))
+def test_cursors_are_read_as_they_are_made(batch, used):
+    assert read_cursor(make_cursor(batch, used)) == (batch, used)
+
+
+@pytest.mark.parametrize("nothing", [None, ""])
+def test_no_cursor_is_before_everything(nothing):
+    assert read_cursor(nothing) == (0, 0)
+
+
+@pytest.mark.parametrize("cursor", ["x", "1", "1.x", ".1", "1.2.3"])
+def test_what_is_no_cursor_is_refused(cursor):
+    with pytest.raises(ValueError, match="not a journal cursor"):
+        read_cursor(cursor)

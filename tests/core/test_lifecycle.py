@@ -1,0 +1,348 @@
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ackline.config import Resolved
+from ackline.events import Act
+from ackline.job import TERMINAL, WAITING, Failure, Options, QueueKey, Record, State
+from ackline.lifecycle import (
+    FENCED,
+    LEGAL,
+    NOTE_LENGTH,
+    Edit,
+    Transition,
+    bury,
+    cancel,
+    complete,
+    edit,
+    ended_attempt,
+    expire,
+    extend,
+    fail,
+    holds,
+    landing,
+    legal,
+    move,
+    note_of,
+    progress,
+    rank,
+    redrive,
+    release,
+    repeats,
+    request_cancel,
+    settle,
+    snooze,
+    stop,
+)
+from ackline.outcome import Cancel, Dead, Done, Retry, Snooze
+from ackline.retry import fixed
+
+S = State
+POLICY = Resolved(max_attempts=3, backoff=fixed(10.0), result_ttl=7.0, keep_failed=8.0)
+FAILURE = Failure(act=Act.FAIL, attempt=1, type="ValueError", message="boom")
+ANY = random.Random(0)
+KEYS = (("k",),)
+
+QUEUE_ACTS = {Act.PAUSE, Act.RESUME, Act.CONFIGURE}
+
+
+def leased(attempts: int = 1, **more) -> Record:
+    return Record(
+        "a",
+        "mail",
+        S.PROCESSING,
+        b"",
+        5,
+        Options(keys_if_undelivered=KEYS),
+        attempts,
+        0.0,
+        token=42,
+        worker="w1",
+        deadline=100.0,
+        **more,
+    )
+
+
+# The table of DESIGN, written out a second time: act -> every state it may start from -> to.
+TABLE: dict[Act, dict[State | None, str]] = {
+    Act.ENQUEUE: {None: "QS", S.FAILED: "QS", S.CANCELLED: "QS"},
+    Act.CLAIM: {S.QUEUED: "P"},
+    Act.COMPLETE: {S.PROCESSING: "C"},
+    Act.FAIL: {S.PROCESSING: "FD"},
+    Act.SNOOZE: {S.PROCESSING: "S"},
+    Act.RELEASE: {S.PROCESSING: "Q"},
+    Act.EXPIRE: {S.PROCESSING: "QDX"},
+    Act.EXTEND: {S.PROCESSING: "P"},
+    Act.PROGRESS: {S.PROCESSING: "P"},
+    Act.REQUEST_CANCEL: {S.PROCESSING: "P"},
+    Act.PROMOTE: {S.SCHEDULED: "Q", S.FAILING: "Q"},
+    Act.CANCEL: {S.QUEUED: "X", S.SCHEDULED: "X", S.FAILING: "X", S.PROCESSING: "X"},
+    Act.REDRIVE: {S.FAILED: "QS"},
+    Act.EDIT: {
+        S.QUEUED: "QS",
+        S.SCHEDULED: "S",
+        S.FAILING: "F",
+        S.COMPLETED: "C",
+        S.FAILED: "D",
+        S.CANCELLED: "X",
+    },
+    Act.MOVE: {
+        S.QUEUED: "Q",
+        S.SCHEDULED: "S",
+        S.FAILING: "F",
+        S.COMPLETED: "C",
+        S.FAILED: "D",
+        S.CANCELLED: "X",
+    },
+    Act.PRUNE: {S.COMPLETED: "-", S.FAILED: "-", S.CANCELLED: "-"},
+    Act.PURGE: dict.fromkeys(State, "-"),
+}
+LETTERS = {
+    "Q": S.QUEUED,
+    "S": S.SCHEDULED,
+    "P": S.PROCESSING,
+    "F": S.FAILING,
+    "C": S.COMPLETED,
+    "D": S.FAILED,
+    "X": S.CANCELLED,
+    "-": None,
+}
+
+
+def test_every_act_on_a_job_is_in_the_table():
+    assert set(LEGAL) == set(Act) - QUEUE_ACTS == set(TABLE)
+
+
+@pytest.mark.parametrize("act", TABLE)
+@pytest.mark.parametrize("source", [None, *State], ids=str)
+def test_every_act_from_every_state(act: Act, source: State | None):
+    expected = {LETTERS[letter] for letter in TABLE[act].get(source, "")}
+
+    assert legal(act, source) == bool(expected)
+    assert LEGAL[act].get(source, frozenset()) == expected
+
+
+@pytest.mark.parametrize("state", sorted(TERMINAL))
+def test_only_deliberate_acts_leave_a_terminal_state(state: State):
+    leaving = {act for act in LEGAL if legal(act, state) and LEGAL[act][state] != {state}}
+
+    assert leaving <= {Act.ENQUEUE, Act.REDRIVE, Act.PRUNE, Act.PURGE}
+
+
+@pytest.mark.parametrize("act", sorted(FENCED))
+def test_fenced_acts_start_only_from_processing(act: Act):
+    assert set(LEGAL[act]) == {S.PROCESSING}
+
+
+@pytest.mark.parametrize("act", [*sorted(FENCED), Act.CANCEL])
+@pytest.mark.parametrize("state", State)
+def test_the_fence(act: Act, state: State):
+    step = Transition("a", act, token=42)
+
+    assert holds(step, state, 42, 100.0, now=50.0) == (state is S.PROCESSING)
+    assert not holds(step, state, 41, 100.0, now=50.0)
+    assert not holds(step, state, 43, 100.0, now=50.0)
+
+
+@pytest.mark.parametrize("act", sorted(FENCED))
+@pytest.mark.parametrize("state", State)
+def test_a_fenced_act_without_a_token_never_holds(act: Act, state: State):
+    assert not holds(Transition("a", act), state, 42, 100.0)
+
+
+def test_a_sweep_holds_only_for_the_deadline_it_saw():
+    step = expire(leased(), POLICY)
+
+    assert holds(step, S.PROCESSING, 42, 100.0)
+    assert not holds(step, S.PROCESSING, 42, 100.25)
+
+
+def test_extend_does_not_hold_for_a_lapsed_lease():
+    step = extend(leased(), 30.0)
+
+    assert holds(step, S.PROCESSING, 42, 100.0, now=99.75)
+    assert not holds(step, S.PROCESSING, 42, 100.0, now=100.0)
+
+
+def test_cancel_without_a_token_holds_for_what_waits_only():
+    step = cancel("a", POLICY)
+
+    assert {state for state in State if holds(step, state, 0, None)} == WAITING
+
+
+def test_complete_keeps_the_result_for_its_ttl():
+    step = complete(leased(), b"1", POLICY)
+
+    assert (step.to, step.result, step.keep, step.token) == (S.COMPLETED, b"1", 7.0, 42)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "to"), [(1, S.FAILING), (2, S.FAILING), (3, S.FAILED), (4, S.FAILED)]
+)
+def test_fail_until_the_attempts_are_spent(attempts: int, to: State):
+    step = fail(leased(attempts), FAILURE, POLICY, ANY)
+
+    assert step.to is to
+    assert step.keys == (KEYS if to is S.FAILED else ())
+    assert (step.delay, step.keep) == ((10.0, 0.0) if to is S.FAILING else (0.0, 8.0))
+
+
+def test_a_delay_given_outweighs_the_backoff():
+    assert fail(leased(), FAILURE, POLICY, ANY, delay=0.0).delay == 0.0
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_attempts_are_given_back_by_release_and_snooze_only(attempts: int):
+    job = leased(attempts)
+
+    assert release(job).attempts == snooze(job, 1.0).attempts == attempts - 1
+    for step in (
+        complete(job, None, POLICY),
+        fail(job, FAILURE, POLICY, ANY),
+        bury(job, FAILURE, POLICY),
+        expire(job, POLICY),
+        stop(job, "", POLICY),
+        extend(job, 1.0),
+        progress(job, b""),
+    ):
+        assert step.attempts is None
+
+
+@pytest.mark.parametrize("attempts", [1, 2, 3, 9])
+def test_expire_counts_and_buries(attempts: int):
+    step = expire(leased(attempts), POLICY)
+
+    buried = attempts >= 3
+    assert step.to is (S.FAILED if buried else S.QUEUED)
+    assert (step.keep, step.keys) == ((8.0, KEYS) if buried else (0.0, ()))
+    assert step.failure is not None
+    assert "w1" in step.failure.message
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_expire_of_a_job_asked_to_stop_cancels_it(attempts: int):
+    assert expire(leased(attempts, cancel_requested=True), POLICY).to is S.CANCELLED
+
+
+def test_redrive_resets_the_attempts():
+    assert (redrive("a").to, redrive("a").attempts) == (S.QUEUED, 0)
+    assert redrive("a", delay=5.0).to is S.SCHEDULED
+
+
+@pytest.mark.parametrize(
+    ("outcome", "act", "to"),
+    [
+        (Done(1), Act.COMPLETE, S.COMPLETED),
+        (Retry(), Act.FAIL, S.FAILING),
+        (Retry(5.0), Act.FAIL, S.FAILING),
+        (Snooze(5.0), Act.SNOOZE, S.SCHEDULED),
+        (Cancel(), Act.CANCEL, S.CANCELLED),
+        (Dead(), Act.FAIL, S.FAILED),
+    ],
+)
+def test_each_outcome_is_one_step(outcome, act: Act, to: State):
+    step = settle(leased(), outcome, b"1", FAILURE, POLICY, ANY)
+
+    assert (step.act, step.to, step.token) == (act, to, 42)
+
+
+def test_an_outcome_may_say_its_own_ttl_and_delay():
+    assert settle(leased(), Done(1, 99.0), b"1", FAILURE, POLICY, ANY).keep == 99.0
+    assert settle(leased(), Retry(3.0), None, FAILURE, POLICY, ANY).delay == 3.0
+    assert settle(leased(), Snooze(4.0), None, FAILURE, POLICY, ANY).delay == 4.0
+
+
+ALL_STEPS = [
+    complete(leased(), b"1", POLICY),
+    fail(leased(), FAILURE, POLICY, ANY),
+    bury(leased(), FAILURE, POLICY),
+    snooze(leased(), 1.0),
+    release(leased()),
+    stop(leased(), "", POLICY),
+    extend(leased(), 1.0),
+    progress(leased(), b""),
+    expire(leased(), POLICY),
+    expire(leased(9), POLICY),
+    cancel("a", POLICY),
+    request_cancel("a"),
+    redrive("a"),
+    redrive("a", 5.0),
+    edit("a", Edit(delay=5.0)),
+    edit("a", Edit(priority=1)),
+    move("a", QueueKey("default", "other")),
+]
+
+
+@pytest.mark.parametrize("step", ALL_STEPS, ids=lambda step: f"{step.act}-{step.to}")
+@pytest.mark.parametrize("state", State)
+def test_every_step_that_holds_lands_where_the_table_says(step: Transition, state: State):
+    if holds(step, state, 42, step.deadline):
+        assert landing(step, state) in LEGAL[step.act][state]
+    else:
+        assert step.token is not None or not legal(step.act, state) or step.act is Act.CANCEL
+
+
+SETTLED = ALL_STEPS[:6]
+
+
+@pytest.mark.parametrize("step", SETTLED, ids=lambda step: f"{step.act}-{step.to}")
+def test_a_step_repeats_itself_and_nothing_else(step: Transition):
+    assert repeats(step, step.act, 42, step.result, ())
+    assert not repeats(step, step.act, 43, step.result, ())
+    assert not repeats(step, Act.EXPIRE, 42, step.result, ())
+    assert not repeats(step, None, 0, None, ())
+
+
+def test_a_completion_repeats_only_with_its_result():
+    step = complete(leased(), b"1", POLICY)
+
+    assert not repeats(step, Act.COMPLETE, 42, b"2", ())
+    assert not repeats(step, Act.COMPLETE, 42, None, ())
+
+
+@pytest.mark.parametrize("step", [SETTLED[1], SETTLED[3], SETTLED[4]], ids=lambda s: s.act)
+def test_an_older_lease_is_known_by_its_history(step: Transition):
+    ended = ended_attempt(step, 1, "w1", 0.0, 9.0)
+    assert ended is not None
+
+    assert repeats(step, Act.COMPLETE, 99, None, [ended])
+    assert (ended.act, ended.token, ended.worker, ended.at) == (step.act, 42, "w1", 9.0)
+
+
+@pytest.mark.parametrize("step", ALL_STEPS[6:10], ids=lambda step: step.act)
+def test_extend_progress_and_expire_never_repeat(step: Transition):
+    assert not repeats(step, step.act, 42, None, ())
+
+
+def test_what_completes_or_stops_is_no_ended_attempt():
+    for step in (SETTLED[0], SETTLED[5]):
+        assert ended_attempt(step, 1, "w1", 0.0, 9.0) is None
+
+
+def test_a_note_is_short_and_tells_the_error():
+    long = Failure(act=Act.FAIL, attempt=1, type="E", message="x" * 1000)
+
+    assert note_of(fail(leased(), FAILURE, POLICY, ANY)) == "ValueError: boom"
+    assert len(note_of(fail(leased(), long, POLICY, ANY))) == NOTE_LENGTH
+    assert note_of(release(leased(), "stopping")) == "stopping"
+
+
+times = st.floats(0, 1e6)
+
+
+@given(first=times, second=times, priority=st.integers(0, 9), ageing=st.floats(0, 1e4))
+def test_equal_priorities_are_served_in_order_of_arrival(first, second, priority, ageing):
+    if first < second:
+        assert rank(first, priority, ageing) <= rank(second, priority, ageing)
+
+
+@given(at=times, low=st.integers(0, 8), ageing=st.floats(1, 1e4))
+def test_of_the_same_arrival_the_higher_priority_goes_first(at, low, ageing):
+    assert rank(at, low + 1, ageing) < rank(at, low, ageing)
+
+
+@given(at=times, ageing=st.floats(1, 1e4))
+def test_nine_steps_of_ageing_outweigh_every_priority(at, ageing):
+    assert rank(at, 0, ageing) < rank(at + 9 * ageing + 1, 9, ageing)

@@ -1,0 +1,97 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ackline.errors import InvalidJob, InvalidName, InvalidOption
+from ackline.job import LIVE, TERMINAL, WAITING, Options, QueueKey, State
+from ackline.limits import (
+    LONGEST_DELAY,
+    LONGEST_NAME,
+    require_name,
+    require_priority,
+    require_seconds,
+)
+
+
+@pytest.mark.parametrize(
+    "name", ["a", " ", "\x00", "a:b", "🙂", "x" * LONGEST_NAME, "é" * (LONGEST_NAME // 2)]
+)
+def test_names_that_can_be_kept(name):
+    require_name("job id", name)
+    assert Options(group=name).group == name
+
+
+@pytest.mark.parametrize(
+    "name", ["", "x" * (LONGEST_NAME + 1), "é" * (LONGEST_NAME // 2 + 1), "\ud800", "a\udfff"]
+)
+def test_names_that_cannot_be_kept(name):
+    with pytest.raises(InvalidName, match="job id"):
+        require_name("job id", name)
+    with pytest.raises(InvalidName):
+        Options(group=name)
+
+
+@pytest.mark.parametrize("name", [None, 5, b"a", ["a"]])
+def test_a_name_is_text(name):
+    with pytest.raises(InvalidName, match="is a str, not"):
+        require_name("kind", name)
+
+
+@given(st.text())
+def test_a_name_is_accepted_just_when_its_bytes_fit(name):
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        size = 0
+    if 1 <= size <= LONGEST_NAME:
+        require_name("queue", name)
+    else:
+        with pytest.raises(InvalidName):
+            require_name("queue", name)
+
+
+@pytest.mark.parametrize("priority", range(10))
+def test_ten_priorities(priority):
+    require_priority(priority)
+
+
+@pytest.mark.parametrize("priority", [-1, 10, 5.0, "5", None, True])
+def test_other_priorities_are_refused(priority):
+    with pytest.raises(InvalidOption, match="from 0 "):
+        require_priority(priority)
+
+
+@pytest.mark.parametrize("seconds", [None, 0, 0.5, 1, LONGEST_DELAY])
+def test_spans_of_time(seconds):
+    require_seconds("delay", seconds)
+
+
+@pytest.mark.parametrize("seconds", [-0.1, math.nan, math.inf, LONGEST_DELAY + 1, "5", True])
+def test_other_spans_are_refused(seconds):
+    with pytest.raises(InvalidOption, match="delay must be"):
+        require_seconds("delay", seconds)
+
+
+def test_a_lease_is_more_than_nothing():
+    with pytest.raises(InvalidOption, match="more than 0"):
+        require_seconds("lease", 0, above_zero=True)
+
+
+def test_every_refusal_is_an_invalid_job():
+    assert issubclass(InvalidName, InvalidJob)
+    assert issubclass(InvalidOption, InvalidJob)
+    assert issubclass(InvalidJob, ValueError)
+
+
+def test_each_state_is_live_or_terminal():
+    assert set(State) == LIVE | TERMINAL
+    assert not LIVE & TERMINAL
+    assert WAITING | {State.PROCESSING} == LIVE
+    assert {state for state in State if state.terminal} == TERMINAL
+
+
+def test_a_queue_is_named_with_its_tenant_unless_it_is_the_default():
+    assert str(QueueKey("default", "mail")) == "mail"
+    assert str(QueueKey("acme", "mail")) == "acme/mail"
