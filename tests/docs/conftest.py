@@ -1,0 +1,46 @@
+import time
+
+import pytest
+
+from ackline import Worker
+from ackline.job import State
+
+PATIENCE = 10.0
+
+
+@pytest.fixture
+def stage(tmp_path, monkeypatch):
+    """A directory of its own; a worker that runs there ends when there is nothing left to do."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ACKLINE_STORE", raising=False)
+    monkeypatch.setattr(Worker, "run", run_until_idle)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def run_until_idle(worker):
+    worker.start()
+    until = time.monotonic() + PATIENCE
+    try:
+        while any(is_busy(queue) for queue in worker.queues):
+            assert time.monotonic() < until, [dict(queue.counts()) for queue in worker.queues]
+            time.sleep(0.005)
+    finally:
+        worker.stop()
+
+
+def is_busy(queue):
+    counts = queue.counts()
+    return any(counts[state] for state in (State.QUEUED, State.PROCESSING, State.FAILING))
+
+
+@pytest.fixture
+def program():
+    """The command line as Typer has built it."""
+    import typer
+
+    from ackline.cli.app import app
+    from ackline.cli.commands import load_all
+
+    load_all()
+    return typer.main.get_command(app)

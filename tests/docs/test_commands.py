@@ -1,0 +1,46 @@
+"""Every command is documented, and what the pages show is a command."""
+
+import pytest
+
+from tests.docs.pages import (
+    all_pages,
+    blocks_of,
+    command_lines,
+    inline_commands,
+    name_of,
+    written_pages,
+)
+
+
+def shown_on(page):
+    lines = [line for block in blocks_of(page) for line in command_lines(block)]
+    return [line for line in [*lines, *inline_commands(page)] if line]
+
+
+def parse(program, arguments):
+    """Read a command line as the command would, without running it."""
+    words = list(arguments)
+    while words and words[0].startswith("-"):
+        takes_value = words[0] in ("--store", "--tenant")
+        words = words[2 if takes_value else 1 :]
+    if not words:
+        return
+    assert words[0] in program.commands, f"there is no command {words[0]!r}"
+    if "--help" in words or len(words) == 1:
+        return
+    program.commands[words[0]].make_context(words[0], words[1:])
+
+
+@pytest.mark.parametrize("page", [p for p in all_pages() if shown_on(p)], ids=name_of)
+def test_every_command_line_parses(page, program, stage):
+    for arguments in shown_on(page):
+        try:
+            parse(program, arguments)
+        except Exception as error:
+            raise AssertionError(f"ackline {' '.join(arguments)}: {error}") from error
+
+
+def test_every_command_stands_in_a_guide(program):
+    shown = {line[0] for page in written_pages() for line in shown_on(page)}
+
+    assert {name for name, one in program.commands.items() if not one.hidden} <= shown

@@ -1,0 +1,89 @@
+"""What the pages show runs: Python as it stands, commands on the store that it leaves."""
+
+import contextlib
+import gc
+import io
+import sys
+
+import pytest
+
+from ackline.cli.app import run as run_command
+from ackline.queues import Queues
+from tests.docs.pages import blocks_of, command_lines, name_of, written_pages
+
+PAGES = [page for page in written_pages() if any(b.language == "python" for b in blocks_of(page))]
+ENDLESS = {"bench", "demo", "top", "worker"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_page_runs_from_top_to_bottom(page, stage, monkeypatch):
+    before = set(sys.modules)
+    opened = watch_opened(monkeypatch)
+    reader = Reader(page)
+    try:
+        for block in blocks_of(page):
+            reader.read(block)
+    finally:
+        for queues in opened:
+            queues.close()
+        for name in set(sys.modules) - before:
+            if (stage / f"{name}.py").exists():
+                del sys.modules[name]
+        gc.collect()
+
+
+def watch_opened(monkeypatch):
+    """Every store that a page opens, to be closed at its end; readers need not bother."""
+    opened = []
+    make = Queues.__init__
+
+    def make_and_note(self, *arguments, **options):
+        make(self, *arguments, **options)
+        opened.append(self)
+
+    monkeypatch.setattr(Queues, "__init__", make_and_note)
+    return opened
+
+
+class Reader:
+    """Does what a page says, and remembers what was printed."""
+
+    def __init__(self, page):
+        self.page = page
+        self.names = {"__name__": "__main__"}
+        self.printed = ""
+
+    def read(self, block):
+        match block.language:
+            case "python":
+                self.run(block)
+            case "console":
+                for arguments in command_lines(block):
+                    self.call(block, arguments)
+            case "text" if block.mark == "prints":
+                assert self.printed == block.text, f"line {block.line}"
+
+    def run(self, block):
+        first = block.text.partition("\n")[0]
+        if first.startswith("# ") and first.endswith(".py"):
+            with open(first[2:], "w") as file:
+                file.write(block.text)
+        # As many lines above as the page has, so that a traceback names the page's line.
+        code = compile("\n" * (block.line - 1) + block.text, str(self.page), "exec")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(code, self.names)
+        if block.mark != "hidden":
+            self.printed = printed.getvalue()
+
+    def call(self, block, arguments):
+        if ENDLESS & set(arguments[:1]) or {"--follow", "-f"} & set(arguments):
+            return
+        expected = int(block.mark.removeprefix("exit ")) if block.mark else 0
+        with (
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()) as said,
+        ):
+            code = run_command(arguments)
+        where = f"line {block.line}: ackline {' '.join(arguments)}"
+        assert code == expected, f"{where}: {said.getvalue()}"

@@ -1,0 +1,71 @@
+"""Writes the parts of the documentation that are taken from the code or from measurements.
+
+tools/reference            write them
+tools/reference --check    exit 1 and name what is out of date
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tools.reference_pages import figures, settings
+from tools.reference_pages.api import PAGES, api_page
+from tools.reference_pages.cli import cli_page
+from tools.reference_pages.markdown import fill
+
+ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+
+PARTS = {
+    "README.md": {"benchmark": figures.benchmark},
+    "docs/configuration.md": {
+        "policies": settings.policies,
+        "settings": settings.settings,
+        "numbers": settings.numbers,
+    },
+    "docs/errors.md": {"errors": settings.error_tree},
+    "docs/recovery.md": {"recovery": figures.recovery},
+}
+"""Pages written by hand, and what goes between their markers."""
+
+
+def wanted() -> dict[Path, str]:
+    """Every generated file, as it should be."""
+    files = {REFERENCE / page.file: api_page(page) for page in PAGES}
+    files[REFERENCE / "cli.md"] = cli_page()
+    for name, parts in PARTS.items():
+        text = (ROOT / name).read_text()
+        for marker, make in parts.items():
+            text = fill(text, marker, make())
+        files[ROOT / name] = text
+    return files
+
+
+def outdated() -> list[Path]:
+    """The files that are not as they should be."""
+    return [
+        file for file, text in wanted().items() if not file.exists() or file.read_text() != text
+    ]
+
+
+def main(arguments: list[str]) -> int:
+    """Write, or check."""
+    if arguments not in ([], ["--check"]):
+        print(__doc__)
+        return 2
+    stale = outdated()
+    if arguments:
+        for file in stale:
+            print(f"{file.relative_to(ROOT)} is out of date: run tools/reference")
+        return 1 if stale else 0
+    texts = wanted()
+    for file in stale:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(texts[file])
+        print(f"wrote {file.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
