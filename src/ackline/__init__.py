@@ -1,5 +1,6 @@
 """A reliable job queue: an accepted job is never lost, no stale worker overwrites a live one."""
 
+from ackline.config import Policy, QueueSettings
 from ackline.errors import (
     AcklineError,
     ConfigError,
@@ -12,8 +13,8 @@ from ackline.errors import (
     JobNotFound,
     LeaseLost,
     MissingExtra,
-    NoHandler,
     PayloadTooLarge,
+    Stopped,
     StoreError,
     StoreFull,
     StoreMismatch,
@@ -55,15 +56,17 @@ __all__ = [
     "LeaseLost",
     "MissingExtra",
     "NewJob",
-    "NoHandler",
     "PayloadTooLarge",
+    "Policy",
     "Queue",
+    "QueueSettings",
     "Queued",
     "Queues",
     "Retry",
     "Snooze",
     "State",
     "StopReason",
+    "Stopped",
     "StoreError",
     "StoreFull",
     "StoreMismatch",

@@ -15,7 +15,7 @@ AcklineError
 ├── JobCancelled           the job was cancelled
 ├── WrongState             the act is not legal from the state the job is in
 ├── LeaseLost              the lease is no longer yours; nothing was changed
-├── NoHandler              a job's kind has no handler in this worker
+├── Stopped                a handler gave up because its signal was set
 └── StoreError             the store refused or failed
     ├── StoreUnavailable   try again: it could not be reached, or is busy
     ├── StoreFull          no room for more jobs; settling and purging still work
@@ -135,8 +135,8 @@ class LeaseLost(AcklineError):
         self.state = state
 
 
-class NoHandler(AcklineError):
-    """A job's kind has no handler in this worker."""
+class Stopped(AcklineError):
+    """A handler gave up because its signal was set; what follows depends on the reason."""
 
 
 class StoreError(AcklineError):

@@ -52,7 +52,6 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, kw_only
     timeout: float | None = None
     result_ttl: float | None = None
     keys_if_undelivered: tuple[tuple[str, ...], ...] = ()
-    callback_url: str | None = None
     group: str | None = None
     headers: Mapping[str, str] = {}
     trace: str | None = None

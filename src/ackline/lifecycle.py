@@ -13,7 +13,7 @@ from typing import assert_never
 
 import msgspec
 
-from ackline.config import Resolved
+from ackline.config import DEFAULTS, Resolved
 from ackline.events import Act
 from ackline.job import TERMINAL, WAITING, Failure, QueueKey, Record, State
 from ackline.outcome import Cancel, Dead, Done, Outcome, Retry, Snooze
@@ -28,9 +28,9 @@ LEGAL: Mapping[Act, Mapping[State | None, frozenset[State | None]]] = {
     ),
     Act.CLAIM: {_S.QUEUED: frozenset({_S.PROCESSING})},
     Act.COMPLETE: {_S.PROCESSING: frozenset({_S.COMPLETED})},
-    Act.FAIL: {_S.PROCESSING: frozenset({_S.FAILING, _S.FAILED})},
-    Act.SNOOZE: {_S.PROCESSING: frozenset({_S.SCHEDULED})},
-    Act.RELEASE: {_S.PROCESSING: frozenset({_S.QUEUED})},
+    Act.FAIL: {_S.PROCESSING: frozenset({_S.FAILING, _S.FAILED, _S.CANCELLED})},
+    Act.SNOOZE: {_S.PROCESSING: frozenset({_S.SCHEDULED, _S.CANCELLED})},
+    Act.RELEASE: {_S.PROCESSING: frozenset({_S.QUEUED, _S.CANCELLED})},
     Act.EXPIRE: {_S.PROCESSING: frozenset({_S.QUEUED, _S.FAILED, _S.CANCELLED})},
     Act.EXTEND: {_S.PROCESSING: frozenset({_S.PROCESSING})},
     Act.PROGRESS: {_S.PROCESSING: frozenset({_S.PROCESSING})},
@@ -87,6 +87,7 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     deadline: float | None = None
     delay: float = 0.0
     keep: float = 0.0
+    """Retention, if it ends in a terminal state."""
     attempts: int | None = None
     result: bytes | None = None
     failure: Failure | None = None
@@ -114,7 +115,7 @@ def legal(act: Act, source: State | None) -> bool:
 
 
 def holds(
-    transition: Transition, state: State, token: int, deadline: float | None, now: float = 0.0
+    transition: Transition, state: State, token: int, deadline: float | None, now: float
 ) -> bool:
     """Whether a transition's guard holds for a job that stands so, at this time."""
     if transition.token is not None:
@@ -182,12 +183,23 @@ def note_of(transition: Transition) -> str:
     return f"{failure.type}: {failure.message}"[:NOTE_LENGTH]
 
 
-def landing(transition: Transition, state: State) -> State:
-    """The state that an applied transition leads to, for a job that stands in `state`."""
+def landing(transition: Transition, state: State, cancel_requested: bool) -> State:
+    """The state that an applied transition leads to, for a job that stands so.
+
+    A job that was asked to stop does not run again: where it would wait for another
+    attempt, it is cancelled.
+    """
+    if cancel_requested and transition.to in WAITING:
+        return State.CANCELLED
     if transition.to is not None:
         return transition.to
     postponed = transition.edit is not None and transition.edit.delay
     return State.SCHEDULED if postponed and state is State.QUEUED else state
+
+
+def may_move(source: QueueKey, target: QueueKey) -> bool:
+    """Whether a job may be handed from one queue to another: never across tenants."""
+    return source.tenant == target.tenant and source.name != target.name
 
 
 def rank(ready_at: float, priority: int, ageing: float) -> float:
@@ -226,6 +238,7 @@ def fail(
         State.FAILING,
         job.token,
         delay=wait,
+        keep=policy.keep_cancelled,
         failure=failure,
     )
 
@@ -251,6 +264,7 @@ def snooze(job: Record, delay: float) -> Transition:
         State.SCHEDULED,
         job.token,
         delay=delay,
+        keep=DEFAULTS.keep_cancelled,
         attempts=job.attempts - 1,
     )
 
@@ -258,7 +272,13 @@ def snooze(job: Record, delay: float) -> Transition:
 def release(job: Record, note: str = "") -> Transition:
     """Give the job back, to its old place in the line; the attempt is given back too."""
     return Transition(
-        job.id, Act.RELEASE, State.QUEUED, job.token, attempts=job.attempts - 1, note=note
+        job.id,
+        Act.RELEASE,
+        State.QUEUED,
+        job.token,
+        keep=DEFAULTS.keep_cancelled,
+        attempts=job.attempts - 1,
+        note=note,
     )
 
 

@@ -12,10 +12,11 @@ from ackline.codec import DumpsLoads, Serde, serde_from
 from ackline.job import QueueKey
 from ackline.limits import require_name
 from ackline.queue import Queue
-from ackline.stores.base import QueueInfo, Store, StoreInfo
+from ackline.stores.base import Key, KeyWrite, QueueInfo, Store, StoreInfo
 from ackline.stores.registry import store_from_url
 
 DEFAULT_TENANT = "default"
+OWN_KEYS = "ackline"
 
 
 def open(url: str, *, tenant: str = DEFAULT_TENANT, clock: Clock | None = None) -> Queues:
@@ -82,6 +83,23 @@ class Queues:
     def describe(self) -> list[QueueInfo]:
         """All queues with their settings and counts."""
         return self.store.describe(self.tenant)
+
+    def keys(self, *prefix: str, limit: int = 1000) -> list[Key]:
+        """What stands under keys that start so: the payloads of jobs that were given up.
+
+        A job leaves its payload there if it was enqueued with `keys_if_undelivered` and went
+        to the DLQ. Ackline's own notes, under "ackline", are left out unless asked for.
+
+        >>> open("memory://").keys("failed payments")
+        []
+        """
+        found = self.store.read_keys(self.tenant, prefix, limit)
+        return [entry for entry in found if prefix or entry.key[0] != OWN_KEYS]
+
+    def delete_key(self, *key: str) -> bool:
+        """Remove one key; False if there was none."""
+        there = any(entry.key == key for entry in self.store.read_keys(self.tenant, key, 1))
+        return there and self.store.write_keys(self.tenant, [KeyWrite(key=key, value=None)])
 
     def info(self) -> StoreInfo:
         """What the store is, where, and when it calls a job safe."""

@@ -70,9 +70,9 @@ TABLE: dict[Act, dict[State | None, str]] = {
     Act.ENQUEUE: {None: "QS", S.FAILED: "QS", S.CANCELLED: "QS"},
     Act.CLAIM: {S.QUEUED: "P"},
     Act.COMPLETE: {S.PROCESSING: "C"},
-    Act.FAIL: {S.PROCESSING: "FD"},
-    Act.SNOOZE: {S.PROCESSING: "S"},
-    Act.RELEASE: {S.PROCESSING: "Q"},
+    Act.FAIL: {S.PROCESSING: "FDX"},
+    Act.SNOOZE: {S.PROCESSING: "SX"},
+    Act.RELEASE: {S.PROCESSING: "QX"},
     Act.EXPIRE: {S.PROCESSING: "QDX"},
     Act.EXTEND: {S.PROCESSING: "P"},
     Act.PROGRESS: {S.PROCESSING: "P"},
@@ -149,14 +149,14 @@ def test_the_fence(act: Act, state: State):
 @pytest.mark.parametrize("act", sorted(FENCED))
 @pytest.mark.parametrize("state", State)
 def test_a_fenced_act_without_a_token_never_holds(act: Act, state: State):
-    assert not holds(Transition("a", act), state, 42, 100.0)
+    assert not holds(Transition("a", act), state, 42, 100.0, now=50.0)
 
 
 def test_a_sweep_holds_only_for_the_deadline_it_saw():
     step = expire(leased(), POLICY)
 
-    assert holds(step, S.PROCESSING, 42, 100.0)
-    assert not holds(step, S.PROCESSING, 42, 100.25)
+    assert holds(step, S.PROCESSING, 42, 100.0, now=50.0)
+    assert not holds(step, S.PROCESSING, 42, 100.25, now=50.0)
 
 
 def test_extend_does_not_hold_for_a_lapsed_lease():
@@ -169,7 +169,7 @@ def test_extend_does_not_hold_for_a_lapsed_lease():
 def test_cancel_without_a_token_holds_for_what_waits_only():
     step = cancel("a", POLICY)
 
-    assert {state for state in State if holds(step, state, 0, None)} == WAITING
+    assert {state for state in State if holds(step, state, 0, None, now=50.0)} == WAITING
 
 
 def test_complete_keeps_the_result_for_its_ttl():
@@ -186,7 +186,9 @@ def test_fail_until_the_attempts_are_spent(attempts: int, to: State):
 
     assert step.to is to
     assert step.keys == (KEYS if to is S.FAILED else ())
-    assert (step.delay, step.keep) == ((10.0, 0.0) if to is S.FAILING else (0.0, 8.0))
+    assert (step.delay, step.keep) == (
+        (10.0, POLICY.keep_cancelled) if to is S.FAILING else (0.0, 8.0)
+    )
 
 
 def test_a_delay_given_outweighs_the_backoff():
@@ -277,9 +279,13 @@ ALL_STEPS = [
 
 @pytest.mark.parametrize("step", ALL_STEPS, ids=lambda step: f"{step.act}-{step.to}")
 @pytest.mark.parametrize("state", State)
-def test_every_step_that_holds_lands_where_the_table_says(step: Transition, state: State):
-    if holds(step, state, 42, step.deadline):
-        assert landing(step, state) in LEGAL[step.act][state]
+@pytest.mark.parametrize("asked_to_stop", [False, True])
+def test_every_step_that_holds_lands_where_the_table_says(
+    step: Transition, state: State, asked_to_stop: bool
+):
+    if holds(step, state, 42, step.deadline, now=50.0):
+        asked = asked_to_stop and state is State.PROCESSING
+        assert landing(step, state, asked) in LEGAL[step.act][state]
     else:
         assert step.token is not None or not legal(step.act, state) or step.act is Act.CANCEL
 
@@ -346,3 +352,13 @@ def test_of_the_same_arrival_the_higher_priority_goes_first(at, low, ageing):
 @given(at=times, ageing=st.floats(1, 1e4))
 def test_nine_steps_of_ageing_outweigh_every_priority(at, ageing):
     assert rank(at, 0, ageing) < rank(at + 9 * ageing + 1, 9, ageing)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [fail(leased(), FAILURE, POLICY, random.Random(0)), snooze(leased(), 5.0), release(leased())],
+    ids=lambda step: step.act,
+)
+def test_a_job_that_was_asked_to_stop_does_not_wait_for_another_attempt(step: Transition):
+    assert landing(step, S.PROCESSING, True) is S.CANCELLED
+    assert step.keep > 0

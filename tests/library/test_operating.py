@@ -121,6 +121,18 @@ class TestRedrive:
         assert queue.redrive_all() == 0
         assert queue.counts()[State.QUEUED] == 605
 
+    def test_so_many_a_second(self, queue: Queue[Any, Any], clock: ManualClock) -> None:
+        queue.enqueue_many(range(600))
+        for job in queue.claim(600):
+            queue.bury(job, "no")
+        assert queue.redrive_all(rate=100) == 600
+        clock.advance(1.0)
+        assert len(queue.claim(200)) == 101
+        clock.advance(5.0)
+        assert len(queue.claim(200)) + len(queue.claim(200)) + len(queue.claim(200)) == 499
+        with pytest.raises(InvalidOption, match="more than 0 jobs a second"):
+            queue.redrive_all(rate=0)
+
 
 class TestEdit:
     def test_payload_and_priority(self, queue: Queue[Any, Any]) -> None:

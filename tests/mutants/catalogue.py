@@ -114,8 +114,20 @@ RULES = [
     Mutant(
         "release does not give the attempt back",
         _LIFECYCLE,
-        "Act.RELEASE, State.QUEUED, job.token, attempts=job.attempts - 1, note=note",
-        "Act.RELEASE, State.QUEUED, job.token, attempts=job.attempts, note=note",
+        "        attempts=job.attempts - 1,\n        note=note,",
+        "        attempts=job.attempts,\n        note=note,",
+    ),
+    Mutant(
+        "a job that was asked to stop runs again",
+        _LIFECYCLE,
+        "if cancel_requested and transition.to in WAITING:",
+        "if False:",
+    ),
+    Mutant(
+        "a job moves to another tenant",
+        _LIFECYCLE,
+        "return source.tenant == target.tenant and source.name != target.name",
+        "return source.name != target.name",
     ),
     Mutant(
         "keys-if-undelivered are forgotten when a lease expires",
@@ -221,8 +233,8 @@ MEMORY = [
     Mutant(
         "a move overwrites the id that is there",
         _JOBS,
-        "taken = target is shelf or target.find(job.id, now) is not None",
-        "taken = target is shelf",
+        "taken = room.shelf(transition.target).find(job.id, now) is not None",
+        "taken = False",
     ),
     Mutant(
         "a claim counts no attempt",

@@ -85,9 +85,11 @@ class AsyncOperator(AsyncQueueBase[P, R]):
         """Take a job out of the DLQ and run it again, with all its attempts."""
         await self._call(self.sync.redrive, id, delay=delay, by=by)
 
-    async def redrive_all(self, *, kinds: Iterable[str] | None = None, by: str = "") -> int:
+    async def redrive_all(
+        self, *, kinds: Iterable[str] | None = None, rate: float | None = None, by: str = ""
+    ) -> int:
         """Redrive everything in the DLQ, or all of some kinds; answers how many."""
-        return await self._call(self.sync.redrive_all, kinds=kinds, by=by)
+        return await self._call(self.sync.redrive_all, kinds=kinds, rate=rate, by=by)
 
     async def edit(
         self,

@@ -16,7 +16,7 @@ from ackline.clock import Clock
 from ackline.codec import DumpsLoads, Serde
 from ackline.queue.base import P, R
 from ackline.queues import DEFAULT_TENANT, Queues
-from ackline.stores.base import QueueInfo, StoreInfo
+from ackline.stores.base import Key, QueueInfo, StoreInfo
 
 
 class AsyncQueue(AsyncProducer[P, R], AsyncConsumer[P, R], AsyncOperator[P, R]):
@@ -66,6 +66,14 @@ class AsyncQueues:
     async def describe(self) -> list[QueueInfo]:
         """All queues with their settings and counts."""
         return await self._threads.call(self.sync.describe)
+
+    async def keys(self, *prefix: str, limit: int = 1000) -> list[Key]:
+        """What stands under keys that start so."""
+        return await self._threads.call(self.sync.keys, *prefix, limit=limit)
+
+    async def delete_key(self, *key: str) -> bool:
+        """Remove one key; False if there was none."""
+        return await self._threads.call(self.sync.delete_key, *key)
 
     async def info(self) -> StoreInfo:
         """What the store is, where, and when it calls a job safe."""

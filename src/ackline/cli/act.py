@@ -50,17 +50,22 @@ def redrive(
         float,
         typer.Option(parser=values.seconds, metavar="SPAN", help="Run them later: 30, 5m, 2h."),
     ] = 0.0,
+    rate: Annotated[
+        float | None, typer.Option(help="With --all: let so many become due each second.")
+    ] = None,
 ) -> None:
     """Take failed jobs out of the DLQ and run them again."""
     if bool(ids) == everything or (kind and not everything):
         raise UsageMistake("which jobs? Give ids, or --all for the whole DLQ (--kind narrows it)")
     found = session.known_queue(queue)
     if ids:
+        if rate is not None:
+            raise UsageMistake("--rate goes with --all; with ids, --delay runs them later")
         _each(session, ids, lambda id: _redrive(found, id, delay))
         return
     if delay:
-        raise UsageMistake("--delay goes with ids, not with --all")
-    total = found.redrive_all(kinds=kind or None, by=who())
+        raise UsageMistake("--delay goes with ids; with --all, --rate spreads them over time")
+    total = found.redrive_all(kinds=kind or None, rate=rate, by=who())
     _tell_count(session, "redriven", total)
 
 

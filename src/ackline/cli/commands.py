@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
+
+from typer.models import CommandInfo
+
+from ackline.cli.app import app
 
 MODULES = (
     "demo",
@@ -14,6 +17,7 @@ MODULES = (
     "show",
     "events",
     "top",
+    "keys",
     "act",
     "doctor",
     "bench",
@@ -23,6 +27,10 @@ MODULES = (
 def load_all() -> None:
     """Import the module of each command group, whereby it registers itself."""
     for name in MODULES:
-        module = f"ackline.cli.{name}"
-        if importlib.util.find_spec(module) is not None:
-            importlib.import_module(module)
+        importlib.import_module(f"ackline.cli.{name}")
+    # Modules import each other, so they do not register in the order of the help.
+    app.registered_commands.sort(key=lambda info: MODULES.index(_module_of(info)))
+
+
+def _module_of(info: CommandInfo) -> str:
+    return info.callback.__module__.rpartition(".")[2] if info.callback else ""

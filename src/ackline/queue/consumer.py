@@ -140,11 +140,14 @@ class Consumer(QueueBase[P, R]):
     ) -> ClaimRequest:
         """Check what a caller asks for, and fill in what it left out."""
         require_seconds("lease", lease, above_zero=True)
+        settings = self.settings()
+        own = {kind: policy.lease for kind, policy in settings.kinds.items() if policy.lease}
         return ClaimRequest(
             worker=worker or worker_id(),
             limit=limit,
-            lease=lease or self.settings().policy.lease or DEFAULTS.lease,
+            lease=lease or settings.policy.lease or DEFAULTS.lease,
             kinds=frozenset(kinds) if kinds is not None else None,
+            lease_of_kind=own if lease is None else {},
         )
 
     def claim_records(

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from ackline.errors import Stopped
 from ackline.job import Failure, Record, State
 
 if TYPE_CHECKING:
@@ -41,6 +42,15 @@ class Signal:
     def is_set(self) -> bool:
         """Whether the handler should stop."""
         return self._event.is_set()
+
+    def raise_if_set(self) -> None:
+        """Give up here if asked to: the job is then released, failed or cancelled as is right.
+
+        Released when the worker stops, cancelled when a cancel was asked for, failed at a
+        timeout; of a lost lease nothing is said any more.
+        """
+        if self._event.is_set():
+            raise Stopped(f"its handler was told to stop: {self.reason}")
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until it is set (True) or the time is up (False)."""
@@ -119,6 +129,11 @@ class Job(Generic[P]):
     def headers(self) -> Mapping[str, str]:
         """What the producer noted beside the payload."""
         return self.record.options.headers
+
+    @property
+    def trace(self) -> str | None:
+        """The trace context that the producer gave, to be continued by the handler."""
+        return self.record.options.trace
 
     @property
     def failure(self) -> Failure | None:

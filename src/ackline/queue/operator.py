@@ -9,7 +9,7 @@ import msgspec
 
 from ackline import lifecycle
 from ackline.config import QueueSettings
-from ackline.errors import ConfigError, JobNotFound, WrongState
+from ackline.errors import ConfigError, InvalidOption, JobNotFound, WrongState
 from ackline.events import Act, Event
 from ackline.job import LIVE, QueueKey, Record, State
 from ackline.lifecycle import Edit, Transition
@@ -54,6 +54,8 @@ class Operator(QueueBase[P, R]):
         limit: int = 100,
     ) -> JobPage[P]:
         """One page of the jobs that match, in the order of their lines."""
+        if limit < 1:
+            raise InvalidOption(f"a page has at least 1 job, not {limit}")
         which = Filter(
             states=frozenset(map(State, states)) if states is not None else frozenset(State),
             kinds=frozenset(kinds) if kinds is not None else None,
@@ -110,8 +112,15 @@ class Operator(QueueBase[P, R]):
         require_seconds("delay", delay)
         self._act(lifecycle.redrive(id, delay, by=by))
 
-    def redrive_all(self, *, kinds: Iterable[str] | None = None, by: str = "") -> int:
-        """Redrive everything in the DLQ, or all of some kinds; answers how many."""
+    def redrive_all(
+        self, *, kinds: Iterable[str] | None = None, rate: float | None = None, by: str = ""
+    ) -> int:
+        """Redrive everything in the DLQ, or all of some kinds; answers how many.
+
+        With a `rate`, so many a second become due, to spare what they call.
+        """
+        if rate is not None and not rate > 0:
+            raise InvalidOption(f"rate must be more than 0 jobs a second, not {rate}")
         dead = Filter(
             states=frozenset({State.FAILED}),
             kinds=frozenset(kinds) if kinds is not None else None,
@@ -119,7 +128,12 @@ class Operator(QueueBase[P, R]):
         count, cursor = 0, None
         while True:
             page = self.store.page(self.key, dead, cursor, BULK)
-            verdicts = self.apply([lifecycle.redrive(job.id, by=by) for job in page.jobs])
+            verdicts = self.apply(
+                [
+                    lifecycle.redrive(job.id, (count + index) / rate if rate else 0.0, by=by)
+                    for index, job in enumerate(page.jobs)
+                ]
+            )
             count += sum(verdict.applied for verdict in verdicts)
             cursor = page.cursor
             if cursor is None:

@@ -38,7 +38,6 @@ class CallOptions(TypedDict, total=False):
     lease: float
     result_ttl: float
     keys_if_undelivered: Iterable[Sequence[str]]
-    callback_url: str
     group: str
     headers: Mapping[str, str]
     trace: str

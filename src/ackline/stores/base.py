@@ -14,7 +14,7 @@ from typing import Literal, Protocol, Self
 import msgspec
 
 from ackline.config import QueueSettings
-from ackline.events import Event
+from ackline.events import Act, Entry, Event
 from ackline.job import Draft, QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict
 
@@ -67,6 +67,8 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     limit: int
     lease: float
     kinds: frozenset[str] | None = None
+    lease_of_kind: Mapping[str, float] = {}
+    """Leases of kinds that differ; a job's own comes before both."""
 
 
 class Claimed(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,6 +175,18 @@ class KeyWrite(msgspec.Struct, frozen=True, kw_only=True):
     key: tuple[str, ...]
     value: bytes | None
     version: int | None = None
+
+
+def move_entries(
+    source: QueueKey, transition: Transition, kind: str, state: State, attempts: int
+) -> tuple[Entry, Entry]:
+    """What the journals of both queues tell of a move: the departure, then the arrival."""
+    id, by = transition.id, transition.by
+    away, here = f"to {transition.target}", f"from {source}"
+    return (
+        Entry(Act.MOVE, id, kind, state, None, attempts, note=away, by=by),
+        Entry(Act.MOVE, id, kind, None, state, attempts, note=here, by=by),
+    )
 
 
 Topic = Literal["ready", "changes", "signals"]

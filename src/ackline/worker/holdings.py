@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ackline import lifecycle
-from ackline.config import DEFAULTS
 from ackline.job import Record
 from ackline.lifecycle import Verdict
 from ackline.queue import Queue
@@ -64,12 +63,7 @@ class Holdings:
 
     def request(self, limit: int) -> ClaimRequest:
         """A claim for the kinds that this process has handlers for."""
-        return ClaimRequest(
-            worker=self.worker,
-            limit=limit,
-            lease=self.queue.settings().policy.lease or DEFAULTS.lease,
-            kinds=self.queue.handlers.kinds,
-        )
+        return self.queue.claim_request(limit, None, self.queue.handlers.kinds, self.worker)
 
     def receive(self, records: Sequence[Record]) -> None:
         """Take claimed jobs in, and have them run."""

@@ -65,7 +65,8 @@ class Worker:
         self.concurrency = concurrency
         self.grace = grace
         self._hooks = hooks
-        self._maintenance = Maintenance(queues) if maintenance else None
+        self._maintains = maintenance
+        self._maintenance: Maintenance | None = None
         self._stations: list[Station] = []
         self._stop = threading.Event()
         self._hurry = threading.Event()
@@ -92,7 +93,8 @@ class Worker:
         for station in self._stations:
             station.queue.publish_policies()
             station.start()
-        if self._maintenance is not None:
+        if self._maintains:
+            self._maintenance = Maintenance(self.queues)
             self._maintenance.start()
         logger.info("worker %s started on %s", self.id, ", ".join(str(q.key) for q in self.queues))
 

@@ -31,7 +31,7 @@ def apply_one(shelf: Shelf, transition: Transition, now: float, journal: list[En
 
 
 def _step(shelf: Shelf, job: StoredJob, transition: Transition, now: float) -> Entry:
-    source, to = job.state, landing(transition, job.state)
+    source, to = job.state, landing(transition, job.state, job.cancel_requested)
     entry = Entry(
         transition.act,
         job.id,

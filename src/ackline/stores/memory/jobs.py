@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ackline.errors import StoreFull
 from ackline.events import Act, Entry
 from ackline.job import LIVE, Draft, QueueKey, State
-from ackline.lifecycle import Transition, Verdict, holds, rank
+from ackline.lifecycle import Transition, Verdict, holds, may_move, rank
 from ackline.stores.base import (
     REPAIR_LIMIT,
     BeatReply,
@@ -17,6 +17,7 @@ from ackline.stores.base import (
     Receipt,
     Topic,
     WorkerBeat,
+    move_entries,
 )
 from ackline.stores.memory.apply import apply_one
 from ackline.stores.memory.lines import Line, Shelf, StoredJob, WorkerEntry
@@ -118,7 +119,8 @@ def _take(shelf: Shelf, request: ClaimRequest, now: float) -> list[StoredJob]:
         job.worker = request.worker
         job.started_at = now
         job.progress = None
-        shelf.stand(job, State.PROCESSING, now + (job.options.lease or request.lease))
+        usual = request.lease_of_kind.get(job.kind, request.lease)
+        shelf.stand(job, State.PROCESSING, now + (job.options.lease or usual))
         taken.append(job)
     return taken
 
@@ -142,10 +144,11 @@ def apply(
     """Apply each transition whose guard holds."""
     shelf = room.shelf(queue)
     journal: list[Entry] = []
+    arrivals: list[tuple[Shelf, Entry]] = []
     verdicts = []
     for transition in transitions:
         if transition.act is Act.MOVE:
-            verdicts.append(_move(room, shelf, transition, now, journal))
+            verdicts.append(_move(room, shelf, transition, now, journal, arrivals))
             continue
         told = len(journal)
         verdicts.append(apply_one(shelf, transition, now, journal))
@@ -154,20 +157,28 @@ def apply(
             for key in transition.keys:
                 room.put_key(queue.tenant, key, shelf.jobs[transition.id].payload)
     room.write_journal(shelf, now, journal)
+    for target, arrival in arrivals:
+        room.write_journal(target, now, [arrival])
     return verdicts
 
 
 def _move(
-    room: Room, shelf: Shelf, transition: Transition, now: float, journal: list[Entry]
+    room: Room,
+    shelf: Shelf,
+    transition: Transition,
+    now: float,
+    journal: list[Entry],
+    arrivals: list[tuple[Shelf, Entry]],
 ) -> Verdict:
     job = shelf.find(transition.id, now)
     if job is None:
         return Verdict(False, None)
     assert transition.target is not None
-    target = room.make_shelf(transition.target)
-    taken = target is shelf or target.find(job.id, now) is not None
-    if taken or not holds(transition, job.state, job.token, None):
+    allowed = may_move(shelf.key, transition.target)
+    taken = room.shelf(transition.target).find(job.id, now) is not None
+    if taken or not allowed or not holds(transition, job.state, job.token, None, now):
         return Verdict(False, job.state)
+    target = room.make_shelf(transition.target)
     shelf.drop(job)
     shelf.left(job, job.state)
     if (old := target.jobs.get(job.id)) is not None:
@@ -175,13 +186,9 @@ def _move(
     target.jobs[job.id] = job
     target.last_token = max(target.last_token, job.token)
     target.stand(job, job.state, job.at)
-    by, away = transition.by, f"to {target.key}"
-    journal.append(
-        Entry(Act.MOVE, job.id, job.kind, job.state, None, job.attempts, note=away, by=by)
-    )
-    here = f"from {shelf.key}"
-    arrival = Entry(Act.MOVE, job.id, job.kind, None, job.state, job.attempts, note=here, by=by)
-    room.write_journal(target, now, [arrival])
+    away, here = move_entries(shelf.key, transition, job.kind, job.state, job.attempts)
+    journal.append(away)
+    arrivals.append((target, here))
     return Verdict(True, job.state)
 
 

@@ -11,7 +11,7 @@ from ackline.lifecycle import Transition, Verdict, holds, note_of, repeats
 from ackline.stores.sqlite.groups import leave_groups
 from ackline.stores.sqlite.keys import put_key
 from ackline.stores.sqlite.lines import Lines
-from ackline.stores.sqlite.move import move
+from ackline.stores.sqlite.move import Arrival, arrive, move
 from ackline.stores.sqlite.queries import sql
 from ackline.stores.sqlite.rows import SETTLING, Row, history_of, numbers, rows_by_ids
 from ackline.stores.sqlite.standing import (
@@ -61,6 +61,7 @@ class _Batch:
         self._standings: dict[str, Standing | None] = {}
         self._changed: dict[int, Standing] = {}
         self._left: Counter[str] = Counter()
+        self._arrivals: list[Arrival] = []
 
     def complete(self, transitions: Sequence[Transition]) -> list[tuple[int, Transition]]:
         """Take all that plainly complete a lease in a few statements; answers the others."""
@@ -177,7 +178,8 @@ class _Batch:
         moved = move(self.lines, standing, transition, self.now)
         self.verdicts[index] = Verdict(moved is not None, standing.state)
         if moved is not None:
-            self._entries[index] = moved
+            self._entries[index], arrival = moved
+            self._arrivals.append(arrival)
             self._standings[standing.id] = None
             self._mind_group(standing, standing.state)
 
@@ -194,6 +196,7 @@ class _Batch:
         save(lines, list(self._changed.values()))
         lines.write_journal(self.now, [entry for entry in self._entries if entry is not None])
         lines.flush()
+        arrive(self._arrivals, self.now)
         leave_groups(lines, self._left)
 
 

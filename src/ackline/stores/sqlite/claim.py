@@ -129,7 +129,8 @@ def _lease(lines: Lines, taken: list[Row], request: ClaimRequest, now: float) ->
     token, worker = lines.next_token(now), request.worker
     records = [_record(row, token, request, now) for row in taken]
     processing = lines.slot(_PROCESSING)
-    for deadline, nums in _by_deadline(taken, records, now + request.lease).items():
+    alike = not request.lease_of_kind and not any(map(_options_of, taken))
+    for deadline, nums in _by_deadline(taken, records, alike).items():
         values = (processing, deadline, token, worker, now, numbers(nums))
         lines.tx.execute(sql("lease"), values)
     for kind, count in Counter(map(_kind_of, taken)).items():
@@ -144,7 +145,7 @@ def _lease(lines: Lines, taken: list[Row], request: ClaimRequest, now: float) ->
 
 def _record(row: Row, token: int, request: ClaimRequest, now: float) -> Record:
     _, _, id, kind, payload, priority, data, created, _, attempts, cancel = row
-    options, lease = NO_OPTIONS, request.lease
+    options, lease = NO_OPTIONS, request.lease_of_kind.get(kind, request.lease)
     if data is not None:
         options = decode_options(data)
         lease = options.lease or lease
@@ -169,12 +170,11 @@ def _record(row: Row, token: int, request: ClaimRequest, now: float) -> Record:
 
 
 def _by_deadline(
-    taken: list[Row], records: list[Record], usual: float
+    taken: list[Row], records: list[Record], alike: bool
 ) -> dict[float | None, list[int]]:
+    if alike:
+        return {records[0].deadline: list(map(_num_of, taken))}
     found: dict[float | None, list[int]] = {}
-    if not any(map(_options_of, taken)):
-        found[usual] = list(map(_num_of, taken))
-        return found
     for row, record in zip(taken, records, strict=True):
         found.setdefault(record.deadline, []).append(row[_NUM])
     return found

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from ackline.events import Act, Entry
-from ackline.lifecycle import Transition, holds
+from ackline.events import Entry
+from ackline.lifecycle import Transition, holds, may_move
+from ackline.stores.base import move_entries
 from ackline.stores.sqlite.drop import drop_jobs
-from ackline.stores.sqlite.lines import Lines, make_lines
+from ackline.stores.sqlite.lines import Lines, find_lines, make_lines
 from ackline.stores.sqlite.queries import sql
 from ackline.stores.sqlite.standing import Standing, save
 
+Arrival = tuple[Lines, Entry]
+"""What the other queue's journal has to tell, once this one's has told of the departure."""
 
-def move(lines: Lines, job: Standing, transition: Transition, now: float) -> Entry | None:
-    """Move a job, unless it is leased or the other queue has its id; answers the entry here."""
+
+def move(
+    lines: Lines, job: Standing, transition: Transition, now: float
+) -> tuple[Entry, Arrival] | None:
+    """Move a job, unless it is leased or the other queue has its id."""
     assert transition.target is not None
-    target = make_lines(lines.tx, transition.target)
-    if target.num == lines.num or not holds(transition, job.state, job.token, None):
+    if not may_move(lines.key, transition.target) or not holds(
+        transition, job.state, job.token, None, now
+    ):
         return None
-    for row in lines.tx.execute(sql("standing"), (target.num, job.id)).fetchall():
-        old = Standing(row)
-        if not old.over(now):
-            return None
-        drop_jobs(target, [(old.num, old.slot)])
+    there = find_lines(lines.tx, transition.target)
+    if there is not None and not _make_way(there, job.id, now):
+        return None
+    target = there or make_lines(lines.tx, transition.target)
     lines.shift(job.slot, None)
     lines.tx.execute(sql("set_queue"), (target.num, job.num))
     slot = target.ready(job.kind) if job.slot > 0 else target.slot(job.state)
@@ -30,16 +36,24 @@ def move(lines: Lines, job: Standing, transition: Transition, now: float) -> Ent
     if job.token > target.last_token:
         # A job's tokens grow, whichever queue hands them out.
         lines.tx.execute(sql("set_last_token"), (job.token, target.num))
-    return _tell(lines, target, job, transition, now)
-
-
-def _tell(lines: Lines, target: Lines, job: Standing, transition: Transition, now: float) -> Entry:
-    by, state = transition.by, job.state
-    here = f"from {lines.key}"
-    target.write_journal(
-        now, [Entry(Act.MOVE, job.id, job.kind, None, state, job.attempts, note=here, by=by)]
-    )
     target.flush()
-    target.tx.wake(target.key, "ready")
-    away = f"to {target.key}"
-    return Entry(Act.MOVE, job.id, job.kind, state, None, job.attempts, note=away, by=by)
+    away, here = move_entries(lines.key, transition, job.kind, job.state, job.attempts)
+    return away, (target, here)
+
+
+def _make_way(target: Lines, id: str, now: float) -> bool:
+    """Drop a job of this id whose retention is over; False if there is one that stays."""
+    for row in target.tx.execute(sql("standing"), (target.num, id)).fetchall():
+        old = Standing(row)
+        if not old.over(now):
+            return False
+        drop_jobs(target, [(old.num, old.slot)])
+    return True
+
+
+def arrive(arrivals: list[Arrival], now: float) -> None:
+    """Tell the other queues of what has come to them."""
+    for target, entry in arrivals:
+        target.write_journal(now, [entry])
+        target.flush()
+        target.tx.wake(target.key, "ready")

@@ -14,7 +14,7 @@ from ackline.stores.sqlite.standing import Standing
 
 def step(lines: Lines, job: Standing, transition: Transition, now: float) -> None:
     """Take the step; the guard holds."""
-    to = landing(transition, job.state)
+    to = landing(transition, job.state, job.cancel != 0)
     if job.state is State.PROCESSING:
         if to is State.PROCESSING:
             _stay_leased(job, transition, now)

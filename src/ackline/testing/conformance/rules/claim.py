@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ackline.job import State
 from ackline.lifecycle import Verdict, cancel, complete, redrive, release
-from ackline.stores.base import Filter
+from ackline.stores.base import ClaimRequest, Filter
 from ackline.testing.conformance.bench import LEASE, Bench, draft, policy_of
 from ackline.testing.conformance.case import StoreCase
 
@@ -152,6 +152,22 @@ class ClaimRules(StoreCase):
         bench.put("mine", kind="mine", priority=0)
 
         assert bench.take_ids(kinds={"mine"}) == ["mine"]
+
+    def test_the_lease_of_a_kind_outweighs_the_claims(self, bench: Bench) -> None:
+        bench.put("own", kind="slow", lease=5.0)
+        bench.put("slow", kind="slow")
+        bench.put("usual", kind="quick")
+        request = ClaimRequest(worker="w", limit=9, lease=30.0, lease_of_kind={"slow": 300.0})
+
+        jobs = bench.store.claim(bench.queue, request).jobs
+
+        now = bench.clock.now()
+        assert {job.id: (job.deadline or 0.0) - now for job in jobs} == {
+            "own": 5.0,
+            "slow": 300.0,
+            "usual": 30.0,
+        }
+        assert bench.look("slow").deadline == now + 300.0
 
     def test_the_lease_of_a_job_outweighs_the_workers(self, bench: Bench) -> None:
         bench.put("own", lease=5.0)

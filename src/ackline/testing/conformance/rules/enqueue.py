@@ -35,10 +35,9 @@ class EnqueueRules(StoreCase):
             timeout=3.0,
             result_ttl=0.5,
             keys_if_undelivered=(("x", "y"), ("z",)),
-            callback_url="https://example.com/é",
             group="g",
             headers={"h": "1"},
-            trace="00-ab",
+            trace="00-é",
             codec="msgpack",
         )
 

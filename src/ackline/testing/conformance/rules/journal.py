@@ -34,7 +34,7 @@ class JournalRules(StoreCase):
         bench.put("a", max_attempts=2, delay=5.0)
         bench.clock.advance(5.0)
         job = bench.take_one()
-        bench.apply(extend(job, LEASE), progress(job, b"1"), request_cancel("a"))
+        bench.apply(extend(job, LEASE), progress(job, b"1"))
         bench.apply_one(release(job))
         bench.apply_one(snooze(bench.take_one(), 5.0))
         bench.apply_one(edit("a", Edit(delay=0.0)))
@@ -43,7 +43,9 @@ class JournalRules(StoreCase):
         bench.clock.advance(LEASE)
         bench.sweep()
         bench.apply_one(redrive("a"))
-        bench.complete(bench.take_one())
+        job = bench.take_one()
+        bench.apply_one(request_cancel("a"))
+        bench.complete(job)
         bench.store.purge(bench.queue, Filter(), 1)
 
         assert bench.steps("a") == [
@@ -52,7 +54,6 @@ class JournalRules(StoreCase):
             (Act.CLAIM, _S.QUEUED, _S.PROCESSING),
             (Act.EXTEND, _S.PROCESSING, _S.PROCESSING),
             (Act.PROGRESS, _S.PROCESSING, _S.PROCESSING),
-            (Act.REQUEST_CANCEL, _S.PROCESSING, _S.PROCESSING),
             (Act.RELEASE, _S.PROCESSING, _S.QUEUED),
             (Act.CLAIM, _S.QUEUED, _S.PROCESSING),
             (Act.SNOOZE, _S.PROCESSING, _S.SCHEDULED),
@@ -65,6 +66,7 @@ class JournalRules(StoreCase):
             (Act.EXPIRE, _S.PROCESSING, _S.FAILED),
             (Act.REDRIVE, _S.FAILED, _S.QUEUED),
             (Act.CLAIM, _S.QUEUED, _S.PROCESSING),
+            (Act.REQUEST_CANCEL, _S.PROCESSING, _S.PROCESSING),
             (Act.COMPLETE, _S.PROCESSING, _S.COMPLETED),
             (Act.PURGE, _S.COMPLETED, None),
         ]

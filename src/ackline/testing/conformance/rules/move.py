@@ -69,6 +69,33 @@ class MoveRules(StoreCase):
         assert other.look("a").payload == b"here"
         assert other.counts() == {State.QUEUED: 1}
 
+    def test_another_tenants_queue_is_refused(self, bench: Bench) -> None:
+        """Tenants are apart, also for operators' slips."""
+        foreign = bench.beside("other", tenant="somebody else")
+        bench.put("a")
+
+        assert bench.apply_one(move("a", foreign.queue)) == Verdict(False, State.QUEUED)
+        assert foreign.find("a") is None
+
+    def test_a_refused_move_does_not_make_the_other_queue(self, bench: Bench) -> None:
+        bench.taken("a")
+        other = bench.beside("other")
+
+        assert not bench.apply_one(move("a", other.queue)).applied
+        assert bench.store.describe(other.queue.tenant, "other") == []
+
+    def test_the_departure_is_told_before_the_arrival(self, bench: Bench) -> None:
+        other = bench.beside("other")
+        bench.put("a")
+
+        bench.apply_one(move("a", other.queue))
+
+        told = [(e.queue, e.source, e.to) for e in bench.store.events(None, None, 100)][-2:]
+        assert told == [
+            (bench.queue, State.QUEUED, None),
+            (other.queue, None, State.QUEUED),
+        ]
+
     def test_a_running_job_is_refused(self, bench: Bench) -> None:
         job = bench.taken("a")
         other = bench.beside("other")

@@ -6,7 +6,16 @@ import pytest
 
 from ackline.events import Act
 from ackline.job import State
-from ackline.lifecycle import Edit, Verdict, cancel, edit, redrive, request_cancel
+from ackline.lifecycle import (
+    Edit,
+    Verdict,
+    cancel,
+    edit,
+    redrive,
+    release,
+    request_cancel,
+    snooze,
+)
 from ackline.testing.conformance.bench import Bench, policy_of
 from ackline.testing.conformance.case import StoreCase
 
@@ -43,6 +52,27 @@ class CancelRules(StoreCase):
         bench.apply_one(request_cancel("a"))
 
         assert bench.look("a").deadline == job.deadline
+
+    @pytest.mark.parametrize("way", ["release", "snooze", "fail", "expire"])
+    def test_a_job_that_was_asked_to_stop_does_not_run_again(self, bench: Bench, way: str) -> None:
+        """A request outlives the attempt that it came in, whether or not its worker saw it."""
+        job = bench.taken("a", max_attempts=5)
+        bench.apply_one(request_cancel("a"))
+
+        match way:
+            case "release":
+                bench.apply_one(release(job))
+            case "snooze":
+                bench.apply_one(snooze(job, 5.0))
+            case "fail":
+                bench.fail(job)
+            case _:
+                bench.clock.advance(3600.0)
+                bench.sweep()
+
+        assert bench.state("a") is State.CANCELLED
+        bench.clock.advance(3600.0)
+        assert bench.take() == []
 
     @pytest.mark.parametrize("id", ["waiting", "unknown"])
     def test_only_a_running_job_can_be_asked(self, bench: Bench, id: str) -> None:

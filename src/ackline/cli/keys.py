@@ -1,0 +1,63 @@
+"""`ackline keys`: what jobs that were given up have left behind."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.text import Text
+
+from ackline.cli.app import command
+from ackline.cli.exits import Refusal
+from ackline.cli.queues import LOOK, new_table
+from ackline.cli.session import Session
+from ackline.cli.words import plain
+from ackline.stores.base import Key
+
+SHOWN = 200
+"""Characters of a value in the table; --json has all of it."""
+
+
+@command("keys", panel=LOOK)
+def keys(
+    session: Session,
+    prefix: Annotated[
+        list[str] | None,
+        typer.Argument(help="The first parts of the keys.", show_default=False),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 100,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete the one key given.")] = False,
+) -> None:
+    """Show keys that jobs left when they went to the DLQ.
+
+    A job enqueued with keys_if_undelivered leaves its payload under each of them.
+    """
+    parts = prefix or []
+    if delete:
+        if not session.queues.delete_key(*parts):
+            raise Refusal(f"there is no key {' / '.join(map(plain, parts)) or '(empty)'}")
+        session.document({"deleted": parts}) if session.json else session.say("deleted")
+        return
+    found = session.queues.keys(*parts, limit=limit)
+    if session.json:
+        for entry in found:
+            session.document({"key": entry.key, "value": _value(entry), "version": entry.version})
+        return
+    if not found:
+        session.say("no keys" + (" that start so" if parts else ""), "dim")
+        return
+    table = new_table("key", "value")
+    for entry in found:
+        shown = plain(entry.value[:SHOWN].decode(errors="replace"))
+        more = " …" if len(entry.value) > SHOWN else ""
+        table.add_row(Text(" / ".join(map(plain, entry.key)), "bold"), shown + more)
+    session.say(table)
+
+
+def _value(entry: Key) -> object:
+    """The value as JSON, if it is; else its bytes, in base64."""
+    try:
+        return msgspec.json.decode(entry.value)
+    except msgspec.DecodeError:
+        return {"base64": entry.value}
