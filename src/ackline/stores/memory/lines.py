@@ -95,13 +95,22 @@ class StoredJob:
         )
 
 
-class Line:
-    """Jobs ordered by (at, num): a heap whose outdated entries are skipped when met."""
+Place = tuple[float, int, StoredJob]
 
-    __slots__ = ("count", "heap")
+
+class Line:
+    """Jobs ordered by (at, num).
+
+    Jobs mostly come in order, so they stand in a plain row that is taken from its front; the
+    few that belong before its end are kept in a heap beside it. A job that has moved leaves
+    an outdated place behind, which is skipped when met.
+    """
+
+    __slots__ = ("count", "heap", "row")
 
     def __init__(self) -> None:
-        self.heap: list[tuple[float, int, StoredJob]] = []
+        self.row: deque[Place] = deque()
+        self.heap: list[Place] = []
         self.count = 0
 
     def put(self, job: StoredJob, at: float) -> None:
@@ -111,19 +120,24 @@ class Line:
         job.line = self
         job.at = at
         self.count += 1
-        heapq.heappush(self.heap, (at, job.num, job))
-        if len(self.heap) > 2 * self.count + 64:
+        place = (at, job.num, job)
+        if not self.row or place[:2] >= self.row[-1][:2]:
+            self.row.append(place)
+        else:
+            heapq.heappush(self.heap, place)
+        if len(self.row) + len(self.heap) > 2 * self.count + 64:
             self._compact()
 
     def first(self) -> StoredJob | None:
         """The job at the head of the line."""
-        heap = self.heap
-        while heap:
-            at, _, job = heap[0]
-            if job.line is self and job.at == at:
-                return job
+        row, heap = self.row, self.heap
+        while row and not self._stands(row[0]):
+            row.popleft()
+        while heap and not self._stands(heap[0]):
             heapq.heappop(heap)
-        return None
+        if heap and (not row or heap[0] < row[0]):
+            return heap[0][2]
+        return row[0][2] if row else None
 
     def first_due(self, now: float) -> StoredJob | None:
         """The job at the head, if its time has come."""
@@ -132,11 +146,17 @@ class Line:
 
     def jobs(self) -> list[StoredJob]:
         """All jobs of this line, in order."""
-        seen = {job.num: job for at, _, job in self.heap if job.line is self and job.at == at}
+        standing = filter(self._stands, (*self.row, *self.heap))
+        seen = {job.num: job for _, _, job in standing}
         return sorted(seen.values(), key=lambda job: (job.at, job.num))
 
+    def _stands(self, place: Place) -> bool:
+        at, _, job = place
+        return job.line is self and job.at == at
+
     def _compact(self) -> None:
-        self.heap = [(job.at, job.num, job) for job in self.jobs()]
+        self.row = deque((job.at, job.num, job) for job in self.jobs())
+        self.heap = []
 
 
 class Batch(msgspec.Struct, frozen=True):

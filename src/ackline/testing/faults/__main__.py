@@ -36,7 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--faults", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=300.0, help="no more faults after this")
-    parser.add_argument("--lease", type=float, default=0.7, help="seconds")
+    parser.add_argument("--lease", type=float, default=1.0, help="seconds")
     parser.add_argument("--histories", help="a folder to keep the histories in")
     return parser
 

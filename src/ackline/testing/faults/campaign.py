@@ -30,7 +30,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 1
     seconds: float = 60.0
     """No more faults after this time, however few there were."""
-    lease: float = 0.7
+    lease: float = 1.0
     workers: int = 2
     producers: int = 2
     supervised: int = 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
@@ -15,6 +17,9 @@ from ackline.testing.faults.lives import Lease, replay
 
 PAUSE = "pause"
 """How the act of a fault begins that stops a process and lets it go on."""
+
+STALL = 0.2
+"""Seconds without an entry in the journal that may mean: nobody could write."""
 
 SETTLING = (Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.EXPIRE)
 
@@ -39,14 +44,24 @@ class Fault(msgspec.Struct):
     pause: bool
     since: float
     until: float
+    stalled: bool = False
+    """Whether a stopped process seems to have kept all others from writing."""
 
     def can_cost(self, lease: Lease) -> bool:
-        """A killed worker loses what it holds. A stopped one may hold the store's write lock.
+        """A worker that is killed or stopped loses what it holds.
 
-        Then nobody can extend a lease, so all that were in flight meanwhile may be lost.
+        If it was stopped with the store's write lock, nobody could extend a lease: then all
+        that were in flight meanwhile may be lost.
         """
-        struck = self.pause or lease.worker == self.victim
+        struck = self.stalled or lease.worker == self.victim
         return struck and lease.in_flight(self.since, self.until)
+
+    def note_stall(self, moments: Sequence[float]) -> None:
+        """See whether the journal, whose moments these are in order, stood still meanwhile."""
+        first, last = bisect_left(moments, self.since), bisect_right(moments, self.until)
+        marks = [self.since, *moments[first:last], self.until]
+        longest = max(after - before for before, after in itertools.pairwise(marks))
+        self.stalled = self.pause and longest > STALL
 
 
 class Case:
@@ -63,6 +78,9 @@ class Case:
         self.faults: dict[str, Fault] = {}
         for step in evidence.steps:
             self._sort(step)
+        moments = sorted(event.at for event in evidence.events)
+        for fault in self.faults.values():
+            fault.note_stall(moments)
         self.leases = [lease for life in self.lives.values() for lease in life.leases]
         self.expired = sum(lease.ended_by is Act.EXPIRE for lease in self.leases)
         self.in_flight = sum(

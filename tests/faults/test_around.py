@@ -1,0 +1,17 @@
+"""The store around a store has every verb of the seam, as it is written there."""
+
+import inspect
+
+import pytest
+
+from ackline.stores.base import Store
+from ackline.testing.faults.around import StoreAround
+
+VERBS = [name for name, verb in vars(Store).items() if inspect.isfunction(verb) and name[0] != "_"]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_has_the_signature_of_the_seam(verb):
+    ours, theirs = getattr(StoreAround, verb), getattr(Store, verb)
+
+    assert inspect.signature(ours) == inspect.signature(theirs)

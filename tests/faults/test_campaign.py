@@ -1,0 +1,37 @@
+"""Many faults at once: nothing is lost, nothing is done twice, nothing is left."""
+
+import pytest
+
+from ackline.testing.faults.__main__ import main
+from ackline.testing.faults.campaign import Campaign, Plan
+
+
+def run(url, tmp_path, **details):
+    report = Campaign(Plan(store=url, **details), tmp_path / "histories").run()
+    print(report)
+    assert report.ok, str(report)
+    return report
+
+
+def test_a_score_of_faults_and_more(url, tmp_path):
+    report = run(url, tmp_path, faults=24, seed=2, seconds=30)
+
+    assert sum(report.faults.values()) >= 10, "too few faults to tell anything"
+    assert report.figures["jobs completed at the end"] > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_two_hundred_faults(url, tmp_path, seed):
+    report = run(url, tmp_path, faults=200, seed=seed, seconds=600)
+
+    assert sum(report.faults.values()) >= 200
+
+
+def test_the_command_prints_a_report(url, tmp_path, capsys):
+    folder = str(tmp_path / "histories")
+
+    status = main(["--store", url, "--faults", "2", "--seed", "5", "--histories", folder])
+
+    assert "seed 5" in capsys.readouterr().out
+    assert status == 0

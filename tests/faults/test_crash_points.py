@@ -1,0 +1,89 @@
+"""A process dies at a chosen write to a file of SQLite: holding its locks, or copying its log."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ackline.testing.faults import Rule
+from ackline.testing.faults.assignment import Assignment
+from ackline.testing.faults.campaign import crash
+from ackline.testing.faults.crash_points import CrashPoint
+from ackline.testing.faults.crew import Member, wait_for
+from ackline.testing.faults.history import Phase, What
+from ackline.testing.faults.scene import Scene
+
+POINTS = [
+    CrashPoint(file, operation, number)
+    for file, operation, numbers in (
+        ("wal", "write", (1, 9, 40)),
+        ("wal", "tear", (2, 30)),
+        ("wal", "sync", (1, 3)),
+        ("main", "write", (1, 12)),
+        ("main", "tear", (3,)),
+        ("main", "sync", (1,)),
+    )
+    for number in numbers
+]
+
+
+def crash_at(scene: Scene, points: list[CrashPoint]) -> None:
+    for point in points:
+        crasher = crash(scene, point)
+        assert crasher.status == -9, f"{point} was not reached"
+
+
+def test_nothing_is_lost_or_left_locked(open_scene):
+    scene = open_scene()
+
+    crash_at(scene, POINTS)
+    scene.drain()
+    report = scene.check()
+
+    assert report.ok, str(report)
+    assert sum(report.faults.values()) == len(POINTS)
+
+
+@pytest.mark.parametrize("point", ["main.write.1", "main.tear.1", "main.sync.1", "wal.tear.9"])
+def test_a_store_that_was_cut_short_in_the_making(url, tmp_path: Path, point):
+    histories = tmp_path / "histories"
+    histories.mkdir()
+    making = Assignment(name="maker", store=url, folder=str(histories), crash=point, early=True)
+    maker = Member("crasher", making)
+    maker.wait()
+    assert maker.status == -9
+
+    with Scene(url, histories) as scene:
+        scene.probe("a store cut short")
+        scene.drain()
+        report = scene.check()
+
+    assert report.ok, str(report)
+
+
+def test_control_a_store_without_its_log(url, tmp_path: Path):
+    histories = tmp_path / "histories"
+    with Scene(url, histories) as scene:
+        crash_at(scene, [CrashPoint("main", "write", 1)])
+        shutil.copy(tmp_path / "jobs.db", tmp_path / "copy.db")
+
+    with Scene(f"sqlite:///{tmp_path}/copy.db", histories) as scene:
+        scene.drain()
+        report = scene.check()
+
+    assert Rule.LOST in report.broken, str(report)
+
+
+@pytest.mark.parametrize("point", ["wal.write.5", "wal.sync.1"])
+def test_control_a_lock_that_outlives_its_holder(open_scene, point):
+    scene = open_scene()
+    holder = scene.start("crasher", crash=point, stays=True)
+    wait_for("the holder to stop", lambda: holder.has(What.FAULT, Phase.INVOKE))
+
+    probe = scene.probe("a stopped holder", patience=1.0)
+    holder.kill()
+    probe.join(10)
+    scene.drain()
+    report = scene.check()
+
+    assert report.broken == {Rule.BLOCKED}, str(report)

@@ -1,0 +1,48 @@
+"""Producers are killed in the middle of an enqueue, several of them on one store."""
+
+import time
+
+import pytest
+
+from ackline.testing.faults import Report, Rule
+from ackline.testing.faults.crew import Member, wait_for
+from ackline.testing.faults.history import Phase, What, count
+from ackline.testing.faults.scene import Scene
+
+ENOUGH = 40
+WRITERS = 4
+
+
+def answered(writer: Member) -> int:
+    return count(writer.steps(), What.ENQUEUE, Phase.OK)
+
+
+def kill_all_writers(scene: Scene, **details) -> Report:
+    """Four writers and a reader, none of which rests; all writers are killed at full speed."""
+    reader = scene.start("reader")
+    writers = [scene.start("producer", pause=0.0, **details) for _ in range(WRITERS)]
+    wait_for("answers", lambda: all(answered(writer) > ENOUGH for writer in writers))
+    for writer in writers:
+        with scene.fault("kill producer", writer.name):
+            writer.kill()
+    scene.drain()
+    time.sleep(0.2)
+    reader.stop()
+    return scene.check()
+
+
+@pytest.mark.parametrize("durability", ["full", "normal"])
+def test_what_was_answered_is_there(open_scene, url, durability):
+    scene = open_scene()
+    scene.url = f"{url}?durability={durability}"
+
+    report = kill_all_writers(scene)
+
+    assert report.ok, str(report)
+    assert report.figures["enqueues answered ok"] > WRITERS * ENOUGH
+
+
+def test_control_answered_before_the_commit(open_scene):
+    report = kill_all_writers(open_scene(), variant="answers before commit")
+
+    assert Rule.LOST in report.broken, str(report)

@@ -1,0 +1,37 @@
+"""A supervisor is killed: its workers must stop, and release what they hold."""
+
+from ackline.testing.faults import Report, Rule
+from ackline.testing.faults.campaign import expect_end
+from ackline.testing.faults.crew import children_of, wait_for
+from ackline.testing.faults.scene import Scene
+from ackline.testing.faults.work import ASYNC, Task
+
+JOBS = 4
+
+
+def kill_supervisor(scene: Scene, patience: float, **details) -> Report:
+    for number in range(JOBS):
+        scene.enqueue(f"job-{number}", Task((2.0,)), kind=ASYNC)
+    supervisor = scene.start("supervisor", processes=2, grace=0.1, **details)
+    wait_for("its workers", lambda: len(list(children_of(supervisor))) == 2)
+    children = list(children_of(supervisor))
+    with scene.fault("kill supervisor", supervisor.name):
+        supervisor.kill()
+        expect_end(scene, children, patience)
+    for child in children:
+        child.kill()
+    scene.drain()
+    return scene.check()
+
+
+def test_its_workers_stop(open_scene):
+    report = kill_supervisor(open_scene(lease=30.0), patience=20.0)
+
+    assert report.ok, str(report)
+    assert report.figures["jobs completed at the end"] == JOBS
+
+
+def test_control_workers_that_stay(open_scene):
+    report = kill_supervisor(open_scene(lease=1.0), patience=1.0, stays=True)
+
+    assert Rule.ORPHANED in report.broken, str(report)

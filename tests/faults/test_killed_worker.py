@@ -1,0 +1,41 @@
+"""A worker is killed with jobs in its hands."""
+
+import pytest
+
+from ackline.testing.faults import Report, Rule
+from ackline.testing.faults.crew import wait_for
+from ackline.testing.faults.history import Phase, What, count
+from ackline.testing.faults.scene import Scene
+from ackline.testing.faults.work import ASYNC, SYNC, Task
+
+JOBS = 4
+ONCE_LONG = Task((60.0, 0.01))
+
+
+def kill_one_at_work(scene: Scene, patience: float = 30.0, **details) -> Report:
+    """Kill a worker that has begun some jobs; another works off what is left."""
+    for number in range(JOBS):
+        scene.enqueue(f"job-{number}", ONCE_LONG, kind=(SYNC, ASYNC)[number % 2])
+    victim = scene.start("worker", concurrency=JOBS, **details)
+    wait_for("jobs to be begun", lambda: count(victim.steps(), What.DELIVERY, Phase.INVOKE) == JOBS)
+    with scene.fault("kill worker", victim.name):
+        victim.kill()
+    scene.drain(patience=patience, **details)
+    return scene.check()
+
+
+def test_its_jobs_are_done_by_another(open_scene):
+    report = kill_one_at_work(open_scene(lease=2.0))
+
+    assert report.ok, str(report)
+    assert report.figures["jobs completed at the end"] == JOBS
+    assert report.figures["leases expired (extra deliveries)"] == JOBS
+
+
+@pytest.mark.parametrize(
+    ("variant", "rule"), [("acks first", Rule.LOST), ("never expires", Rule.STUCK)]
+)
+def test_control(open_scene, variant, rule):
+    report = kill_one_at_work(open_scene(lease=1.0), patience=3.0, variant=variant)
+
+    assert rule in report.broken, str(report)
