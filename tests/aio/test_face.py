@@ -14,6 +14,7 @@ INNER = {
     # What the worker, maintenance and this face build upon; not for users.
     "answer",
     "apply",
+    "change_settings",
     "claim_records",
     "claim_request",
     "decode_payload",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from typing import Any
 
 import pytest
@@ -97,3 +98,56 @@ def test_the_policies_of_handlers_are_published_for_sweepers_elsewhere(queue, st
 
     start(queue)
     assert queue.stored_settings().kinds["risky"].max_attempts == 9
+
+
+class LockedStore(MemoryStore):
+    """Takes no sign of life for now."""
+
+    locked = True
+
+    def heartbeat(self, queue: Any, beat: Any, holds: Any) -> Any:
+        if self.locked:
+            raise StoreUnavailable("somebody holds the lock")
+        return super().heartbeat(queue, beat, holds)
+
+
+@pytest.mark.parametrize("sort", ["sync", "async"])
+def test_a_worker_that_cannot_start_leaves_nothing_behind_and_can_be_started_later(sort):
+    store = LockedStore()
+    queue = Queues(store)["work"]
+
+    async def echo_async(job: Any) -> Any:
+        return job.payload
+
+    queue.handler(echo_async if sort == "async" else lambda job: job.payload)
+    threads = threading.active_count()
+    worker = Worker(queue)
+    with pytest.raises(StoreUnavailable):
+        worker.start()
+    assert threading.active_count() <= threads + 1  # the lanes' watcher may still be leaving
+
+    store.locked = False
+    worker.start()
+    assert queue.enqueue_and_wait(3, timeout=SOON) == 3
+    store.locked = True
+    worker.stop()
+
+
+def test_a_pause_is_not_undone_by_a_worker_that_starts(queue):
+    queue.handler("risky", max_attempts=9)(lambda job: None)
+    stored = queue.stored_settings()
+    looked: list[int] = []
+
+    def pause_after_the_look() -> Any:
+        if not looked:
+            looked.append(1)
+            ackline.Queues(queue.store)[queue.name].pause()
+            return stored
+        return type(queue).stored_settings(queue)
+
+    queue.stored_settings = pause_after_the_look
+    queue.publish_policies()
+    del queue.stored_settings
+    settings = queue.stored_settings()
+    assert settings.paused
+    assert settings.kinds["risky"].max_attempts == 9

@@ -6,7 +6,7 @@ import random
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -136,10 +136,19 @@ class QueueBase(ABC, Generic[P, R]):
 
         A sweeper elsewhere then retries a crashed worker's job as its handler asked for.
         """
-        stored = self.stored_settings()
-        merged = self._merged(stored)
-        if merged != stored:
-            self.store.configure(self.key, merged)
+        self.change_settings(self._merged)
+
+    def change_settings(
+        self, change: Callable[[QueueSettings], QueueSettings], by: str = ""
+    ) -> None:
+        """Change the stored settings; what others change meanwhile is not undone."""
+        while True:
+            stored = self.stored_settings()
+            changed = change(stored)
+            if changed == stored:
+                return
+            if self.store.configure(self.key, changed, by, expected=stored):
+                return
 
     def policy(self, record: Record) -> Resolved:
         """What holds for a job, all levels considered."""

@@ -177,12 +177,15 @@ class Operator(QueueBase[P, R]):
 
     def configure(self, *, by: str = "", **changes: Any) -> QueueSettings:
         """Change some of the queue's settings; see `QueueSettings`."""
-        try:
-            changed = msgspec.structs.replace(self.stored_settings(), **changes)
-            settings = msgspec.convert(msgspec.to_builtins(changed), QueueSettings)
-        except (TypeError, msgspec.ValidationError) as error:
-            raise ConfigError(f"queue {self.key} cannot be set so: {error}") from error
-        self.store.configure(self.key, settings, by)
+
+        def change(settings: QueueSettings) -> QueueSettings:
+            try:
+                changed = msgspec.structs.replace(settings, **changes)
+                return msgspec.convert(msgspec.to_builtins(changed), QueueSettings)
+            except (TypeError, msgspec.ValidationError) as error:
+                raise ConfigError(f"queue {self.key} cannot be set so: {error}") from error
+
+        self.change_settings(change, by)
         return self.settings(max_age=0)
 
     def purge(

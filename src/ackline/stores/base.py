@@ -177,6 +177,13 @@ class KeyWrite(msgspec.Struct, frozen=True, kw_only=True):
     version: int | None = None
 
 
+def act_of_change(old: QueueSettings, new: QueueSettings) -> Act:
+    """The word for a change of settings."""
+    if old.paused == new.paused:
+        return Act.CONFIGURE
+    return Act.PAUSE if new.paused else Act.RESUME
+
+
 def move_entries(
     source: QueueKey, transition: Transition, kind: str, state: State, attempts: int
 ) -> tuple[Entry, Entry]:
@@ -285,8 +292,15 @@ class Store(Protocol):
 
     # --- operating ---
 
-    def configure(self, queue: QueueKey, settings: QueueSettings, by: str = "") -> None:
-        """Replace a queue's settings; makes the queue if it is not there."""
+    def configure(
+        self,
+        queue: QueueKey,
+        settings: QueueSettings,
+        by: str = "",
+        *,
+        expected: QueueSettings | None = None,
+    ) -> bool:
+        """Replace a queue's settings, if they are still the expected ones; makes the queue."""
 
     def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
         """Delete matching jobs, whatever their state; answers how many. Call until 0."""

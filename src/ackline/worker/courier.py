@@ -55,7 +55,8 @@ class Courier:
 
     def join(self, timeout: float) -> bool:
         """Wait for the end; False if it did not come."""
-        self._thread.join(timeout)
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
         if self._thread.is_alive():
             return False
         self._listener.close()

@@ -199,6 +199,9 @@ class LoopExecutor(Executor):
         self._loop.call_soon_threadsafe(self._cancel, held)
 
     def stop(self) -> None:
+        if self._thread.ident is None:
+            self._loop.close()
+            return
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout=5)
 

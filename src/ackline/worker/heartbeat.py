@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from ackline.errors import StoreError
 from ackline.queue import StopReason
 from ackline.stores.base import Hold, WorkerBeat
 from ackline.worker.held import Held
@@ -47,10 +48,17 @@ class Heartbeat:
         """Say goodbye."""
         self._stopped.set()
         self._listener.wake()
-        self._thread.join(timeout=5)
+        if self._thread.ident is not None:
+            self._thread.join(timeout=5)
         self._listener.close()
         goodbye = msgspec.structs.replace(self._beat, ttl=0.0)
-        self._holdings.queue.store.heartbeat(self._holdings.queue.key, goodbye, [])
+        queue = self._holdings.queue
+        try:
+            queue.store.heartbeat(queue.key, goodbye, [])
+        except StoreError as error:
+            logger.warning(
+                "worker %s could not say goodbye to %s: %s", goodbye.id, queue.key, error
+            )
 
     def expect(self, lease: float) -> None:
         """A job came in: beat sooner if its lease is shorter than the pause under way."""

@@ -73,7 +73,7 @@ class Supervisor:
         self._processes = processes
         self._children: dict[str, Child] = {}
         self._news: _queue.SimpleQueue[Callable[[], None]] = _queue.SimpleQueue()
-        self._stopping = False
+        self._stopping = threading.Event()
         self._pause = FIRST_PAUSE
 
     def run(self) -> None:
@@ -83,18 +83,21 @@ class Supervisor:
         try:
             for _ in range(self._processes):
                 self._spawn()
-            while self._children or not self._stopping:
+            while self._children or not self._stopping.is_set():
                 self._news.get()()
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
 
     def _spawn(self) -> None:
-        if self._stopping:
+        if self._stopping.is_set():
             return
         id = worker_id()
         child = self._children[id] = Child(id, self._command(id))
         threading.Thread(target=self._watch, args=(child,), daemon=True).start()
+        if self._stopping.is_set():
+            # The signal came while the child was being started: it has not had it yet.
+            child.send(signal.SIGTERM)
 
     def _watch(self, child: Child) -> None:
         child.process.wait()
@@ -104,7 +107,7 @@ class Supervisor:
         del self._children[child.id]
         for queue in self._queues:
             self._free(queue, child)
-        if self._stopping:
+        if self._stopping.is_set():
             return
         logger.warning("worker process %d %s", child.process.pid, child.cause)
         if time.monotonic() - child.started > SHORT_LIFE:
@@ -133,7 +136,7 @@ class Supervisor:
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         # A second signal reaches the children as their second, and they do not wait.
-        self._stopping = True
+        self._stopping.set()
         for child in list(self._children.values()):
             child.send(number)
         self._news.put(lambda: None)

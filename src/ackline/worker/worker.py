@@ -89,14 +89,23 @@ class Worker:
         """Begin to work, in threads of its own."""
         self._stop.clear()
         self._hurry.clear()
-        self._stations = [Station(self, queue) for queue in self.queues]
-        for station in self._stations:
-            station.queue.publish_policies()
-            station.start()
+        try:
+            self._start_stations()
+        except BaseException:
+            self._hurry.set()
+            self.stop()
+            raise
         if self._maintains:
             self._maintenance = Maintenance(self.queues)
             self._maintenance.start()
         logger.info("worker %s started on %s", self.id, ", ".join(str(q.key) for q in self.queues))
+
+    def _start_stations(self) -> None:
+        for queue in self.queues:
+            queue.publish_policies()
+            self._stations.append(Station(self, queue))
+        for station in self._stations:
+            station.start()
 
     def stop(self) -> None:
         """Stop claiming, let running jobs end within the grace period, release the rest."""
@@ -105,6 +114,7 @@ class Worker:
             station.stop_claiming()
         if self._maintenance is not None:
             self._maintenance.stop()
+            self._maintenance = None
         until = time.monotonic() + self.grace
         while any(s.busy for s in self._stations) and time.monotonic() < until:
             if self._hurry.wait(0.01):
@@ -144,7 +154,7 @@ class Station:
         self._holdings = Holdings(
             queue,
             worker.id,
-            worker.concurrency,
+            worker.concurrency * len(_sorts(queue)),
             self._submit,
             self._unstarted,
         )
@@ -194,12 +204,11 @@ class Station:
             executor.stop()
 
     def _make_executors(self, worker: Worker) -> dict[bool, Executor]:
-        kinds = {self.queue.handlers[kind].is_async for kind in self.queue.handlers.kinds}
         makers: dict[bool, type[Executor]] = {True: LoopExecutor, False: ThreadExecutor}
         put = self._holdings.outbox.put
         return {
             sort: makers[sort](worker.concurrency, put, worker._hooks, self._timekeeper)
-            for sort in kinds
+            for sort in _sorts(self.queue)
         }
 
     def _submit(self, batch: Sequence[Held]) -> None:
@@ -224,6 +233,11 @@ class Station:
                 return
         for courier in self._couriers:
             courier.wake()
+
+
+def _sorts(queue: Queue[Any, Any]) -> set[bool]:
+    """Whether there are async handlers, sync ones, or both."""
+    return {queue.handlers[kind].is_async for kind in queue.handlers.kinds}
 
 
 def _beat(worker: Worker, queue: Queue[Any, Any]) -> WorkerBeat:

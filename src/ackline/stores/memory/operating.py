@@ -7,25 +7,28 @@ from collections.abc import Sequence
 from ackline.config import QueueSettings
 from ackline.events import Act, Entry
 from ackline.job import TERMINAL, QueueKey, State
-from ackline.stores.base import Filter, Key, KeyWrite
+from ackline.stores.base import Filter, Key, KeyWrite, act_of_change
 from ackline.stores.memory.lines import Shelf, StoredJob
 from ackline.stores.memory.room import Room
 
 
-def configure(room: Room, queue: QueueKey, settings: QueueSettings, by: str, now: float) -> None:
+def configure(
+    room: Room,
+    queue: QueueKey,
+    settings: QueueSettings,
+    expected: QueueSettings | None,
+    by: str,
+    now: float,
+) -> bool:
     """Replace a queue's settings."""
     shelf = room.make_shelf(queue)
-    entry = Entry(configure_act(shelf.settings, settings), "", "", None, None, by=by)
+    if expected is not None and expected != shelf.settings:
+        return False
+    entry = Entry(act_of_change(shelf.settings, settings), "", "", None, None, by=by)
     shelf.settings = settings
     shelf.unpark_all()
     room.write_journal(shelf, now, [entry])
-
-
-def configure_act(old: QueueSettings, new: QueueSettings) -> Act:
-    """The word for a change of settings."""
-    if old.paused == new.paused:
-        return Act.CONFIGURE
-    return Act.PAUSE if new.paused else Act.RESUME
+    return True
 
 
 def prune(room: Room, queue: QueueKey, limit: int, now: float) -> int:

@@ -138,10 +138,19 @@ class MemoryStore:
         del kinds  # waking everyone is cheap within a process
         return self._listeners.add(queues, topic)
 
-    def configure(self, queue: QueueKey, settings: QueueSettings, by: str = "") -> None:
+    def configure(
+        self,
+        queue: QueueKey,
+        settings: QueueSettings,
+        by: str = "",
+        *,
+        expected: QueueSettings | None = None,
+    ) -> bool:
         with self._lock:
-            operating.configure(self._room, queue, settings, by, self._clock.now())
+            now = self._clock.now()
+            done = operating.configure(self._room, queue, settings, expected, by, now)
         self._listeners.tell(queue, "ready", "changes")
+        return done
 
     def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
         with self._lock:

@@ -7,7 +7,7 @@ from collections import Counter
 from ackline.config import QueueSettings
 from ackline.events import Act, Entry
 from ackline.job import QueueKey, State
-from ackline.stores.base import Filter
+from ackline.stores.base import Filter, act_of_change
 from ackline.stores.sqlite.drop import drop_jobs
 from ackline.stores.sqlite.groups import leave_groups, unpark_all
 from ackline.stores.sqlite.lines import (
@@ -33,13 +33,18 @@ _TERMINAL = (State.COMPLETED, State.FAILED, State.CANCELLED)
 
 
 def configure(
-    tx: Transaction, queue: QueueKey, settings: QueueSettings, by: str, now: float
-) -> None:
+    tx: Transaction,
+    queue: QueueKey,
+    settings: QueueSettings,
+    expected: QueueSettings | None,
+    by: str,
+    now: float,
+) -> bool:
     """Replace a queue's settings."""
     lines = make_lines(tx, queue)
-    act = Act.CONFIGURE
-    if lines.settings.paused != settings.paused:
-        act = Act.PAUSE if settings.paused else Act.RESUME
+    if expected is not None and expected != lines.settings:
+        return False
+    act = act_of_change(lines.settings, settings)
     tx.execute(sql("set_settings"), (encode_settings(settings), lines.num))
     widened = settings.group_limit > lines.settings.group_limit
     lines.settings = settings
@@ -48,6 +53,7 @@ def configure(
         unpark_all(lines)
     lines.flush()
     tx.wake(queue, "ready")
+    return True
 
 
 def prune(tx: Transaction, queue: QueueKey, limit: int, now: float) -> int:

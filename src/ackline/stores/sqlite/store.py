@@ -171,8 +171,17 @@ class SqliteStore:
 
     # --- operating ---
 
-    def configure(self, queue: QueueKey, settings: QueueSettings, by: str = "") -> None:
-        self._engine.write(lambda tx: keep.configure(tx, queue, settings, by, self._clock.now()))
+    def configure(
+        self,
+        queue: QueueKey,
+        settings: QueueSettings,
+        by: str = "",
+        *,
+        expected: QueueSettings | None = None,
+    ) -> bool:
+        return self._engine.write(
+            lambda tx: keep.configure(tx, queue, settings, expected, by, self._clock.now())
+        )
 
     def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
         while True:

@@ -90,8 +90,15 @@ class StoreAround:
     ) -> Listener:
         return self.inner.listen(queues, topic, kinds)
 
-    def configure(self, queue: QueueKey, settings: QueueSettings, by: str = "") -> None:
-        self.inner.configure(queue, settings, by)
+    def configure(
+        self,
+        queue: QueueKey,
+        settings: QueueSettings,
+        by: str = "",
+        *,
+        expected: QueueSettings | None = None,
+    ) -> bool:
+        return self.inner.configure(queue, settings, by, expected=expected)
 
     def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
         return self.inner.purge(queue, which, limit, by)

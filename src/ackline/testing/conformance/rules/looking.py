@@ -93,6 +93,19 @@ class DescribeRules(StoreCase):
         [info] = bench.store.describe("default", "work")
         assert info.settings == settings
 
+    def test_settings_that_others_have_changed_are_not_overwritten(self, bench: Bench) -> None:
+        """Two who change at once: the second is told, and looks again."""
+        seen = QueueSettings()
+        paused, limited = QueueSettings(paused=True), QueueSettings(group_limit=7)
+
+        assert bench.store.configure(bench.queue, paused, expected=seen)
+        told = len(bench.journal())
+        assert not bench.store.configure(bench.queue, limited, expected=seen)
+
+        [info] = bench.store.describe("default", "work")
+        assert info.settings == paused
+        assert len(bench.journal()) == told
+
     def test_to_look_makes_no_queue(self, bench: Bench) -> None:
         bench.find("a")
         bench.listed()
