@@ -37,7 +37,7 @@ LAST_MOMENT = 2.0
 class Worker:
     """Runs the handlers of one or more queues.
 
-    `concurrency` is how many async and how many sync handlers may run at once. SIGTERM,
+    `concurrency` is how many jobs it works on at once; quick ones are fetched ahead. SIGTERM,
     SIGINT or SIGHUP stops claiming and gives running jobs `grace` seconds; a second one
     does not wait.
 
@@ -154,7 +154,7 @@ class Station:
         self._holdings = Holdings(
             queue,
             worker.id,
-            worker.concurrency * len(_sorts(queue)),
+            worker.concurrency,
             self._submit,
             self._unstarted,
         )
@@ -204,11 +204,12 @@ class Station:
             executor.stop()
 
     def _make_executors(self, worker: Worker) -> dict[bool, Executor]:
+        sorts = {self.queue.handlers[kind].is_async for kind in self.queue.handlers.kinds}
         makers: dict[bool, type[Executor]] = {True: LoopExecutor, False: ThreadExecutor}
         put = self._holdings.outbox.put
         return {
             sort: makers[sort](worker.concurrency, put, worker._hooks, self._timekeeper)
-            for sort in _sorts(self.queue)
+            for sort in sorts
         }
 
     def _submit(self, batch: Sequence[Held]) -> None:
@@ -233,11 +234,6 @@ class Station:
                 return
         for courier in self._couriers:
             courier.wake()
-
-
-def _sorts(queue: Queue[Any, Any]) -> set[bool]:
-    """Whether there are async handlers, sync ones, or both."""
-    return {queue.handlers[kind].is_async for kind in queue.handlers.kinds}
 
 
 def _beat(worker: Worker, queue: Queue[Any, Any]) -> WorkerBeat:
