@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator
-from types import TracebackType
 from typing import Any, Self
 
 from ackline import codec, queues
@@ -89,12 +88,7 @@ class AsyncQueues:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self.close()
 
 
@@ -121,12 +115,7 @@ class Opening:
     async def __aenter__(self) -> AsyncQueues:
         return await self._open()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         if self._opened is not None:
             await self._opened.close()
 

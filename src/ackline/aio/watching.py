@@ -7,7 +7,6 @@ import inspect
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from types import TracebackType
 from typing import Any, Self
 
 from ackline.aio.base import Threads
@@ -92,10 +91,5 @@ class AsyncWatcher:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self.close()

@@ -7,7 +7,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from rich.console import Group
@@ -61,12 +60,7 @@ class Stage:
             self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         if self._live is not None:
             self._live.update(self._draw(), refresh=True)
             self._live.stop()

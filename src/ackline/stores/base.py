@@ -8,7 +8,6 @@ journal entry and its counts. Every verb is safe to send again after an unknown 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Literal, Protocol, Self
 
 import msgspec
@@ -213,12 +212,7 @@ class Listener(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_error: object) -> None: ...
 
 
 class Store(Protocol):
@@ -303,7 +297,7 @@ class Store(Protocol):
         """Replace a queue's settings, if they are still the expected ones; makes the queue."""
 
     def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
-        """Delete matching jobs, whatever their state; answers how many. Call until 0."""
+        """Delete matching jobs, the oldest first, whatever their state; call until it answers 0."""
 
     # --- the small key-value room (keys if undelivered, schedules, cursors) ---
 

@@ -69,6 +69,7 @@ def purge(room: Room, queue: QueueKey, which: Filter, limit: int, by: str, now: 
     """Delete matching jobs, whatever their state."""
     shelf = room.shelf(queue)
     matching = [job for job in shelf.jobs.values() if which.matches(job.record(history=False))]
+    matching.sort(key=lambda job: job.num)
     journal = []
     for job in matching[:limit]:
         journal.append(_farewell(Act.PURGE, job, by))

@@ -8,7 +8,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from ackline.errors import StoreError
@@ -56,12 +55,7 @@ class Scene:
         self.queue.configure(policy=policy(self.lease))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.crew.__exit__(kind, error, trace)
         self.queues.close()
         self.history.close()
