@@ -60,11 +60,11 @@ class Stage:
             self._live.start()
         return self
 
-    def __exit__(self, *_error: object) -> None:
+    def __exit__(self, kind: object, *_more: object) -> None:
         if self._live is not None:
             self._live.update(self._draw(), refresh=True)
             self._live.stop()
-        elif not self._session.json and error is None:
+        elif not self._session.json and kind is None:
             self._session.say(self._table())
 
     def tell(self, what: str) -> None:

@@ -55,8 +55,8 @@ class Scene:
         self.queue.configure(policy=policy(self.lease))
         return self
 
-    def __exit__(self, *_error: object) -> None:
-        self.crew.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self.crew.__exit__(*error)
         self.queues.close()
         self.history.close()
 
