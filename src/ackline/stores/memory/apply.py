@@ -54,7 +54,7 @@ def _step(shelf: Shelf, job: StoredJob, transition: Transition, now: float) -> E
     if transition.edit is not None and transition.edit.payload is not None:
         job.payload = transition.edit.payload
     _stand(shelf, job, transition, to, now)
-    if source is not to:
+    if source is not to or transition.act is Act.EDIT:
         shelf.left(job, source)
     return entry
 

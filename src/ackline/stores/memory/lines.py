@@ -222,7 +222,7 @@ class Shelf:
         by_kind.setdefault(job.kind, Line()).put(job, job.rank)
 
     def left(self, job: StoredJob, source: State) -> None:
-        """A job has left `source`, other than by a claim: its group may go on.
+        """A job has left `source`, or its place there, other than by a claim: its group may go on.
 
         One parked job of each kind stands in line again, for workers may want only some
         kinds. The next claim parks what is too much.

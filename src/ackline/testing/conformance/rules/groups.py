@@ -93,6 +93,20 @@ class GroupRules(StoreCase):
 
         assert bench.take_ids() == ["c"]
 
+    @pytest.mark.parametrize(("id", "priority"), [("b", 0), ("c", 9)])
+    def test_an_edit_decides_anew_who_of_a_group_is_next(
+        self, bench: Bench, id: str, priority: int
+    ) -> None:
+        """Whether it is the one that was let forward, or one that waits behind it."""
+        bench.put_all("abc", group="g")
+        job = bench.take_one()
+        assert bench.take() == []
+        bench.complete(job)
+
+        bench.apply_one(edit(id, Edit(priority=priority)))
+
+        assert bench.take_ids() == ["c"]
+
     def test_cancelling_a_job_that_waits_for_its_group(self, bench: Bench) -> None:
         bench.put_all("abc", group="g")
         job = bench.take_one()
