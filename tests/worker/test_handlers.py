@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+import time
 
 import msgspec
 import pytest
 
 import ackline
 from ackline import Cancel, Dead, Done, Job, JobCancelled, JobFailed, Retry, Snooze, State
+from ackline.queues import Queues
 
 SOON = 10.0
 
@@ -275,6 +277,45 @@ def test_concurrency_bounds_how_many_run_at_once(queue, start, sort):
     go_on.set()
     queue.enqueue_and_wait("last", priority=0, timeout=SOON)
     assert most == limit
+
+
+def test_short_blocking_handlers_run_side_by_side(queue, start):
+    @queue.handler
+    def short(job):
+        time.sleep(0.001)  # what a quick query takes
+
+    queue.enqueue_many(range(1000))
+    began = time.monotonic()
+    start(queue, concurrency=16)
+    queue.enqueue_and_wait("last", priority=0, timeout=SOON)
+    assert time.monotonic() - began < 0.8  # one after the other they take more than 1 s
+
+
+def test_jobs_that_wait_too_long_for_a_lane_go_to_a_worker_that_has_one(queues, start, tmp_path):
+    """A burst of quick jobs makes a worker fetch far ahead; then slow ones come."""
+    queue, other = queues["work"], Queues(queues.store)["work"]
+    go_on = threading.Event()
+    helped = threading.Event()
+
+    @queue.handler
+    def work(job):
+        if job.payload == "slow":
+            go_on.wait(SOON)
+
+    @other.handler
+    def help_out(job):
+        if job.payload == "slow":
+            helped.set()
+
+    queue.enqueue_many(["quick"] * 3000)
+    queue.enqueue_many(["slow"] * 50)
+    start(queue, concurrency=1)
+    for event in queue.events(follow_for=SOON):
+        if event.act == "complete" and queue.counts()[State.COMPLETED] >= 3000:
+            break
+    start(other, concurrency=4)
+    assert helped.wait(SOON)
+    go_on.set()
 
 
 def test_slow_handlers_do_not_hoard_jobs(queue, start):

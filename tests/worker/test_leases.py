@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
 
 import pytest
 
 from ackline import JobFailed, State
-from ackline.worker import timekeeper
+from ackline.worker import executor
 
 SOON = 10.0
 
@@ -46,7 +48,7 @@ def test_a_sync_handler_is_told_by_its_signal_at_its_timeout(queue, start):
 
 
 def test_a_handler_that_ignores_its_timeout_is_settled_without_it(queue, start, monkeypatch):
-    monkeypatch.setattr(timekeeper, "GIVE_UP", 0.05)
+    monkeypatch.setattr(executor, "GIVE_UP", 0.05)
     go_on = threading.Event()
 
     @queue.handler(timeout=0.05, max_attempts=1)
@@ -61,6 +63,96 @@ def test_a_handler_that_ignores_its_timeout_is_settled_without_it(queue, start, 
     # The lane hangs, yet the worker goes on with another.
     assert queue.enqueue_and_wait("next", timeout=SOON) == "fine"
     go_on.set()
+
+
+@pytest.mark.parametrize("way", ["timeout", "lost"])
+def test_an_async_handler_that_swallows_its_cancellation_does_not_keep_its_place(
+    queue, start, monkeypatch, way
+):
+    monkeypatch.setattr(executor, "GIVE_UP", 0.05)
+    monkeypatch.setattr("ackline.worker.worker.GIVE_UP", 0.05)
+    began, go_on = threading.Event(), threading.Event()
+
+    @queue.handler("deaf", timeout=0.05 if way == "timeout" else None, max_attempts=1)
+    async def deaf(job):
+        began.set()
+        while not go_on.is_set():
+            try:
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                continue
+
+    @queue.handler("quick")
+    async def quick(job):
+        return "ran"
+
+    queue.enqueue(1, kind="deaf", id="deaf", lease=0.3)
+    start(queue, concurrency=1)
+    assert began.wait(SOON)
+    if way == "lost":
+        queue.purge(ids=["deaf"])
+    assert queue.enqueue_and_wait(1, kind="quick", timeout=SOON) == "ran"
+    go_on.set()
+
+
+def test_a_sync_handler_of_a_lost_lease_does_not_keep_its_lane(queue, start, monkeypatch):
+    monkeypatch.setattr("ackline.worker.worker.GIVE_UP", 0.05)
+    began, go_on = threading.Event(), threading.Event()
+    running, most = 0, 0
+    lock = threading.Lock()
+
+    @queue.handler(lease=0.3)
+    def work(job):
+        nonlocal running, most
+        if job.payload == "hang":
+            began.set()
+            go_on.wait(SOON)
+            return
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.005)  # long enough that a second lane would overlap
+        with lock:
+            running -= 1
+
+    queue.enqueue("hang", id="hang")
+    start(queue, concurrency=1)
+    assert began.wait(SOON)
+    queue.purge(ids=["hang"])
+    queue.enqueue_and_wait("next", timeout=SOON)
+    # When the hanging one ends at last, there is again just one lane.
+    go_on.set()
+    queue.enqueue_many(["x"] * 10)
+    queue.enqueue_and_wait("last", priority=0, timeout=SOON)
+    assert most == 1
+
+
+def test_finished_jobs_are_not_kept_until_their_timeout(queue, start):
+    kept = []
+
+    @queue.handler(timeout=3600)
+    def quick(job):
+        kept.append(weakref.ref(job.signal))
+
+    start(queue)
+    queue.enqueue_many(range(3000))
+    queue.enqueue_and_wait("last", priority=0, timeout=SOON)
+    gc.collect()
+    # A courier may still have its last batch in hand.
+    assert sum(signal() is not None for signal in kept) < 1500
+
+
+def test_a_callback_that_fails_does_not_end_the_timekeeper(queue, start, caplog):
+    @queue.handler(timeout=0.05, max_attempts=1)
+    def patient(job):
+        job.signal.on_set(lambda: 1 / 0)
+        job.signal.wait(SOON)
+
+    start(queue)
+    for _ in range(2):
+        with pytest.raises(JobFailed, match=r"took longer than 0\.05 s"):
+            queue.enqueue_and_wait(1, timeout=SOON)
+    assert "a callback for a signal to stop failed" in caplog.text
 
 
 def test_the_handler_of_a_lost_lease_is_stopped_and_its_result_refused(queue, start):

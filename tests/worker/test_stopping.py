@@ -6,7 +6,9 @@ import asyncio
 import threading
 import time
 
-from ackline import State
+import pytest
+
+from ackline import ConfigError, State
 from ackline.worker import Worker
 
 SOON = 10.0
@@ -97,6 +99,25 @@ def test_a_second_request_does_not_wait_for_the_grace_period(queue):
     assert not running.is_alive()
     assert time.monotonic() - asked < 5
     assert queue.status("a").state is State.QUEUED
+
+
+def test_a_request_that_comes_before_the_start_is_not_forgotten(queue):
+    queue.handler(lambda job: None)
+    worker = Worker(queue)
+    worker.request_stop()
+    running = threading.Thread(target=worker.run)
+    running.start()
+    running.join(SOON)
+    assert not running.is_alive()
+
+
+def test_a_worker_is_not_started_twice(queue):
+    queue.handler(lambda job: None)
+    worker = Worker(queue)
+    worker.start()
+    with pytest.raises(ConfigError, match="works already"):
+        worker.start()
+    worker.stop()
 
 
 def test_a_stopped_worker_can_be_started_again(queue):

@@ -151,3 +151,22 @@ def test_a_pause_is_not_undone_by_a_worker_that_starts(queue):
     settings = queue.stored_settings()
     assert settings.paused
     assert settings.kinds["risky"].max_attempts == 9
+
+
+def test_a_courier_outlives_what_goes_wrong_with_claimed_jobs(start, caplog):
+    caplog.set_level(logging.CRITICAL)
+    queue = Queues(MemoryStore())["work"]
+    queue.handler(lambda job: job.payload)
+    start(queue)
+    troubles = [StoreUnavailable("a passing trouble")] * 6
+    policy = queue.policy
+
+    def moody_policy(record: Any) -> Any:
+        if troubles:
+            raise troubles.pop()
+        return policy(record)
+
+    queue.policy = moody_policy  # type: ignore[method-assign]
+    assert queue.enqueue_and_wait(3, id="a", timeout=SOON) == 3
+    assert troubles == []
+    assert queue.status("a").attempts == 1  # type: ignore[union-attr]

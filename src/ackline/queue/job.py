@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from ackline.queue.base import QueueBase
 
 P = TypeVar("P")
+
+logger = logging.getLogger("ackline")
 
 _UNREAD: Any = object()
 _making_signal = threading.Lock()
@@ -62,7 +65,10 @@ class Signal:
             self.reason = reason
             self._event.set()
             for callback in self._callbacks:
-                callback()
+                try:
+                    callback()
+                except Exception:
+                    logger.exception("a callback for a signal to stop failed")
 
     def on_set(self, callback: Callable[[], None]) -> None:
         """Call this when the signal is set, in the thread that sets it."""

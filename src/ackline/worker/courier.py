@@ -16,6 +16,9 @@ logger = logging.getLogger("ackline")
 LINGER = 0.002
 """Seconds that outcomes may wait for company while handlers are busy."""
 
+SETTLE_DOWN = 0.005
+"""Seconds after which to look again whether the lanes have taken up what was fetched."""
+
 FIRST_RETRY, LAST_RETRY = 0.05, 5.0
 """Seconds between tries while the store cannot be reached."""
 
@@ -63,55 +66,66 @@ class Courier:
         return True
 
     def _run(self) -> None:
-        outbox = self._holdings.outbox
-        while not self._stopping or outbox:
-            # Cleared before looking, so that what comes in meanwhile cuts the next rest short.
-            self._nudged.clear()
-            pending = len(outbox)
-            if self._stopping or self._worth_it(pending):
-                self._carry()
-            elif pending:
-                self._rest(LINGER)
-                self._carry()
-            else:
-                self._rest(LONGEST_POLL)
+        while not self._stopping or self._holdings.outbox:
+            try:
+                self._turn()
+            except Exception as error:
+                # A worker with a dead courier would look alive and be deaf.
+                self._wait_for_store(error)
 
-    def _worth_it(self, pending: int) -> bool:
+    def _turn(self) -> None:
         holdings = self._holdings
-        half = holdings.batch // 2
+        # Cleared before looking, so that what comes in meanwhile cuts the next rest short.
+        self._nudged.clear()
+        pending = len(holdings.outbox)
         want = holdings.want(pending)
+        if not self._stopping and not self._worth_it(pending, want):
+            self._rest(LINGER if pending else SETTLE_DOWN if want else LONGEST_POLL)
+            if not self._holdings.outbox:
+                return
+        quiet_for = self._carry()
+        if quiet_for is not None:
+            self._listen(quiet_for)
+
+    def _worth_it(self, pending: int, want: int) -> bool:
+        half = self._holdings.batch // 2
         if pending >= half or want >= half:
             return True
-        return bool(pending or want) and not holdings.unstarted()
+        return bool(pending or want) and not self._holdings.unstarted()
 
     def _rest(self, seconds: float) -> None:
         self.idle = True
         self._nudged.wait(seconds)
         self.idle = False
 
-    def _carry(self) -> None:
+    def _carry(self) -> float | None:
+        """Settle and claim; answers how long to listen if there was too little to claim."""
         holdings = self._holdings
         batch = holdings.outbox.take(holdings.batch)
         want = holdings.reserve(len(batch))
         if not batch and not want:
-            return
+            return None
+        if want:
+            # Before the claim: what becomes ready while it is under way is news again.
+            holdings.news = False
         try:
             claimed = self._exchange(batch, want)
         except PASSING as error:
             holdings.outbox.put_back(batch)
             self._wait_for_store(error)
-            return
+            return None
         except Exception as error:
             self._settle_singly(batch)
             self._wait_for_store(error)
-            return
+            return None
         finally:
             holdings.unreserve(want)
         self._retry = FIRST_RETRY
         holdings.settled(batch, claimed.verdicts)
         holdings.receive(claimed.jobs)
-        if want and len(claimed.jobs) < want and not holdings.outbox:
-            self._listen(time_to_next(claimed))
+        if want and len(claimed.jobs) < want and not holdings.outbox and not holdings.news:
+            return time_to_next(claimed)
+        return None
 
     def _exchange(self, batch: list[Settled], want: int) -> Claimed:
         queue = self._holdings.queue
@@ -138,6 +152,8 @@ class Courier:
         self._listening = self.idle = True
         if not self._nudged.is_set() and not self._stopping:
             self._listener.wait(seconds)
+            # Woken or not, it is time to look; and if not by this courier, then by another.
+            self._holdings.news = True
         self._listening = self.idle = False
 
     def _wait_for_store(self, error: Exception) -> None:

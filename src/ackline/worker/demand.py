@@ -34,5 +34,8 @@ class Demand:
     @property
     def target(self) -> int:
         """How many jobs to hold, those that run included."""
-        ahead = max(self._pace * HORIZON, self._ended)
+        span = time.monotonic() - self._since
+        # When nothing has ended for a while, the pace of earlier says nothing any more.
+        pace = self._pace if span < MEASURE else min(self._pace, (self._ended + 1) / span)
+        ahead = max(pace * HORIZON, self._ended)
         return min(self._most, self._concurrency + int(ahead))

@@ -15,14 +15,20 @@ from ackline.lifecycle import Transition
 from ackline.queue import StopReason
 from ackline.worker.held import Held
 from ackline.worker.running import HandlerTimeout, Hooks, transition_for
-from ackline.worker.timekeeper import Timekeeper
+from ackline.worker.timekeeper import GIVE_UP, Timekeeper
 
 logger = logging.getLogger("ackline")
 
 Settle = Callable[[Held, Transition], None]
 
-STALL = 0.002
-"""Seconds without a job taken up after which more lanes are put to work."""
+STALL, BRISK = 0.002, 20
+"""When in so many seconds no job was taken up, or few while the process idled, more lanes help."""
+
+STALE = 1.0
+"""Seconds that a fetched job may wait for a free lane; then another worker may have it."""
+
+MOST_HANGING = 4
+"""So many times its limit of lanes may hang in handlers that do not stop."""
 
 
 class Executor(ABC):
@@ -51,6 +57,12 @@ class Executor(ABC):
     def stop(self) -> None:
         """Let go of threads and loops; handlers that still run are left behind."""
 
+    def _take_in(self, batch: Sequence[Held]) -> None:
+        now = time.monotonic()
+        for held in batch:
+            held.since = now
+        self.buffer.extend(batch)
+
     def take_unstarted(self) -> list[Held]:
         """Take back what has not begun."""
         taken: list[Held] = []
@@ -60,8 +72,21 @@ class Executor(ABC):
         except IndexError:
             return taken
 
+    def take_stale(self) -> list[Held]:
+        """Take back what has waited too long for a free lane: another worker may have one."""
+        before = time.monotonic() - STALE
+        stale: list[Held] = []
+        try:
+            while self.buffer[0].since < before:
+                stale.append(self.buffer.popleft())
+        except IndexError:
+            pass
+        return stale
+
     def ended(self, held: Held, result: object, error: BaseException | None) -> None:
         """A handler returned or raised: settle, unless the job is no longer ours."""
+        if held.alarm is not None:
+            held.alarm.call_off()
         if held.lost or held.settling:
             return
         if held.releasing and error is not None:
@@ -79,17 +104,29 @@ class Executor(ABC):
     def before(self, held: Held) -> None:
         """Run the hooks, and start the job's own clock."""
         if held.policy.timeout is not None:
-            self._timekeeper.watch(held, held.policy.timeout, self)
+            held.alarm = self._timekeeper.call_later(
+                held.policy.timeout, lambda: self._time_is_up(held)
+            )
         for hook in self.hooks.before:
             hook(held)
 
-    def abandon(self, held: Held) -> None:
-        """A handler does not stop though its time is up: settle the job without it."""
-        logger.error(
-            "job %r: its handler does not stop after its timeout; the attempt fails without it",
-            held.id,
-        )
+    def _time_is_up(self, held: Held) -> None:
+        held.timed_out = True
+        held.alarm = self._timekeeper.call_later(GIVE_UP, lambda: self._abandon(held))
+        self.interrupt(held, StopReason.TIMEOUT)
+
+    def _abandon(self, held: Held) -> None:
+        if not held.lost and not held.settling:
+            logger.error(
+                "job %r: its handler does not stop after its timeout; the attempt fails without it",
+                held.id,
+            )
         self.ended(held, None, None)
+        self.write_off(held)
+
+    @abstractmethod
+    def write_off(self, held: Held) -> None:
+        """A handler was told to stop and may never do so: let others have its place."""
 
 
 class ThreadExecutor(Executor):
@@ -105,6 +142,7 @@ class ThreadExecutor(Executor):
         self._idle = 0
         self._lanes = 0
         self._taken = 0
+        self._hanging = 0
         self._stopped = False
         self._stalled = threading.Event()
 
@@ -112,18 +150,20 @@ class ThreadExecutor(Executor):
         threading.Thread(target=self._watch_stall, name="ackline lanes", daemon=True).start()
 
     def submit(self, batch: Sequence[Held]) -> None:
-        self.buffer.extend(batch)
+        self._take_in(batch)
         self._engage(1)
         self._stalled.set()
 
     def interrupt(self, held: Held, reason: StopReason) -> None:
         held.signal.set(reason)
 
-    def abandon(self, held: Held) -> None:
-        super().abandon(held)
-        # Its lane may hang for ever: let another take its place.
+    def write_off(self, held: Held) -> None:
         with self._work:
-            self.limit += 1
+            if held.written_off or held.over or self._hanging >= MOST_HANGING * self.limit:
+                return
+            held.written_off = True
+            self._hanging += 1
+        self._engage(1)
 
     def stop(self) -> None:
         with self._work:
@@ -135,7 +175,7 @@ class ThreadExecutor(Executor):
         with self._work:
             woken = min(lanes, self._idle)
             self._work.notify(woken)
-            for _ in range(min(lanes - woken, self.limit - self._lanes)):
+            for _ in range(min(lanes - woken, self.limit + self._hanging - self._lanes)):
                 self._lanes += 1
                 name = f"ackline lane {self._lanes}"
                 threading.Thread(target=self._lane, name=name, daemon=True).start()
@@ -145,9 +185,11 @@ class ThreadExecutor(Executor):
             self._stalled.wait()
             self._stalled.clear()
             while self.buffer and not self._stopped:
-                taken = self._taken
+                taken, busy = self._taken, time.process_time()
                 time.sleep(STALL)
-                if self._taken == taken:
+                taken, busy = self._taken - taken, time.process_time() - busy
+                # Lanes that compute gain nothing from others beside them; those that wait do.
+                if not taken or (taken < BRISK and busy < STALL / 2):
                     self._engage(len(self.buffer))
 
     def _lane(self) -> None:
@@ -163,9 +205,22 @@ class ThreadExecutor(Executor):
                 continue
             self._taken += 1
             self._run(held)
+            if not self._free_lane(held):
+                return
+
+    def _free_lane(self, held: Held) -> bool:
+        """A handler has ended; False if this lane was replaced meanwhile and so must end."""
+        if not held.written_off:
+            held.over = True
+            if not held.written_off:
+                return True
+        with self._work:
+            self._hanging -= 1
+            self._lanes -= 1
+        return False
 
     def _run(self, held: Held) -> None:
-        if held.lost:
+        if held.lost or held.settling:
             return
         try:
             if self.hooks.before or held.policy.timeout is not None:
@@ -191,7 +246,7 @@ class LoopExecutor(Executor):
         self._thread.start()
 
     def submit(self, batch: Sequence[Held]) -> None:
-        self.buffer.extend(batch)
+        self._take_in(batch)
         self._loop.call_soon_threadsafe(self._fill)
 
     def interrupt(self, held: Held, reason: StopReason) -> None:
@@ -222,7 +277,7 @@ class LoopExecutor(Executor):
                 held = self.buffer.popleft()
             except IndexError:
                 return
-            if held.lost:
+            if held.lost or held.settling:
                 continue
             self._running += 1
             held.task = self._loop.create_task(self._run(held))
@@ -238,11 +293,22 @@ class LoopExecutor(Executor):
         else:
             self.ended(held, result, None)
         finally:
-            self._running -= 1
+            held.over = True
+            if not held.written_off:
+                self._running -= 1
             if held.task is not None:
                 self._tasks.discard(held.task)
             if self.buffer:
                 self._fill()
+
+    def write_off(self, held: Held) -> None:
+        self._loop.call_soon_threadsafe(self._write_off, held)
+
+    def _write_off(self, held: Held) -> None:
+        if held.task is not None and not held.over and not held.written_off:
+            held.written_off = True
+            self._running -= 1
+            self._fill()
 
     def _cancel(self, held: Held) -> None:
         if held.task is not None and not held.task.done():

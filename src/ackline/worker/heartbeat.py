@@ -28,10 +28,17 @@ Interrupt = Callable[[Held, StopReason], None]
 class Heartbeat:
     """Extends the leases of one queue's jobs and passes on what the store says about them."""
 
-    def __init__(self, holdings: Holdings, beat: WorkerBeat, interrupt: Interrupt) -> None:
+    def __init__(
+        self,
+        holdings: Holdings,
+        beat: WorkerBeat,
+        interrupt: Interrupt,
+        also: Callable[[], None],
+    ) -> None:
         self._holdings = holdings
         self._beat = beat
         self._interrupt = interrupt
+        self._also = also
         self._stopped = threading.Event()
         self._pause = BEAT_EVERY
         # Listening for cancel requests, so that they need not wait for the next beat.
@@ -94,6 +101,7 @@ class Heartbeat:
                 return
             try:
                 self._pause = self.beat()
+                self._also()
             except Exception as error:
                 logger.error("heartbeat of %s failed: %s", self._holdings.queue.key, error)
                 self._pause = min(self._pause, BEAT_EVERY / 4)

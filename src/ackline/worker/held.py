@@ -8,20 +8,25 @@ from typing import Any
 from ackline.config import Resolved
 from ackline.job import Record
 from ackline.queue import Handler, Job, Queue
+from ackline.worker.timekeeper import Alarm
 
 
 class Held(Job[Any]):
     """One leased job, from its claim until it is settled or lost; its handler sees a `Job`."""
 
     __slots__ = (
+        "alarm",
         "handler",
         "holder",
         "lost",
+        "over",
         "policy",
         "releasing",
         "settling",
+        "since",
         "task",
         "timed_out",
+        "written_off",
     )
 
     def __init__(
@@ -32,10 +37,16 @@ class Held(Job[Any]):
         self.handler = handler
         self.policy = policy
         self.task: asyncio.Task[None] | None = None
+        self.alarm: Alarm | None = None
+        self.since = 0.0
+        """When it came in, by this process's monotonic clock."""
         self.lost = False
+        self.over = False
         self.releasing = False
         self.settling = False
         self.timed_out = False
+        self.written_off = False
+        """Its handler does not stop; its lane is no longer counted."""
 
     @property
     def lease(self) -> float:

@@ -37,6 +37,8 @@ class Holdings:
         self.outbox = Outbox(self.batch // 2, lambda: not unstarted())
         self.unstarted = unstarted
         self.claiming = True
+        self.news = True
+        """Whether jobs may have become ready since the last claim began."""
         self._submit = submit
         self._demand = Demand(concurrency, self.batch)
         self._reserved = 0
@@ -70,21 +72,26 @@ class Holdings:
         if not records:
             return
         queue = self.queue
-        batch = [
-            Held(queue, record, queue.handlers[record.kind], queue.policy(record))
-            for record in records
-        ]
+        try:
+            batch = [
+                Held(queue, record, queue.handlers[record.kind], queue.policy(record))
+                for record in records
+            ]
+        except Exception:
+            # Their policies cannot be read just now. Nobody must be left holding them.
+            queue.apply([lifecycle.release(record, "could not be taken in") for record in records])
+            raise
         self.held.update(batch)
         if self.claiming:
             self._submit(batch)
         else:
             self.give_back(batch)
 
-    def give_back(self, batch: Sequence[Held]) -> None:
+    def give_back(self, batch: Sequence[Held], note: str = "the worker stopped") -> None:
         """Release jobs that have not ended; it costs them no attempt."""
         for held in batch:
             if not held.lost and not held.settling:
-                self.outbox.put(held, lifecycle.release(held.record, "the worker stopped"))
+                self.outbox.put(held, lifecycle.release(held.record, note))
 
     def settled(self, batch: Sequence[Settled], verdicts: Sequence[Verdict]) -> None:
         """The store has answered: let go of these jobs."""

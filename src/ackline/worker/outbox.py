@@ -25,7 +25,9 @@ class Outbox:
         self._wake = wake
 
     def put(self, held: Held, transition: Transition) -> None:
-        """Hand in what became of a job."""
+        """Hand in what became of a job, once."""
+        if held.settling:
+            return
         held.settling = True
         self._settled.append((held, transition))
         if len(self._settled) >= self._enough or self._urgent():

@@ -1,76 +1,95 @@
-"""Stops handlers whose time is up."""
+"""Does things later, such as stopping handlers whose time is up."""
 
 from __future__ import annotations
 
 import heapq
 import itertools
+import logging
 import threading
 import time
-from typing import Protocol
+from collections.abc import Callable
 
-from ackline.queue import StopReason
-from ackline.worker.held import Held
+logger = logging.getLogger("ackline")
 
 GIVE_UP = 5.0
-"""Seconds that a handler has to stop after its timeout; then the job is settled without it."""
+"""Seconds that a handler has to stop once it was told to; then it is given up."""
 
 
-class Runner(Protocol):
-    """What runs a job, and can interrupt it."""
+class Alarm:
+    """Something to be done later, unless it is called off."""
 
-    def interrupt(self, held: Held, reason: StopReason) -> None: ...
+    __slots__ = ("_action",)
 
-    def abandon(self, held: Held) -> None: ...
+    def __init__(self, action: Callable[[], None]) -> None:
+        self._action: Callable[[], None] | None = action
+
+    @property
+    def off(self) -> bool:
+        """Whether there is nothing to do any more."""
+        return self._action is None
+
+    def call_off(self) -> None:
+        """Do not do it; what it held on to is let go."""
+        self._action = None
+
+    def ring(self) -> None:
+        """Do it."""
+        action, self._action = self._action, None
+        if action is not None:
+            action()
 
 
 class Timekeeper:
-    """One thread that watches the clocks of all jobs that have a timeout."""
+    """One thread, started when it is first needed."""
 
     def __init__(self) -> None:
-        self._due: list[tuple[float, int, Held, Runner]] = []
+        self._due: list[tuple[float, int, Alarm]] = []
         self._order = itertools.count()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._stopped = False
+        self._tidy_at = 1024
 
-    def watch(self, held: Held, seconds: float, runner: Runner) -> None:
-        """Interrupt a job when its time is up."""
+    def call_later(self, seconds: float, action: Callable[[], None]) -> Alarm:
+        """Do something after so many seconds."""
+        alarm = Alarm(action)
         with self._changed:
             if self._thread is None:
                 self._thread = threading.Thread(
-                    target=self._run, name="ackline timeouts", daemon=True
+                    target=self._run, name="ackline timekeeper", daemon=True
                 )
                 self._thread.start()
-            self._push(time.monotonic() + seconds, held, runner)
+            heapq.heappush(self._due, (time.monotonic() + seconds, next(self._order), alarm))
+            if len(self._due) > self._tidy_at:
+                self._tidy()
             self._changed.notify()
+        return alarm
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Do nothing more."""
         with self._changed:
             self._stopped = True
+            self._due.clear()
             self._changed.notify()
 
-    def _push(self, due: float, held: Held, runner: Runner) -> None:
-        heapq.heappush(self._due, (due, next(self._order), held, runner))
+    def _tidy(self) -> None:
+        # Most jobs end long before their timeout, and leave an alarm that is off.
+        self._due = [entry for entry in self._due if not entry[2].off]
+        heapq.heapify(self._due)
+        self._tidy_at = max(1024, 2 * len(self._due))
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                if self._stopped:
-                    return
-                left = self._due[0][0] - time.monotonic() if self._due else None
-                if left is None or left > 0:
-                    self._changed.wait(left)
-                    continue
-                due, _, held, runner = heapq.heappop(self._due)
-            if not held.lost and not held.settling:
-                self._strike(due, held, runner)
+        while (alarm := self._next()) is not None:
+            try:
+                alarm.ring()
+            except Exception:
+                logger.exception("something that was due could not be done")
 
-    def _strike(self, due: float, held: Held, runner: Runner) -> None:
-        if held.timed_out:
-            runner.abandon(held)
-            return
-        held.timed_out = True
-        runner.interrupt(held, StopReason.TIMEOUT)
+    def _next(self) -> Alarm | None:
         with self._changed:
-            self._push(due + GIVE_UP, held, runner)
+            while not self._stopped:
+                left = self._due[0][0] - time.monotonic() if self._due else None
+                if left is not None and left <= 0:
+                    return heapq.heappop(self._due)[2]
+                self._changed.wait(left)
+            return None

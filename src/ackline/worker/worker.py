@@ -23,7 +23,7 @@ from ackline.worker.heartbeat import ALIVE_FOR, Heartbeat
 from ackline.worker.held import Held
 from ackline.worker.holdings import Holdings
 from ackline.worker.running import NO_HOOKS, Hooks
-from ackline.worker.timekeeper import Timekeeper
+from ackline.worker.timekeeper import GIVE_UP, Timekeeper
 
 logger = logging.getLogger("ackline")
 
@@ -56,6 +56,8 @@ class Worker:
         if not queues:
             raise ConfigError("a worker needs at least one queue")
         for queue in queues:
+            if not isinstance(queue, Queue):
+                raise ConfigError(f"a worker takes queues, as from open(url)[name], not {queue!r}")
             if not queue.handlers:
                 raise ConfigError(f"queue {queue.key} has no handler: add one with @queue.handler")
         if concurrency < 1:
@@ -76,7 +78,9 @@ class Worker:
         """Work until a signal or `stop` says otherwise."""
         previous = self._catch_signals()
         try:
-            self.start()
+            # A request may have come before the start, as from a parent that is gone.
+            if not self._stop.is_set():
+                self.start()
             # Woken now and then so that signals are seen on every platform.
             while not self._stop.wait(0.5):
                 continue
@@ -87,8 +91,8 @@ class Worker:
 
     def start(self) -> None:
         """Begin to work, in threads of its own."""
-        self._stop.clear()
-        self._hurry.clear()
+        if self._stations:
+            raise ConfigError(f"worker {self.id} works already; stop it first, or make another")
         try:
             self._start_stations()
         except BaseException:
@@ -124,9 +128,15 @@ class Worker:
         last = time.monotonic() + (0.0 if self._hurry.is_set() else LAST_MOMENT)
         while any(s.busy for s in self._stations) and time.monotonic() < last:
             time.sleep(0.01)
-        for station in self._stations:
-            station.close()
-        self._stations = []
+        stations, self._stations = self._stations, []
+        for station in stations:
+            try:
+                station.close()
+            except Exception:
+                logger.exception("queue %s could not be left cleanly", station.queue.key)
+        # Not at the start: a request to stop must not be forgotten because it came early.
+        self._stop.clear()
+        self._hurry.clear()
         logger.info("worker %s stopped", self.id)
 
     def request_stop(self) -> None:
@@ -163,7 +173,9 @@ class Station:
             Courier(self._holdings, f"ackline courier {n} {queue.key}") for n in range(COURIERS)
         ]
         self._holdings.outbox.on_enough(self._wake_courier)
-        self._heartbeat = Heartbeat(self._holdings, _beat(worker, queue), self._interrupt)
+        self._heartbeat = Heartbeat(
+            self._holdings, _beat(worker, queue), self._interrupt, self._on_beat
+        )
 
     def start(self) -> None:
         """Begin to claim and run."""
@@ -196,7 +208,8 @@ class Station:
         self._holdings.give_back(list(self._holdings.held))
         for courier in self._couriers:
             courier.stop()
-        if not all(courier.join(timeout=10) for courier in self._couriers):
+        joined = [courier.join(timeout=10) for courier in self._couriers]
+        if not all(joined):
             logger.error("queue %s: the last outcomes could not be stored", self.queue.key)
         self._heartbeat.stop()
         self._timekeeper.stop()
@@ -225,7 +238,15 @@ class Station:
         return sum(len(executor.buffer) for executor in self._executors.values())
 
     def _interrupt(self, held: Held, reason: StopReason) -> None:
-        self._executors[held.handler.is_async].interrupt(held, reason)
+        executor = self._executors[held.handler.is_async]
+        executor.interrupt(held, reason)
+        if reason is StopReason.LEASE_LOST:
+            # It may not listen, and must not keep its lane for ever.
+            self._timekeeper.call_later(GIVE_UP, lambda: executor.write_off(held))
+
+    def _on_beat(self) -> None:
+        for executor in self._executors.values():
+            self._holdings.give_back(executor.take_stale(), "waited too long for a free lane")
 
     def _wake_courier(self) -> None:
         for courier in self._couriers:
