@@ -1,5 +1,4 @@
 import ackline
-from ackline.worker import Worker
 
 queue = ackline.open("sqlite:///jobs.db")["email"]
 
@@ -11,4 +10,4 @@ def welcome(job):
 
 if __name__ == "__main__":
     queue.enqueue({"to": "ann@example.com"}, id="email-1", kind="welcome")
-    Worker(queue).run()  # Ctrl-C or SIGTERM drains
+    ackline.Worker(queue).run()  # Ctrl-C or SIGTERM drains

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -13,21 +14,36 @@ class Clock(Protocol):
     def now(self) -> float: ...
 
 
-class SystemClock:
-    """The machine's clock, never running backwards within this process.
+FARTHEST_AHEAD = 10.0
+"""Seconds that a reading may be ahead of the machine's clock."""
 
-    A step back (NTP, an operator) would stretch every lease; the last reading is
-    repeated instead until the machine has caught up.
+
+class SystemClock:
+    """The machine's clock, without its small steps back.
+
+    After a step back of up to ten seconds (NTP, mostly) time goes on at half its pace until
+    the machine has caught up: no later moment has an earlier time, and none stands still.
+    A longer one is followed at once. The other processes that share a store go by the
+    machine's clock, and one that was far ahead of them would take their leases for lapsed.
     """
 
-    def __init__(self) -> None:
-        self._last = 0.0
+    def __init__(
+        self,
+        wall: Callable[[], float] | None = None,
+        monotonic: Callable[[], float] | None = None,
+    ) -> None:
+        self._wall = wall or time.time
+        self._monotonic = monotonic or time.monotonic
+        # One tuple, replaced as a whole: threads need no lock, which a fork could leave held.
+        self._last = (float("-inf"), self._monotonic())
 
     def now(self) -> float:
-        reading = time.time()
-        if reading < self._last:
-            return self._last
-        self._last = reading
+        last, then = self._last
+        reading, moment = self._wall(), self._monotonic()
+        least = last + max(0.0, moment - then) / 2
+        if reading < least <= reading + FARTHEST_AHEAD:
+            reading = least
+        self._last = (reading, moment)
         return reading
 
 

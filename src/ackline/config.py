@@ -8,8 +8,9 @@ from collections.abc import Mapping
 import msgspec
 
 from ackline import retry
+from ackline.errors import ConfigError
 from ackline.job import NO_OPTIONS, Options, Record
-from ackline.limits import require_seconds
+from ackline.limits import LONGEST_DELAY, require_seconds
 from ackline.retry import Backoff
 
 HOUR, DAY = 3600.0, 86400.0
@@ -67,6 +68,19 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     keep_journal: float = 7 * DAY
     max_journal: int = 1_000_000
     """The journal keeps at most this many batches."""
+
+    def __post_init__(self) -> None:
+        _require("ageing", self.ageing, 0.0)
+        _require("group_limit", self.group_limit, 1)
+        _require("max_jobs", self.max_jobs, 0)
+        _require("keep_journal", self.keep_journal, 0.0)
+        _require("max_journal", self.max_journal, 0)
+
+
+def _require(what: str, value: float | None, least: float) -> None:
+    # A NaN is not at least anything.
+    if value is not None and not least <= value <= LONGEST_DELAY * 1e6:
+        raise ConfigError(f"{what} must be a number, {least:g} or more, not {value!r}")
 
 
 DEFAULT_SETTINGS = QueueSettings()

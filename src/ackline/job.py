@@ -82,6 +82,8 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, kw_only
     type: str = ""
     message: str = ""
     traceback: str = ""
+    to: str = ""
+    """The state that was decided on. A job that was asked to stop is cancelled instead."""
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):

@@ -16,6 +16,7 @@ import msgspec
 from ackline.config import DEFAULTS, Resolved
 from ackline.events import Act
 from ackline.job import TERMINAL, WAITING, Failure, QueueKey, Record, State
+from ackline.limits import storable
 from ackline.outcome import Cancel, Dead, Done, Outcome, Retry, Snooze
 
 _S = State
@@ -145,16 +146,23 @@ def repeats(
     result: bytes | None,
     history: Iterable[Failure],
 ) -> bool:
-    """Whether a transition whose guard fails was applied before: the same token, act and result.
+    """Whether a transition whose guard fails was applied before: the same token, act and end.
 
     `last_act` and `last_token` are of the job's last settled lease; `history` has the
-    attempts that ended without completing.
+    attempts that ended without completing. The end is the result, or the state decided on:
+    a retry is no repeat of a burial. Delays may differ, for backoff has jitter.
     """
     if transition.token is None or transition.act not in REPEATABLE:
         return False
-    if transition.token == last_token and transition.act is last_act:
-        return transition.act is not Act.COMPLETE or transition.result == result
-    return any(ended.token == transition.token and ended.act == transition.act for ended in history)
+    if transition.act is Act.COMPLETE or transition.act is Act.CANCEL:
+        same = transition.token == last_token and transition.act is last_act
+        return same and (transition.act is not Act.COMPLETE or transition.result == result)
+    return any(
+        ended.token == transition.token
+        and ended.act == transition.act
+        and ended.to in ("", transition.to)
+        for ended in history
+    )
 
 
 def ended_attempt(
@@ -172,6 +180,7 @@ def ended_attempt(
         token=transition.token or 0,
         worker=worker,
         started_at=started_at,
+        to=transition.to or "",
     )
 
 
@@ -183,18 +192,26 @@ def note_of(transition: Transition) -> str:
     return f"{failure.type}: {failure.message}"[:NOTE_LENGTH]
 
 
+_UNDONE = WAITING | {State.FAILED}
+
+
 def landing(transition: Transition, state: State, cancel_requested: bool) -> State:
     """The state that an applied transition leads to, for a job that stands so.
 
     A job that was asked to stop does not run again: where it would wait for another
-    attempt, it is cancelled.
+    attempt, or had none left, it is cancelled.
     """
-    if cancel_requested and transition.to in WAITING:
+    if cancel_requested and transition.to in _UNDONE:
         return State.CANCELLED
     if transition.to is not None:
         return transition.to
     postponed = transition.edit is not None and transition.edit.delay
     return State.SCHEDULED if postponed and state is State.QUEUED else state
+
+
+def keys_of(transition: Transition, landed: State) -> tuple[tuple[str, ...], ...]:
+    """The keys that an applied transition writes: those of a job that ends in the DLQ."""
+    return transition.keys if landed is State.FAILED else ()
 
 
 def may_move(source: QueueKey, target: QueueKey) -> bool:
@@ -278,14 +295,19 @@ def release(job: Record, note: str = "") -> Transition:
         job.token,
         keep=DEFAULTS.keep_cancelled,
         attempts=job.attempts - 1,
-        note=note,
+        note=storable(note),
     )
 
 
 def stop(job: Record, reason: str, policy: Resolved) -> Transition:
     """The handler itself declares the work no longer wanted."""
     return Transition(
-        job.id, Act.CANCEL, State.CANCELLED, job.token, keep=policy.keep_cancelled, note=reason
+        job.id,
+        Act.CANCEL,
+        State.CANCELLED,
+        job.token,
+        keep=policy.keep_cancelled,
+        note=storable(reason),
     )
 
 
@@ -333,6 +355,7 @@ def expire(job: Record, policy: Resolved, reason: str = "lease expired") -> Tran
 
     Guarded by the deadline that was seen, so a heartbeat in between saves the lease.
     """
+    reason = storable(reason)
     failure = Failure(
         act=Act.EXPIRE,
         attempt=job.attempts,
@@ -342,10 +365,11 @@ def expire(job: Record, policy: Resolved, reason: str = "lease expired") -> Tran
         type="LeaseExpired",
         message=f"{reason} (worker {job.worker or 'unknown'})",
     )
-    to, keep = State.QUEUED, 0.0
+    # Asked to stop since it was seen, it lands in cancelled: so this keeps it, too.
+    to, keep = State.QUEUED, policy.keep_cancelled
     keys: tuple[tuple[str, ...], ...] = ()
     if job.cancel_requested:
-        to, keep = State.CANCELLED, policy.keep_cancelled
+        to = State.CANCELLED
     elif job.attempts >= policy.max_attempts:
         to, keep, keys = State.FAILED, policy.keep_failed, job.options.keys_if_undelivered
     return Transition(
@@ -366,25 +390,25 @@ def expire(job: Record, policy: Resolved, reason: str = "lease expired") -> Tran
 
 def cancel(id: str, policy: Resolved, by: str = "") -> Transition:
     """Cancel a job that waits."""
-    return Transition(id, Act.CANCEL, State.CANCELLED, keep=policy.keep_cancelled, by=by)
+    return Transition(id, Act.CANCEL, State.CANCELLED, keep=policy.keep_cancelled, by=storable(by))
 
 
 def request_cancel(id: str, by: str = "") -> Transition:
     """Ask a running job to stop; its handler's signal is set."""
-    return Transition(id, Act.REQUEST_CANCEL, by=by)
+    return Transition(id, Act.REQUEST_CANCEL, by=storable(by))
 
 
-def redrive(id: str, delay: float = 0.0, change: Edit | None = None, by: str = "") -> Transition:
+def redrive(id: str, delay: float = 0.0, by: str = "") -> Transition:
     """Take a job out of the DLQ and run it again, now or later, with all its attempts."""
     to = State.SCHEDULED if delay > 0 else State.QUEUED
-    return Transition(id, Act.REDRIVE, to, delay=delay, attempts=0, edit=change, by=by)
+    return Transition(id, Act.REDRIVE, to, delay=delay, attempts=0, by=storable(by))
 
 
 def edit(id: str, change: Edit, by: str = "") -> Transition:
     """Change a job that is not processing."""
-    return Transition(id, Act.EDIT, edit=change, by=by)
+    return Transition(id, Act.EDIT, edit=change, by=storable(by))
 
 
 def move(id: str, target: QueueKey, by: str = "") -> Transition:
     """Hand a job to another queue of the same tenant."""
-    return Transition(id, Act.MOVE, target=target, by=by)
+    return Transition(id, Act.MOVE, target=target, by=storable(by))

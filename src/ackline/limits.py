@@ -24,6 +24,15 @@ def require_name(what: str, name: object) -> None:
         raise InvalidName(f"a {what} has 1 to {LONGEST_NAME} bytes of UTF-8, this one {size}")
 
 
+def storable(text: str) -> str:
+    r"""A text that every store can keep: what is not valid Unicode is spelled out.
+
+    >>> storable("a file's name that is not UTF-8: \udcff")
+    "a file's name that is not UTF-8: \\udcff"
+    """
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
 def require_priority(priority: object) -> None:
     """Refuse a priority outside 0 (lowest) to 9 (highest)."""
     inside = type(priority) is int and LOWEST_PRIORITY <= priority <= HIGHEST_PRIORITY

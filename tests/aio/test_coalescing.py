@@ -260,3 +260,39 @@ async def test_a_closed_queue_can_be_used_again() -> None:
     queue._carrier.close()
     await queue.enqueue(2)
     await queue.close()
+
+
+async def test_only_the_guilty_one_of_a_batch_hears_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What cannot be told to the store fails alone; the others' jobs are done."""
+    async with queues() as opened:
+        queue = opened["email"]
+        insert = queue.sync.store.enqueue
+
+        def refuse(key: Any, drafts: Sequence[Any]) -> Any:
+            if any(draft.id == "3" for draft in drafts):
+                raise TypeError("not to be encoded")
+            return insert(key, drafts)
+
+        monkeypatch.setattr(queue.sync.store, "enqueue", refuse)
+        answers = await asyncio.gather(
+            *(queue.enqueue(n, id=str(n)) for n in range(5)), return_exceptions=True
+        )
+        assert [type(answer) for answer in answers] == [Queued] * 3 + [TypeError, Queued]
+
+
+async def test_a_claim_listens_for_its_kinds_only(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with ackline.aio.open(url) as opened:
+        queue = opened["email"]
+        listen, wanted = queue.sync.store.listen, []
+
+        def note(keys: Any, topic: Any, kinds: Any = None) -> Any:
+            wanted.append(kinds)
+            return listen(keys, topic, kinds)
+
+        monkeypatch.setattr(queue.sync.store, "listen", note)
+        assert await queue.claim(kinds=["mail"], wait=0.01) == []
+        assert wanted == [frozenset({"mail"})]

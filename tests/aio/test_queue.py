@@ -164,7 +164,7 @@ class TestClaiming:
         async with ackline.aio.open(url) as queues:
             queue = queues["email"]
             listener = Patient()
-            monkeypatch.setattr(queue.sync.store, "listen", lambda queues, topic: listener)
+            monkeypatch.setattr(queue.sync.store, "listen", lambda *_: listener)
             claim = asyncio.create_task(queue.claim(wait=60))
             await asyncio.to_thread(listener.waiting.wait, 5)
             claim.cancel()

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackline.config import DEFAULTS, Policy, QueueSettings, Resolved, resolve
-from ackline.errors import InvalidOption
+from ackline.errors import ConfigError, InvalidOption
 from ackline.job import Options, Record, State
 from ackline.retry import fixed, schedule
 
@@ -105,3 +105,27 @@ def test_impossible_values_are_refused_at_every_level(wrong):
 def test_impossible_retention_is_refused(wrong):
     with pytest.raises(InvalidOption):
         Policy(**wrong)
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        {"ageing": math.nan},
+        {"ageing": -1.0},
+        {"ageing": math.inf},
+        {"group_limit": 0},
+        {"max_jobs": -1},
+        {"max_journal": -5},
+        {"keep_journal": math.nan},
+        {"keep_journal": -1.0},
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_work_are_refused(nonsense):
+    [name] = nonsense
+    with pytest.raises(ConfigError, match=f"{name} must be a number, [01] or more, not "):
+        QueueSettings(**nonsense)
+
+
+def test_the_least_settings_are_accepted():
+    QueueSettings(ageing=0.0, group_limit=1, max_jobs=0, max_journal=0, keep_journal=0.0)

@@ -1,5 +1,6 @@
 import random
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +23,7 @@ from ackline.lifecycle import (
     extend,
     fail,
     holds,
+    keys_of,
     landing,
     legal,
     move,
@@ -218,7 +220,7 @@ def test_expire_counts_and_buries(attempts: int):
 
     buried = attempts >= 3
     assert step.to is (S.FAILED if buried else S.QUEUED)
-    assert (step.keep, step.keys) == ((8.0, KEYS) if buried else (0.0, ()))
+    assert (step.keep, step.keys) == ((8.0, KEYS) if buried else (POLICY.keep_cancelled, ()))
     assert step.failure is not None
     assert "w1" in step.failure.message
 
@@ -295,10 +297,53 @@ SETTLED = ALL_STEPS[:6]
 
 @pytest.mark.parametrize("step", SETTLED, ids=lambda step: f"{step.act}-{step.to}")
 def test_a_step_repeats_itself_and_nothing_else(step: Transition):
-    assert repeats(step, step.act, 42, step.result, ())
-    assert not repeats(step, step.act, 43, step.result, ())
-    assert not repeats(step, Act.EXPIRE, 42, step.result, ())
+    ended = ended_attempt(step, 1, "w1", 0.0, 9.0)
+    history = () if ended is None else (ended,)
+    others = [
+        msgspec.structs.replace(past, **other)
+        for past in history
+        for other in ({"token": 43}, {"act": Act.EXPIRE}, {"to": S.CANCELLED})
+    ]
+    assert repeats(step, step.act, 42, step.result, history)
+    assert not repeats(step, step.act, 43, step.result, others)
+    assert not repeats(step, Act.EXPIRE, 42, step.result, others)
     assert not repeats(step, None, 0, None, ())
+
+
+def test_a_burial_is_no_repeat_of_a_retry():
+    job = leased()
+    retried, buried = fail(job, FAILURE, POLICY, ANY), bury(job, FAILURE, POLICY)
+    ended = ended_attempt(retried, 1, "w1", 0.0, 9.0)
+    assert ended is not None
+
+    assert repeats(retried, Act.FAIL, 42, None, [ended])
+    assert not repeats(buried, Act.FAIL, 42, None, [ended])
+    # Attempts that an older Ackline wrote do not say where they led.
+    assert repeats(buried, Act.FAIL, 42, None, [msgspec.structs.replace(ended, to="")])
+
+
+@pytest.mark.parametrize("step", ["fail", "bury", "expire"])
+def test_a_job_asked_to_stop_ends_as_cancelled_and_writes_no_keys(step: str):
+    job = leased(3)
+    steps = {
+        "fail": fail(job, FAILURE, POLICY, ANY),
+        "bury": bury(job, FAILURE, POLICY),
+        "expire": expire(job, POLICY),
+    }
+
+    landed = landing(steps[step], S.PROCESSING, True)
+
+    assert landed is S.CANCELLED
+    assert keys_of(steps[step], landed) == ()
+    assert keys_of(steps[step], S.FAILED) == KEYS
+
+
+def test_what_is_noted_can_be_kept_by_every_store():
+    job, bad = leased(), "\udcff"
+    notes = [stop(job, bad, POLICY).note, release(job, bad).note, expire(job, POLICY, bad).note]
+    signed = [cancel("a", POLICY, bad).by, redrive("a", by=bad).by, request_cancel("a", bad).by]
+
+    assert notes + signed == ["\\udcff"] * 6
 
 
 def test_a_completion_repeats_only_with_its_result():

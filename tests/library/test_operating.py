@@ -297,7 +297,7 @@ class TestJobs:
             2,
             {"from": "test"},
         )
-        assert status.record.progress == b'{"done":0.5}'
+        assert status.reported == {"done": 0.5}
         [ended] = status.record.history
         assert (ended.type, ended.worker, ended.attempt) == ("KeyError", "w1", 1)
         assert queue.status("nobody") is None

@@ -17,6 +17,7 @@ from ackline import (
     Timeout,
     WrongState,
 )
+from ackline.config import Policy
 from ackline.testing import ManualClock
 
 
@@ -122,7 +123,8 @@ class TestEnqueueAndWait:
     def test_a_result_that_is_not_kept_is_not_waited_for_in_vain(
         self, queue: Queue[Any, Any], call: Callable[..., Future[Any]]
     ) -> None:
-        waiting = call(queue.enqueue_and_wait, 1, id="a", timeout=30, result_ttl=0)
+        queue.configure(policy=Policy(result_ttl=0))
+        waiting = call(queue.enqueue_and_wait, 1, id="a", timeout=30)
         run(queue, "gone at once")
         with pytest.raises(JobNotFound):
             waiting.result(5)

@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from ackline import ConfigError, InvalidOption, InvalidPayload, Queue, Queues, State
+from ackline import (
+    ConfigError,
+    InvalidOption,
+    InvalidPayload,
+    Queue,
+    Queues,
+    State,
+    StoreUnavailable,
+)
 from ackline.cron import Schedule
 from ackline.maintenance import Maintenance, Pruner, Scheduler
 from ackline.maintenance.scheduler import GRACE
@@ -240,3 +248,30 @@ def test_a_declared_schedule_that_could_not_be_enqueued_is_refused_at_once(
     with pytest.raises(InvalidOption):
         queue.every("0 3 * * *", priority=11)
     assert queue.schedules == []
+
+
+def test_a_tick_whose_job_failed_is_not_made_again_after_trouble(
+    queue: Queue[Any, Any], clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job was enqueued, the note of it was not written; meanwhile the job ran."""
+    scheduler = Scheduler(queue, [MINUTELY])
+    scheduler.step()
+    clock.advance(60)
+    write = queue.store.write_keys
+    notes = []
+
+    def write_once(*args: Any) -> bool:
+        notes.append(args)
+        if len(notes) == 2:
+            raise StoreUnavailable("cut")
+        return write(*args)
+
+    monkeypatch.setattr(queue.store, "write_keys", write_once)
+    with pytest.raises(ExceptionGroup, match="the scheduler failed"):
+        scheduler.step()
+    [job] = queue.claim()
+    queue.bury(job, "boom")
+    scheduler.step()
+    assert len(notes) > 2
+    assert queue.claim() == []
+    assert queue.counts()[State.FAILED] == 1

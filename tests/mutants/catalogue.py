@@ -89,8 +89,8 @@ RULES = [
     Mutant(
         "redrive keeps the attempts",
         _LIFECYCLE,
-        "delay=delay, attempts=0, edit=change",
-        "delay=delay, edit=change",
+        "delay=delay, attempts=0, by",
+        "delay=delay, by",
     ),
     Mutant(
         "a running job can be cancelled without its token",
@@ -101,27 +101,51 @@ RULES = [
     Mutant(
         "another result is taken for a repeat",
         _LIFECYCLE,
-        "return transition.act is not Act.COMPLETE or transition.result == result",
-        "return True",
+        "(transition.act is not Act.COMPLETE or transition.result == result)",
+        "True",
     ),
     Mutant(
         "a repeat is known only until the next claim",
         _LIFECYCLE,
-        "return any(ended.token == transition.token and ended.act == transition.act "
-        "for ended in history)",
-        "return False",
+        "    return any(\n        ended.token == transition.token",
+        "    return last_token == transition.token and any(\n"
+        "        ended.token == transition.token",
+    ),
+    Mutant(
+        "a burial is taken for the repeat of a retry",
+        _LIFECYCLE,
+        '        and ended.to in ("", transition.to)\n',
+        "",
     ),
     Mutant(
         "release does not give the attempt back",
         _LIFECYCLE,
-        "        attempts=job.attempts - 1,\n        note=note,",
-        "        attempts=job.attempts,\n        note=note,",
+        "        attempts=job.attempts - 1,\n        note=storable(note),",
+        "        attempts=job.attempts,\n        note=storable(note),",
     ),
     Mutant(
         "a job that was asked to stop runs again",
         _LIFECYCLE,
-        "if cancel_requested and transition.to in WAITING:",
+        "if cancel_requested and transition.to in _UNDONE:",
         "if False:",
+    ),
+    Mutant(
+        "a job that was asked to stop is dead-lettered",
+        _LIFECYCLE,
+        "_UNDONE = WAITING | {State.FAILED}",
+        "_UNDONE = WAITING",
+    ),
+    Mutant(
+        "keys-if-undelivered are written for a cancelled job",
+        _LIFECYCLE,
+        "return transition.keys if landed is State.FAILED else ()",
+        "return transition.keys",
+    ),
+    Mutant(
+        "a job that is cancelled while it is swept vanishes",
+        _LIFECYCLE,
+        "to, keep = State.QUEUED, policy.keep_cancelled",
+        "to, keep = State.QUEUED, 0.0",
     ),
     Mutant(
         "a job moves to another tenant",

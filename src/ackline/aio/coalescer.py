@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from ackline.errors import StoreFull
+from ackline.errors import StoreError, StoreFull
 
 logger = logging.getLogger("ackline")
 
@@ -127,12 +127,23 @@ class Coalescer(Generic[T, A]):
             answers = self._verb([call.item for call in batch])
         except StoreFull as error:
             self._make_what_fits(batch, error)
+        except StoreError as error:
+            _fail(batch, error)
+        except Exception as error:
+            self._make_each(batch, error)
         except BaseException as error:
-            for call in batch:
-                call.error = error
+            _fail(batch, error)
         else:
             for call, answer in zip(batch, answers, strict=True):
                 call.answer = answer
+
+    def _make_each(self, batch: list[Call[T, A]], error: Exception) -> None:
+        """One of a batch cannot be told to the store: only its caller is to hear of it."""
+        if len(batch) == 1:
+            batch[0].error = error
+            return
+        for call in batch:
+            self._make_batch([call])
 
     def _make_what_fits(self, batch: list[Call[T, A]], error: StoreFull) -> None:
         """A batch is refused as a whole, though a part of it may have room."""
@@ -142,6 +153,11 @@ class Coalescer(Generic[T, A]):
         half = len(batch) // 2
         self._make_batch(batch[:half])
         self._make_batch(batch[half:])
+
+
+def _fail(batch: Calls, error: BaseException) -> None:
+    for call in batch:
+        call.error = error
 
 
 def _deliver(calls: Calls) -> None:

@@ -125,7 +125,7 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
             return [self.sync.wrap(record) for record in claimed.jobs]
         until = time.monotonic() + wait
         store, key = self.sync.store, self.sync.key
-        async with AsyncListener(self._threads, store, key, "ready") as listener:
+        async with AsyncListener(self._threads, store, key, "ready", request.kinds) as listener:
             while True:
                 claimed = await self._claim_once(request)
                 left = until - time.monotonic()
@@ -181,5 +181,5 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
 
     async def progress(self, job: Job[Any], value: Any) -> None:
         """Note how far the work is."""
-        data = self.sync.encode_result(value) or b"null"
+        data = self.sync.encode_progress(value)
         await self._settle(lambda: lifecycle.progress(job.record, data))

@@ -14,11 +14,19 @@ from ackline.stores.base import Listener, Store, Topic
 class AsyncListener:
     """A store's listener in an `async with` block; leaving it ends the wait under way."""
 
-    def __init__(self, threads: Threads, store: Store, key: QueueKey, topic: Topic) -> None:
+    def __init__(
+        self,
+        threads: Threads,
+        store: Store,
+        key: QueueKey,
+        topic: Topic,
+        kinds: frozenset[str] | None = None,
+    ) -> None:
         self._threads = threads
         self._store = store
         self._key = key
         self._topic: Topic = topic
+        self._kinds = kinds
         self._listener: Listener | None = None
         self._in_use = threading.Lock()
         self._left = False
@@ -41,7 +49,7 @@ class AsyncListener:
     def _open(self) -> None:
         with self._in_use:
             if not self._left:
-                self._listener = self._store.listen([self._key], self._topic)
+                self._listener = self._store.listen([self._key], self._topic, self._kinds)
 
     def _wait(self, seconds: float) -> bool:
         with self._in_use:

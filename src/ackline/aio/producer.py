@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Unpack
 
 from ackline.aio.base import AsyncQueueBase
-from ackline.errors import Timeout
 from ackline.queue import Completed, Enqueued, EnqueueOptions, NewJob
 from ackline.queue.base import P, R
 from ackline.queue.producer import CallOptions
@@ -41,7 +40,7 @@ class AsyncProducer(AsyncQueueBase[P, R]):
 
         >>> await queue.enqueue_and_wait({"url": "…"}, id="img-1")  # doctest: +SKIP
         """
-        draft = self.sync.draft(payload, options)
+        draft = self.sync.awaited_draft(payload, options)
         waiter = await self._listening()
         answer = self.sync.answer(await self._enqueues.submit(draft))
         if isinstance(answer, Completed):
@@ -64,7 +63,7 @@ class AsyncProducer(AsyncQueueBase[P, R]):
 
     async def _listening(self) -> ResultWaiter:
         waiter = self._waiter
-        if waiter is None or waiter.closed:
+        if waiter is None or not waiter.alive:
             # Subscribing to the store may take a moment.
             waiter = self._waiter = await self._call(lambda: self.sync.waiter)
         return waiter
@@ -83,7 +82,5 @@ class AsyncProducer(AsyncQueueBase[P, R]):
                 async with asyncio.timeout(timeout):
                     await arrived.wait()
             except TimeoutError:
-                raise Timeout(
-                    f"job {expected.id!r} is not finished after {timeout:g} s; it was left alone"
-                ) from None
+                raise expected.timeout(timeout) from None
         return self.sync.outcome_of(expected.record())

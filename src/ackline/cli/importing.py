@@ -98,7 +98,7 @@ def _store(queue: Queue[Any, Any], chunk: list[Draft], counts: Counts) -> None:
 def _draft(queue: Queue[Any, Any], line: bytes, what: Import) -> Draft:
     try:
         value = msgspec.json.decode(line)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         text = values.shown(line.decode(errors="replace").strip())
         raise BadLine(f"not JSON ({error}): {text}") from None
     options = dict(what.options)

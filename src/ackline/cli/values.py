@@ -101,7 +101,9 @@ def payload(text: str) -> Any:
     """Read a payload as JSON, or say how to write it."""
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
+    except RecursionError:
+        raise UsageMistake("the payload is nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
         raise UsageMistake(
             f"the payload {shown(text)} is not JSON ({error}).\n{_hint(text)}"
         ) from None

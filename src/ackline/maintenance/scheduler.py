@@ -94,7 +94,7 @@ class Scheduler(Loop):
         if mine != taken or time.monotonic() - began > GRACE / 2:
             # We were held up, and someone else may believe us dead.
             return 0.0
-        self._enqueue(queue, schedule, ticks)
+        self._enqueue(queue, schedule, _missing(queue, schedule, ticks) if note.pending else ticks)
         self._write(queue, schedule, Note(taken.tick, now), version)
         # Ticks that became due while others were pending are looked after at once.
         return 0.0 if note.pending else None
@@ -122,6 +122,15 @@ class Scheduler(Loop):
         value = msgspec.json.encode(note)
         write = KeyWrite(key=_key(queue, schedule), value=value, version=version)
         return queue.store.write_keys(queue.key.tenant, [write])
+
+
+def _missing(queue: Queue[Any, Any], schedule: Schedule, ticks: list[float]) -> list[float]:
+    """The ticks of an interrupted step that have no job yet.
+
+    One that has failed in the meantime is not enqueued again: its tick has come already.
+    """
+    found = queue.store.get(queue.key, [schedule.job_id(tick) for tick in ticks])
+    return [tick for tick, job in zip(ticks, found, strict=True) if job is None]
 
 
 def _key(queue: Queue[Any, Any], schedule: Schedule) -> tuple[str, ...]:

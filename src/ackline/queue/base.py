@@ -96,6 +96,16 @@ class QueueBase(ABC, Generic[P, R]):
             return None
         return codec.decode("result", data, self.result_serde, self.result_type)
 
+    def encode_progress(self, value: Any) -> bytes:
+        """How far a handler says it is, as bytes."""
+        return codec.encode("progress", value, self.result_serde, self.max_payload)
+
+    def decode_progress(self, record: Record) -> Any:
+        """What a handler last said about how far it is."""
+        if record.progress is None:
+            return None
+        return codec.decode("progress", record.progress, self.result_serde, Any)
+
     def outcome_of(self, record: Record) -> R:
         """The result of a finished job, or the error that it ended with."""
         match record.state:

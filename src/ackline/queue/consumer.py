@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import time
@@ -17,12 +18,14 @@ from ackline.events import Act
 from ackline.ids import new_id
 from ackline.job import Failure, Record
 from ackline.lifecycle import Transition, Verdict
-from ackline.limits import require_seconds
+from ackline.limits import require_name, require_seconds, storable
 from ackline.queue.base import P, QueueBase, R
 from ackline.queue.handlers import DEFAULT_KIND, policy_from
 from ackline.queue.job import Job
 from ackline.retry import Backoff
 from ackline.stores.base import Claimed, ClaimRequest
+
+logger = logging.getLogger("ackline")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,6 +33,7 @@ LONGEST_POLL = 1.0
 """News can be lost; so a waiting claim looks again after this many seconds."""
 
 LONGEST_TRACEBACK = 16_384
+LONGEST_MESSAGE = 16_384
 
 
 def worker_id() -> str:
@@ -40,15 +44,22 @@ def worker_id() -> str:
 def failure_from(job: Record, error: BaseException | str) -> Failure:
     """An error as it is kept with the job."""
     if isinstance(error, str):
-        return Failure(act=Act.FAIL, attempt=job.attempts, type="Error", message=error)
+        return Failure(act=Act.FAIL, attempt=job.attempts, type="Error", message=_message(error))
     trace = "".join(_traceback.format_exception(error))
     return Failure(
         act=Act.FAIL,
         attempt=job.attempts,
-        type=type(error).__qualname__,
-        message=str(error),
-        traceback=trace[-LONGEST_TRACEBACK:],
+        type=storable(type(error).__qualname__),
+        message=_message(str(error)),
+        traceback=storable(trace[-LONGEST_TRACEBACK:]),
     )
+
+
+def _message(text: str) -> str:
+    left_out = len(text) - LONGEST_MESSAGE
+    if left_out > 0:
+        text = f"{text[:LONGEST_MESSAGE]}… ({left_out:,} more characters)"
+    return storable(text)
 
 
 class Consumer(QueueBase[P, R]):
@@ -140,6 +151,8 @@ class Consumer(QueueBase[P, R]):
     ) -> ClaimRequest:
         """Check what a caller asks for, and fill in what it left out."""
         require_seconds("lease", lease, above_zero=True)
+        if worker is not None:
+            require_name("worker", worker)
         settings = self.settings()
         own = {kind: policy.lease for kind, policy in settings.kinds.items() if policy.lease}
         return ClaimRequest(
@@ -155,17 +168,20 @@ class Consumer(QueueBase[P, R]):
     ) -> Claimed:
         """Claim, and look after the lapsed leases that the claim came across."""
         claimed = self.store.claim(self.key, request, transitions)
-        if claimed.lapsed:
+        if not claimed.lapsed:
+            return claimed
+        try:
             self.expire(claimed.lapsed)
-            if not claimed.jobs:
-                again = self.store.claim(self.key, request)
-                return Claimed(
-                    jobs=again.jobs,
-                    verdicts=claimed.verdicts,
-                    next_at=again.next_at,
-                    now=again.now,
-                )
-        return claimed
+            if claimed.jobs:
+                return claimed
+            again = self.store.claim(self.key, request)
+        except Exception:
+            # The caller must still hear of what it has got: the jobs are leased to it.
+            logger.warning("lapsed leases of %s are left to the next look", self.key, exc_info=True)
+            return claimed
+        return Claimed(
+            jobs=again.jobs, verdicts=claimed.verdicts, next_at=again.next_at, now=again.now
+        )
 
     def _claim_waiting(self, request: ClaimRequest, wait: float) -> Claimed:
         until = time.monotonic() + wait
@@ -216,8 +232,7 @@ class Consumer(QueueBase[P, R]):
 
     def progress(self, job: Job[Any], value: Any) -> None:
         """Note how far the work is."""
-        data = self.encode_result(value)
-        self._settle(lifecycle.progress(job.record, data or b"null"))
+        self._settle(lifecycle.progress(job.record, self.encode_progress(value)))
 
     def _settle(self, transition: Transition) -> None:
         require_applied(transition, self.apply([transition])[0])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-import typing
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +10,7 @@ import msgspec
 from ackline.config import Policy
 from ackline.errors import ConfigError
 from ackline.limits import require_name
+from ackline.queue.annotations import is_async, payload_type
 from ackline.retry import Backoff, backoff_from
 
 DEFAULT_KIND = "default"
@@ -64,8 +62,8 @@ class Handlers:
         self._by_kind[kind] = Handler(
             kind=kind,
             function=function,
-            is_async=_is_async(function),
-            payload_type=_payload_type(function, self._payload_type),
+            is_async=is_async(function),
+            payload_type=payload_type(function, self._payload_type),
             policy=policy,
         )
 
@@ -86,36 +84,3 @@ def policy_from(
         timeout=timeout,
         result_ttl=result_ttl,
     )
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    while isinstance(function, functools.partial):
-        function = function.func
-    if inspect.isfunction(function) or inspect.ismethod(function):
-        return inspect.iscoroutinefunction(function)
-    return inspect.iscoroutinefunction(type(function).__call__)
-
-
-def _payload_type(function: Callable[..., Any], otherwise: Any) -> Any:
-    """The P of a handler's `job: Job[P]`."""
-    written = dict(getattr(function, "__annotations__", {}))
-    written.pop("return", None)
-    annotation = next(iter(written.values()), None)
-    if isinstance(annotation, str):
-        if "[" not in annotation:
-            return otherwise
-        annotation = _evaluate(function, annotation)
-    arguments = typing.get_args(annotation)
-    if not arguments or isinstance(arguments[0], typing.TypeVar):
-        return otherwise
-    return arguments[0]
-
-
-def _evaluate(function: Callable[..., Any], annotation: str) -> Any:
-    try:
-        return typing.get_type_hints(function)[next(iter(function.__annotations__))]
-    except NameError as error:
-        raise ConfigError(
-            f"the payload type of {function.__qualname__}, {annotation!r}, cannot be found "
-            f"({error}): define or import it at the top of the handler's module"
-        ) from None

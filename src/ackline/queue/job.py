@@ -142,6 +142,16 @@ class Job(Generic[P]):
         return self.record.options.trace
 
     @property
+    def history(self) -> tuple[Failure, ...]:
+        """The attempts that did not complete, on a job that was looked up."""
+        return self.record.history
+
+    @property
+    def reported(self) -> Any:
+        """What `progress` said last, on a job that was looked up; None if nothing."""
+        return self._queue.decode_progress(self.record)
+
+    @property
     def failure(self) -> Failure | None:
         """The last error, on a job that was looked up."""
         return self.record.failure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic
 
@@ -13,7 +14,7 @@ from ackline.errors import ConfigError, InvalidOption, JobNotFound, WrongState
 from ackline.events import Act, Event
 from ackline.job import LIVE, QueueKey, Record, State
 from ackline.lifecycle import Edit, Transition
-from ackline.limits import require_name, require_priority, require_seconds
+from ackline.limits import require_name, require_priority, require_seconds, storable
 from ackline.queue.base import P, QueueBase, R
 from ackline.queue.job import Job
 from ackline.queue.watching import Watcher, follow
@@ -117,6 +118,7 @@ class Operator(QueueBase[P, R]):
     ) -> int:
         """Redrive everything in the DLQ, or all of some kinds; answers how many.
 
+        What fails (again) in the meantime is left there.
         With a `rate`, so many a second become due, to spare what they call.
         """
         if rate is not None and not rate > 0:
@@ -126,12 +128,15 @@ class Operator(QueueBase[P, R]):
             kinds=frozenset(kinds) if kinds is not None else None,
         )
         count, cursor = 0, None
+        began = self.store.info().now
         while True:
             page = self.store.page(self.key, dead, cursor, BULK)
+            # One that has failed since comes back at the end of the list: not again.
+            ids = [job.id for job in page.jobs if (job.finished_at or 0.0) <= began]
             verdicts = self.apply(
                 [
-                    lifecycle.redrive(job.id, (count + index) / rate if rate else 0.0, by=by)
-                    for index, job in enumerate(page.jobs)
+                    lifecycle.redrive(id, (count + index) / rate if rate else 0.0, by=by)
+                    for index, id in enumerate(ids)
                 ]
             )
             count += sum(verdict.applied for verdict in verdicts)
@@ -182,10 +187,10 @@ class Operator(QueueBase[P, R]):
             try:
                 changed = msgspec.structs.replace(settings, **changes)
                 return msgspec.convert(msgspec.to_builtins(changed), QueueSettings)
-            except (TypeError, msgspec.ValidationError) as error:
+            except (TypeError, ValueError) as error:
                 raise ConfigError(f"queue {self.key} cannot be set so: {error}") from error
 
-        self.change_settings(change, by)
+        self.change_settings(change, storable(by))
         return self.settings(max_age=0)
 
     def purge(
@@ -196,14 +201,19 @@ class Operator(QueueBase[P, R]):
         ids: Iterable[str] | None = None,
         by: str = "",
     ) -> int:
-        """Delete jobs for good: all, or those of some states, kinds or ids; answers how many."""
+        """Delete jobs for good: all, or those of some states, kinds or ids; answers how many.
+
+        Those that are enqueued in the meantime stay.
+        """
         which = Filter(
             states=frozenset(map(State, states)) if states is not None else frozenset(State),
             kinds=frozenset(kinds) if kinds is not None else None,
             ids=frozenset(ids) if ids is not None else None,
+            # Just above now: a job of this very moment is there already.
+            created_before=math.nextafter(self.store.info().now, math.inf),
         )
         total = 0
-        while count := self.store.purge(self.key, which, BULK, by):
+        while count := self.store.purge(self.key, which, BULK, storable(by)):
             total += count
         return total
 

@@ -25,6 +25,10 @@ CHUNK = 1000
 """Jobs per round trip of a bulk enqueue."""
 
 
+SHORTEST_SEEN = 1.0
+"""Seconds that a result must be kept if somebody waits for it."""
+
+
 class CallOptions(TypedDict, total=False):
     """What can be said about a job whose result is waited for."""
 
@@ -121,11 +125,13 @@ class Producer(QueueBase[P, R]):
         """Enqueue, then wait for the result, as a call to a function elsewhere.
 
         Joins a job of the same id that is under way, and answers at once if it has
-        completed. `Timeout` leaves the job alone: it may still finish.
+        completed. `Timeout` leaves the job alone: it may still finish. The result has to be
+        kept long enough to be seen: a `result_ttl` below one second is refused, and one that
+        its kind or queue sets so low leads to `JobNotFound`.
 
         >>> queue.enqueue_and_wait({"url": "…"}, id="img-1", timeout=30)  # doctest: +SKIP
         """
-        draft = self.draft(payload, options)
+        draft = self.awaited_draft(payload, options)
         waiter = self.waiter  # it listens before the job can finish
         answer = self.answer(self.store.enqueue(self.key, [draft])[0])
         if isinstance(answer, Completed):
@@ -147,7 +153,7 @@ class Producer(QueueBase[P, R]):
     def waiter(self) -> ResultWaiter:
         """Waits for all results that this process expects of this queue."""
         with self._lock:
-            if self._waiter is None:
+            if self._waiter is None or not self._waiter.alive:
                 self._waiter = ResultWaiter(self.store, self.key)
             return self._waiter
 
@@ -188,6 +194,17 @@ class Producer(QueueBase[P, R]):
             self._options(options),
             surely_new,
         )
+
+    def awaited_draft(self, payload: Any, options: CallOptions) -> Draft:
+        """Check and encode a job whose result is waited for."""
+        draft = self.draft(payload, options)
+        ttl = draft.options.result_ttl
+        if ttl is not None and ttl < SHORTEST_SEEN:
+            raise InvalidOption(
+                f"result_ttl={ttl:g}: a result that is waited for is kept for "
+                f"{SHORTEST_SEEN:g} s at least, else nobody may get to see it"
+            )
+        return draft
 
     def _draft_of_many(self, job: Any, shared: EnqueueOptions) -> Draft:
         if not isinstance(job, NewJob):

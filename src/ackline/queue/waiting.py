@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -11,8 +13,19 @@ from ackline.errors import JobNotFound, Timeout
 from ackline.job import QueueKey, Record
 from ackline.stores.base import Store
 
+logger = logging.getLogger("ackline")
+
 LONGEST_WAIT = 1.0
-"""News can be lost; so look again after this many seconds without any."""
+"""News can be lost; so all that is expected is looked up again after this many seconds."""
+
+TROUBLED_WAIT = 0.1
+"""Do not spin on a store that is down."""
+
+PATIENCE = 8
+BREATH = 0.002
+"""After so many looks in vain, gather the news for so many seconds: they are others' jobs."""
+
+PAGE = 500
 
 
 class Expected:
@@ -31,7 +44,10 @@ class Expected:
         self._record, self._error = record, error
         self._arrived.set()
         if self._callback is not None:
-            self._callback()
+            try:
+                self._callback()
+            except Exception:
+                logger.exception("the callback for the result of job %s failed", self.id)
 
     @property
     def arrived(self) -> bool:
@@ -51,8 +67,14 @@ class Expected:
         elif not self._arrived.is_set():
             self._waiter.look_soon()
         if not self._arrived.wait(timeout):
-            raise Timeout(f"job {self.id!r} is not finished after {timeout:g} s; it was left alone")
+            raise self.timeout(timeout)
         return self.record()
+
+    def timeout(self, seconds: float) -> Timeout:
+        """The error for who has waited so long; it tells if the store could not be read."""
+        error = Timeout(f"job {self.id!r} is not finished after {seconds:g} s; it was left alone")
+        error.__cause__ = self._waiter.trouble
+        return error
 
     def record(self) -> Record:
         """What arrived."""
@@ -70,24 +92,41 @@ class Expected:
 
 
 class ResultWaiter:
-    """Subscribes before the first job is enqueued, then looks whenever something changed."""
+    """Subscribes before the first job is enqueued, then follows the journal.
+
+    It looks up a job when somebody starts to wait for it and when the journal says that it
+    has ended; and all of them now and then, for a journal is trimmed.
+    """
 
     def __init__(self, store: Store, key: QueueKey) -> None:
         self.key = key
+        self.closed = False
+        self.trouble: Exception | None = None
+        """Why the store cannot be read, as long as it cannot."""
+        self._pid = os.getpid()
         self._store = store
         self._listener = store.listen([key], "changes")
         self._expected: dict[str, list[Expected]] = {}
+        self._unseen: set[str] = set()
         self._lock = threading.Lock()
         self._someone_waits = threading.Event()
-        self.closed = False
+        self._cursor: str | None = None
+        self._look_at_all_at = 0.0
+        self._in_vain = 0
         self._thread = threading.Thread(target=self._run, name=f"results {key}", daemon=True)
         self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs: not once closed, nor in a process forked off this one."""
+        return not self.closed and self._pid == os.getpid()
 
     def expect(self, id: str) -> Expected:
         """Start to wait for a job; use it in a `with` block."""
         expected = Expected(self, id)
         with self._lock:
             self._expected.setdefault(id, []).append(expected)
+            self._unseen.add(id)
             self._someone_waits.set()
         return expected
 
@@ -99,6 +138,7 @@ class ResultWaiter:
                 waiting.remove(expected)
             if not waiting:
                 self._expected.pop(expected.id, None)
+                self._unseen.discard(expected.id)
             if not self._expected and not self.closed:
                 self._someone_waits.clear()
 
@@ -114,6 +154,8 @@ class ResultWaiter:
 
     def close(self) -> None:
         """Tell everyone who still waits that no answer will come."""
+        if self._pid != os.getpid():
+            return  # the thread and those who wait are the parent's
         self.closed = True
         self._someone_waits.set()
         self._listener.wake()
@@ -123,16 +165,60 @@ class ResultWaiter:
 
     def _run(self) -> None:
         while not self.closed:
-            self._someone_waits.wait()
+            if not self._someone_waits.is_set():
+                # What happens while nobody waits need not be read.
+                self._cursor = None
+                self._someone_waits.wait()
             self._listener.wait(LONGEST_WAIT)
+            if self._in_vain > PATIENCE:
+                time.sleep(BREATH)
+            self._in_vain += 1
             try:
-                self._look_at_all()
+                self._look()
+                self.trouble = None
             except Exception as error:
-                self._fail_all(error)
-        self._fail_all(Timeout(f"queue {self.key} was closed while waiting for results"))
+                self._wait_out(error)
+        closed = Timeout(f"queue {self.key} was closed while waiting for results")
+        for waiting in self._waiting_for(None).values():
+            self._arrive(waiting, None, closed)
 
-    def _look_at_all(self) -> None:
-        expected = self._all_expected()
+    def _wait_out(self, error: Exception) -> None:
+        if self.trouble is None:
+            logger.warning("results of %s cannot be read; trying again", self.key, exc_info=error)
+        self.trouble = error
+        self._look_at_all_at = 0.0
+        time.sleep(TROUBLED_WAIT)
+        self._listener.wake()
+
+    def _look(self) -> None:
+        if self._cursor is None:
+            self._cursor = self._store.info().cursor
+            self._look_at_all_at = 0.0
+        now = time.monotonic()
+        if now >= self._look_at_all_at:
+            self._look_up(self._waiting_for(None))
+            self._look_at_all_at = now + LONGEST_WAIT
+            return
+        with self._lock:
+            unseen, self._unseen = self._unseen, set()
+        try:
+            self._look_up(self._waiting_for(unseen | self._ended()))
+        except BaseException:
+            self._look_at_all_at = 0.0
+            raise
+
+    def _ended(self) -> set[str]:
+        """What has ended, or is gone, since the last look."""
+        ended: set[str] = set()
+        while True:
+            events = self._store.events(self.key, self._cursor, PAGE)
+            ended.update(event.id for event in events if event.to is None or event.to.terminal)
+            if events:
+                self._cursor = events[-1].cursor
+            if len(events) < PAGE:
+                return ended
+
+    def _look_up(self, expected: dict[str, tuple[Expected, ...]]) -> None:
         ids = list(expected)
         if not ids:
             return
@@ -140,10 +226,11 @@ class ResultWaiter:
             if record is None or record.state.terminal:
                 self._arrive(expected[id], record)
 
-    def _all_expected(self) -> dict[str, tuple[Expected, ...]]:
+    def _waiting_for(self, ids: set[str] | None) -> dict[str, tuple[Expected, ...]]:
         # Those who come later may wait for a later job of the same id.
         with self._lock:
-            return {id: tuple(waiting) for id, waiting in self._expected.items()}
+            wanted = self._expected if ids is None else self._expected.keys() & ids
+            return {id: tuple(self._expected[id]) for id in wanted}
 
     def _arrive(
         self,
@@ -151,13 +238,7 @@ class ResultWaiter:
         record: Record | None,
         error: BaseException | None = None,
     ) -> None:
+        self._in_vain = 0
         for expected in waiting:
             self.forget(expected)
             expected.arrive(record, error)
-
-    def _fail_all(self, error: BaseException) -> None:
-        for waiting in self._all_expected().values():
-            self._arrive(waiting, None, error)
-        # Do not spin on a store that is down.
-        if not self.closed:
-            time.sleep(0.1)

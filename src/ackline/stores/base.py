@@ -23,6 +23,9 @@ REPAIR_LIMIT = 200
 HISTORY_LIMIT = 100
 """How many ended attempts are remembered for one job."""
 
+WORKER_MEMORY = 3600.0
+"""Seconds that a dead worker is still shown."""
+
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """How a store differs from the others, for callers that can make use of it."""

@@ -1,4 +1,4 @@
-"""Transactions: shared commits, failures that stay alone, forks, a full file, a bounded log."""
+"""Transactions: shared commits, failures that stay alone, a full file, a bounded log."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from tests.stores.sqlite.conftest import QUEUE, REQUEST, drafts
 
 from ackline import lifecycle
 from ackline.config import DEFAULTS, QueueSettings
-from ackline.errors import StoreFull, StoreUnavailable
-from ackline.job import State
-from ackline.stores.base import Filter
+from ackline.errors import StoreError, StoreFull, StoreUnavailable
+from ackline.job import Draft, State
+from ackline.stores.base import ClaimRequest, Filter
 from ackline.stores.sqlite import connection as connection_module
 from ackline.stores.sqlite import engine as engine_module
-from ackline.stores.sqlite import room
+from ackline.stores.sqlite import keep, room
+from ackline.stores.sqlite.transaction import Transaction
 from ackline.stores.sqlite.turn import Turn
 
 
@@ -181,33 +182,20 @@ def test_a_nearly_full_disk_refuses_enqueue(store, monkeypatch):
         store.enqueue(QUEUE, drafts(1))
 
 
-# --- locks, logs and forks ---
+# --- locks and logs ---
 
 
-def test_a_lock_held_too_long_is_told(store, path, monkeypatch):
-    monkeypatch.setattr(engine_module, "BUSY_SECONDS", 0.05)
-    other = Turn(f"{path}-lock")
-    assert other.take(1)
+def test_those_who_wait_together_are_told_together(store, path):
+    attempts = []
 
-    with pytest.raises(StoreUnavailable, match="is busy"):
-        store.enqueue(QUEUE, drafts(1))
-    other.close()
+    def refuse(_operation: str, *_rest: object) -> bool:
+        attempts.append(1)
+        raise apsw.BusyError("held by another")
 
-    assert store.enqueue(QUEUE, drafts(1))[0].accepted
-
-
-def test_those_who_wait_together_are_told_together(store, path, monkeypatch):
-    monkeypatch.setattr(engine_module, "BUSY_SECONDS", 0.05)
     crowd = Crowd(store._engine)
     for n in range(10):
         crowd.add(n, lambda tx: "written")
-    attempts = []
-
-    def refuse(self, timeout):
-        attempts.append(timeout)
-        return False
-
-    monkeypatch.setattr(Turn, "take", refuse)
+    store._engine._begin = refuse
 
     answers = crowd.finish()
 
@@ -244,35 +232,132 @@ def test_the_log_stays_bounded_and_shrinks_after_a_long_reader(store, path, monk
     assert os.path.getsize(f"{path}-wal") < grown
 
 
-def test_a_forked_child_must_open_again(store):
-    store.enqueue(QUEUE, drafts(1))
-    child = os.fork()
-    if child == 0:
-        os._exit(use_in_child(store))
-
-    _, status = os.waitpid(child, 0)
-
-    assert os.waitstatus_to_exitcode(status) == 0
-    assert store.enqueue(QUEUE, drafts(2))[1].state is State.QUEUED
-    assert store.get(QUEUE, ["child"]) != [None]
-
-
-def use_in_child(store) -> int:
-    try:
-        store.enqueue(QUEUE, drafts(1))
-        return 1
-    except StoreUnavailable:
-        pass
-    store.close()
-    store.open()
-    from ackline.job import Draft
-
-    accepted = store.enqueue(QUEUE, [Draft("child", "mail", b"")])[0].accepted
-    store.close()
-    return 0 if accepted else 2
-
-
 def test_every_error_of_sqlite_has_words(path):
     for kind in (apsw.BusyError, apsw.FullError, apsw.ReadOnlyError, apsw.CorruptError):
         assert path in str(connection_module.explain(kind("x"), path))
     assert path in str(connection_module.explain(apsw.IOError("x"), path))
+
+
+# --- failures at the end ---
+
+
+def claim_one(store):
+    return [
+        job.id for job in store.claim(QUEUE, ClaimRequest(worker="w", limit=1, lease=30.0)).jobs
+    ]
+
+
+@pytest.mark.parametrize("where", ["_tell", "_cut_log"])
+def test_a_failure_after_the_commit_takes_nothing_back(store, where, caplog):
+    store.enqueue(QUEUE, drafts(3))
+
+    def fail(*_):
+        raise RuntimeError("after the fact")
+
+    crowd = Crowd(store._engine)
+    for n in range(2):
+        crowd.add(n, lambda tx, n=n: tx.wake(QUEUE, "ready") or (tx.execute(PUT, (n,)) and n))
+    setattr(store._engine, where, fail)
+
+    answers = crowd.finish()
+
+    assert (answers[0], answers[1]) == (0, 1)
+    assert len(claim_one(store)) == 1
+    assert store.describe("default")[0].counts[State.PROCESSING] == 1
+    assert "written, but then" in caplog.text
+
+
+def test_leaving_the_turn_may_fail(store, monkeypatch, caplog):
+    def fail(_turn):
+        raise OSError("no locks here")
+
+    monkeypatch.setattr(Turn, "leave", fail)
+
+    assert store.enqueue(QUEUE, drafts(1))[0].accepted
+    assert "no locks here" in caplog.text
+
+
+def test_a_commit_that_fails_is_told_to_all_and_not_tried_again(store, monkeypatch):
+    runs = []
+
+    class Failing(Transaction):
+        def __init__(self, connection):
+            super().__init__(connection)
+            execute = self.execute
+
+            def commit_and_fail(statement, *values):
+                answer = execute(statement, *values)
+                if statement == "COMMIT":
+                    raise apsw.IOError("the disk did not answer")
+                return answer
+
+            self.execute = commit_and_fail
+
+    crowd = Crowd(store._engine)
+    for n in range(3):
+        crowd.add(n, lambda tx, n=n: runs.append(n))
+    monkeypatch.setattr(engine_module, "Transaction", Failing)
+
+    answers = crowd.finish()
+
+    assert sorted(runs) == [0, 1, 2]
+    assert all(isinstance(answers[n], StoreUnavailable) for n in range(3))
+    assert "send it again" in str(answers[0])
+    monkeypatch.undo()
+    assert store.enqueue(QUEUE, drafts(1))[0].accepted
+
+
+def test_a_disk_found_full_by_the_commit_is_told_as_full(store):
+    def refuse() -> bool:
+        raise apsw.FullError("full")
+
+    store._engine._writer.set_commit_hook(refuse)
+    with pytest.raises(StoreFull, match="no room left"):
+        store.enqueue(QUEUE, drafts(1))
+    store._engine._writer.set_commit_hook(None)
+
+    assert store.get(QUEUE, ["id0"]) == [None]
+    assert store.enqueue(QUEUE, drafts(1))[0].accepted
+
+
+def test_a_reader_that_cannot_roll_back_is_not_used_again(store):
+    def read():
+        with store._engine.read() as execute:
+            execute.__self__.authorizer = lambda *_: apsw.SQLITE_DENY
+            return execute.__self__
+
+    with pytest.raises(StoreError):
+        read()
+
+    assert store._engine._readers._idle == []
+    assert store.describe("default") == []
+
+
+# --- what prune leaves ---
+
+
+def test_prune_trims_the_whole_journal(store, monkeypatch):
+    monkeypatch.setattr(keep, "TRIM_LIMIT", 10)
+    for n in range(95):
+        store.enqueue(QUEUE, drafts(1, n))
+    store.configure(QUEUE, QueueSettings(max_journal=5))
+
+    store.prune(QUEUE, 100)
+
+    with store._engine.read() as execute:
+        assert execute("SELECT count(*) FROM journal").fetchall() == [(5,)]
+        assert execute("SELECT n FROM slot WHERE code = 8").fetchall() == [(5,)]
+
+
+def test_prune_drops_the_lines_of_kinds_gone_by(store, monkeypatch):
+    monkeypatch.setattr(keep, "TRIM_LIMIT", 10)
+    store.enqueue(QUEUE, [Draft(f"k{n}", f"kind{n}", b"") for n in range(45)])
+    store.enqueue(QUEUE, drafts(1))
+    store.purge(QUEUE, Filter(ids=frozenset(f"k{n}" for n in range(45))), 100)
+
+    store.prune(QUEUE, 100)
+
+    with store._engine.read() as execute:
+        assert execute("SELECT kind FROM slot WHERE code IN (1, 7)").fetchall() == [("mail",)]
+    store.enqueue(QUEUE, [Draft("again", "kind3", b"")])
+    assert {job.id for job in store.claim(QUEUE, REQUEST).jobs} == {"id0", "again"}

@@ -143,7 +143,7 @@ class Pair:
         choices = [
             lambda id: lifecycle.cancel(id, DEFAULTS, "me"),
             lambda id: lifecycle.request_cancel(id, "me"),
-            lambda id: lifecycle.redrive(id, pick([0.0, 4.0]), pick([None, edit])),
+            lambda id: lifecycle.redrive(id, pick([0.0, 4.0])),
             lambda id: lifecycle.edit(id, edit),
             lambda id: lifecycle.move(id, pick(QUEUES[:2])),
         ]

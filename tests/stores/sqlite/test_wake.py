@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 
 import pytest
 from tests.stores.sqlite.conftest import QUEUE, REQUEST, drafts
@@ -119,6 +120,32 @@ class TestByFifo:
         store.enqueue(QUEUE, drafts(1))
 
         assert child.stdout.readline() == "True\n"
+
+
+def test_a_listener_has_its_name_only_when_it_hears(store, path, monkeypatch):
+    """So that nobody takes it for one that died."""
+    opened = wake._open_reader
+
+    def tell_first(fifo):
+        store.enqueue(QUEUE, drafts(1))
+        return opened(fifo)
+
+    monkeypatch.setattr(wake, "_open_reader", tell_first)
+    monkeypatch.setattr(wake, "LOOK_EVERY", 60.0)
+    with store.listen([QUEUE], "changes") as listener:
+        store.enqueue(QUEUE, drafts(1, 1))
+        assert listener.wait(LONG)
+    assert os.listdir(f"{path}-wake") == []
+
+
+def test_what_died_half_made_is_tidied_away(store, path):
+    with store.listen([QUEUE], "changes"):
+        for name, age in (("new-old", 1000), ("new-young", 0)):
+            fifo = f"{path}-wake/{name}"
+            os.mkfifo(fifo)
+            os.utime(fifo, (time.time() - age,) * 2)
+        store.enqueue(QUEUE, drafts(1))
+    assert os.listdir(f"{path}-wake") == ["new-young"]
 
 
 def test_a_lost_byte_is_made_up_for(store, path, monkeypatch):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ackline.errors import StoreFull
 from ackline.events import Act, Entry
 from ackline.job import LIVE, Draft, QueueKey, State
-from ackline.lifecycle import Transition, Verdict, holds, may_move, rank
+from ackline.lifecycle import Transition, Verdict, holds, keys_of, may_move, rank
 from ackline.stores.base import (
     REPAIR_LIMIT,
     BeatReply,
@@ -153,9 +153,10 @@ def apply(
         told = len(journal)
         verdicts.append(apply_one(shelf, transition, now, journal))
         # Not when it was applied before: what was cleaned up since must not come back.
-        if len(journal) > told:
-            for key in transition.keys:
-                room.put_key(queue.tenant, key, shelf.jobs[transition.id].payload)
+        if len(journal) > told and transition.keys:
+            job = shelf.jobs[transition.id]
+            for key in keys_of(transition, job.state):
+                room.put_key(queue.tenant, key, job.payload)
     room.write_journal(shelf, now, journal)
     for target, arrival in arrivals:
         room.write_journal(target, now, [arrival])

@@ -186,7 +186,7 @@ class Shelf:
         self.parked: dict[str, dict[str, Line]] = {}
         self.running: dict[str, int] = {}
         self.lines: dict[State, Line] = {state: Line() for state in State}
-        self.journal: deque[Batch] = deque()
+        self.journal: list[Batch] = []
         self.workers: dict[str, WorkerEntry] = {}
         self.last_token = 0
 

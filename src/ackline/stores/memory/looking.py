@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import heapq
 from collections.abc import Iterator, Sequence
 
@@ -112,4 +113,5 @@ def events(room: Room, queue: QueueKey | None, after: str | None, limit: int) ->
 
 
 def _batches_from(shelf: Shelf, number: int) -> Iterator[tuple[QueueKey, Batch]]:
-    return ((shelf.key, batch) for batch in shelf.journal if batch.number >= number)
+    start = bisect.bisect_left(shelf.journal, number, key=lambda batch: batch.number)
+    return ((shelf.key, shelf.journal[at]) for at in range(start, len(shelf.journal)))

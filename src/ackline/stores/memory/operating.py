@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ackline.config import QueueSettings
 from ackline.events import Act, Entry
 from ackline.job import TERMINAL, QueueKey, State
-from ackline.stores.base import Filter, Key, KeyWrite, act_of_change
+from ackline.stores.base import WORKER_MEMORY, Filter, Key, KeyWrite, act_of_change
 from ackline.stores.memory.lines import Shelf, StoredJob
 from ackline.stores.memory.room import Room
 
@@ -48,10 +48,10 @@ def prune(room: Room, queue: QueueKey, limit: int, now: float) -> int:
 
 def _trim_journal(shelf: Shelf, now: float) -> None:
     settings, journal = shelf.settings, shelf.journal
-    while len(journal) > settings.max_journal or (
-        journal and journal[0].at < now - settings.keep_journal
-    ):
-        journal.popleft()
+    over = max(0, len(journal) - settings.max_journal)
+    while over < len(journal) and journal[over].at < now - settings.keep_journal:
+        over += 1
+    del journal[:over]
 
 
 def _forget_workers(shelf: Shelf, now: float) -> None:
@@ -59,7 +59,7 @@ def _forget_workers(shelf: Shelf, now: float) -> None:
     gone = [
         id
         for id, entry in shelf.workers.items()
-        if entry.expires_at < now - 3600 and id not in holding
+        if entry.expires_at < now - WORKER_MEMORY and id not in holding
     ]
     for id in gone:
         del shelf.workers[id]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ackline.events import Act, Entry
 from ackline.job import WAITING, State
-from ackline.lifecycle import Transition, Verdict, holds, note_of, repeats
+from ackline.lifecycle import Transition, Verdict, holds, keys_of, note_of, repeats
 from ackline.stores.sqlite.groups import leave_groups
 from ackline.stores.sqlite.keys import put_key
 from ackline.stores.sqlite.lines import Lines
@@ -152,7 +152,7 @@ class _Batch:
         self.verdicts[index] = Verdict(True, standing.state)
         self._wake(transition.act, standing.state)
         self._mind_group(standing, source)
-        for key in transition.keys:
+        for key in keys_of(transition, standing.state):
             payload = self.lines.tx.execute(sql("payload_of"), (standing.num,)).fetchall()[0][0]
             put_key(self.lines.tx, self.lines.key.tenant, key, payload)
 

@@ -28,9 +28,10 @@ CHECKPOINT_PAGES = 1000
 """SQLite itself copies the write-ahead log back at this size, if no reader is in the way."""
 
 
-def connect(path: str, durability: Durability) -> apsw.Connection:
-    """A connection that may write."""
-    connection = apsw.Connection(path, statementcachesize=200)
+def connect(path: str, durability: Durability, *, make: bool = False) -> apsw.Connection:
+    """A connection that may write; makes the file if it may."""
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if make else 0)
+    connection = apsw.Connection(path, flags=flags, statementcachesize=200)
     try:
         connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
         # Each is fetched to its end: apsw stops at the first row, and drops what follows.

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import apsw
 
-from ackline.errors import StoreUnavailable
+from ackline.errors import StoreError, StoreUnavailable
 from ackline.job import QueueKey
 from ackline.stores.base import Topic
 from ackline.stores.sqlite.connection import (
@@ -20,7 +22,8 @@ from ackline.stores.sqlite.connection import (
     connect,
     explain,
 )
-from ackline.stores.sqlite.group_commit import GroupCommit
+from ackline.stores.sqlite.fork import let_rest_at_fork
+from ackline.stores.sqlite.group_commit import GroupCommit, Undecided
 from ackline.stores.sqlite.migrate import check_owner, migrate
 from ackline.stores.sqlite.readers import Readers
 from ackline.stores.sqlite.transaction import Operation, Transaction, run_all
@@ -28,8 +31,13 @@ from ackline.stores.sqlite.turn import Turn
 
 T = TypeVar("T")
 
+logger = logging.getLogger("ackline")
+
 LONGEST_LOG = 8 * 1024 * 1024
 """Above this many bytes the write-ahead log is cut, readers willing."""
+
+TURN_SHARE = 0.5
+"""The part of the time a writer waits that it waits for its turn, before it goes without."""
 
 
 class Engine:
@@ -45,13 +53,16 @@ class Engine:
         self._durability = durability
         self._tell = tell
         self._reset()
+        let_rest_at_fork(self)
 
     def _reset(self) -> None:
         self._owner = 0
+        self._torn = False
         self._writer: apsw.Connection | None = None
         self._turn = Turn(f"{self.path}-lock")
         self._group = GroupCommit(self._commit)
-        self._writing = threading.Lock()
+        # Reentrant, for a thread may be forked in the middle of its own write.
+        self._writing = threading.RLock()
         self._readers = Readers(self.path)
         self._next_cut = LONGEST_LOG
 
@@ -60,26 +71,40 @@ class Engine:
     def open(self) -> None:
         """Connect, check whose file it is, migrate."""
         if self.inherited:
-            # A connection must not cross a fork, not even to be closed.
-            _LEFT_TO_THE_PARENT.append((self._writer, self._readers, self._turn))
+            self._require_untorn()
             self._reset()
-        if self._writer is not None:
-            return
-        with self.explained():
-            if os.path.exists(self.path) and os.path.getsize(self.path):
-                self._look_first()
-            writer = connect(self.path, self._durability)
+        with self._writing, self.explained():
+            if self._owner:
+                return
+            writer = self._first_connection()
+            self._readers = Readers(self.path)
+            self._writer = writer
+            self._owner = os.getpid()
+
+    def _first_connection(self) -> apsw.Connection:
+        end = time.monotonic() + BUSY_SECONDS
+        while True:
             try:
-                if writer.readonly("main"):
-                    # SQLite opens it without a word, and would fail at the first write.
-                    raise apsw.ReadOnlyError(self.path)
-                migrate(writer, self.path)
-            except BaseException:
-                writer.close()
-                raise
-        self._readers = Readers(self.path)
-        self._writer = writer
-        self._owner = os.getpid()
+                if os.path.exists(self.path) and os.path.getsize(self.path):
+                    self._look_first()
+                return self._connect_and_migrate()
+            except apsw.BusyError:
+                # While another one makes the file, SQLite refuses some steps without waiting.
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.01)
+
+    def _connect_and_migrate(self) -> apsw.Connection:
+        writer = connect(self.path, self._durability, make=True)
+        try:
+            if writer.readonly("main"):
+                # SQLite opens it without a word, and would fail at the first write.
+                raise apsw.ReadOnlyError(self.path)
+            migrate(writer, self.path)
+        except BaseException:
+            writer.close()
+            raise
+        return writer
 
     def _look_first(self) -> None:
         # Before the journal mode is set: that would already change a file of another program.
@@ -97,25 +122,31 @@ class Engine:
 
     def close(self) -> None:
         """Let go of the file. Safe to call twice, and in a forked child."""
-        if self._writer is None or self.inherited:
+        if not self._owner or self.inherited:
             return
         with self._writing:
-            writer, self._writer = self._writer, None
+            self._owner = 0
             self._readers.close()
             self._turn.close()
+            writer, self._writer = self._writer, None
             if writer is not None:
                 writer.close()
 
-    def _require_open(self) -> apsw.Connection:
-        writer = self._writer
-        if writer is None:
+    def _require_open(self) -> None:
+        if not self._owner:
             raise StoreUnavailable(f"the store {self.path} is closed: call open() first")
         if self.inherited:
             raise StoreUnavailable(
                 f"the store {self.path} was opened before this process was forked: "
                 "call open() again in the child"
             )
-        return writer
+
+    def _require_untorn(self) -> None:
+        if self._torn:
+            raise StoreUnavailable(
+                f"this process was forked in the middle of a call to the store {self.path}, "
+                "which cannot be used in it: fork at another moment, or start a new process"
+            )
 
     @contextlib.contextmanager
     def explained(self) -> Iterator[None]:
@@ -127,40 +158,140 @@ class Engine:
         except OSError as error:
             raise StoreUnavailable(f"{self.path}: {error.strerror or error}") from error
 
+    # --- forking ---
+
+    def rest(self, timeout: float) -> bool:
+        """Before a fork: let nobody in, and close everything; False if that cannot be.
+
+        SQLite must not cross a fork, not even idle. A child that opened the file beside an
+        inherited connection would think that it holds its parent's locks. Another process would
+        then remove the log under its feet, with all that it writes.
+        """
+        if not self._writing.acquire(timeout=timeout):
+            return False
+        try:
+            writer = self._writer
+            resting = self._readers.pause(timeout)
+            if resting and writer is not None:
+                resting = not writer.in_transaction
+            if resting and writer is not None:
+                self._writer = None
+                # To copy the log back would only take time: it is in use again at once.
+                writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+                writer.close()
+            if resting:
+                self._turn.close()
+        except BaseException:
+            self.go_on()
+            raise
+        if not resting:
+            self.go_on()
+        return resting
+
+    def go_on(self) -> None:
+        """After a fork, in the parent."""
+        self._readers.resume()
+        self._writing.release()
+
+    def inherit(self, rested: bool) -> None:
+        """After a fork, in the child: what the parent opened is the parent's."""
+        owner = self._owner
+        torn = self._torn or (owner != 0 and not rested)
+        if torn:
+            _LEFT_TO_THE_PARENT.append((self._writer, self._readers))
+        self._reset()
+        self._owner, self._torn = owner, torn
+
     # --- writing ---
 
     def write(self, operation: Operation[T]) -> T:
         """Run an operation in a transaction, alone or with others; the answer is durable."""
         self._require_open()
-        with self.explained():
-            return self._group.run(operation)
+        try:
+            with self.explained():
+                return self._group.run(operation)
+        except Exception:
+            raise
+        except BaseException:
+            self._tidy_up()
+            raise
 
     def _commit(self, operations: list[Operation[Any]]) -> list[Any]:
         with self._writing:
-            transaction = Transaction(self._require_open())
-            answers = self._commit_in(transaction, operations)
+            transaction = Transaction(self._require_writer())
+            try:
+                self._begin(transaction)
+                answers = run_all(transaction, operations)
+                self._make_safe(transaction)
+                self._follow_up(self._cut_log, transaction.connection)
+            finally:
+                self._end()
         if transaction.wakes:
-            self._tell(transaction.wakes)
+            self._follow_up(self._tell, transaction.wakes)
         return answers
 
-    def _commit_in(self, transaction: Transaction, operations: list[Operation[Any]]) -> list[Any]:
-        if not self._turn.take(BUSY_SECONDS):
-            raise apsw.BusyError("waited too long for the turn to write")
+    def _require_writer(self) -> apsw.Connection:
+        self._require_open()
+        if self._writer is None:
+            self._writer = connect(self.path, self._durability)
+        return self._writer
+
+    def _begin(self, transaction: Transaction) -> None:
+        writer = transaction.connection
+        if writer.in_transaction:
+            # Left by one that was interrupted even while it tidied up.
+            transaction.execute("ROLLBACK")
+        if self._take_turn():
+            transaction.execute("BEGIN IMMEDIATE")
+            return
+        # Waited in vain: without a turn, SQLite's own lock decides.
+        writer.set_busy_timeout(int(BUSY_SECONDS * 1000 * (1 - TURN_SHARE)))
         try:
             transaction.execute("BEGIN IMMEDIATE")
-            answers = run_all(transaction, operations)
-            transaction.execute("COMMIT")
-            self._cut_log(transaction.connection)
         finally:
-            self._roll_back()
-            self._turn.leave()
-        return answers
+            writer.set_busy_timeout(int(BUSY_SECONDS * 1000))
 
-    def _roll_back(self) -> None:
-        writer = self._writer
-        if writer is not None and writer.in_transaction:
-            with contextlib.suppress(apsw.Error):
+    def _take_turn(self) -> bool:
+        try:
+            return self._turn.take(BUSY_SECONDS * TURN_SHARE)
+        except OSError as error:
+            logger.warning("%s-lock: %s; writing without a turn", self.path, error)
+            return False
+
+    def _make_safe(self, transaction: Transaction) -> None:
+        try:
+            transaction.execute("COMMIT")
+        except apsw.FullError as error:
+            raise Undecided(explain(error, self.path)) from error
+        except apsw.Error as error:
+            raise Undecided(_undecided(error, self.path)) from error
+
+    def _end(self) -> None:
+        try:
+            writer = self._writer
+            if writer is not None and writer.in_transaction:
                 writer.execute("ROLLBACK")
+        except apsw.Error as error:
+            logger.warning("%s: could not roll back: %s", self.path, error)
+        try:
+            self._turn.leave()
+        except OSError as error:
+            logger.warning("%s-lock: %s", self.path, error)
+
+    def _tidy_up(self) -> None:
+        """After an interrupt, which may have come at any moment; the next writer does it too."""
+        if self._writing.acquire(blocking=False):
+            try:
+                self._end()
+            finally:
+                self._writing.release()
+
+    def _follow_up(self, step: Callable[[T], None], what: T) -> None:
+        # It is written: no failure from here on may take the answer back.
+        try:
+            step(what)
+        except Exception as error:
+            logger.warning("%s: written, but then: %r", self.path, error)
 
     def _cut_log(self, writer: apsw.Connection) -> None:
         try:
@@ -194,6 +325,13 @@ class Engine:
         self._require_open()
         with self.explained():
             return self._readers.version()
+
+
+def _undecided(error: apsw.Error, path: str) -> StoreError:
+    return StoreUnavailable(
+        f"{path}: the last step of writing failed ({error}), so it may be done or not: "
+        "send it again"
+    )
 
 
 _LEFT_TO_THE_PARENT: list[Any] = []

@@ -2,6 +2,9 @@
 
 Who finds nobody writing leads: it runs its own operation, and all that have queued up
 meanwhile, in one transaction. So fifty callers pay for one sync of the disk.
+
+An interrupt may throw a caller out at any moment, also while it leads. So nothing rests on a
+leader's last words: whoever waits looks now and then whether its leader is still there.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 import apsw
 
-from ackline.errors import StoreUnavailable
+from ackline.errors import StoreError, StoreUnavailable
 from ackline.stores.sqlite.transaction import Operation
 
 T = TypeVar("T")
@@ -21,21 +24,36 @@ T = TypeVar("T")
 GROUP_LIMIT = 64
 """How many operations share one commit: more gains little, and makes other processes wait."""
 
+LOOK_EVERY = 0.5
+"""Seconds after which one who waits looks whether its leader was thrown out."""
+
 Commit = Callable[[list[Operation[Any]]], list[Any]]
 """Runs operations in one transaction: all of them, or none and an error."""
+
+
+class Undecided(Exception):
+    """The commit itself failed: none of the operations may be run again, all get this error."""
+
+    def __init__(self, error: StoreError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class _Ticket(Generic[T]):
     """One operation that waits to be run, and its answer."""
 
-    __slots__ = ("answer", "error", "leads", "operation", "settled", "woken")
+    __slots__ = ("answer", "error", "inside", "leader", "leads", "operation", "settled", "woken")
 
     def __init__(self, operation: Operation[T]) -> None:
         self.operation = operation
         self.answer: T
         self.error: BaseException | None = None
         self.settled = False
+        self.inside = True
+        """Whether its caller still waits for the answer."""
         self.leads = False
+        self.leader: _Ticket[Any] | None = None
+        """Who has taken it into a group."""
         self.woken = threading.Lock()
         self.woken.acquire()
 
@@ -61,7 +79,7 @@ class GroupCommit:
         self._commit = commit
         self._gate = threading.Lock()
         self._pending: deque[_Ticket[Any]] = deque()
-        self._busy = False
+        self._leader: _Ticket[Any] | None = None
 
     @property
     def waiting(self) -> int:
@@ -71,49 +89,67 @@ class GroupCommit:
     def run(self, operation: Operation[T]) -> T:
         """Run an operation in a transaction, alone or with others; the answer is durable."""
         ticket = _Ticket(operation)
-        with self._gate:
-            self._pending.append(ticket)
-            ticket.leads = not self._busy
-            self._busy = True
-        if not ticket.leads:
-            self._follow(ticket)
-        if ticket.leads:
-            self._lead(ticket)
-        return ticket.result()
-
-    def _follow(self, ticket: _Ticket[Any]) -> None:
         try:
-            ticket.woken.acquire()
-        except BaseException:
-            # An interrupted caller must not leave the others without a leader.
             with self._gate:
-                if not ticket.leads and ticket in self._pending:
-                    self._pending.remove(ticket)
+                self._pending.append(ticket)
+                self._lead_if_nobody_does(ticket)
+            if not ticket.leads:
+                self._follow(ticket)
             if ticket.leads:
                 self._lead(ticket)
-            raise
+            return ticket.result()
+        finally:
+            # No call in here: an interrupt cannot come in between.
+            ticket.inside = False
+
+    def _lead_if_nobody_does(self, ticket: _Ticket[Any]) -> None:
+        if self._leader is None or self._leader is ticket or not self._leader.inside:
+            self._leader = ticket
+            ticket.leads = True
+
+    def _follow(self, ticket: _Ticket[Any]) -> None:
+        while not ticket.woken.acquire(timeout=LOOK_EVERY):
+            with self._gate:
+                if ticket in self._pending:
+                    self._lead_if_nobody_does(ticket)
+                elif ticket.leader is not None and not ticket.leader.inside:
+                    ticket.refuse(_interrupted())
+                if ticket.leads or ticket.settled:
+                    return
 
     def _lead(self, leader: _Ticket[Any]) -> None:
-        with self._gate:
-            group = [self._pending.popleft() for _ in range(min(GROUP_LIMIT, len(self._pending)))]
+        group: list[_Ticket[Any]] = []
         try:
+            with self._gate:
+                self._gather(leader, group)
             self._run(group)
-        except BaseException as error:
-            leader.refuse(error)
+        except BaseException:
             for ticket in group:
-                ticket.refuse(StoreUnavailable("interrupted while writing: send it again"))
+                ticket.refuse(_interrupted())
+            raise
         finally:
-            self._hand_over(group)
+            self._hand_over(leader, group)
+
+    def _gather(self, leader: _Ticket[Any], group: list[_Ticket[Any]]) -> None:
+        # The leader itself is in line, but need not be the first: it may have stepped in.
+        self._pending.remove(leader)
+        group.append(leader)
+        while self._pending and len(group) < GROUP_LIMIT:
+            ticket = self._pending[0]
+            ticket.leader = leader
+            self._pending.popleft()
+            if ticket.inside:
+                group.append(ticket)
 
     def _run(self, group: list[_Ticket[Any]]) -> None:
         if len(group) > 1:
             try:
                 self._settle(group)
                 return
-            except apsw.BusyError as error:
-                # Nobody is guilty, and each alone would wait as long again.
-                for ticket in group:
-                    ticket.refuse(error)
+            except (apsw.BusyError, Undecided) as error:
+                # Busy: nobody is guilty, and each alone would wait as long again.
+                # Undecided: it may be done already.
+                _refuse(group, error)
                 return
             except Exception:
                 # One of them failed: each gets its own transaction, so that only that one fails.
@@ -122,20 +158,30 @@ class GroupCommit:
             try:
                 self._settle([ticket])
             except Exception as error:
-                ticket.refuse(error)
+                _refuse([ticket], error)
 
     def _settle(self, group: list[_Ticket[Any]]) -> None:
         answers = self._commit([ticket.operation for ticket in group])
         for ticket, answer in zip(group, answers, strict=True):
             ticket.settle(answer)
 
-    def _hand_over(self, group: list[_Ticket[Any]]) -> None:
+    def _hand_over(self, leader: _Ticket[Any], group: list[_Ticket[Any]]) -> None:
         with self._gate:
-            if self._pending:
-                self._pending[0].leads = True
-                self._pending[0].woken.release()
-            else:
-                self._busy = False
+            while self._pending and not self._pending[0].inside:
+                self._pending.popleft()
+            self._leader = self._pending[0] if self._pending else None
+            if self._leader is not None:
+                self._leader.leads = True
+                self._leader.woken.release()
         for ticket in group:
-            if not ticket.leads:
+            if ticket is not leader:
                 ticket.woken.release()
+
+
+def _refuse(group: list[_Ticket[Any]], error: Exception) -> None:
+    for ticket in group:
+        ticket.refuse(error.error if isinstance(error, Undecided) else error)
+
+
+def _interrupted() -> StoreUnavailable:
+    return StoreUnavailable("interrupted while writing, so it may be done or not: send it again")

@@ -7,7 +7,7 @@ from collections import Counter
 from ackline.config import QueueSettings
 from ackline.events import Act, Entry
 from ackline.job import QueueKey, State
-from ackline.stores.base import Filter, act_of_change
+from ackline.stores.base import WORKER_MEMORY, Filter, act_of_change
 from ackline.stores.sqlite.drop import drop_jobs
 from ackline.stores.sqlite.groups import leave_groups, unpark_all
 from ackline.stores.sqlite.lines import (
@@ -23,11 +23,8 @@ from ackline.stores.sqlite.queries import sql
 from ackline.stores.sqlite.rows import decode_options
 from ackline.stores.sqlite.transaction import Transaction
 
-WORKER_MEMORY = 3600.0
-"""How long a dead worker is still shown."""
-
 TRIM_LIMIT = 1000
-"""How many journal batches one prune drops at most, so that others can write in between."""
+"""How many journal batches and empty lines one step drops, so that others can write in between."""
 
 _TERMINAL = (State.COMPLETED, State.FAILED, State.CANCELLED)
 
@@ -57,7 +54,7 @@ def configure(
 
 
 def prune(tx: Transaction, queue: QueueKey, limit: int, now: float) -> int:
-    """Drop terminal jobs and journal batches past their time, and workers long gone."""
+    """Drop terminal jobs past their time, and workers long gone."""
     lines = find_lines(tx, queue)
     if lines is None:
         return 0
@@ -70,14 +67,23 @@ def prune(tx: Transaction, queue: QueueKey, limit: int, now: float) -> int:
         entries += [Entry(Act.PRUNE, id, kind, state, None, n) for _, id, kind, n in rows]
     lines.write_journal(now, entries)
     lines.flush()
-    _trim_journal(lines, now)
-    lines.flush()
     values = (lines.num, now - WORKER_MEMORY, lines.slot(State.PROCESSING))
     tx.execute(sql("forget_workers"), values)
     return len(entries)
 
 
-def _trim_journal(lines: Lines, now: float) -> None:
+def trim(tx: Transaction, queue: QueueKey, now: float) -> bool:
+    """Drop journal batches past their time, and lines of kinds gone by; True if more is left."""
+    lines = find_lines(tx, queue)
+    if lines is None:
+        return False
+    batches = _trim_journal(lines, now)
+    lines.flush()
+    dropped = tx.execute(sql("drop_empty_slots"), (lines.num, TRIM_LIMIT)).fetchall()
+    return TRIM_LIMIT in (batches, len(dropped))
+
+
+def _trim_journal(lines: Lines, now: float) -> int:
     settings, slot = lines.settings, -(lines.num * 16 + JOURNAL)
     count = lines.tx.execute(sql("batch_count"), (slot,)).fetchall()[0][0]
     surplus, oldest, dropped, last = count - settings.max_journal, now - settings.keep_journal, 0, 0
@@ -88,6 +94,7 @@ def _trim_journal(lines: Lines, now: float) -> None:
     if dropped:
         lines.tx.execute(sql("drop_batches"), (lines.num, last))
         lines.shift(slot, None, dropped)
+    return dropped
 
 
 def purge(tx: Transaction, queue: QueueKey, which: Filter, by: str, now: float) -> int:

@@ -35,19 +35,34 @@ def schema_of(execute: Execute) -> int:
 
 def check_owner(connection: apsw.Connection, path: str) -> None:
     """Refuse a file of another program or of a newer Ackline, before anything is changed."""
-    owner = _number(connection.execute, "PRAGMA application_id")
-    schema = schema_of(connection.execute)
+    owner, schema, empty = _look(connection)
     newest = newest_schema()
     if owner == APPLICATION_ID and schema > newest:
         raise StoreMismatch(
             f"{path} was written by a newer Ackline (schema {schema}, this one knows {newest}): "
             "upgrade this installation, or give another path"
         )
-    if owner != APPLICATION_ID and (owner or schema or _has_tables(connection)):
+    if owner != APPLICATION_ID and (owner or schema or not empty):
         raise StoreMismatch(
             f"{path} is a database of another program (application id {owner:#x}). "
             "Nothing was changed: give another path"
         )
+
+
+def _look(connection: apsw.Connection) -> tuple[int, int, bool]:
+    """Whose it is, its schema, and whether it is empty, all at one moment.
+
+    Another process may be about to make it ours just now.
+    """
+    execute, alone = connection.execute, not connection.in_transaction
+    if alone:
+        execute("BEGIN").fetchall()
+    try:
+        tables = _number(execute, "SELECT count(*) FROM sqlite_schema")
+        return _number(execute, "PRAGMA application_id"), schema_of(execute), tables == 0
+    finally:
+        if alone:
+            execute("ROLLBACK").fetchall()
 
 
 def migrate(connection: apsw.Connection, path: str) -> None:
@@ -67,10 +82,6 @@ def migrate(connection: apsw.Connection, path: str) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK").fetchall()
         raise
-
-
-def _has_tables(connection: apsw.Connection) -> bool:
-    return _number(connection.execute, "SELECT count(*) FROM sqlite_schema") > 0
 
 
 def _number(execute: Execute, query: str) -> int:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 
 import apsw
 
 from ackline.stores.sqlite.connection import Execute, connect_reader
+
+_MOMENT = 0.001
+"""Seconds between two looks. A fork is rare, and a condition does not bear interrupts."""
 
 
 class Readers:
@@ -18,40 +22,81 @@ class Readers:
         self._path = path
         self._lock = threading.Lock()
         self._idle: list[apsw.Connection] = []
+        self._out = 0
+        self._paused = False
         self._closed = False
         self._watching = threading.Lock()
         self._watcher: apsw.Connection | None = None
+        self._watchers = 0
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Execute]:
         """Run statements that all see one moment. Be quick: the log cannot be cut meanwhile."""
-        reader = self._take()
-        try:
-            reader.execute("BEGIN")
-            yield reader.execute
-        finally:
-            if reader.in_transaction:
-                reader.execute("ROLLBACK")
-            self._give_back(reader)
+        with self._counted():
+            reader = self._take()
+            try:
+                reader.execute("BEGIN")
+                yield reader.execute
+            finally:
+                self._give_back(reader)
 
     def version(self) -> int:
         """A number that changes whenever anyone has written."""
-        with self._watching:
+        with self._counted(), self._watching:
             if self._watcher is None:
                 # Always the same connection, for the number has a meaning only within one.
                 self._watcher = connect_reader(self._path)
+                self._watchers += 1
             execute: Execute = self._watcher.execute
-            return int(execute("PRAGMA data_version").fetchall()[0][0])
+            version = int(execute("PRAGMA data_version").fetchall()[0][0])
+            return (self._watchers << 32) + version
 
     def close(self) -> None:
         """Close what is idle; what is in use is closed when it comes back."""
         with self._lock, self._watching:
             self._closed = True
-            for connection in (*self._idle, self._watcher):
-                if connection is not None:
-                    connection.close()
-            self._idle.clear()
-            self._watcher = None
+            self._close_idle()
+
+    def pause(self, timeout: float) -> bool:
+        """Let nobody read, and close everything; False if somebody still reads in the end."""
+        end = time.monotonic() + timeout
+        self._paused = True
+        while True:
+            with self._lock:
+                if self._out == 0:
+                    self._close_idle()
+                    return True
+            if time.monotonic() > end:
+                return False
+            time.sleep(_MOMENT)
+
+    def resume(self) -> None:
+        """Let others read again."""
+        self._paused = False
+
+    def _close_idle(self) -> None:
+        for connection in (*self._idle, self._watcher):
+            if connection is not None:
+                connection.close()
+        self._idle.clear()
+        self._watcher = None
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        counted = False
+        try:
+            while not counted:
+                with self._lock:
+                    if not self._paused:
+                        self._out += 1
+                        counted = True
+                if not counted:
+                    time.sleep(_MOMENT)
+            yield
+        finally:
+            if counted:
+                with self._lock:
+                    self._out -= 1
 
     def _take(self) -> apsw.Connection:
         with self._lock:
@@ -60,6 +105,13 @@ class Readers:
         return connect_reader(self._path)
 
     def _give_back(self, reader: apsw.Connection) -> None:
+        try:
+            if reader.in_transaction:
+                reader.execute("ROLLBACK")
+        except BaseException:
+            # Who knows what state it is in.
+            reader.close(True)
+            raise
         with self._lock:
             if not self._closed:
                 self._idle.append(reader)

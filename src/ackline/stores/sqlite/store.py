@@ -140,7 +140,14 @@ class SqliteStore:
             return look.leases(execute, queue, worker, limit, self._clock.now())
 
     def prune(self, queue: QueueKey, limit: int) -> int:
-        return self._engine.write(lambda tx: keep.prune(tx, queue, limit, self._clock.now()))
+        def run(tx: Transaction) -> tuple[int, bool]:
+            now = self._clock.now()
+            return keep.prune(tx, queue, limit, now), keep.trim(tx, queue, now)
+
+        pruned, more = self._engine.write(run)
+        while more:
+            more = self._engine.write(lambda tx: keep.trim(tx, queue, self._clock.now()))
+        return pruned
 
     # --- looking ---
 

@@ -1,72 +1,147 @@
 """Whose turn it is to write, among processes.
 
 SQLite lets the quickest retry win, so one busy process can starve the others. The kernel
-queues those who wait for a `flock` in order. Only fairness rests on this, never correctness.
+queues those who wait for a `flock` in order. Only fairness rests on this, never correctness:
+who has waited in vain goes on without, and SQLite's own lock decides.
 """
 
 from __future__ import annotations
 
+import _thread
+import contextlib
 import fcntl
 import os
 import threading
+import weakref
+
+SECOND_PATIENCE = 0.02
+"""The part of its patience that one still has who has waited in vain just before."""
 
 
 class Turn:
-    """A lock on a side file; `take` waits in line, but not for ever."""
+    """A lock on a side file; `take` waits in line, but not for ever. One thread at a time."""
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._file: int | None = None
+        self._line: _Line | None = None
 
     def take(self, timeout: float) -> bool:
         """Wait for our turn; False when the time is up."""
-        if self._file is None:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return self._queue_up(self._file, timeout)
-        return True
+        if self._line is None:
+            self._line = _Line(self._path)
+        return self._line.take(timeout)
 
     def leave(self) -> None:
-        """Let the next one."""
-        if self._file is not None:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+        """Let the next one; does no harm to whoever has no turn."""
+        if self._line is not None:
+            self._line.leave()
 
     def close(self) -> None:
         """Let go of the file."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-
-    def _queue_up(self, file: int, timeout: float) -> bool:
-        # A flock cannot time out, and its holder may be a stopped process: wait in a thread.
-        waiter = _Waiter(file)
-        if waiter.wait(timeout):
-            return True
-        # The thread keeps this file and closes it once it gets through.
-        self._file = None
-        return False
+        line, self._line = self._line, None
+        if line is not None:
+            line.close()
 
 
-class _Waiter:
-    def __init__(self, file: int) -> None:
-        self._file = file
+class _Line:
+    """The open file, and the thread that stands in line for us: one at most.
+
+    A flock cannot time out, and its holder may be a stopped process. A thread that stands there
+    in vain is left standing, for the next wait. If nobody wants the lock when it gets through,
+    it lets go at once.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._file: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._lock = threading.Lock()
-        self._got = threading.Event()
-        self._abandoned = False
-        threading.Thread(target=self._run, name="ackline-turn", daemon=True).start()
+        # Locks, no events: those are left locked by an interrupt at the wrong moment.
+        self._through = threading.Lock()
+        self._standing = False
+        self._wanted = False
+        self._closed = False
+        _LINES.add(self)
 
-    def wait(self, timeout: float) -> bool:
-        if self._got.wait(timeout):
-            return True
-        with self._lock:
-            self._abandoned = not self._got.is_set()
-            return not self._abandoned
+    def take(self, timeout: float) -> bool:
+        try:
+            taken = self._take(timeout)
+        except BaseException:
+            self.leave()
+            raise
+        if not taken:
+            self.leave()
+        return taken
 
-    def _run(self) -> None:
-        fcntl.flock(self._file, fcntl.LOCK_EX)
+    def _take(self, timeout: float) -> bool:
         with self._lock:
-            self._got.set()
-            if self._abandoned:
-                os.close(self._file)
+            through = self._through = threading.Lock()
+            through.acquire()
+            self._wanted = True
+            if self._standing:
+                timeout *= SECOND_PATIENCE
+            elif self._file is not None:
+                if self._take_at_once(self._file):
+                    return True
+                self._send_one_to_stand(self._file)
+        return through.acquire(timeout=timeout)
+
+    def _take_at_once(self, file: int) -> bool:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _send_one_to_stand(self, file: int) -> None:
+        self._standing = True
+        try:
+            # In one step, which no interrupt can halve.
+            _thread.start_new_thread(self._stand, (file,))
+        except RuntimeError:
+            # No more threads: do without.
+            self._standing = False
+
+    def _stand(self, file: int) -> None:
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        with self._lock:
+            self._standing = False
+            if self._closed:
+                self._close_file()
+            elif self._wanted:
+                self._through.release()
+            else:
+                fcntl.flock(file, fcntl.LOCK_UN)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._wanted = False
+            if not self._standing and self._file is not None:
+                fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._wanted = False
+            if not self._standing:
+                self._close_file()
+
+    def forget(self) -> None:
+        """In a forked child: closed, the lock is the parent's alone, and ends with it."""
+        self._lock = threading.Lock()
+        self._close_file()
+
+    def _close_file(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+
+_LINES: weakref.WeakSet[_Line] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for line in list(_LINES):
+        line.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

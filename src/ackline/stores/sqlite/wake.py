@@ -32,6 +32,13 @@ _TICK = 50_000_000
 within the same tick of the file system's clock."""
 
 
+_UNREADY = "new-"
+"""How the name of a FIFO starts that nobody reads yet."""
+
+_UNREADY_SECONDS = 60.0
+"""A FIFO that is not ready after this time never will be."""
+
+
 def queue_tag(queue: QueueKey) -> str:
     """A short name of a queue that fits in a file name; no two queues share it."""
     parts = f"{len(queue.tenant)}:{queue.tenant}{queue.name}"
@@ -114,6 +121,9 @@ class Wakes:
             self._listed = {}
             for name in os.listdir(self._folder):
                 path = os.path.join(self._folder, name)
+                if name.startswith(_UNREADY):
+                    _tidy_away(path)
+                    continue
                 self._listed.setdefault(name.rpartition(".")[0], []).append(path)
             self._listed_at = changed if before - changed > _TICK else -1
         return self._listed
@@ -126,7 +136,7 @@ class SqliteListener:
         self._version = version
         self._shared = shared
         self._paths = paths
-        self._files = [file for path in paths if (file := _open_fifo(path)) is not None]
+        self._files = [file for path in paths if (file := _open_fifo(path, shared)) is not None]
         self._inner, self._outer = os.pipe()
         os.set_blocking(self._inner, False)
         os.set_blocking(self._outer, False)
@@ -189,20 +199,54 @@ class SqliteListener:
         self.close()
 
 
-def _open_fifo(path: str) -> int | None:
+def _open_fifo(path: str, shared: bool) -> int | None:
     """Open a FIFO to wait on, made if need be; None where there can be none."""
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with contextlib.suppress(FileExistsError):
-            os.mkfifo(path, 0o600)
-        # Read-write: a FIFO whose last writer has left would be ready to read for ever.
-        file = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        file = _join_fifo(path) if shared else _make_fifo(path)
     except OSError:
         return None
     if stat.S_ISFIFO(os.fstat(file).st_mode):
         return file
     os.close(file)
     return None
+
+
+def _join_fifo(path: str) -> int:
+    with contextlib.suppress(FileExistsError):
+        os.mkfifo(path, 0o600)
+    return _open_reader(path)
+
+
+def _make_fifo(path: str) -> int:
+    # A FIFO without a reader is removed by whoever writes. So it gets its name when it has one.
+    folder, name = os.path.split(path)
+    unready = os.path.join(folder, _UNREADY + name)
+    os.mkfifo(unready, 0o600)
+    try:
+        file = _open_reader(unready)
+        try:
+            os.rename(unready, path)
+        except BaseException:
+            os.close(file)
+            raise
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(unready)
+        raise
+    return file
+
+
+def _open_reader(path: str) -> int:
+    # Read-write: a FIFO whose last writer has left would be ready to read for ever.
+    return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def _tidy_away(path: str) -> None:
+    """Remove what somebody left who died while it made it."""
+    with contextlib.suppress(OSError):
+        if time.time() - os.stat(path).st_mtime > _UNREADY_SECONDS:
+            os.unlink(path)
 
 
 def _tell_one(path: str) -> None:

@@ -89,7 +89,7 @@ class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
             case Act.REQUEST_CANCEL:
                 return request_cancel(self.id)
             case Act.REDRIVE:
-                return redrive(self.id, self.delay, self.change)
+                return redrive(self.id, self.delay)
             case Act.EDIT:
                 return edit(self.id, self.change or Edit())
             case Act.MOVE:

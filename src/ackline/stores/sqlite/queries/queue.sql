@@ -25,6 +25,12 @@ SELECT num FROM slot WHERE queue = ? AND code = ? AND grp = ? AND kind = ?;
 -- name: drop_slot
 DELETE FROM slot WHERE num = ? AND n = 0;
 
+-- name: drop_empty_slots
+-- Lines of queued jobs that are empty, some at a time: a kind or group may never come again.
+DELETE FROM slot WHERE num IN (
+    SELECT num FROM slot WHERE queue = ? AND code IN (1, 7) AND n = 0 LIMIT ?
+) RETURNING num;
+
 -- name: count_slot
 UPDATE slot SET n = n + ? WHERE num = ?;
 

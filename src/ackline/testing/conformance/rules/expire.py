@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import random
 import threading
 
 import pytest
 
 from ackline.events import Act
 from ackline.job import Record, State
-from ackline.lifecycle import Verdict, complete, expire, extend, request_cancel
+from ackline.lifecycle import Verdict, complete, expire, extend, fail, request_cancel
 from ackline.stores.base import REPAIR_LIMIT
-from ackline.testing.conformance.bench import LEASE, Bench, policy_of
+from ackline.testing.conformance.bench import LEASE, Bench, failure, policy_of
 from ackline.testing.conformance.case import StoreCase
 
 
@@ -142,6 +143,17 @@ class SweepRules(StoreCase):
         assert bench.sweep() == [Verdict(True, State.CANCELLED)]
         assert bench.complete(job) == Verdict(False, State.CANCELLED)
 
+    def test_a_job_asked_to_stop_while_it_is_swept_is_kept_as_cancelled(self, bench: Bench) -> None:
+        """The sweep was decided before the request: the job must not vanish."""
+        bench.taken("a")
+        bench.clock.advance(LEASE)
+        seen = bench.store.leases(bench.queue)
+        bench.apply_one(request_cancel("a"))
+
+        assert bench.expire(*seen) == [Verdict(True, State.CANCELLED)]
+        bench.clock.advance(3600.0)
+        assert bench.state("a") is State.CANCELLED
+
     def test_sweeps_and_acks_on_threads_have_one_outcome_each(self, bench: Bench) -> None:
         """Rule 4, with a barrier: each job completed once or expired once, never both."""
         ids = [str(n) for n in range(40)]
@@ -228,6 +240,22 @@ class AttemptRules(StoreCase):
         bench.fail(job)
 
         assert bench.keys() == {}
+
+    @pytest.mark.parametrize("way", ["f", "e"])
+    def test_a_job_asked_to_stop_is_not_dead_lettered(self, bench: Bench, way: str) -> None:
+        """Its last attempt ends as it was told to: cancelled, and not as undelivered."""
+        job = bench.taken("a", max_attempts=1, keys_if_undelivered=(("k",),))
+        bench.clock.advance(LEASE)
+        steps = {
+            "f": fail(job, failure(job), policy_of(job), random.Random(0)),
+            "e": expire(job, policy_of(job)),
+        }
+        bench.apply_one(request_cancel("a"))
+
+        assert bench.apply_one(steps[way]) == Verdict(True, State.CANCELLED)
+        assert bench.keys() == {}
+        assert bench.counts() == {State.CANCELLED: 1}
+        assert bench.steps("a")[-1] == (steps[way].act, State.PROCESSING, State.CANCELLED)
 
     def test_refused_steps_write_no_keys(self, bench: Bench) -> None:
         job = bench.taken("a", max_attempts=1, keys_if_undelivered=(("k",),))

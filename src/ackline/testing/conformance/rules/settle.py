@@ -25,6 +25,7 @@ from ackline.lifecycle import (
     progress,
     redrive,
     release,
+    request_cancel,
     snooze,
     stop,
 )
@@ -297,7 +298,7 @@ class AbsorbingRules(StoreCase):
 
         verdict = bench.apply_one(SETTLING[act](job))
 
-        same = SETTLING[end](job).act is SETTLING[act](job).act
+        same = act == end
         assert verdict == Verdict(same, before[0].state)
         assert (bench.look("a"), bench.journal()) == before
 
@@ -331,6 +332,29 @@ class RepeatRules(StoreCase):
 
         assert bench.apply_one(step) == first
         assert (bench.look("a"), bench.journal(), bench.keys()) == before
+
+    @every_settling_act
+    def test_a_settle_of_a_job_that_was_asked_to_stop_can_be_repeated(
+        self, bench: Bench, act: str
+    ) -> None:
+        job = bench.taken("a")
+        bench.apply_one(request_cancel("a"))
+        step = SETTLING[act](job)
+        first = bench.apply_one(step)
+
+        assert first == Verdict(True, State.COMPLETED if act == "complete" else State.CANCELLED)
+        assert bench.apply_one(step) == first
+
+    def test_another_end_of_the_same_lease_is_refused(self, bench: Bench) -> None:
+        """A retry was applied: a burial with its token is not, also under the next lease."""
+        job = bench.taken("a")
+        bench.apply_one(SETTLING["fail"](job))
+
+        assert bench.apply_one(SETTLING["bury"](job)) == Verdict(False, State.FAILING)
+        bench.clock.advance(BACKOFF)
+        bench.take_one()
+        assert bench.apply_one(SETTLING["bury"](job)) == Verdict(False, State.PROCESSING)
+        assert bench.apply_one(SETTLING["fail"](job)) == Verdict(True, State.PROCESSING)
 
     @pytest.mark.parametrize("act", ["fail", "snooze", "release"])
     def test_a_repeat_after_the_next_claim_touches_nothing(self, bench: Bench, act: str) -> None:

@@ -1,0 +1,117 @@
+"""What a handler's signature says about its payload."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import msgspec
+import pytest
+
+import ackline
+from ackline import ConfigError, Job
+from ackline.queue import Queue
+
+if TYPE_CHECKING:
+    from ackline.job import Draft as OnlyForCheckers
+
+
+class Email(msgspec.Struct):
+    to: str
+
+
+def called(handler: Any) -> str:
+    return getattr(handler, "__name__", "") or type(handler).__name__
+
+
+@pytest.fixture
+def queue() -> Queue[Any, Any]:
+    return ackline.open("memory://")["work"]
+
+
+def typed(job: Job[Email]) -> None: ...
+def optional(job: Optional[Job[Email]]) -> None: ...  # noqa: UP045
+def union(job: Job[Email] | None) -> None: ...
+def annotated(job: Annotated[Job[Email], "note"]) -> None: ...
+def with_more(retries: int, job: Job[Email]) -> None: ...
+async def asynchronous(job: Job[Email]) -> None: ...
+
+
+class Greeter:
+    def __call__(self, job: Job[Email]) -> None: ...
+
+    def method(self, job: Job[Email]) -> None: ...
+
+
+@dataclasses.dataclass
+class Configured:
+    limits: list[int]
+
+    def __call__(self, job: Job[Email]) -> None: ...
+
+
+def untyped(job): ...
+def plain(job: Job) -> None: ...  # type: ignore[type-arg]
+def unknown(job: OnlyForCheckers) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        typed,
+        optional,
+        union,
+        annotated,
+        asynchronous,
+        functools.partial(with_more, 3),
+        Greeter(),
+        Greeter().method,
+        Configured([1]),
+    ],
+    ids=called,
+)
+def test_the_payload_type_is_found(queue: Queue[Any, Any], handler: Any) -> None:
+    queue.handler(handler)
+    assert queue.handlers["default"].payload_type is Email
+
+
+@pytest.mark.parametrize("handler", [untyped, plain, unknown, print], ids=called)
+def test_a_handler_that_does_not_say_gets_what_was_enqueued(
+    queue: Queue[Any, Any], handler: Any
+) -> None:
+    queue.handler(handler)
+    assert queue.handlers["default"].payload_type is Any
+
+
+def bare(job: Email) -> None: ...
+def listed(job: list[int]) -> None: ...
+def generator(job):
+    yield job
+
+
+async def async_generator(job):
+    yield job
+
+
+@pytest.mark.parametrize(
+    ("handler", "says"),
+    [
+        (bare, "write job: Job\\[Email\\]"),
+        (listed, "write job: Job\\[list"),
+        (lambda: None, "must take the job as its first argument"),
+        (generator, "must return, not yield"),
+        (async_generator, "must return, not yield"),
+    ],
+    ids=called,
+)
+def test_what_cannot_be_a_handler_is_refused_at_once(
+    queue: Queue[Any, Any], handler: Any, says: str
+) -> None:
+    with pytest.raises(ConfigError, match=says):
+        queue.handler("k")(handler)
+
+
+def test_what_cannot_be_called_is_refused(queue: Queue[Any, Any]) -> None:
+    with pytest.raises(ConfigError, match="cannot be called"):
+        queue.handler("k")(5)  # type: ignore[type-var]
