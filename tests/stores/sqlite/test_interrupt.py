@@ -2,79 +2,31 @@
 
 from __future__ import annotations
 
-import random
-import signal
+import subprocess
+import sys
 import threading
-import time
+from pathlib import Path
 
 import pytest
-from tests.stores.sqlite.conftest import QUEUE, drafts
 
 from ackline.errors import StoreError
 from ackline.stores.sqlite import group_commit
 from ackline.stores.sqlite.group_commit import GroupCommit
 
-
-def test_a_storm_of_interrupts_stops_nobody_else(store, monkeypatch):
-    monkeypatch.setattr(group_commit, "LOOK_EVERY", 0.05)
-    stop, beats, errors = threading.Event(), [0, 0], []
-
-    def write(index):
-        while not stop.is_set():
-            try:
-                store.enqueue(QUEUE, drafts(1))
-            except StoreError:
-                pass
-            except BaseException as error:
-                errors.append(error)
-            beats[index] += 1
-
-    threads = [threading.Thread(target=write, args=(n,), daemon=True) for n in range(2)]
-    for thread in threads:
-        thread.start()
-    interrupts = storm(store, 1.5)
-    seen = list(beats)
-    time.sleep(0.5)
-    stop.set()
-    for thread in threads:
-        thread.join(10)
-
-    assert interrupts > 20
-    assert errors == []
-    assert not any(thread.is_alive() for thread in threads)
-    assert all(after > before for after, before in zip(beats, seen, strict=True))
-    assert store.enqueue(QUEUE, drafts(1, 1))[0].accepted
-    assert store._engine._turn.take(0)
-    store._engine._turn.leave()
+ROOT = Path(__file__).parents[3]
 
 
-def storm(store, seconds) -> int:
-    """Write while alarms interrupt at random moments; answers how many did."""
-    armed, interrupts = False, 0
-
-    def on_alarm(*_):
-        if armed:
-            raise KeyboardInterrupt
-
-    previous = signal.signal(signal.SIGALRM, on_alarm)
-    end = time.monotonic() + seconds
-    try:
-        while time.monotonic() < end:
-            signal.setitimer(signal.ITIMER_REAL, random.uniform(0.00005, 0.003))
-            try:
-                armed = True
-                # Bounded: the alarm may have come before it was armed.
-                for _ in range(100):
-                    store.enqueue(QUEUE, drafts(1))
-            except KeyboardInterrupt:
-                interrupts += 1
-            except StoreError:
-                pass
-            armed = False
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
-    return interrupts
+def test_a_storm_of_interrupts_stops_nobody_else(tmp_path):
+    # In a process of its own: an interrupt may also hit what is not ours, such as the test runner.
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.stores.sqlite.storm", str(tmp_path / "jobs.db")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 class Thrown(BaseException):
