@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -230,8 +231,13 @@ class TestWaiting:
         before = queue.waiter
         child = os.fork()
         if child == 0:
-            fresh = queue.waiter
-            os._exit(0 if fresh is not before and fresh._thread.is_alive() else 1)
+            signal.alarm(20)
+            code = 1
+            try:
+                fresh = queue.waiter
+                code = 0 if fresh is not before and fresh._thread.is_alive() else 1
+            finally:
+                os._exit(code)
         assert os.waitpid(child, 0)[1] == 0
         assert queue.waiter is before
         queue.close()

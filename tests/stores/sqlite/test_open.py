@@ -154,3 +154,23 @@ def test_urls(tmp_path, monkeypatch):
 def test_urls_that_cannot_work(url, words):
     with pytest.raises(ConfigError, match=words):
         from_url(url)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_that_was_deleted_or_replaced_takes_no_jobs(tmp_path, replaced):
+    path = tmp_path / "jobs.db"
+    store = SqliteStore(str(path))
+    store.open()
+    store.enqueue(QUEUE, drafts(1))
+    for name in ("jobs.db", "jobs.db-wal", "jobs.db-shm"):
+        (tmp_path / name).unlink()
+    if replaced:
+        other = SqliteStore(str(path))
+        other.open()
+
+    with pytest.raises(StoreUnavailable, match="was deleted or replaced"):
+        store.enqueue(QUEUE, drafts(2))
+
+    store.close()
+    store.open()
+    assert store.enqueue(QUEUE, drafts(1))[0].accepted

@@ -57,6 +57,7 @@ class Engine:
 
     def _reset(self) -> None:
         self._owner = 0
+        self._identity: tuple[int, int] | None = None
         self._torn = False
         self._writer: apsw.Connection | None = None
         self._turn = Turn(f"{self.path}-lock")
@@ -79,6 +80,7 @@ class Engine:
             writer = self._first_connection()
             self._readers = Readers(self.path)
             self._writer = writer
+            self._identity = _identity(self.path)
             self._owner = os.getpid()
 
     def _first_connection(self) -> apsw.Connection:
@@ -219,6 +221,7 @@ class Engine:
     def _commit(self, operations: list[Operation[Any]]) -> list[Any]:
         with self._writing:
             transaction = Transaction(self._require_writer())
+            self._require_same_file()
             try:
                 self._begin(transaction)
                 answers = run_all(transaction, operations)
@@ -229,6 +232,14 @@ class Engine:
         if transaction.wakes:
             self._follow_up(self._tell, transaction.wakes)
         return answers
+
+    def _require_same_file(self) -> None:
+        # SQLite would go on in a file that nobody can open any more, and so lose every job.
+        if _identity(self.path) != self._identity:
+            raise StoreUnavailable(
+                f"{self.path} was deleted or replaced while it was open: "
+                "nothing was written. Put it back, or close the store and open it again"
+            )
 
     def _require_writer(self) -> apsw.Connection:
         self._require_open()
@@ -332,6 +343,15 @@ def _undecided(error: apsw.Error, path: str) -> StoreError:
         f"{path}: the last step of writing failed ({error}), so it may be done or not: "
         "send it again"
     )
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Which file stands under a name just now."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 _LEFT_TO_THE_PARENT: list[Any] = []
