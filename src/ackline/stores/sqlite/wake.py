@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import hashlib
 import os
 import select
@@ -39,6 +40,7 @@ _UNREADY_SECONDS = 60.0
 """A FIFO that is not ready after this time never will be."""
 
 
+@functools.lru_cache(maxsize=4096)
 def queue_tag(queue: QueueKey) -> str:
     """A short name of a queue that fits in a file name; no two queues share it."""
     parts = f"{len(queue.tenant)}:{queue.tenant}{queue.name}"
