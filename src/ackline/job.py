@@ -11,6 +11,9 @@ from ackline.errors import InvalidOption
 from ackline.limits import DEFAULT_PRIORITY, require_name, require_seconds
 from ackline.retry import Backoff
 
+MOST_ATTEMPTS = 1_000_000
+LONGEST_NOTES = 65_536
+
 
 class State(enum.StrEnum):
     """Where a job stands in its life."""
@@ -58,13 +61,22 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, kw_only
     codec: str | None = None
 
     def __post_init__(self) -> None:
-        if self.max_attempts is not None and self.max_attempts < 1:
-            raise InvalidOption(f"max_attempts must be at least 1, not {self.max_attempts}")
+        if self.max_attempts is not None and not 1 <= self.max_attempts <= MOST_ATTEMPTS:
+            raise InvalidOption(
+                f"max_attempts must be 1 to {MOST_ATTEMPTS:,}, not {self.max_attempts}"
+            )
         require_seconds("lease", self.lease, above_zero=True)
         require_seconds("timeout", self.timeout, above_zero=True)
         require_seconds("result_ttl", self.result_ttl)
         if self.group is not None:
             require_name("group", self.group)
+        if self.headers or self.trace:
+            notes = [self.trace or "", *self.headers, *self.headers.values()]
+            if sum(len(str(note)) for note in notes) > LONGEST_NOTES:
+                raise InvalidOption(
+                    f"headers and trace may have {LONGEST_NOTES:,} characters together: "
+                    "put what is larger into the payload"
+                )
 
 
 NO_OPTIONS = Options()

@@ -12,7 +12,7 @@ LOWEST_PRIORITY, DEFAULT_PRIORITY, HIGHEST_PRIORITY = 0, 5, 9
 def require_name(what: str, name: object) -> None:
     """Refuse a name that a store could not keep byte for byte."""
     if not isinstance(name, str):
-        raise InvalidName(f"a {what} is a str, not {type(name).__name__}")
+        raise InvalidName(f"the {what} must be a str, not {type(name).__name__}")
     if name.isascii():
         size = len(name)
     else:
@@ -21,7 +21,7 @@ def require_name(what: str, name: object) -> None:
         except UnicodeEncodeError as error:
             raise InvalidName(f"the {what} {name!r} is not valid Unicode: {error.reason}") from None
     if not 1 <= size <= LONGEST_NAME:
-        raise InvalidName(f"a {what} has 1 to {LONGEST_NAME} bytes of UTF-8, this one {size}")
+        raise InvalidName(f"the {what} must have 1 to {LONGEST_NAME} bytes of UTF-8, not {size}")
 
 
 def storable(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -26,7 +27,7 @@ def open(url: str, *, tenant: str = DEFAULT_TENANT, clock: Clock | None = None) 
     <Queue 'email' in memory>
     """
     require_name("tenant", tenant)
-    store = store_from_url(url, clock)
+    store = store_from_url(os.fspath(url), clock)
     store.open()
     return Queues(store, tenant)
 

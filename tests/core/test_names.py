@@ -35,7 +35,7 @@ def test_names_that_cannot_be_kept(name):
 
 @pytest.mark.parametrize("name", [None, 5, b"a", ["a"]])
 def test_a_name_is_text(name):
-    with pytest.raises(InvalidName, match="is a str, not"):
+    with pytest.raises(InvalidName, match="must be a str, not"):
         require_name("kind", name)
 
 

@@ -223,3 +223,18 @@ def test_options_that_a_store_could_write_but_not_read(
 ) -> None:
     with pytest.raises(InvalidOption):
         queue.enqueue(1, **options)
+
+
+def test_what_is_easily_mistaken(queue: Queue[Any, Any]) -> None:
+    with pytest.raises(InvalidOption, match="a list of payloads, not str"):
+        queue.enqueue_many("abc")
+    with pytest.raises(InvalidOption, match="a list of keys"):
+        queue.enqueue(1, keys_if_undelivered="abc")
+    with pytest.raises(InvalidOption, match="the states are scheduled"):
+        queue.jobs(states=["waiting"])
+    with pytest.raises(InvalidOption, match="65,536 characters"):
+        queue.enqueue(1, headers={"a": "x" * 70_000})
+    with pytest.raises(InvalidOption, match="1 to 1,000,000"):
+        queue.enqueue(1, max_attempts=10**20)
+    assert queue.jobs(states="queued").jobs == []
+    assert sum(queue.counts().values()) == 0

@@ -58,7 +58,7 @@ class Operator(QueueBase[P, R]):
         if limit < 1:
             raise InvalidOption(f"a page has at least 1 job, not {limit}")
         which = Filter(
-            states=frozenset(map(State, states)) if states is not None else frozenset(State),
+            states=_states(states),
             kinds=frozenset(kinds) if kinds is not None else None,
             created_after=created_after,
             created_before=created_before,
@@ -206,7 +206,7 @@ class Operator(QueueBase[P, R]):
         Those that are enqueued in the meantime stay.
         """
         which = Filter(
-            states=frozenset(map(State, states)) if states is not None else frozenset(State),
+            states=_states(states),
             kinds=frozenset(kinds) if kinds is not None else None,
             ids=frozenset(ids) if ids is not None else None,
             # Just above now: a job of this very moment is there already.
@@ -229,3 +229,13 @@ class Operator(QueueBase[P, R]):
             raise JobNotFound(self.name, transition.id)
         if not verdict.applied:
             raise WrongState(transition.act, transition.id, verdict.state)
+
+
+def _states(said: Iterable[State | str] | str | None) -> frozenset[State]:
+    """The states that a caller means: none said are all, and one may stand alone."""
+    if said is None:
+        return frozenset(State)
+    try:
+        return frozenset(map(State, [said] if isinstance(said, str) else said))
+    except ValueError as error:
+        raise InvalidOption(f"{error}; the states are {', '.join(State)}") from None

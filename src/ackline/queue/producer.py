@@ -114,6 +114,8 @@ class Producer(QueueBase[P, R]):
         """Store chunk by chunk as the jobs come."""
         if "id" in options:
             raise InvalidOption("one id cannot serve many jobs: give each its own by NewJob")
+        if isinstance(jobs, (str, bytes, Mapping)):
+            raise InvalidOption(f"enqueue_many takes a list of payloads, not {type(jobs).__name__}")
         source = iter(jobs)
         while chunk := list(itertools.islice(source, CHUNK)):
             drafts = [self._draft_of_many(job, options) for job in chunk]
@@ -222,7 +224,12 @@ class Producer(QueueBase[P, R]):
         if "backoff" in said:
             said["backoff"] = backoff_from(said["backoff"])
         if "keys_if_undelivered" in said:
-            said["keys_if_undelivered"] = tuple(map(tuple, said["keys_if_undelivered"]))
+            keys = list(said["keys_if_undelivered"])
+            if isinstance(said["keys_if_undelivered"], str) or any(
+                isinstance(k, str) for k in keys
+            ):
+                raise InvalidOption("keys_if_undelivered is a list of keys, each a list of texts")
+            said["keys_if_undelivered"] = tuple(map(tuple, keys))
         if self.payload_serde.name != "json":
             said["codec"] = self.payload_serde.name
         return _checked(said) if said else NO_OPTIONS
