@@ -44,7 +44,7 @@ NUMBERS = (
     ("limits", "LONGEST_DELAY", "s", "is the longest delay, lease or retention"),
     ("stores.sqlite.connection", "BUSY_SECONDS", "s", "a writer waits for its turn"),
     ("stores.sqlite.room", "DISK_RESERVE", "bytes", "of free disk are left to other acts"),
-    ("stores.sqlite.engine", "LONGEST_LOG", "bytes", "of write-ahead log, then it is cut back"),
+    ("stores.sqlite.log", "LONGEST_LOG", "bytes", "of write-ahead log, then it is cut back"),
 )
 
 

@@ -17,7 +17,7 @@ from ackline.job import Draft, State
 from ackline.stores.base import ClaimRequest, Filter
 from ackline.stores.sqlite import connection as connection_module
 from ackline.stores.sqlite import engine as engine_module
-from ackline.stores.sqlite import keep, room
+from ackline.stores.sqlite import keep, log, room
 from ackline.stores.sqlite.transaction import Transaction
 from ackline.stores.sqlite.turn import Turn
 
@@ -216,8 +216,8 @@ def test_a_foreign_write_lock_held_too_long_is_told(store, path):
 
 
 def test_the_log_stays_bounded_and_shrinks_after_a_long_reader(store, path, monkeypatch):
-    monkeypatch.setattr(engine_module, "LONGEST_LOG", 1024 * 1024)
-    store._engine._next_cut = 1024 * 1024
+    monkeypatch.setattr(log, "LONGEST_LOG", 1024 * 1024)
+    store._engine._log._next_cut = 1024 * 1024
     reader = apsw.Connection(path)
     reader.execute("BEGIN; SELECT count(*) FROM job").fetchall()
     for n in range(20):
@@ -247,7 +247,7 @@ def claim_one(store):
     ]
 
 
-@pytest.mark.parametrize("where", ["_tell", "_cut_log"])
+@pytest.mark.parametrize("where", ["tell", "cut"])
 def test_a_failure_after_the_commit_takes_nothing_back(store, where, caplog):
     store.enqueue(QUEUE, drafts(3))
 
@@ -257,7 +257,10 @@ def test_a_failure_after_the_commit_takes_nothing_back(store, where, caplog):
     crowd = Crowd(store._engine)
     for n in range(2):
         crowd.add(n, lambda tx, n=n: tx.wake(QUEUE, "ready") or (tx.execute(PUT, (n,)) and n))
-    setattr(store._engine, where, fail)
+    if where == "tell":
+        store._engine._tell = fail
+    else:
+        store._engine._log.cut = fail
 
     answers = crowd.finish()
 

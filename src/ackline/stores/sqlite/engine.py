@@ -1,4 +1,4 @@
-"""One file, opened by one process: its connections, its transactions, its log."""
+"""One file, opened by one process: its connections and its transactions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -24,7 +23,8 @@ from ackline.stores.sqlite.connection import (
 )
 from ackline.stores.sqlite.fork import let_rest_at_fork
 from ackline.stores.sqlite.group_commit import GroupCommit, Undecided
-from ackline.stores.sqlite.migrate import check_owner, migrate
+from ackline.stores.sqlite.log import Log
+from ackline.stores.sqlite.opening import first_connection, identity
 from ackline.stores.sqlite.readers import Readers
 from ackline.stores.sqlite.transaction import Operation, Transaction, run_all
 from ackline.stores.sqlite.turn import Turn
@@ -32,9 +32,6 @@ from ackline.stores.sqlite.turn import Turn
 T = TypeVar("T")
 
 logger = logging.getLogger("ackline")
-
-LONGEST_LOG = 8 * 1024 * 1024
-"""Above this many bytes the write-ahead log is cut, readers willing."""
 
 TURN_SHARE = 0.5
 """The part of the time a writer waits that it waits for its turn, before it goes without."""
@@ -65,7 +62,7 @@ class Engine:
         # Reentrant, for a thread may be forked in the middle of its own write.
         self._writing = threading.RLock()
         self._readers = Readers(self.path)
-        self._next_cut = LONGEST_LOG
+        self._log = Log(self.path)
 
     # --- opening and closing ---
 
@@ -77,45 +74,11 @@ class Engine:
         with self._writing, self.explained():
             if self._owner:
                 return
-            writer = self._first_connection()
+            writer = first_connection(self.path, self._durability)
             self._readers = Readers(self.path)
             self._writer = writer
-            self._identity = _identity(self.path)
+            self._identity = identity(self.path)
             self._owner = os.getpid()
-
-    def _first_connection(self) -> apsw.Connection:
-        end = time.monotonic() + BUSY_SECONDS
-        while True:
-            try:
-                if os.path.exists(self.path) and os.path.getsize(self.path):
-                    self._look_first()
-                return self._connect_and_migrate()
-            except apsw.BusyError:
-                # While another one makes the file, SQLite refuses some steps without waiting.
-                if time.monotonic() > end:
-                    raise
-                time.sleep(0.01)
-
-    def _connect_and_migrate(self) -> apsw.Connection:
-        writer = connect(self.path, self._durability, make=True)
-        try:
-            if writer.readonly("main"):
-                # SQLite opens it without a word, and would fail at the first write.
-                raise apsw.ReadOnlyError(self.path)
-            migrate(writer, self.path)
-        except BaseException:
-            writer.close()
-            raise
-        return writer
-
-    def _look_first(self) -> None:
-        # Before the journal mode is set: that would already change a file of another program.
-        reader = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READWRITE)
-        try:
-            reader.set_busy_timeout(int(BUSY_SECONDS * 1000))
-            check_owner(reader, self.path)
-        finally:
-            reader.close()
 
     @property
     def inherited(self) -> bool:
@@ -226,7 +189,7 @@ class Engine:
                 self._begin(transaction)
                 answers = run_all(transaction, operations)
                 self._make_safe(transaction)
-                self._follow_up(self._cut_log, transaction.connection)
+                self._follow_up(self._log.cut, transaction.connection)
             finally:
                 self._end()
         if transaction.wakes:
@@ -235,7 +198,7 @@ class Engine:
 
     def _require_same_file(self) -> None:
         # SQLite would go on in a file that nobody can open any more, and so lose every job.
-        if _identity(self.path) != self._identity:
+        if identity(self.path) != self._identity:
             raise StoreUnavailable(
                 f"{self.path} was deleted or replaced while it was open: "
                 "nothing was written. Put it back, or close the store and open it again"
@@ -304,24 +267,6 @@ class Engine:
         except Exception as error:
             logger.warning("%s: written, but then: %r", self.path, error)
 
-    def _cut_log(self, writer: apsw.Connection) -> None:
-        try:
-            size = os.stat(f"{self.path}-wal").st_size
-        except OSError:
-            return
-        if size < self._next_cut:
-            self._next_cut = max(LONGEST_LOG, min(self._next_cut, size + LONGEST_LOG // 8))
-            return
-        # A reader may stand in the way. Do not wait for it: writers wait for us. Try later.
-        writer.set_busy_timeout(50)
-        try:
-            writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-            self._next_cut = LONGEST_LOG
-        except apsw.Error:
-            self._next_cut = size + LONGEST_LOG // 8
-        finally:
-            writer.set_busy_timeout(int(BUSY_SECONDS * 1000))
-
     # --- reading ---
 
     @contextlib.contextmanager
@@ -343,15 +288,6 @@ def _undecided(error: apsw.Error, path: str) -> StoreError:
         f"{path}: the last step of writing failed ({error}), so it may be done or not: "
         "send it again"
     )
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    """Which file stands under a name just now."""
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 _LEFT_TO_THE_PARENT: list[Any] = []

@@ -1,0 +1,39 @@
+"""The write-ahead log of a file, kept short."""
+
+from __future__ import annotations
+
+import os
+
+import apsw
+
+from ackline.stores.sqlite.connection import BUSY_SECONDS
+
+LONGEST_LOG = 8 * 1024 * 1024
+"""Above this many bytes the log is cut, readers willing."""
+
+
+class Log:
+    """Cuts the log of one file when it has grown long."""
+
+    def __init__(self, path: str) -> None:
+        self._path = f"{path}-wal"
+        self._next_cut = LONGEST_LOG
+
+    def cut(self, writer: apsw.Connection) -> None:
+        """Copy the log back into the file and empty it, if it is time to."""
+        try:
+            size = os.stat(self._path).st_size
+        except OSError:
+            return
+        if size < self._next_cut:
+            self._next_cut = max(LONGEST_LOG, min(self._next_cut, size + LONGEST_LOG // 8))
+            return
+        # A reader may stand in the way. Do not wait for it: writers wait for us. Try later.
+        writer.set_busy_timeout(50)
+        try:
+            writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._next_cut = LONGEST_LOG
+        except apsw.Error:
+            self._next_cut = size + LONGEST_LOG // 8
+        finally:
+            writer.set_busy_timeout(int(BUSY_SECONDS * 1000))
