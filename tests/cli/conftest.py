@@ -42,6 +42,8 @@ def place(tmp_path: Path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ACKLINE_STORE", raising=False)
     monkeypatch.setenv("COLUMNS", "120")
+    # In the background of a shell it is ignored, and the processes of a test would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     return tmp_path
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -31,8 +32,13 @@ def free(path) -> bool:
         turn.close()
 
 
-def files() -> int:
-    return len(os.listdir("/proc/self/fd"))
+def files(path: str) -> int:
+    """How many times this process has a file open."""
+    found = 0
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # closed meanwhile
+            found += os.readlink(f"/proc/self/fd/{number}") == os.path.realpath(path)
+    return found
 
 
 def test_who_waits_gets_it_in_the_end(path, holder):
@@ -54,13 +60,13 @@ def test_without_a_turn_a_write_goes_on(store, holder, monkeypatch):
 def test_waiting_in_vain_leaves_nothing_behind(store, path, holder, monkeypatch):
     monkeypatch.setattr(engine_module, "BUSY_SECONDS", 0.01)
     store.enqueue(QUEUE, drafts(1))
-    threads, before = len(os.listdir("/proc/self/task")), files()
+    threads, before = len(os.listdir("/proc/self/task")), files(f"{path}-lock")
 
     for n in range(1, 50):
         assert store.enqueue(QUEUE, drafts(1, n))[0].accepted
 
     assert len(os.listdir("/proc/self/task")) <= threads
-    assert files() == before
+    assert files(f"{path}-lock") == before
     holder.close()
     assert free(path)
 
@@ -82,16 +88,16 @@ def test_an_interrupted_wait_does_not_take_the_turn_later(path, holder):
 
 
 def test_closed_while_one_stands_in_line(path, holder):
-    before = files()
+    before = files(f"{path}-lock")
     turn = Turn(f"{path}-lock")
     assert not turn.take(0.01)
     turn.close()
-    assert files() == before + 1
+    assert files(f"{path}-lock") == before + 1
 
     holder.leave()
 
     end = time.monotonic() + 5
-    while files() != before and time.monotonic() < end:
+    while files(f"{path}-lock") != before and time.monotonic() < end:
         time.sleep(0.01)
-    assert files() == before
+    assert files(f"{path}-lock") == before
     assert free(path)
