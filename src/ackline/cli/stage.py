@@ -197,6 +197,6 @@ def _rows(books: Books, known: int) -> list[tuple[str, Text]]:
 
 def _crash(crash: Crash) -> Text:
     again = crash.recovered_after
-    then = "" if again is None else f", running again after {again:.2f} s"
+    then = "" if again is None else f", all running again after {again:.2f} s"
     jobs = count(len(crash.jobs), "job")
     return Text(f"{crash.by}: {jobs} freed after {crash.freed_after:.3f} s{then}")
