@@ -21,6 +21,7 @@ from ackline.testing.model.choices import LOST, SETTLING, Operation
 from ackline.testing.model.sides import ENOUGH, Pair, Sides
 
 QUEUES = ("q", "r")
+TICK = 0.001
 
 Steps = list[tuple[Transition, Transition]]
 
@@ -56,6 +57,9 @@ class Work:
 
     def _claim(self, queue: QueueKey, request: ClaimRequest, steps: Steps) -> None:
         jobs, lapsed = self.sides.claim(queue, request, steps)
+        # Tokens tell apart the leases of one queue, by time. Two queues must not give out the
+        # same one at one moment here: a lease sent to the wrong queue would be taken for its own.
+        self.sides.clock.advance(TICK)
         self.leases += [(queue, pair) for pair in jobs]
         if lapsed:
             self.looks.append((queue, lapsed))
