@@ -7,6 +7,7 @@ it otherwise. So each rule is written once, and each store is a plain machine.
 
 from __future__ import annotations
 
+import enum
 import random as _random
 from collections.abc import Iterable, Mapping
 from typing import assert_never
@@ -195,18 +196,52 @@ def note_of(transition: Transition) -> str:
 _UNDONE = WAITING | {State.FAILED}
 
 
-def landing(transition: Transition, state: State, cancel_requested: bool) -> State:
-    """The state that an applied transition leads to, for a job that stands so.
+class Stands(enum.StrEnum):
+    """Where in the line of its new state a job stands: what a store computes `at` from."""
+
+    FRESH = "fresh"
+    """By its rank, counted from now."""
+    BACK = "back"
+    """By the rank it had."""
+    AFTER = "after"
+    """Some seconds from now: due, lapsed, or past its retention then."""
+    STAYS = "stays"
+    """Where it stood; with another priority, that many steps of it forward or back."""
+
+
+class Landing(msgspec.Struct, frozen=True, gc=False):
+    """Where an applied transition leads: the state, and the place in its line."""
+
+    to: State
+    stands: Stands
+    seconds: float = 0.0
+
+
+def land(transition: Transition, state: State, cancel_requested: bool) -> Landing:
+    """Where a transition leads a job that stands so, and was asked to stop or not.
 
     A job that was asked to stop does not run again: where it would wait for another
     attempt, or had none left, it is cancelled.
     """
+    if transition.act is Act.EDIT:
+        return _land_edited(transition.edit or Edit(), state)
+    to = transition.to or state
     if cancel_requested and transition.to in _UNDONE:
-        return State.CANCELLED
-    if transition.to is not None:
-        return transition.to
-    postponed = transition.edit is not None and transition.edit.delay
-    return State.SCHEDULED if postponed and state is State.QUEUED else state
+        to = State.CANCELLED
+    if to.terminal:
+        return Landing(to, Stands.AFTER, transition.keep)
+    if to is State.QUEUED:
+        return Landing(to, Stands.BACK if transition.act is Act.RELEASE else Stands.FRESH)
+    if to is State.PROCESSING and transition.act is not Act.EXTEND:
+        return Landing(to, Stands.STAYS)
+    return Landing(to, Stands.AFTER, transition.delay)
+
+
+def _land_edited(edit: Edit, state: State) -> Landing:
+    seconds = edit.keep if state.terminal else edit.delay
+    if seconds is None or (state is State.QUEUED and not seconds):
+        return Landing(state, Stands.STAYS)
+    return Landing(State.SCHEDULED if state is State.QUEUED else state, Stands.AFTER, seconds)
 
 
 def keys_of(transition: Transition, landed: State) -> tuple[tuple[str, ...], ...]:
@@ -226,6 +261,31 @@ def rank(ready_at: float, priority: int, ageing: float) -> float:
     goes first, equal ones in order of arrival, and the lowest still gets its turn.
     """
     return ready_at - priority * ageing
+
+
+def place(
+    landing: Landing,
+    now: float,
+    *,
+    at: float,
+    old_rank: float,
+    old_priority: int,
+    priority: int,
+    ageing: float,
+) -> float:
+    """Where in its line a job stands, given where it stood."""
+    match landing.stands:
+        case Stands.FRESH:
+            return rank(now, priority, ageing)
+        case Stands.BACK:
+            return old_rank
+        case Stands.AFTER:
+            return now + landing.seconds
+        case Stands.STAYS:
+            shift = (old_priority - priority) * ageing
+            return at + shift if landing.to is State.QUEUED else at
+        case _:
+            assert_never(landing.stands)
 
 
 # --- what a worker reports -------------------------------------------------------------------

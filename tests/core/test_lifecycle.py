@@ -24,7 +24,7 @@ from ackline.lifecycle import (
     fail,
     holds,
     keys_of,
-    landing,
+    land,
     legal,
     move,
     note_of,
@@ -287,7 +287,7 @@ def test_every_step_that_holds_lands_where_the_table_says(
 ):
     if holds(step, state, 42, step.deadline, now=50.0):
         asked = asked_to_stop and state is State.PROCESSING
-        assert landing(step, state, asked) in LEGAL[step.act][state]
+        assert land(step, state, asked).to in LEGAL[step.act][state]
     else:
         assert step.token is not None or not legal(step.act, state) or step.act is Act.CANCEL
 
@@ -331,7 +331,7 @@ def test_a_job_asked_to_stop_ends_as_cancelled_and_writes_no_keys(step: str):
         "expire": expire(job, POLICY),
     }
 
-    landed = landing(steps[step], S.PROCESSING, True)
+    landed = land(steps[step], S.PROCESSING, True).to
 
     assert landed is S.CANCELLED
     assert keys_of(steps[step], landed) == ()
@@ -405,5 +405,5 @@ def test_nine_steps_of_ageing_outweigh_every_priority(at, ageing):
     ids=lambda step: step.act,
 )
 def test_a_job_that_was_asked_to_stop_does_not_wait_for_another_attempt(step: Transition):
-    assert landing(step, S.PROCESSING, True) is S.CANCELLED
+    assert land(step, S.PROCESSING, True).to is S.CANCELLED
     assert step.keep > 0

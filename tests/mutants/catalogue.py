@@ -213,9 +213,9 @@ MEMORY = [
     ),
     Mutant(
         "release loses its place in the line",
-        _APPLY,
-        "job.rank if back else fresh",
-        "fresh",
+        _LIFECYCLE,
+        "Stands.BACK if transition.act is Act.RELEASE else Stands.FRESH",
+        "Stands.FRESH",
     ),
     Mutant(
         "a group is never let forward",
@@ -338,10 +338,10 @@ SQLITE = [
         "        if room > 10**9:",
     ),
     Mutant(
-        "sqlite: release loses its place in the line",
+        "sqlite: the rank of a job is not kept",
         "stores/sqlite/step.py",
-        "job.rank if back else fresh",
-        "fresh",
+        "old_rank=job.rank",
+        "old_rank=now",
     ),
     Mutant(
         "sqlite: the result TTL is ignored",

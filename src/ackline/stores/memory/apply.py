@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from ackline.events import Act, Entry
-from ackline.job import LIVE, State
+from ackline.job import State
 from ackline.lifecycle import (
+    Edit,
+    Landing,
     Transition,
     Verdict,
     ended_attempt,
     holds,
-    landing,
+    land,
     note_of,
-    rank,
+    place,
     repeats,
 )
 from ackline.stores.memory.lines import Shelf, StoredJob
@@ -31,44 +33,31 @@ def apply_one(shelf: Shelf, transition: Transition, now: float, journal: list[En
 
 
 def _step(shelf: Shelf, job: StoredJob, transition: Transition, now: float) -> Entry:
-    source, to = job.state, landing(transition, job.state, job.cancel_requested)
+    source, landing = job.state, land(transition, job.state, job.cancel_requested)
     entry = Entry(
         transition.act,
         job.id,
         job.kind,
         source,
-        to,
+        landing.to,
         job.attempts,
         job.token,
         job.worker,
         note_of(transition),
         transition.by,
     )
-    if source is State.PROCESSING:
-        if to is State.PROCESSING:
-            _stay_leased(shelf, job, transition, now)
-            return entry
+    if transition.act is Act.PROGRESS:
+        job.progress = transition.progress
+    elif transition.act is Act.REQUEST_CANCEL:
+        job.cancel_requested = True
+    if source is State.PROCESSING and landing.to is not source:
         _end_lease(job, transition, now)
     if transition.attempts is not None:
         job.attempts = transition.attempts
-    if transition.edit is not None and transition.edit.payload is not None:
-        job.payload = transition.edit.payload
-    _stand(shelf, job, transition, to, now)
-    if source is not to or transition.act is Act.EDIT:
+    _stand(shelf, job, transition, landing, now)
+    if source is not landing.to or transition.act is Act.EDIT:
         shelf.left(job, source)
     return entry
-
-
-def _stay_leased(shelf: Shelf, job: StoredJob, transition: Transition, now: float) -> None:
-    match transition.act:
-        case Act.EXTEND:
-            shelf.stand(job, State.PROCESSING, now + transition.delay)
-        case Act.PROGRESS:
-            job.progress = transition.progress
-        case Act.REQUEST_CANCEL:
-            job.cancel_requested = True
-        case _:
-            raise AssertionError(f"{transition.act} does not keep a lease")
 
 
 def _end_lease(job: StoredJob, transition: Transition, now: float) -> None:
@@ -79,40 +68,35 @@ def _end_lease(job: StoredJob, transition: Transition, now: float) -> None:
     job.cancel_requested = False
 
 
-def _stand(shelf: Shelf, job: StoredJob, transition: Transition, to: State, now: float) -> None:
-    priority = job.priority
-    if transition.edit is not None and transition.edit.priority is not None:
-        job.priority = transition.edit.priority
-    if transition.act is Act.EDIT:
-        _stand_edited(shelf, job, transition, to, priority, now)
-    elif to is State.QUEUED:
-        back = transition.act is Act.RELEASE
-        fresh = rank(now, job.priority, shelf.settings.ageing)
-        shelf.stand(job, State.QUEUED, job.rank if back else fresh)
-    elif to in LIVE:
-        shelf.stand(job, to, now + transition.delay)
+def _stand(
+    shelf: Shelf, job: StoredJob, transition: Transition, landing: Landing, now: float
+) -> None:
+    old_priority, source = job.priority, job.state
+    if transition.edit is not None:
+        _rewrite(job, transition.edit)
+    at = place(
+        landing,
+        now,
+        at=job.at,
+        old_rank=job.rank,
+        old_priority=old_priority,
+        priority=job.priority,
+        ageing=shelf.settings.ageing,
+    )
+    if source is State.QUEUED and landing.to is source and job.line is not shelf.ready[job.kind]:
+        job.rank = at
+        shelf.park(job)
     else:
+        shelf.stand(job, landing.to, at)
+    if not landing.to.terminal:
+        job.finished_at = None
+    elif landing.to is not source:
         job.finished_at = now
         job.result = transition.result
-        shelf.stand(job, to, now + transition.keep)
-    if to in LIVE:
-        job.finished_at = None
 
 
-def _stand_edited(
-    shelf: Shelf, job: StoredJob, transition: Transition, to: State, priority: int, now: float
-) -> None:
-    edit = transition.edit
-    assert edit is not None
-    if to.terminal:
-        if edit.keep is not None:
-            shelf.stand(job, to, now + edit.keep)
-    elif to is State.QUEUED:
-        job.rank += (priority - job.priority) * shelf.settings.ageing
-        parked = job.line is not shelf.ready.get(job.kind)
-        if parked:
-            shelf.park(job)
-        else:
-            shelf.stand(job, to, job.rank)
-    elif edit.delay is not None:
-        shelf.stand(job, to, now + edit.delay)
+def _rewrite(job: StoredJob, edit: Edit) -> None:
+    if edit.payload is not None:
+        job.payload = edit.payload
+    if edit.priority is not None:
+        job.priority = edit.priority

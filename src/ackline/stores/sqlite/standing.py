@@ -34,9 +34,12 @@ class Standing:
         return self.state.terminal and self.at <= now
 
     def stand(self, lines: Lines, state: State, at: float) -> None:
-        """Put it in the line of a state."""
+        """Put it in the line of a state; in the same state, it keeps its line."""
         queued = state is State.QUEUED
-        slot = lines.ready(self.kind) if queued else lines.slot(state)
+        if state is self.state:
+            slot = self.slot
+        else:
+            slot = lines.ready(self.kind) if queued else lines.slot(state)
         lines.shift(self.slot, slot)
         self.state, self.slot, self.at = state, slot, at
         if queued:
