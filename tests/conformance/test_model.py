@@ -7,28 +7,35 @@ import pytest
 from ackline.clock import Clock
 from ackline.stores.base import Store
 from ackline.stores.memory import MemoryStore
+from ackline.stores.redis import RedisStore
+from ackline.stores.redis.address import read_address
 from ackline.stores.sqlite import SqliteStore
 from ackline.testing.model import run_model
 
-STORES: dict[str, Callable[[Clock, Path], Store]] = {
-    "memory": lambda clock, place: MemoryStore(clock),
-    "sqlite": lambda clock, place: SqliteStore(str(place / "jobs.db"), clock=clock),
-}
+STORES = ("memory", "sqlite", "redis")
 
 HISTORIES = int(os.environ.get("ACKLINE_HISTORIES", "10000"))
 
+MakeStore = Callable[[Clock], Store]
+
+
+@pytest.fixture
+def make_store(store: str, tmp_path: Path, request: pytest.FixtureRequest) -> MakeStore:
+    if store == "redis":
+        url = request.getfixturevalue("redis_server").url
+        address = read_address(f"{url}?prefix={tmp_path.name}")
+        return lambda clock: RedisStore(address, clock)
+    if store == "sqlite":
+        return lambda clock: SqliteStore(str(tmp_path / "jobs.db"), clock=clock)
+    return MemoryStore
+
 
 @pytest.mark.parametrize("store", STORES)
-def test_random_histories_do_not_differ_from_the_reference(store: str, tmp_path: Path) -> None:
-    run_model(lambda clock: STORES[store](clock, tmp_path), histories=100, steps=50)
+def test_random_histories_do_not_differ_from_the_reference(make_store: MakeStore) -> None:
+    run_model(make_store, histories=100, steps=50)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("store", [name for name in STORES if name != "memory"])
-def test_many_random_histories_do_not_differ(store: str, tmp_path: Path) -> None:
-    run_model(
-        lambda clock: STORES[store](clock, tmp_path),
-        histories=HISTORIES,
-        steps=60,
-        repeatable=False,
-    )
+def test_many_random_histories_do_not_differ(make_store: MakeStore) -> None:
+    run_model(make_store, histories=HISTORIES, steps=60, repeatable=False)

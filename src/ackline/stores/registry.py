@@ -15,6 +15,13 @@ StoreFactory = Callable[[str, Clock | None], Store]
 
 BUILT_IN = {
     "memory": "ackline.stores.memory.url",
+    "redis": "ackline.stores.redis.url",
+    "redis+cluster": "ackline.stores.redis.url",
+    "redis+sentinel": "ackline.stores.redis.url",
+    "redis+unix": "ackline.stores.redis.url",
+    "rediss": "ackline.stores.redis.url",
+    "rediss+cluster": "ackline.stores.redis.url",
+    "rediss+sentinel": "ackline.stores.redis.url",
     "sqlite": "ackline.stores.sqlite.url",
 }
 """Scheme → the module whose `from_url(url, clock)` makes the store."""
@@ -38,6 +45,7 @@ def _factory(url: str, scheme: str) -> StoreFactory:
             added: StoreFactory = point.load()
             return added
     except ModuleNotFoundError as error:
-        raise MissingExtra(f"{scheme}:// (no module {error.name!r})", scheme) from error
+        extra = "redis" if scheme.startswith("redis") else scheme
+        raise MissingExtra(f"{scheme}:// (no module {error.name!r})", extra) from error
     known = [*BUILT_IN, *(point.name for point in entry_points(group=GROUP))]
     raise UnknownStore(url, known)

@@ -8,7 +8,7 @@ from ackline import lifecycle
 from ackline.config import DEFAULTS
 from ackline.job import Draft, QueueKey, State
 from ackline.stores.base import ClaimRequest, Filter, KeyWrite
-from ackline.stores.sqlite.keys import decode_key, encode_key
+from ackline.stores.keys import decode_key, encode_key
 
 NAMES = [
     "a:b",

@@ -1,36 +1,21 @@
-"""The small key-value room: keys are tuples, kept in their order and never confused."""
+"""The small key-value room."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ackline.stores.base import Key, KeyWrite
+from ackline.stores.keys import AFTER, decode_key, encode_key
 from ackline.stores.sqlite.connection import Execute
 from ackline.stores.sqlite.lines import next_number
 from ackline.stores.sqlite.queries import sql
 from ackline.stores.sqlite.transaction import Transaction
 
-_END = b"\x00\x01"
-_NUL = b"\x00\xff"
-_AFTER = b"\xff"
-"""No UTF-8 has this byte, so it stands behind every longer key."""
-
-
-def encode_key(key: tuple[str, ...]) -> bytes:
-    """Bytes that sort as the tuples do, and no two tuples share."""
-    return b"".join(part.encode().replace(b"\x00", _NUL) + _END for part in key)
-
-
-def decode_key(data: bytes) -> tuple[str, ...]:
-    """Read back what `encode_key` wrote."""
-    parts = data.split(_END)[:-1]
-    return tuple(part.replace(_NUL, b"\x00").decode() for part in parts)
-
 
 def read_keys(execute: Execute, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
     """The keys that start with these parts."""
     start = encode_key(prefix)
-    rows = execute(sql("read_keys"), (tenant, start, start + _AFTER, limit))
+    rows = execute(sql("read_keys"), (tenant, start, start + AFTER, limit))
     return [Key(key=decode_key(key), value=value, version=version) for key, value, version in rows]
 
 

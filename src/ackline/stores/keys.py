@@ -1,0 +1,20 @@
+"""Keys of the key-value room as bytes: in the order of the tuples, and never confused."""
+
+from __future__ import annotations
+
+_END = b"\x00\x01"
+_NUL = b"\x00\xff"
+
+AFTER = b"\xff"
+"""No UTF-8 has this byte, so it stands behind every longer key."""
+
+
+def encode_key(key: tuple[str, ...]) -> bytes:
+    """Bytes that sort as the tuples do, and no two tuples share."""
+    return b"".join(part.encode().replace(b"\x00", _NUL) + _END for part in key)
+
+
+def decode_key(data: bytes) -> tuple[str, ...]:
+    """Read back what `encode_key` wrote."""
+    parts = data.split(_END)[:-1]
+    return tuple(part.replace(_NUL, b"\x00").decode() for part in parts)

@@ -1,0 +1,168 @@
+"""Read `redis://user:password@host:6379/0?prefix=ackline&durability=everysec`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+import msgspec
+
+from ackline.errors import ConfigError
+
+Mode = Literal["single", "sentinel", "cluster"]
+Durability = Literal["none", "everysec", "always"]
+
+DURABILITIES: tuple[Durability, ...] = ("none", "everysec", "always")
+"""From the weakest to the strongest."""
+
+_MODES: dict[str, Mode] = {
+    "redis": "single",
+    "rediss": "single",
+    "redis+unix": "single",
+    "redis+sentinel": "sentinel",
+    "rediss+sentinel": "sentinel",
+    "redis+cluster": "cluster",
+    "rediss+cluster": "cluster",
+}
+
+_PORTS: dict[Mode, int] = {"single": 6379, "sentinel": 26379, "cluster": 6379}
+
+
+class Address(msgspec.Struct, frozen=True, kw_only=True):
+    """Which servers, and how to talk to them."""
+
+    mode: Mode
+    hosts: tuple[tuple[str, int], ...] = ()
+    socket: str | None = None
+    username: str | None = None
+    password: str | None = None
+    database: int = 0
+    tls: bool = False
+    service: str = ""
+    """The name under which sentinels know the primary."""
+    prefix: str = "ackline"
+    timeout: float = 10.0
+    """Seconds until a server that does not answer counts as gone."""
+    durability: Durability | None = None
+    """What the server must promise, or the store does not open."""
+    replicas: int = 0
+    """A change is answered only when so many replicas have it."""
+    fsync: bool = False
+    """A change is answered only when the server has synced it to its disk."""
+
+    def __str__(self) -> str:
+        """Where it is; never the password."""
+        if self.socket is not None:
+            return f"redis at {self.socket}"
+        hosts = ",".join(f"{host}:{port}" for host, port in self.hosts)
+        name = {"single": "redis", "sentinel": "redis by sentinel", "cluster": "redis cluster"}
+        where = f"{name[self.mode]} at {hosts}"
+        if self.service:
+            where += f"/{self.service}"
+        return f"{where}, database {self.database}" if self.database else where
+
+
+def read_address(url: str) -> Address:
+    """Read a URL; a mistake in it raises ConfigError that says which."""
+    parts = urlsplit(url)
+    mode = _MODES[parts.scheme]
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    given = _place(parts, mode, options)
+    given |= {
+        "mode": mode,
+        "username": unquote(parts.username) if parts.username else None,
+        "password": unquote(parts.password) if parts.password else None,
+        "tls": parts.scheme.startswith("rediss"),
+    }
+    given |= _options(options)
+    address = Address(**given)  # type: ignore[arg-type]
+    _require_possible(address)
+    return address
+
+
+def _place(parts: SplitResult, mode: Mode, options: dict[str, str]) -> dict[str, object]:
+    path = unquote(parts.path)
+    if parts.scheme == "redis+unix":
+        if not path or parts.hostname:
+            raise ConfigError("a Unix socket is redis+unix:///path/to/redis.sock")
+        return {"socket": path, "database": _whole("db", options.pop("db", "0"))}
+    segments = [segment for segment in path.split("/") if segment]
+    service = ""
+    if mode == "sentinel":
+        if not segments:
+            raise ConfigError(
+                "sentinels know a primary by its name: redis+sentinel://host:26379/NAME"
+            )
+        service = segments.pop(0)
+    if len(segments) > 1:
+        raise ConfigError(f"{path!r} is no number of a database: redis://host:6379/0")
+    return {
+        "hosts": tuple(_hosts(parts.netloc.rpartition("@")[2], _PORTS[mode])),
+        "service": service,
+        "database": _whole("the database", segments[0]) if segments else 0,
+    }
+
+
+def _hosts(text: str, port: int) -> list[tuple[str, int]]:
+    found = []
+    for host in text.split(",") if text else ["localhost"]:
+        try:
+            parts = urlsplit(f"//{host}")
+            found.append((parts.hostname or "localhost", parts.port or port))
+        except ValueError as error:
+            raise ConfigError(f"{host!r} is no host and port: {error}") from error
+    return found
+
+
+def _options(options: Mapping[str, str]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, value in options.items():
+        match name:
+            case "prefix":
+                if not value or any(char in value for char in "{}"):
+                    raise ConfigError(f"prefix must be a name without braces, not {value!r}")
+                found[name] = value
+            case "durability":
+                if value not in DURABILITIES:
+                    raise ConfigError(
+                        f"durability must be {', '.join(DURABILITIES)}, not {value!r}"
+                    )
+                found[name] = value
+            case "replicas":
+                found[name] = _whole(name, value)
+            case "fsync":
+                if value not in ("yes", "no"):
+                    raise ConfigError(f"fsync must be yes or no, not {value!r}")
+                found[name] = value == "yes"
+            case "timeout":
+                found[name] = _seconds(name, value)
+            case _:
+                raise ConfigError(
+                    f"redis has no option {name!r}. Known: prefix, durability, replicas, fsync, "
+                    "timeout"
+                )
+    return found
+
+
+def _whole(what: str, value: str) -> int:
+    if not value.isdigit():
+        raise ConfigError(f"{what} must be a whole number, not {value!r}")
+    return int(value)
+
+
+def _seconds(what: str, value: str) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 3600:
+        raise ConfigError(f"{what} must be seconds above zero, not {value!r}")
+    return seconds
+
+
+def _require_possible(address: Address) -> None:
+    if address.mode == "cluster" and (address.replicas or address.fsync):
+        raise ConfigError("a cluster cannot wait for replicas or syncs: leave the option out")
+    if address.mode == "cluster" and address.database:
+        raise ConfigError("a cluster has only database 0: leave the number out")

@@ -1,0 +1,134 @@
+"""The client: it runs scripts and never sends anything twice by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import redis
+from redis.backoff import NoBackoff
+from redis.cluster import ClusterNode, RedisCluster
+from redis.exceptions import NoScriptError
+from redis.retry import Retry
+from redis.sentinel import Sentinel
+
+from ackline.errors import StoreUnavailable
+from ackline.stores.redis.address import Address
+from ackline.stores.redis.errors import translated
+from ackline.stores.redis.scripts import Script, script
+
+WAIT_SHARE = 0.8
+"""Of the time-out: how long a server waits for replicas or a sync, so that it still can answer."""
+
+Argument = bytes | str | int | float
+
+
+class Connection:
+    """One client for all threads of a store; each call has a connection of its own."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.where = str(address)
+        self._client: Any = None
+
+    def open(self) -> None:
+        """Make the client; nothing is sent yet, except by a cluster's."""
+        if self._client is None:
+            with translated(self.where):
+                self._client = _make_client(self.address)
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            client.close()
+
+    @property
+    def client(self) -> Any:
+        """The raw client, for what is no script."""
+        if self._client is None:
+            raise StoreUnavailable(f"the store at {self.where} is closed: open() it")
+        return self._client
+
+    @property
+    def clustered(self) -> bool:
+        return self.address.mode == "cluster"
+
+    def run(self, name: str, keys: Sequence[str], arguments: Iterable[Argument] = ()) -> Any:
+        """Run the script of a verb."""
+        given = (len(keys), *keys, *arguments)
+        with translated(self.where):
+            return _evaluate(self.client, script(name), given)
+
+    def run_safely(self, name: str, keys: Sequence[str], arguments: Iterable[Argument] = ()) -> Any:
+        """Run a script that changes something, and wait until that is as safe as was asked for."""
+        address = self.address
+        if not address.replicas and not address.fsync:
+            return self.run(name, keys, arguments)
+        given = (len(keys), *keys, *arguments)
+        with translated(self.where), self.client.client() as one:
+            # On one and the same connection: a server waits for what that connection wrote.
+            answer = _evaluate(one, script(name), given)
+            self._await_safety(one)
+        return answer
+
+    def _await_safety(self, client: Any) -> None:
+        address = self.address
+        milliseconds = int(address.timeout * WAIT_SHARE * 1000)
+        if address.replicas:
+            there = client.execute_command("WAIT", address.replicas, milliseconds)
+            if there < address.replicas:
+                raise StoreUnavailable(
+                    f"{self.where} has it, but only {there} of {address.replicas} replicas "
+                    "confirmed in time; it is safe to send it again"
+                )
+        if address.fsync:
+            synced = client.execute_command("WAITAOF", 1, 0, milliseconds)
+            if not synced[0]:
+                raise StoreUnavailable(
+                    f"{self.where} has it, but did not sync it to its disk in time; "
+                    "it is safe to send it again"
+                )
+
+    def listen_to(self, channels: Sequence[str]) -> Any:
+        """A subscription with a connection of its own."""
+        with translated(self.where):
+            subscription = self.client.pubsub(ignore_subscribe_messages=False)
+            subscription.subscribe(*channels)
+        return subscription
+
+
+def _evaluate(client: Any, wanted: Script, given: tuple[Any, ...]) -> Any:
+    try:
+        return client.execute_command("EVALSHA", wanted.sha, *given)
+    except NoScriptError:
+        # A server that was restarted or failed over: nothing has run yet.
+        return client.execute_command("EVAL", wanted.text, *given)
+
+
+def _make_client(address: Address) -> Any:
+    common: dict[str, Any] = {
+        "username": address.username,
+        "password": address.password,
+        "ssl": address.tls,
+        "socket_timeout": address.timeout,
+        "socket_connect_timeout": address.timeout,
+        "socket_keepalive": True,
+        "protocol": 2,
+        # A cut reply must not run anything twice: who calls decides whether to send it again.
+        "retry": Retry(NoBackoff(), 0),
+    }
+    if address.mode == "cluster":
+        nodes = [ClusterNode(host, port) for host, port in address.hosts]  # type: ignore[no-untyped-call]
+        return RedisCluster(startup_nodes=nodes, **common)
+    common["retry_on_error"] = []
+    if address.mode == "sentinel":
+        sentinels = Sentinel(  # type: ignore[no-untyped-call]
+            list(address.hosts), sentinel_kwargs={"socket_timeout": address.timeout}, **common
+        )
+        return sentinels.master_for(address.service, db=address.database)  # type: ignore[no-untyped-call]
+    if address.socket is not None:
+        del common["ssl"], common["socket_keepalive"]
+        return redis.Redis(unix_socket_path=address.socket, db=address.database, **common)
+    host, port = address.hosts[0]
+    return redis.Redis(host=host, port=port, db=address.database, **common)

@@ -1,0 +1,110 @@
+"""Settings, retention, purging, and the small key-value room."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import struct
+from collections.abc import Sequence
+
+from ackline.config import DEFAULT_SETTINGS, QueueSettings
+from ackline.job import QueueKey
+from ackline.stores.base import WORKER_MEMORY, Filter, Key, KeyWrite, act_of_change
+from ackline.stores.keys import decode_key, encode_key
+from ackline.stores.redis.connection import Argument
+from ackline.stores.redis.errors import translated
+from ackline.stores.redis.look import matching
+from ackline.stores.redis.packing import CODE
+from ackline.stores.redis.queue_script import QueueScripts
+from ackline.stores.redis.settings import decode_settings, fields_of
+
+logger = logging.getLogger("ackline")
+
+_VERSION = struct.Struct(">Q")
+
+
+def settings_of(scripts: QueueScripts, queue: QueueKey) -> tuple[bytes | None, QueueSettings]:
+    """The settings of a queue, as they are kept and as they are meant."""
+    base = scripts.names.base(queue)
+    with translated(scripts.connection.where):
+        kept = scripts.connection.client.hget(f"{base}:queue", "settings")
+    return kept, DEFAULT_SETTINGS if kept is None else decode_settings(kept)
+
+
+def configure(
+    scripts: QueueScripts,
+    queue: QueueKey,
+    settings: QueueSettings,
+    expected: QueueSettings | None,
+    by: str,
+) -> bool:
+    """Replace a queue's settings."""
+    while True:
+        kept, current = settings_of(scripts, queue)
+        if expected is not None and expected != current:
+            return False
+        if kept is None:
+            scripts.make(queue)
+            continue
+        act = act_of_change(current, settings)
+        arguments = [kept, act, by, *fields_of(settings)]
+        if scripts.change("configure", queue, arguments):
+            return True
+
+
+def prune(scripts: QueueScripts, queue: QueueKey, limit: int, now: float) -> int:
+    """Drop terminal jobs and journal batches past their time, and workers long gone."""
+    _, settings = settings_of(scripts, queue)
+    oldest = int((now - settings.keep_journal) * 1e6)
+    total, more = 0, 1
+    while more:
+        arguments: list[Argument] = [
+            limit - total,
+            oldest,
+            "",
+            settings.max_journal,
+            repr(now - WORKER_MEMORY),
+        ]
+        count, more, _ = scripts.run("prune", queue, arguments)
+        total += count
+    return total
+
+
+def purge(scripts: QueueScripts, queue: QueueKey, which: Filter, limit: int, by: str) -> int:
+    """Delete matching jobs, whatever their state."""
+    states = "".join(str(CODE[state]) for state in which.states)
+    while True:
+        found = matching(scripts, queue, which, kept=False)
+        first = sorted(itertools.islice(found, max(limit, 0)), key=lambda seen: seen.number)
+        if not first:
+            return 0
+        arguments: list[Argument] = [by, states]
+        for seen in first:
+            arguments += (seen.record.id, seen.number)
+        if purged := int(scripts.change("purge", queue, arguments)):
+            return purged
+
+
+def read_keys(scripts: QueueScripts, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
+    """The keys that start with these parts."""
+    room = scripts.names.room(tenant)
+    flat = scripts.connection.run("read_keys", [room], [encode_key(prefix), limit])
+    return [
+        Key(
+            key=decode_key(flat[index]),
+            value=flat[index + 1][_VERSION.size :],
+            version=_VERSION.unpack_from(flat[index + 1])[0],
+        )
+        for index in range(0, len(flat), 2)
+    ]
+
+
+def write_keys(scripts: QueueScripts, tenant: str, writes: Sequence[KeyWrite]) -> bool:
+    """Apply all writes, or none."""
+    arguments: list[Argument] = []
+    for write in writes:
+        version = "" if write.version is None else write.version
+        act, value = ("drop", b"") if write.value is None else ("set", write.value)
+        arguments += (encode_key(write.key), version, act, value)
+    room = scripts.names.room(tenant)
+    return bool(scripts.connection.run_safely("write_keys", [room], arguments))

@@ -1,0 +1,150 @@
+"""Wake-ups by pub/sub, each listener on a connection of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+from redis import exceptions
+
+from ackline.errors import StoreError
+from ackline.stores.redis.connection import Connection
+
+logger = logging.getLogger("ackline")
+
+PULSE = 15.0
+"""Seconds of silence after which a listener asks whether the other side is still there."""
+
+FIRST_RETRY, LAST_RETRY = 0.05, 2.0
+"""Seconds between tries to listen again."""
+
+
+class RedisListener:
+    """Waits for messages of some channels.
+
+    A connection that breaks is made anew. What was missed meanwhile is unknown, so the wait
+    then ends as if there were news: nobody stays deaf.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        channels: Sequence[str],
+        arm: Callable[[], None],
+        forget: Callable[[RedisListener], None],
+    ) -> None:
+        self._connection = connection
+        self._channels = channels
+        self._arm = arm
+        self._forget = forget
+        self._lock = threading.Lock()
+        self._awake, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._subscription: Any = None
+        self._retry = FIRST_RETRY
+        self._closed = False
+        try:
+            self._subscribe()
+        except BaseException:
+            self.close()
+            raise
+
+    def wait(self, timeout: float) -> bool:
+        until = time.monotonic() + timeout
+        with self._lock:
+            while not self._closed:
+                left = until - time.monotonic()
+                news = self._look(max(0.0, min(left, PULSE)))
+                if news or left <= 0:
+                    return news
+        return True
+
+    def wake(self) -> None:
+        with contextlib.suppress(BlockingIOError, OSError):
+            os.write(self._waker, b"\0")
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self.wake()
+        with self._lock:
+            self._unsubscribe()
+            os.close(self._awake)
+            os.close(self._waker)
+        self._forget(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def _look(self, seconds: float) -> bool:
+        """Wait so long at most; whether there may be news."""
+        try:
+            if self._subscription is None:
+                return self._listen_again(seconds)
+            ready = self._ready(seconds)
+            if self._awake in ready:
+                os.read(self._awake, 4096)
+                return True
+            if ready:
+                return self._read()
+            if seconds >= PULSE:
+                self._subscription.ping()
+            return False
+        except (exceptions.RedisError, OSError, StoreError) as error:
+            logger.warning("%s: the connection for news broke: %s", self._connection.where, error)
+            self._unsubscribe()
+            return True
+
+    def _ready(self, seconds: float) -> list[int]:
+        poll = select.poll()
+        poll.register(self._awake, select.POLLIN)
+        poll.register(self._subscription.connection._sock, select.POLLIN)
+        return [descriptor for descriptor, _ in poll.poll(seconds * 1000)]
+
+    def _read(self) -> bool:
+        """Read all that has come; whether there was a message among it."""
+        news = False
+        while (message := self._subscription.get_message(timeout=0.0)) is not None:
+            news = news or message["type"] == "message"
+            if message["type"] == "pong":
+                continue
+        return news
+
+    def _listen_again(self, seconds: float) -> bool:
+        pause = min(seconds, self._retry)
+        if select.select([self._awake], [], [], pause)[0]:
+            os.read(self._awake, 4096)
+            return True
+        if pause < self._retry:
+            return False
+        self._retry = min(LAST_RETRY, self._retry * 2)
+        self._subscribe()
+        return True
+
+    def _subscribe(self) -> None:
+        subscription = self._connection.listen_to(self._channels)
+        try:
+            for _ in self._channels:
+                # Only when the server has confirmed them all is nothing missed any more.
+                subscription.parse_response(block=True)
+            self._arm()
+        except BaseException:
+            subscription.close()
+            raise
+        self._subscription = subscription
+        self._retry = FIRST_RETRY
+
+    def _unsubscribe(self) -> None:
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            with contextlib.suppress(exceptions.RedisError, OSError):
+                subscription.close()

@@ -1,0 +1,171 @@
+"""Looking at jobs, queues and workers."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from ackline.job import QueueKey, Record, State
+from ackline.stores.base import Filter, Page, QueueInfo, WorkerBeat, WorkerRecord
+from ackline.stores.redis.errors import translated
+from ackline.stores.redis.journal import all_queues
+from ackline.stores.redis.packing import CODE, STATES, Seen, seen_jobs
+from ackline.stores.redis.queue_script import QueueScripts
+from ackline.stores.redis.settings import decode_settings
+
+CHUNK = 200
+"""How many jobs are looked at in one call, so that nobody else waits long."""
+
+_Place = tuple[int, float, int]
+_TIMES = struct.Struct(">dd")
+
+_decode_beat = msgspec.msgpack.Decoder(WorkerBeat).decode
+
+
+def get(scripts: QueueScripts, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
+    """The jobs of these ids."""
+    if not ids:
+        return []
+    time, flat = scripts.run("get", queue, ids)
+    found = {seen.record.id: seen.record for seen in _kept(flat, float(time))}
+    return [found.get(id) for id in ids]
+
+
+def leases(scripts: QueueScripts, queue: QueueKey, worker: str | None, limit: int) -> list[Record]:
+    """Leased jobs that have lapsed, or all of one worker."""
+    flat = scripts.run("leases", queue, ["" if worker is None else worker, limit])
+    return [seen.record for seen in seen_jobs(flat)]
+
+
+def _kept(flat: Sequence[object], now: float) -> Iterator[Seen]:
+    return (seen for seen in seen_jobs(flat) if not (seen.record.state.terminal and seen.at <= now))
+
+
+# --- pages ---
+
+
+def page(
+    scripts: QueueScripts, queue: QueueKey, which: Filter, cursor: str | None, limit: int
+) -> Page:
+    """One page of the jobs that match."""
+    after = msgspec.json.decode(cursor, type=_Place) if cursor else None
+    found: list[Seen] = []
+    for seen in matching(scripts, queue, which, after, kept=True, chunk=min(CHUNK, limit + 1)):
+        found.append(seen)
+        if len(found) > limit:
+            break
+    shown = found[:limit]
+    full = len(found) > limit and shown
+    last = msgspec.json.encode(_place(shown[-1])).decode() if full else None
+    return Page([seen.record for seen in shown], last)
+
+
+def matching(
+    scripts: QueueScripts,
+    queue: QueueKey,
+    which: Filter,
+    after: _Place | None = None,
+    *,
+    kept: bool,
+    chunk: int = CHUNK,
+) -> Iterator[Seen]:
+    """The jobs that match, by state, then in the order of their line; `kept`: not those past it."""
+    found = (
+        _in_states(scripts, queue, which, after, kept, chunk)
+        if which.ids is None
+        else _of_ids(scripts, queue, which.ids, after, kept)
+    )
+    return (seen for seen in found if which.matches(seen.record))
+
+
+def _of_ids(
+    scripts: QueueScripts, queue: QueueKey, ids: frozenset[str], after: _Place | None, kept: bool
+) -> Iterator[Seen]:
+    time, flat = scripts.run("get", queue, ids) if ids else (0.0, [])
+    jobs = _kept(flat, float(time)) if kept else iter(seen_jobs(flat))
+    return (seen for seen in sorted(jobs, key=_place) if after is None or _place(seen) > after)
+
+
+def _in_states(
+    scripts: QueueScripts,
+    queue: QueueKey,
+    which: Filter,
+    after: _Place | None,
+    kept: bool,
+    chunk: int,
+) -> Iterator[Seen]:
+    for state in STATES:
+        if state not in which.states or (after is not None and CODE[state] < after[0]):
+            continue
+        behind = after if after is not None and CODE[state] == after[0] else None
+        yield from _in_state(scripts, queue, state, behind, kept, chunk)
+
+
+def _in_state(
+    scripts: QueueScripts,
+    queue: QueueKey,
+    state: State,
+    after: _Place | None,
+    kept: bool,
+    chunk: int,
+) -> Iterator[Seen]:
+    size = max(1, chunk)
+    while True:
+        at, number = ("", "") if after is None else (repr(after[1]), after[2])
+        time, flat = scripts.run("page", queue, [CODE[state], at, number, size])
+        jobs = seen_jobs(flat)
+        yield from _kept(flat, float(time)) if kept else jobs
+        if len(jobs) < size:
+            return
+        after, size = _place(jobs[-1]), CHUNK
+
+
+def _place(seen: Seen) -> _Place:
+    # A lease's deadline moves with each heartbeat, so leased jobs are listed by age instead.
+    state = seen.record.state
+    return (CODE[state], 0.0 if state is State.PROCESSING else seen.at, seen.number)
+
+
+# --- queues and workers ---
+
+
+def describe(scripts: QueueScripts, tenant: str | None, name: str | None) -> list[QueueInfo]:
+    """Queues with their counts."""
+    connection, names = scripts.connection, scripts.names
+    if tenant is not None and name is not None:
+        keys = [QueueKey(tenant, name)]
+    else:
+        keys = [
+            key
+            for key in all_queues(connection, names)
+            if (tenant is None or key.tenant == tenant) and (name is None or key.name == name)
+        ]
+    with translated(connection.where):
+        pipe = connection.client.pipeline(transaction=False)
+        for key in keys:
+            pipe.hget(f"{names.base(key)}:queue", "settings")
+            pipe.hgetall(f"{names.base(key)}:counts")
+        answers = pipe.execute()
+    return [
+        QueueInfo(
+            key=key,
+            settings=decode_settings(settings),
+            counts={state: int(counts.get(b"%d" % code, 0)) for code, state in enumerate(STATES)},
+        )
+        for key, settings, counts in zip(keys, answers[::2], answers[1::2], strict=True)
+        if settings is not None
+    ]
+
+
+def workers(scripts: QueueScripts, queue: QueueKey) -> list[WorkerRecord]:
+    """Workers with the number of jobs that each holds."""
+    flat = scripts.run("workers", queue)
+    found = []
+    for index in range(0, len(flat), 3):
+        _, sign, holds = flat[index : index + 3]
+        seen_at, expires_at = _TIMES.unpack_from(sign)
+        beat = _decode_beat(sign[_TIMES.size :])
+        found.append(WorkerRecord(beat=beat, seen_at=seen_at, expires_at=expires_at, holds=holds))
+    return sorted(found, key=lambda worker: worker.beat.id)

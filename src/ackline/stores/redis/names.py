@@ -1,0 +1,66 @@
+"""The names of keys: queues, rooms and what all of them share.
+
+`docs/redis-keys.md` lists every key with its type.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from ackline.job import QueueKey
+
+
+def _encode(name: str) -> str:
+    # Neither `/` nor `}` is left in it: no two names meet, and the hash tag ends where it should.
+    return quote(name, safe="")
+
+
+class Names(msgspec.Struct, frozen=True):
+    """All names under one prefix.
+
+    In a cluster nothing is shared by queues but the registry, for a script reaches one slot only.
+    """
+
+    prefix: str
+    clustered: bool = False
+
+    @property
+    def schema(self) -> str:
+        """The version of this layout."""
+        return f"{self.prefix}:schema"
+
+    @property
+    def registry(self) -> str:
+        """The set of all queues."""
+        return f"{self.prefix}:queues"
+
+    def entry(self, queue: QueueKey) -> str:
+        """A queue's name in the registry."""
+        return f"{_encode(queue.tenant)}/{_encode(queue.name)}"
+
+    def queue_of(self, entry: str) -> QueueKey:
+        """Read back an entry of the registry."""
+        tenant, _, name = entry.partition("/")
+        return QueueKey(unquote(tenant), unquote(name))
+
+    def base(self, queue: QueueKey) -> str:
+        """What all keys of a queue start with; the braces keep them in one slot."""
+        return f"{self.prefix}:{{{self.entry(queue)}}}"
+
+    def counters(self, queue: QueueKey) -> str:
+        """Where the numbers of jobs and of journal batches are counted."""
+        return f"{self.base(queue) if self.clustered else self.prefix}:counters"
+
+    def room(self, tenant: str) -> str:
+        """What the keys of a tenant's room start with."""
+        return f"{self.prefix}:{{{_encode(tenant)}}}"
+
+    def room_of(self, queue: QueueKey) -> str:
+        """The room that the scripts of a queue write to."""
+        return self.base(queue) if self.clustered else self.room(queue.tenant)
+
+    def channel(self, queue: QueueKey, topic: str) -> str:
+        """Where the news of a queue are published."""
+        return f"{self.base(queue)}:{topic}"

@@ -1,0 +1,212 @@
+"""Bodies and places of jobs to records and back; `scripts/lib/job.lua` has the other side."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from ackline.events import Act
+from ackline.job import NO_OPTIONS, Draft, Failure, Options, Record, State
+
+STATES = tuple(State)
+"""A state's code is its place here: what is stored depends on it, so append only."""
+
+CODE = {state: code for code, state in enumerate(STATES)}
+
+SETTLING = (None, Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.EXPIRE, Act.CANCEL)
+"""The acts that end a lease; a place keeps the code of the last one. Append only."""
+
+ASKED = 1
+"""The flag of a job that was asked to stop."""
+
+_NUMBER_CREATED = struct.Struct(">Qd")
+_HEAD = struct.Struct(">BdH")
+_LENGTH, _LONG = struct.Struct(">H"), struct.Struct(">I")
+_PLACE = struct.Struct(">BBBdQBIQdd")
+_ENDED = struct.Struct(">IddH")
+_BODY_HEAD = _NUMBER_CREATED.size
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_options = msgspec.msgpack.Decoder(Options).decode
+_decode_failure = msgspec.msgpack.Decoder(Failure).decode
+
+encode_failure: Callable[[Failure], bytes] = _encode
+
+
+# --- bodies ---
+
+
+def body_head(kind: str, priority: int, options: Options) -> bytes:
+    """All of a body that comes before the payload, but for the number and the time."""
+    name, group = kind.encode(), (options.group or "").encode()
+    packed = b"" if options is NO_OPTIONS or options == NO_OPTIONS else _encode(options)
+    return b"".join(
+        (
+            _HEAD.pack(priority, options.lease or 0.0, len(name)),
+            name,
+            _LENGTH.pack(len(group)),
+            group,
+            _LONG.pack(len(packed)),
+            packed,
+        )
+    )
+
+
+class Body(msgspec.Struct, frozen=True, gc=False):
+    """What was written once of a job."""
+
+    number: int
+    created_at: float
+    kind: str
+    priority: int
+    options: Options
+    payload: bytes
+
+
+class BodyReader:
+    """Reads bodies; neighbours mostly differ only in their payload, so the last head is kept."""
+
+    def __init__(self) -> None:
+        self._head = b""
+        self._kind = ""
+        self._priority = 0
+        self._options = NO_OPTIONS
+
+    def read(self, packed: bytes) -> Body:
+        number, created_at = _NUMBER_CREATED.unpack_from(packed)
+        head = self._head
+        if not head or not packed.startswith(head, _BODY_HEAD):
+            head = self._read_head(packed)
+        payload = packed[_BODY_HEAD + len(head) :]
+        return Body(number, created_at, self._kind, self._priority, self._options, payload)
+
+    def _read_head(self, packed: bytes) -> bytes:
+        self._priority, _, size = _HEAD.unpack_from(packed, _BODY_HEAD)
+        at = _BODY_HEAD + _HEAD.size
+        self._kind = packed[at : at + size].decode()
+        at += size
+        at += _LENGTH.size + _LENGTH.unpack_from(packed, at)[0]
+        (size,) = _LONG.unpack_from(packed, at)
+        at += _LONG.size
+        self._options = _decode_options(packed[at : at + size]) if size else NO_OPTIONS
+        self._head = packed[_BODY_HEAD : at + size]
+        return self._head
+
+
+def draft_runs(drafts: Sequence[Draft]) -> Iterator[bytes | str | int | float]:
+    """Drafts as the script takes them: neighbours that differ only in id and payload together."""
+    start = 0
+    while start < len(drafts):
+        first = drafts[start]
+        end = start + 1
+        while end < len(drafts) and _alike(first, drafts[end]):
+            end += 1
+        options = first.options
+        head = body_head(first.kind, first.priority, options)
+        yield from (first.kind, first.priority, options.group or "", repr(first.delay))
+        yield "" if first.run_at is None else repr(first.run_at)
+        yield end - start
+        for draft in drafts[start:end]:
+            yield draft.id
+            yield head + draft.payload
+        start = end
+
+
+def _alike(one: Draft, other: Draft) -> bool:
+    return (
+        one.kind == other.kind
+        and one.options is other.options
+        and one.priority == other.priority
+        and one.delay == other.delay
+        and one.run_at == other.run_at
+    )
+
+
+# --- places and records ---
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A job as a script shows it, with what is not told to others."""
+
+    record: Record
+    number: int
+    at: float
+    act: Act | None
+    """How its last lease ended."""
+
+    @property
+    def over(self) -> bool:
+        """Whether it is only kept for a time."""
+        return self.record.state.terminal
+
+
+def seen_jobs(flat: Sequence[Any]) -> list[Seen]:
+    """Jobs as `scripts/lib/look.lua` shows them."""
+    reader = BodyReader()
+    return [_seen(reader, *flat[index : index + 7]) for index in range(0, len(flat), 7)]
+
+
+def _seen(
+    reader: BodyReader,
+    id: bytes,
+    packed: bytes,
+    place: bytes,
+    score: bytes,
+    result: bytes | None,
+    progress: bytes | None,
+    history: Sequence[bytes],
+) -> Seen:
+    body, at = reader.read(packed), float(score)
+    state, act, flags, finished, attempts, token, started, worker = _read_place(place)
+    record = Record(
+        id.decode(),
+        body.kind,
+        state,
+        body.payload,
+        body.priority,
+        body.options,
+        attempts,
+        body.created_at,
+        token,
+        worker,
+        started or None,
+        at if state is State.PROCESSING else None,
+        at if state is State.SCHEDULED or state is State.FAILING else None,
+        finished or None,
+        at if state.terminal else None,
+        bool(flags & ASKED),
+        progress,
+        result,
+        tuple(map(_read_ended, history)),
+    )
+    return Seen(record, body.number, at, SETTLING[act])
+
+
+_Place = tuple[State, int, int, float, int, int, float, str]
+_WAITS_FIRST: _Place = (State.QUEUED, 0, 0, 0.0, 0, 0, 0.0, "")
+"""The place of a job that no worker has had yet, which is not written."""
+
+
+def _read_place(packed: bytes) -> _Place:
+    if not packed:
+        return _WAITS_FIRST
+    code, act, flags, finished, _, _, attempts, token, _, started = _PLACE.unpack_from(packed)
+    at = _PLACE.size + _LENGTH.size
+    (size,) = _LENGTH.unpack_from(packed, _PLACE.size)
+    worker = packed[at : at + size].decode()
+    return (STATES[code], act, flags, finished, attempts, token, started, worker)
+
+
+def _read_ended(packed: bytes) -> Failure:
+    attempt, at, started_at, size = _ENDED.unpack_from(packed)
+    end = _ENDED.size + size
+    return msgspec.structs.replace(
+        _decode_failure(packed[end:]),
+        attempt=attempt,
+        at=at,
+        started_at=started_at,
+        worker=packed[_ENDED.size : end].decode(),
+    )

@@ -1,0 +1,79 @@
+"""Scripts of one queue: which keys they get, and what their errors mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from ackline.clock import Clock
+from ackline.errors import StoreError, StoreFull
+from ackline.job import QueueKey
+from ackline.stores.redis.connection import Argument, Connection
+from ackline.stores.redis.errors import translated
+from ackline.stores.redis.names import Names
+from ackline.stores.redis.settings import fields_of_new
+
+NO_QUEUE, FULL = "NOQUEUE", "FULL"
+
+Run = Callable[[str, Sequence[str], Iterable[Argument]], Any]
+
+
+class QueueScripts:
+    """Runs the scripts of queues at the store's own time, or at that of a clock given for tests."""
+
+    def __init__(self, connection: Connection, names: Names, clock: Clock | None) -> None:
+        self.connection = connection
+        self.names = names
+        self._clock = clock
+
+    def run(self, name: str, queue: QueueKey, arguments: Iterable[Argument] = ()) -> Any:
+        """Run a script that reads, or whose changes need not be waited for."""
+        return self._run(self.connection.run, name, queue, arguments)
+
+    def change(self, name: str, queue: QueueKey, arguments: Iterable[Argument] = ()) -> Any:
+        """Run a script that changes something; a queue that is not there is made."""
+        return self._make_and_run(self.connection.run_safely, name, queue, [*arguments])
+
+    def make_and_run(self, name: str, queue: QueueKey, arguments: Iterable[Argument]) -> Any:
+        """Run a script; a queue that is not there is made."""
+        return self._make_and_run(self.connection.run, name, queue, [*arguments])
+
+    def make(self, queue: QueueKey) -> None:
+        """Make a queue, unless it is there."""
+        with translated(self.connection.where):
+            # First this: a queue that is not in the registry would be seen by nobody.
+            self.connection.client.sadd(self.names.registry, self.names.entry(queue))
+        self.run("make", queue, fields_of_new())
+
+    def now(self) -> str:
+        """The time for a script; empty is the server's own."""
+        return "" if self._clock is None else repr(self._clock.now())
+
+    def _make_and_run(self, run: Run, name: str, queue: QueueKey, arguments: list[Argument]) -> Any:
+        try:
+            return self._run(run, name, queue, arguments)
+        except StoreError as error:
+            if not _says(error, NO_QUEUE):
+                raise
+        self.make(queue)
+        return self._run(run, name, queue, arguments)
+
+    def _run(self, run: Run, name: str, queue: QueueKey, arguments: Iterable[Argument]) -> Any:
+        names = self.names
+        keys = (names.base(queue), names.counters(queue), names.room_of(queue))
+        try:
+            return run(name, keys, (self.now(), *arguments))
+        except StoreError as error:
+            if _says(error, FULL):
+                limit = str(error.__cause__).split()[1]
+                raise StoreFull(
+                    f"queue {queue} holds its limit of {int(limit):,} jobs: try again later"
+                ) from None
+            raise
+
+
+def _says(error: StoreError, word: str) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, ResponseError) and str(cause).startswith(word)

@@ -1,0 +1,37 @@
+"""The scripts: one for each verb, made of its own file and the shared ones that it names."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from importlib.resources import files
+
+import msgspec
+
+_INCLUDE = re.compile(r"^-- include (\S+)\n", re.MULTILINE)
+_COMMENT = re.compile(r"^\s*--.*\n", re.MULTILINE)
+
+
+class Script(msgspec.Struct, frozen=True):
+    """The text of a script, and the name under which a server keeps it."""
+
+    name: str
+    text: str
+    sha: str
+
+
+@functools.cache
+def script(name: str) -> Script:
+    """The script of a verb.
+
+    >>> script("promote").name
+    'promote'
+    """
+    text = _INCLUDE.sub(lambda match: _read(match[1]), _read(f"{name}.lua"))
+    text = _COMMENT.sub("", text)
+    return Script(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+def _read(path: str) -> str:
+    return files(__package__).joinpath(path).read_text(encoding="utf-8")

@@ -1,0 +1,22 @@
+-- Apply steps, each if its guard holds.
+--
+-- KEYS[3]   the tenant's room for keys
+-- ARGV[2…]  steps, see lib/steps.lua
+-- Answers   a verdict for each
+--
+-- include lib/queue.lua
+-- include lib/job.lua
+-- include lib/groups.lua
+-- include lib/room.lua
+-- include lib/move.lua
+-- include lib/steps.lua
+
+local queue = open_queue(KEYS[1])
+if not queue then
+  return {}
+end
+local verdicts, left = apply_steps(queue, 2)
+leave_groups(queue, left)
+close_queue(queue)
+close_arrivals()
+return verdicts

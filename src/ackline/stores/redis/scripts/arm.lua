@@ -1,0 +1,8 @@
+-- Somebody waits for jobs from now on, and wants to be told.
+--
+-- include lib/queue.lua
+
+if redis.call('EXISTS', KEYS[1] .. ':queue') == 1 then
+  redis.call('HSET', KEYS[1] .. ':queue', 'idle', '1')
+end
+return redis.status_reply('OK')

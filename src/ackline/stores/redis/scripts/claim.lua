@@ -1,0 +1,58 @@
+-- Apply steps, promote what is due, lease the next jobs in line, tell what has lapsed.
+--
+-- KEYS[3]   the tenant's room for keys
+-- ARGV[2]   the request (packed): worker, limit, lease, leap, kinds, leases
+-- ARGV[3…]  steps, see lib/steps.lua
+-- Answers   {now, token or '', when the next job is due or lapses or '', verdicts,
+--            flat {id, body, attempts, flags} of the leased jobs, those that have lapsed}
+--
+-- include lib/queue.lua
+-- include lib/job.lua
+-- include lib/groups.lua
+-- include lib/room.lua
+-- include lib/move.lua
+-- include lib/steps.lua
+-- include lib/claim.lua
+-- include lib/look.lua
+
+local request = cmsgpack.unpack(ARGV[2])
+local queue = open_queue(KEYS[1])
+if not queue then
+  local verdicts = {}
+  for _, run in ipairs((read_runs(3))) do
+    for _ = run[2], run[3], 2 do
+      verdicts[#verdicts + 1] = GONE
+    end
+  end
+  return {exact(now), '', '', verdicts, {}, {}}
+end
+
+insist()
+local verdicts, left = apply_steps(queue, 3)
+leave_groups(queue, left)
+local token, jobs = nil, {}
+if not queue.paused then
+  promote(queue, REPAIR_LIMIT)
+  if request.limit > 0 then
+    token, jobs = take(queue, request)
+  end
+end
+if not queue.idle and #jobs < 4 * request.limit then
+  -- The claimer will wait for more: from now on it wants to be told.
+  queue.idle = true
+  redis.call('HSET', queue.base .. ':queue', 'idle', '1')
+  queue.topics.ready = nil
+end
+close_queue(queue)
+close_arrivals()
+
+local next_at
+for _, state in ipairs({SCHEDULED, FAILING, PROCESSING}) do
+  local head = head_of(queue.base .. ':' .. LINES[state])
+  if head and (not next_at or head < next_at) then
+    next_at = head
+  end
+end
+local late = next_at and next_at <= now and lapsed(queue, REPAIR_LIMIT) or {}
+return {exact(now), token and whole(token) or '', next_at and exact(next_at) or '', verdicts, jobs,
+  late}

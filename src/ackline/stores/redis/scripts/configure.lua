@@ -1,0 +1,28 @@
+-- Replace the settings of a queue, if they are still the expected ones.
+--
+-- ARGV[2]   '' if anything may be replaced, else the settings that are expected, as they are kept
+-- ARGV[3]   the act for the journal
+-- ARGV[4]   who asked for it
+-- ARGV[5…]  the new fields
+-- Answers   1, or 0 if the settings are not the expected ones
+-- Errors    NOQUEUE if the queue must be made first
+--
+-- include lib/queue.lua
+-- include lib/job.lua
+-- include lib/groups.lua
+
+if not open_queue(KEYS[1]) then
+  return redis.error_reply('NOQUEUE')
+end
+if ARGV[2] ~= '' and redis.call('HGET', KEYS[1] .. ':queue', 'settings') ~= ARGV[2] then
+  return 0
+end
+redis.call('HSET', KEYS[1] .. ':queue', unpack(ARGV, 5))
+local queue = open_queue(KEYS[1])
+for _, group in ipairs(redis.call('SMEMBERS', queue.base .. ':held')) do
+  open_group(queue, group)
+end
+note(queue, ARGV[3], NOWHERE, NOWHERE, 0, '', '', ARGV[4], '', '', 0)
+tell(queue, 'ready')
+close_queue(queue)
+return 1

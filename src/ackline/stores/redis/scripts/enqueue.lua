@@ -1,0 +1,165 @@
+-- Insert what is not there yet.
+--
+-- ARGV[2…]  runs of drafts that differ only in id and body, one after the other:
+--           kind, priority, group, delay, run_at or '', n, n × {id, rest of the body}
+-- Answers   a letter for each draft, and the results of those that are completed already:
+--           'q' or 's' if accepted as queued or scheduled, else the digit of the state it has
+-- Errors    NOQUEUE if the queue must be made first, FULL if it holds as many jobs as it may
+--
+-- include lib/queue.lua
+-- include lib/job.lua
+
+local queue = open_queue(KEYS[1])
+if not queue then
+  return redis.error_reply('NOQUEUE')
+end
+
+local STAYS = {[SCHEDULED] = true, [QUEUED] = true, [PROCESSING] = true, [FAILING] = true,
+  [COMPLETED] = true}
+
+local function all_ids()
+  local ids, at = {}, 2
+  while ARGV[at] do
+    local count = tonumber(ARGV[at + 5])
+    for index = at + 6, at + 5 + 2 * count, 2 do
+      ids[#ids + 1] = ARGV[index]
+    end
+    at = at + 6 + 2 * count
+  end
+  return ids
+end
+
+-- The jobs that have these ids: most drafts are new, so only their bodies are asked for first.
+local function known_jobs(ids)
+  local known = {}
+  for index, body in ipairs(get_many('HMGET', queue.base .. ':job', ids)) do
+    if body then
+      known[#known + 1] = ids[index]
+    end
+  end
+  return load_jobs(queue, known)
+end
+
+local ids = all_ids()
+local known = known_jobs(ids)
+
+local function stays(id)
+  local job = known[id]
+  return job and not job.over and STAYS[job.state]
+end
+
+local function require_room()
+  if not queue.max_jobs then
+    return true
+  end
+  local new, seen = 0, {}
+  for _, id in ipairs(ids) do
+    if not seen[id] and not stays(id) then
+      new = new + 1
+    end
+    seen[id] = true
+  end
+  local live = 0
+  for _, count in ipairs(redis.call('HMGET', queue.base .. ':counts', 0, 1, 2, 3)) do
+    live = live + tonumber(count or 0)
+  end
+  return new == 0 or live + new <= queue.max_jobs
+end
+
+if not require_room() then
+  return redis.error_reply('FULL ' .. whole(queue.max_jobs))
+end
+
+local function replaced_jobs()
+  local replaced = {}
+  for id, job in pairs(known) do
+    if not stays(id) then
+      replaced[#replaced + 1] = job
+    end
+  end
+  return replaced
+end
+
+local replaced = replaced_jobs()
+local first = next_numbers(#ids)
+drop_jobs(queue, replaced)
+
+local letters, results, fresh = {}, {}, {}
+local bodies, places, lines, kinds = {}, {}, {}, {}
+local number = first
+
+local function refuse(id)
+  local state = fresh[id] or known[id].state
+  letters[#letters + 1] = state
+  if state == COMPLETED then
+    results[#results + 1] = redis.call('HGET', queue.base .. ':result', id)
+  end
+end
+
+local function insert(run, id, rest)
+  local member = member_of(number, id)
+  bodies[#bodies + 1] = id
+  bodies[#bodies + 1] = struct.pack('>I8d', number, now) .. rest
+  if run.state == SCHEDULED then
+    places[#places + 1] = id
+    places[#places + 1] = struct.pack(
+      PLACE, SCHEDULED, 0, 0, 0, number, run.priority, 0, 0, run.at, 0, 0, '', #run.kind,
+      run.kind, #run.group, run.group
+    )
+  end
+  local line = lines[run.line]
+  line[#line + 1] = run.exact_at
+  line[#line + 1] = member
+  local there = known[id]
+  local source = there and not there.over and there.state or NOWHERE
+  note(queue, 'enqueue', source, run.state, 0, '', '', '', id, run.kind, 0)
+  fresh[id] = run.state
+  letters[#letters + 1] = run.letter
+  number = number + 1
+end
+
+local function read_run(at)
+  local run = {kind = ARGV[at], priority = tonumber(ARGV[at + 1]), group = ARGV[at + 2]}
+  local due = tonumber(ARGV[at + 4]) or now + tonumber(ARGV[at + 3])
+  if due > now then
+    run.state, run.letter, run.at = SCHEDULED, 's', due
+    run.line = queue.base .. ':scheduled'
+  else
+    run.state, run.letter, run.at = QUEUED, 'q', now - run.priority * queue.ageing
+    run.line = ready_line(queue, run.kind)
+    kinds[run.kind] = true
+  end
+  run.exact_at = exact(run.at)
+  lines[run.line] = lines[run.line] or {}
+  return run
+end
+
+local at = 2
+while ARGV[at] do
+  local run, count = read_run(at), tonumber(ARGV[at + 5])
+  local before = number
+  for index = at + 6, at + 5 + 2 * count, 2 do
+    local id = ARGV[index]
+    if fresh[id] or stays(id) then
+      refuse(id)
+    else
+      insert(run, id, ARGV[index + 1])
+    end
+  end
+  shift(queue, nil, run.state, number - before)
+  at = at + 6 + 2 * count
+end
+
+call_many('HSET', queue.base .. ':job', bodies)
+call_many('HSET', queue.base .. ':place', places)
+for line, members in pairs(lines) do
+  call_many('ZADD', line, members)
+end
+for kind in pairs(kinds) do
+  open_line(queue, kind)
+end
+if number > first then
+  tell(queue, 'ready')
+end
+close_queue(queue)
+return {table.concat(letters), unpack(results)}

@@ -1,0 +1,182 @@
+-- A job: its body, written once, and its place, which moves.
+--
+-- Body   (hash :job)    number, time of creation, priority, lease or 0, kind, group, options, payload
+-- Place  (hash :place)  absent while a job waits in line and no worker has had it yet
+
+local BODY = '>I8dBdHc0Hc0'
+local PLACE = '>BBBdI8BI4I8ddHc0Hc0Hc0'
+-- What completing changes stands at the front of a place, so that the rest can stay as it is.
+local FRONT, FRONT_SIZE = '>BBBd', 11
+local BACK = '>I4I8ddHc0Hc0Hc0'
+
+-- What became of a step: the state if it was applied, this much more if not, or no such job.
+local REFUSED, GONE = 10, -1
+
+-- Flags of a place.
+local ASKED, HISTORY, RESULT, PROGRESS, HELD = 1, 2, 4, 8, 16
+
+local function has(job, flag)
+  return bit.band(job.flags, flag) ~= 0
+end
+
+local function set(job, flag)
+  job.flags = bit.bor(job.flags, flag)
+end
+
+local function clear(job, flag)
+  job.flags = bit.band(job.flags, bit.bnot(flag))
+end
+
+-- Equal places in a line are ordered by age: the number comes first.
+local function member_of(number, id)
+  return struct.pack('>I6', number) .. id
+end
+
+local function id_of(member)
+  return string.sub(member, 7)
+end
+
+local function ready_line(queue, kind)
+  return queue.base .. ':queued:' .. kind
+end
+
+local function held_line(queue, group, kind)
+  return queue.base .. ':held:' .. #group .. ':' .. group .. ':' .. kind
+end
+
+local function line_of(queue, job)
+  if job.state ~= QUEUED then
+    return queue.base .. ':' .. LINES[job.state]
+  elseif has(job, HELD) then
+    return held_line(queue, job.group, job.kind)
+  end
+  return ready_line(queue, job.kind)
+end
+
+local function read_place(id, packed)
+  local job = {id = id}
+  job.state, job.act, job.flags, job.finished, job.number, job.priority, job.attempts, job.token,
+    job.rank, job.started, job.worker, job.kind, job.group = struct.unpack(PLACE, packed)
+  job.member = member_of(job.number, id)
+  return job
+end
+
+local function write_place(job)
+  return struct.pack(
+    PLACE, job.state, job.act, job.flags, job.finished, job.number, job.priority, job.attempts,
+    job.token, job.rank, job.started, #job.worker, job.worker, #job.kind, job.kind, #job.group,
+    job.group
+  )
+end
+
+-- A job that waits in line and no worker has had yet.
+local function read_fresh(id, body)
+  local number, _, priority, _, kind, group = struct.unpack(BODY, body)
+  return {
+    id = id, state = QUEUED, act = 0, flags = 0, finished = 0, number = number,
+    priority = priority, attempts = 0, token = 0, rank = 0, started = 0, worker = '',
+    kind = kind, group = group, member = member_of(number, id), fresh = true,
+  }
+end
+
+local function at_of(queue, job)
+  if not job.at then
+    job.at = tonumber(redis.call('ZSCORE', job.line or line_of(queue, job), job.member))
+  end
+  return job.at
+end
+
+local function over(queue, job)
+  return job.state >= COMPLETED and at_of(queue, job) <= now
+end
+
+-- The jobs of these ids: id → job, absent if there is none, or its retention is over.
+local function load_jobs(queue, ids)
+  local jobs, unseen = {}, {}
+  local places = get_many('HMGET', queue.base .. ':place', ids)
+  for index, id in ipairs(ids) do
+    if places[index] then
+      jobs[id] = read_place(id, places[index])
+    else
+      unseen[#unseen + 1] = id
+    end
+  end
+  local bodies = get_many('HMGET', queue.base .. ':job', unseen)
+  for index, id in ipairs(unseen) do
+    if bodies[index] then
+      jobs[id] = read_fresh(id, bodies[index])
+    end
+  end
+  for id, job in pairs(jobs) do
+    job.line = line_of(queue, job)
+    if job.fresh then
+      job.rank = at_of(queue, job)
+    end
+    job.was = job.line
+    job.over = over(queue, job)
+  end
+  return jobs
+end
+
+-- A kind whose line has become known to those who claim all kinds.
+local function open_line(queue, kind)
+  redis.call('SADD', queue.base .. ':kinds', kind)
+end
+
+-- Write where these jobs stand now.
+local function save_jobs(queue, jobs)
+  local leaving, entering, places = {}, {}, {}
+  for _, job in ipairs(jobs) do
+    local line = line_of(queue, job)
+    if line ~= job.was and job.was then
+      leaving[job.was] = leaving[job.was] or {}
+      table.insert(leaving[job.was], job.member)
+    end
+    if job.state == QUEUED and line ~= job.was then
+      open_line(queue, job.kind)
+    end
+    if job.at then
+      entering[line] = entering[line] or {}
+      table.insert(entering[line], exact(job.at))
+      table.insert(entering[line], job.member)
+    end
+    table.insert(places, job.id)
+    table.insert(places, write_place(job))
+    job.was, job.line, job.fresh = line, line, nil
+  end
+  for line, members in pairs(leaving) do
+    call_many('ZREM', line, members)
+  end
+  for line, members in pairs(entering) do
+    call_many('ZADD', line, members)
+  end
+  call_many('HSET', queue.base .. ':place', places)
+end
+
+-- Forget jobs, with all that was kept of them.
+local function drop_jobs(queue, jobs)
+  local leaving, ids, results, progress = {}, {}, {}, {}
+  for _, job in ipairs(jobs) do
+    local line = job.was or line_of(queue, job)
+    leaving[line] = leaving[line] or {}
+    table.insert(leaving[line], job.member)
+    table.insert(ids, job.id)
+    if has(job, RESULT) then
+      table.insert(results, job.id)
+    end
+    if has(job, PROGRESS) then
+      table.insert(progress, job.id)
+    end
+    if has(job, HISTORY) then
+      redis.call('DEL', queue.base .. ':history:' .. job.id)
+    end
+    shift(queue, job.state, nil, 1)
+  end
+  for line, members in pairs(leaving) do
+    call_many('ZREM', line, members)
+  end
+  call_many('HDEL', queue.base .. ':job', ids)
+  call_many('HDEL', queue.base .. ':place', ids)
+  call_many('HDEL', queue.base .. ':result', results)
+  call_many('HDEL', queue.base .. ':progress', progress)
+end

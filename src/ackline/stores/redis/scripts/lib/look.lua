@@ -1,0 +1,43 @@
+-- Jobs as a client reads them: flat {id, body, place or '', at, result, progress, ended attempts};
+-- the ended attempts only when asked for.
+
+local function look_up(queue, members, ats, wholly)
+  local ids = {}
+  for index, member in ipairs(members) do
+    ids[index] = id_of(member)
+  end
+  local bodies = get_many('HMGET', queue.base .. ':job', ids)
+  local places = get_many('HMGET', queue.base .. ':place', ids)
+  local found = {}
+  for index, id in ipairs(ids) do
+    local place, size = places[index], #found
+    local flags = place and string.byte(place, 3) or 0
+    found[size + 1], found[size + 2], found[size + 3] = id, bodies[index], place or ''
+    found[size + 4] = ats[index]
+    found[size + 5] = bit.band(flags, RESULT) ~= 0
+      and redis.call('HGET', queue.base .. ':result', id)
+    found[size + 6] = bit.band(flags, PROGRESS) ~= 0
+      and redis.call('HGET', queue.base .. ':progress', id)
+    found[size + 7] = wholly
+        and bit.band(flags, HISTORY) ~= 0
+        and redis.call('LRANGE', queue.base .. ':history:' .. id, 0, -1)
+      or {}
+  end
+  return found
+end
+
+local function split(pairs_of)
+  local members, ats = {}, {}
+  for index = 1, #pairs_of, 2 do
+    members[#members + 1], ats[#ats + 1] = pairs_of[index], pairs_of[index + 1]
+  end
+  return members, ats
+end
+
+-- Leased jobs whose deadline has passed, the longest ago first.
+local function lapsed(queue, limit)
+  local line = queue.base .. ':processing'
+  local due =
+    redis.call('ZRANGEBYSCORE', line, '-inf', exact(now), 'WITHSCORES', 'LIMIT', 0, limit)
+  return look_up(queue, split(due))
+end

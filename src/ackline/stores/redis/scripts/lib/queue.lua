@@ -1,0 +1,158 @@
+-- A queue as one script sees it: the time, its settings, its counts, its journal, its wake-ups.
+--
+-- Every script has the same first keys and argument:
+--   KEYS[1]  the base name of the queue; all its keys start with it and share its hash slot
+--   KEYS[2]  the counters (a hash): numbers of jobs and of journal batches
+--   ARGV[1]  the time in seconds, or '' for the server's own clock
+
+local SCHEDULED, QUEUED, PROCESSING, FAILING = 0, 1, 2, 3
+local COMPLETED, FAILED, CANCELLED = 4, 5, 6
+local LINES = {[0] = 'scheduled', nil, 'processing', 'failing', 'completed', 'failed', 'cancelled'}
+
+local now = tonumber(ARGV[1])
+if not now then
+  local time = redis.call('TIME')
+  now = time[1] + time[2] / 1e6
+end
+
+-- More arguments at once than this would not fit on Lua's stack.
+local MOST = 4000
+
+local function call_many(command, key, arguments)
+  for first = 1, #arguments, MOST do
+    redis.call(command, key, unpack(arguments, first, math.min(first + MOST - 1, #arguments)))
+  end
+end
+
+local function get_many(command, key, fields)
+  if #fields <= MOST then
+    return #fields > 0 and redis.call(command, key, unpack(fields)) or {}
+  end
+  local found = {}
+  for first = 1, #fields, MOST do
+    local last = math.min(first + MOST - 1, #fields)
+    for _, value in ipairs(redis.call(command, key, unpack(fields, first, last))) do
+      found[#found + 1] = value
+    end
+  end
+  return found
+end
+
+local function whole(number)
+  return string.format('%.0f', number)
+end
+
+local function exact(number)
+  return string.format('%.17g', number)
+end
+
+local SETTINGS = {'ageing', 'paused', 'group_limit', 'max_jobs', 'token', 'idle'}
+
+-- nil if there is no such queue.
+local function open_queue(base)
+  local found = redis.call('HMGET', base .. ':queue', unpack(SETTINGS))
+  if not found[1] then
+    return nil
+  end
+  return {
+    base = base,
+    ageing = tonumber(found[1]),
+    paused = found[2] == '1',
+    group_limit = tonumber(found[3]),
+    max_jobs = tonumber(found[4]),
+    token = tonumber(found[5] or 0),
+    idle = found[6] == '1',
+    shifts = {},
+    journal = {now},
+    topics = {},
+  }
+end
+
+-- Counts -----------------------------------------------------------------------------------
+
+local function shift(queue, source, to, count)
+  local shifts = queue.shifts
+  if source then
+    shifts[source] = (shifts[source] or 0) - count
+  end
+  if to then
+    shifts[to] = (shifts[to] or 0) + count
+  end
+end
+
+-- The first of `count` numbers that were never given out before.
+local function next_numbers(count)
+  return redis.call('HINCRBY', KEYS[2], 'job', count) - count + 1
+end
+
+-- The journal ------------------------------------------------------------------------------
+--
+-- One entry of the stream for each batch. Neighbours that differ only in their job share a head:
+--   at, {act, from, to, token, worker, note, by, n, n × {id, kind, attempt}} …
+
+local function note(queue, act, source, to, token, worker, why, by, id, kind, attempt)
+  local journal, head = queue.journal, queue.head
+  local size = #journal
+  if
+    not head
+    or journal[head] ~= act
+    or journal[head + 1] ~= source
+    or journal[head + 2] ~= to
+    or journal[head + 3] ~= token
+    or journal[head + 4] ~= worker
+    or journal[head + 5] ~= why
+    or journal[head + 6] ~= by
+  then
+    head = size + 1
+    queue.head = head
+    journal[head], journal[head + 1], journal[head + 2] = act, source, to
+    journal[head + 3], journal[head + 4] = token, worker
+    journal[head + 5], journal[head + 6], journal[head + 7] = why, by, 0
+    size = size + 8
+  end
+  journal[head + 7] = journal[head + 7] + 1
+  journal[size + 1], journal[size + 2], journal[size + 3] = id, kind, attempt
+  queue.events = (queue.events or 0) + 1
+end
+
+-- A state that is none: the job is not there.
+local NOWHERE = -1
+
+local function tell(queue, topic)
+  queue.topics[topic] = true
+end
+
+local function publish(queue)
+  for topic in pairs(queue.topics) do
+    -- Those who wait for jobs say so; while none does, nobody has to be told.
+    if topic ~= 'ready' or queue.idle then
+      redis.call('PUBLISH', queue.base .. ':' .. topic, '')
+    end
+  end
+  if queue.topics.ready and queue.idle then
+    queue.idle = false
+    redis.call('HSET', queue.base .. ':queue', 'idle', '0')
+  end
+  queue.topics = {}
+end
+
+-- Write the journal and the counts, and wake who waits for it. The last act of a script.
+local function close_queue(queue)
+  if queue.events then
+    local last = tonumber(redis.call('HGET', KEYS[2], 'batch') or 0)
+    local batch = whole(math.max(last + 1, math.floor(now * 1e6)))
+    redis.call('HSET', KEYS[2], 'batch', batch)
+    redis.call('XADD', queue.base .. ':journal', batch .. '-0', 'n', queue.events, 'e',
+      cmsgpack.pack(queue.journal))
+    redis.call('HINCRBY', queue.base .. ':queue', 'events', queue.events)
+    tell(queue, 'changes')
+    queue.journal, queue.head, queue.events = {now}, nil, nil
+  end
+  for state, count in pairs(queue.shifts) do
+    if count ~= 0 then
+      redis.call('HINCRBY', queue.base .. ':counts', state, count)
+    end
+  end
+  queue.shifts = {}
+  publish(queue)
+end

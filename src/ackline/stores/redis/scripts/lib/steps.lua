@@ -1,0 +1,270 @@
+-- Apply steps that were decided elsewhere, each if its guard holds.
+--
+-- Steps come as runs that differ only in id and data, one after the other in ARGV:
+--   step (packed), n, n × {id, data}
+-- A step is a map:
+--   act, by, note           for the journal
+--   code                    of an act that ends a lease
+--   token, deadline         the lease must have them, if given; `unlapsed`: and be in time
+--   lands                   for each state: false, or {to, how it stands there, seconds}
+--   asked                   where it leads a job that was asked to stop, if elsewhere
+--   attempts                as many from now on
+--   data                    what the data is: 'result', 'ended', 'progress' or 'payload'
+--   priority                the new one
+--   keys                    to be written with the payload, if it ends in the DLQ
+--   target                  of a move: {base, registry, entry, settings} of the other queue, and
+--   here                    the note of its journal
+--   plain                   a completion that only needs the token
+
+-- How many ended attempts are remembered for one job.
+local HISTORY_LIMIT = 100
+
+-- When memory is short, the server refuses what may need more of it, unless the script has
+-- written before. Who settles, cancels or purges frees memory, so it must not be refused.
+local function insist()
+  redis.call('HDEL', KEYS[2], '')
+end
+
+local function place_at(queue, job, landing, old_priority)
+  local how, seconds = landing[2], landing[3]
+  if how == 'after' then
+    return now + seconds
+  elseif how == 'fresh' then
+    return now - job.priority * queue.ageing
+  elseif how == 'back' then
+    return job.rank
+  elseif landing[1] == QUEUED then
+    return job.rank + (old_priority - job.priority) * queue.ageing
+  end
+  return at_of(queue, job)
+end
+
+-- The landing of a step that may be taken, else nil.
+local function guard(queue, job, step)
+  local landing = step.lands[job.state + 1]
+  if not landing then
+    return nil
+  end
+  if step.token and step.token ~= job.token then
+    return nil
+  end
+  if step.deadline and step.deadline ~= at_of(queue, job) then
+    return nil
+  end
+  if step.unlapsed and at_of(queue, job) <= now then
+    return nil
+  end
+  return step.asked and has(job, ASKED) and step.asked or landing
+end
+
+local function remember(queue, job, ended)
+  local history = queue.base .. ':history:' .. job.id
+  local head = struct.pack('>I4ddHc0', job.attempts, now, job.started, #job.worker, job.worker)
+  if redis.call('RPUSH', history, head .. ended) > HISTORY_LIMIT then
+    redis.call('LPOP', history)
+  end
+  set(job, HISTORY)
+end
+
+local function rewrite_body(queue, job, step, data)
+  local bodies = queue.base .. ':job'
+  local body = redis.call('HGET', bodies, job.id)
+  local number, created, priority, lease, kind, group, rest = struct.unpack(BODY, body)
+  if step.data == 'payload' then
+    local options = struct.unpack('>I4', body, rest)
+    body = string.sub(body, 1, rest + 3 + options) .. data
+  end
+  if step.priority then
+    body = string.sub(body, 1, 16) .. string.char(step.priority) .. string.sub(body, 18)
+    job.priority = step.priority
+  end
+  redis.call('HSET', bodies, job.id, body)
+end
+
+local function payload_of(queue, id)
+  local body = redis.call('HGET', queue.base .. ':job', id)
+  local rest = select(7, struct.unpack(BODY, body))
+  local options = struct.unpack('>I4', body, rest)
+  return string.sub(body, rest + 4 + options)
+end
+
+local function end_lease(queue, job, step, data)
+  if step.data == 'ended' then
+    remember(queue, job, data)
+  end
+  job.act = step.code
+  clear(job, ASKED)
+end
+
+local function take_step(queue, job, step, data, landing)
+  local source, to, old_priority = job.state, landing[1], job.priority
+  note(queue, step.act, source, to, job.token, job.worker, step.note, step.by, job.id, job.kind,
+    job.attempts)
+  if step.data == 'progress' then
+    redis.call('HSET', queue.base .. ':progress', job.id, data)
+    set(job, PROGRESS)
+  elseif step.act == 'request_cancel' then
+    set(job, ASKED)
+  end
+  if source == PROCESSING and to ~= PROCESSING then
+    end_lease(queue, job, step, data)
+  end
+  job.attempts = step.attempts or job.attempts
+  if step.priority or step.data == 'payload' then
+    rewrite_body(queue, job, step, data)
+  end
+  job.at = place_at(queue, job, landing, old_priority)
+  job.state = to
+  if to == QUEUED then
+    job.rank = job.at
+  end
+  if source ~= to then
+    clear(job, HELD)
+    shift(queue, source, to, 1)
+    if to >= COMPLETED then
+      job.finished = now
+      if step.data == 'result' then
+        redis.call('HSET', queue.base .. ':result', job.id, data)
+        set(job, RESULT)
+      end
+    else
+      job.finished = 0
+    end
+  end
+end
+
+local function wake(queue, step, job)
+  if step.act == 'request_cancel' then
+    tell(queue, 'signals')
+  elseif job.state == QUEUED or job.state == SCHEDULED or job.state == FAILING then
+    tell(queue, 'ready')
+  end
+end
+
+-- Runs of steps as ARGV has them, from `at` on: {step, first, last} of each.
+local function read_runs(at)
+  local runs, ids, seen, distinct = {}, {}, {}, true
+  while ARGV[at] do
+    local count = tonumber(ARGV[at + 1])
+    local first, last = at + 2, at + 1 + 2 * count
+    runs[#runs + 1] = {cmsgpack.unpack(ARGV[at]), first, last}
+    for index = first, last, 2 do
+      local id = ARGV[index]
+      distinct = distinct and not seen[id]
+      seen[id] = true
+      ids[#ids + 1] = id
+    end
+    at = last + 1
+  end
+  return runs, ids, distinct
+end
+
+-- Most batches complete leases and do nothing else: no job has to be taken apart for that.
+local function complete_all(queue, run, ids)
+  local step, first = run[1], run[2]
+  local at = exact(now + step.lands[PROCESSING + 1][3])
+  local token, flag = struct.pack('>I8', step.token), step.data and RESULT or 0
+  local verdicts, left, unfit = {}, {}, {}
+  local fronts, leaving, entering, saving, results = {}, {}, {}, {}, {}
+  for index, place in ipairs(get_many('HMGET', queue.base .. ':place', ids)) do
+    local id = ids[index]
+    if place and string.byte(place) == PROCESSING and string.sub(place, 25, 32) == token then
+      local flags = string.byte(place, 3)
+      if not fronts[flags] then
+        local kept = bit.bor(bit.band(flags, bit.bnot(ASKED)), flag)
+        fronts[flags] = struct.pack(FRONT, COMPLETED, step.code, kept, now)
+      end
+      local attempts, _, _, _, worker, kind, group = struct.unpack(BACK, place, 21)
+      local member, size = string.sub(place, 14, 19) .. id, #saving
+      leaving[#leaving + 1] = member
+      entering[size + 1], entering[size + 2] = at, member
+      saving[size + 1], saving[size + 2] = id, fronts[flags] .. string.sub(place, FRONT_SIZE + 1)
+      if step.data then
+        results[size + 1], results[size + 2] = id, ARGV[first + 2 * index - 1]
+      end
+      if group ~= '' then
+        left[group] = (left[group] or 0) + 1
+      end
+      note(queue, step.act, PROCESSING, COMPLETED, step.token, worker, step.note, step.by, id, kind,
+        attempts)
+      verdicts[index] = COMPLETED
+    else
+      unfit[#unfit + 1] = id
+      verdicts[index] = GONE
+    end
+  end
+  call_many('ZREM', queue.base .. ':processing', leaving)
+  call_many('ZADD', queue.base .. ':completed', entering)
+  call_many('HSET', queue.base .. ':place', saving)
+  call_many('HSET', queue.base .. ':result', results)
+  shift(queue, PROCESSING, COMPLETED, #leaving)
+  if #unfit > 0 then
+    -- Settled before, or another's now.
+    local jobs = load_jobs(queue, unfit)
+    for index, id in ipairs(ids) do
+      if verdicts[index] == GONE and jobs[id] and not jobs[id].over then
+        verdicts[index] = REFUSED + jobs[id].state
+      end
+    end
+  end
+  return verdicts, left
+end
+
+local function apply_one(queue, job, step, data, changed, left)
+  if not job or job.gone or over(queue, job) then
+    return GONE
+  end
+  local landing = guard(queue, job, step)
+  if not landing then
+    return REFUSED + job.state
+  end
+  if step.target then
+    return move_job(queue, job, step, left)
+  end
+  local source = job.state
+  take_step(queue, job, step, data, landing)
+  wake(queue, step, job)
+  mind_group(queue, left, job, source)
+  if not job.changed then
+    job.changed = true
+    changed[#changed + 1] = job
+  end
+  if step.keys and job.state == FAILED then
+    -- What was cleaned up since must not come back, so only now, not when it is sent again.
+    for _, name in ipairs(step.keys) do
+      put_key(KEYS[3], name, payload_of(queue, job.id))
+    end
+  end
+  return job.state
+end
+
+local function apply_all(queue, runs, ids)
+  local jobs, verdicts, changed, left = load_jobs(queue, ids), {}, {}, {}
+  for _, run in ipairs(runs) do
+    local step, first, last = unpack(run)
+    for index = first, last, 2 do
+      verdicts[#verdicts + 1] =
+        apply_one(queue, jobs[ARGV[index]], step, ARGV[index + 1], changed, left)
+    end
+  end
+  local staying = {}
+  for _, job in ipairs(changed) do
+    if not job.gone then
+      staying[#staying + 1] = job
+    end
+  end
+  save_jobs(queue, staying)
+  return verdicts, left
+end
+
+local function apply_steps(queue, at)
+  local runs, ids, distinct = read_runs(at)
+  if #runs == 0 then
+    return {}, {}
+  end
+  insist()
+  if #runs == 1 and distinct and runs[1][1].plain then
+    return complete_all(queue, runs[1], ids)
+  end
+  return apply_all(queue, runs, ids)
+end

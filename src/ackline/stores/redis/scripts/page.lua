@@ -1,0 +1,93 @@
+-- Some jobs of one state, in the order of their line; leased ones by age, for their deadlines
+-- move with each heartbeat.
+--
+-- ARGV[2]  the state
+-- ARGV[3]  where the last page ended, or '': at
+-- ARGV[4]  and the number of its last job
+-- ARGV[5]  how many at most
+-- Answers  {now, flat {id, body, place, at, result, progress, ended attempts}}
+--
+-- include lib/queue.lua
+-- include lib/job.lua
+-- include lib/look.lua
+
+local queue = open_queue(KEYS[1])
+if not queue then
+  return {exact(now), {}}
+end
+local state, after, limit = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[5])
+local after_number = tonumber(ARGV[4])
+
+local function number_of(member)
+  return (struct.unpack('>I6', member))
+end
+
+local function queued_lines()
+  local lines = {}
+  for _, kind in ipairs(redis.call('SMEMBERS', queue.base .. ':kinds')) do
+    lines[#lines + 1] = ready_line(queue, kind)
+  end
+  for _, group in ipairs(redis.call('SMEMBERS', queue.base .. ':held')) do
+    for _, kind in ipairs(redis.call('SMEMBERS', queue.base .. ':held:' .. group)) do
+      lines[#lines + 1] = held_line(queue, group, kind)
+    end
+  end
+  return lines
+end
+
+-- The rank of the first job behind the end of the last page. By halving, for many may stand at
+-- the same place of a line, and the last one seen may be gone.
+local function start_of(line)
+  if not after then
+    return 0
+  end
+  local low, high = 0, redis.call('ZCARD', line)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    local found = redis.call('ZRANGE', line, middle, middle, 'WITHSCORES')
+    local at = tonumber(found[2])
+    if at < after or (at == after and number_of(found[1]) <= after_number) then
+      low = middle + 1
+    else
+      high = middle
+    end
+  end
+  return low
+end
+
+local function in_order()
+  local found = {}
+  local lines = state == QUEUED and queued_lines() or {queue.base .. ':' .. LINES[state]}
+  for _, line in ipairs(lines) do
+    local first = start_of(line)
+    local members, ats = split(redis.call('ZRANGE', line, first, first + limit - 1, 'WITHSCORES'))
+    for index, member in ipairs(members) do
+      found[#found + 1] = {tonumber(ats[index]), number_of(member), member, ats[index]}
+    end
+  end
+  return found, #lines > 1
+end
+
+local function by_age()
+  local found = {}
+  local members, ats = split(redis.call('ZRANGE', queue.base .. ':processing', 0, -1, 'WITHSCORES'))
+  for index, member in ipairs(members) do
+    local number = number_of(member)
+    if not after or number > after_number then
+      found[#found + 1] = {0, number, member, ats[index]}
+    end
+  end
+  return found, true
+end
+
+local found, mixed = (state == PROCESSING and by_age or in_order)()
+if mixed then
+  table.sort(found, function(one, other)
+    return one[1] < other[1] or (one[1] == other[1] and one[2] < other[2])
+  end)
+end
+local members, ats = {}, {}
+for index = 1, math.min(limit, #found) do
+  members[index], ats[index] = found[index][3], found[index][4]
+end
+return {exact(now), look_up(queue, members, ats, true)}

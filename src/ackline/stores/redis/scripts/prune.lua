@@ -1,0 +1,101 @@
+-- Drop terminal jobs past their time, old journal batches, and workers long gone.
+--
+-- ARGV[2]  how many jobs at most
+-- ARGV[3]  journal batches before this one are too old
+-- ARGV[4]  the first batch that a registered reader still needs, or ''
+-- ARGV[5]  how many events the journal keeps at most, whoever still needs them
+-- ARGV[6]  workers that were given up before this time are forgotten
+-- Answers  {how many jobs, whether there is more of the journal to drop,
+--           how many batches were dropped that a reader needs}
+--
+-- include lib/queue.lua
+-- include lib/job.lua
+
+-- Batches of the journal that one step drops, so that others can write in between.
+local TRIM_LIMIT = 1000
+
+local queue = open_queue(KEYS[1])
+if not queue then
+  return {0, 0, 0}
+end
+redis.call('HDEL', KEYS[2], '')
+
+local function prune_jobs(limit)
+  local count = 0
+  for _, state in ipairs({COMPLETED, FAILED, CANCELLED}) do
+    local line = queue.base .. ':' .. LINES[state]
+    local members =
+      redis.call('ZRANGEBYSCORE', line, '-inf', exact(now), 'LIMIT', 0, limit - count)
+    local ids = {}
+    for index, member in ipairs(members) do
+      ids[index] = id_of(member)
+    end
+    local jobs, dropped = load_jobs(queue, ids), {}
+    for index, id in ipairs(ids) do
+      local job = jobs[id]
+      note(queue, 'prune', state, NOWHERE, 0, '', '', '', id, job.kind, job.attempts)
+      dropped[index] = job
+    end
+    drop_jobs(queue, dropped)
+    count = count + #dropped
+  end
+  return count
+end
+
+-- Whether a batch may go: too old and not needed, or beyond what the journal may hold.
+local function trim_journal(oldest, needed, most)
+  local stream = queue.base .. ':journal'
+  local events = tonumber(redis.call('HGET', queue.base .. ':queue', 'events') or 0)
+  local dropped, lost, last = 0, 0, nil
+  for _, entry in ipairs(redis.call('XRANGE', stream, '-', '+', 'COUNT', TRIM_LIMIT)) do
+    local batch = tonumber(string.match(entry[1], '^%d+'))
+    local free = batch < oldest and not (needed and batch >= needed)
+    if not free and events <= most then
+      break
+    end
+    if needed and batch >= needed then
+      lost = lost + 1
+    end
+    events = events - tonumber(entry[2][2])
+    dropped, last = dropped + 1, batch
+  end
+  if last then
+    redis.call('XTRIM', stream, 'MINID', whole(last + 1))
+    redis.call('HSET', queue.base .. ':queue', 'events', whole(events), 'trimmed', whole(last))
+  end
+  return dropped == TRIM_LIMIT, lost
+end
+
+local function holders()
+  local ids, found = {}, {}
+  for index, member in ipairs(redis.call('ZRANGE', queue.base .. ':processing', 0, -1)) do
+    ids[index] = id_of(member)
+  end
+  for index, place in ipairs(get_many('HMGET', queue.base .. ':place', ids)) do
+    found[read_place(ids[index], place).worker] = true
+  end
+  return found
+end
+
+local function forget_workers(before)
+  local workers, gone = queue.base .. ':workers', {}
+  local all = redis.call('HGETALL', workers)
+  for index = 1, #all, 2 do
+    local _, expires = struct.unpack('>dd', all[index + 1])
+    if expires < before then
+      gone[#gone + 1] = all[index]
+    end
+  end
+  local holding = #gone > 0 and holders() or {}
+  for _, worker in ipairs(gone) do
+    if not holding[worker] then
+      redis.call('HDEL', workers, worker)
+    end
+  end
+end
+
+local count = prune_jobs(tonumber(ARGV[2]))
+close_queue(queue)
+local more, lost = trim_journal(tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]))
+forget_workers(tonumber(ARGV[6]))
+return {count, more and 1 or 0, lost}

@@ -1,0 +1,164 @@
+"""Transitions as steps that a script can take by itself; `scripts/lib/steps.lua` tells how.
+
+All that the lifecycle would decide at the moment of applying is worked out beforehand, for every
+state that the job may be found in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from ackline.events import Act
+from ackline.job import QueueKey, State
+from ackline.lifecycle import (
+    FENCED,
+    LEGAL,
+    Landing,
+    Transition,
+    ended_attempt,
+    land,
+    may_move,
+    note_of,
+)
+from ackline.stores.base import move_entries
+from ackline.stores.keys import encode_key
+from ackline.stores.redis.names import Names
+from ackline.stores.redis.packing import CODE, SETTLING, STATES, encode_failure
+from ackline.stores.redis.settings import fields_of_new
+
+_encode = msgspec.msgpack.Encoder().encode
+_COMPLETE = Act.COMPLETE
+
+Argument = bytes | str | int | float
+
+
+class Steps:
+    """Packs the transitions of one queue."""
+
+    def __init__(self, names: Names, queue: QueueKey) -> None:
+        self._names = names
+        self._queue = queue
+
+    def pack(self, transitions: Sequence[Transition]) -> Iterator[Argument]:
+        """Steps as a script takes them: neighbours that differ only in id and data together."""
+        start = 0
+        while start < len(transitions):
+            first = transitions[start]
+            end = start + 1
+            while end < len(transitions) and _alike(first, transitions[end]):
+                end += 1
+            name, data_of = _data(first)
+            yield _encode(self._step(first, name))
+            yield end - start
+            for transition in transitions[start:end]:
+                yield transition.id
+                yield data_of(transition)
+            start = end
+
+    def _step(self, transition: Transition, data: str | None) -> dict[str, Any]:
+        act = transition.act
+        step: dict[str, Any] = {
+            "act": act,
+            "by": transition.by,
+            "note": note_of(transition),
+            "code": SETTLING.index(act) if act in SETTLING else 0,
+            "lands": [self._landing(transition, state) for state in STATES],
+            "token": transition.token,
+            "deadline": transition.deadline,
+            "unlapsed": act is Act.EXTEND,
+            "asked": _asked(transition),
+            "attempts": transition.attempts,
+            "data": data,
+            "priority": transition.edit.priority if transition.edit else None,
+            "keys": [_as_text(encode_key(key)) for key in transition.keys] or None,
+            "plain": act is _COMPLETE and transition.deadline is None and bool(transition.token),
+        }
+        if transition.target is not None:
+            step |= self._move(transition, transition.target)
+        return {name: value for name, value in step.items() if value is not None}
+
+    def _landing(self, transition: Transition, state: State) -> Any:
+        target = transition.target
+        if not _may_start(transition, state):
+            return False
+        if target is not None and not may_move(self._queue, target):
+            return False
+        return _pack(land(transition, state, False))
+
+    def _move(self, transition: Transition, target: QueueKey) -> dict[str, Any]:
+        names = self._names
+        away, here = move_entries(self._queue, transition, "", State.QUEUED, 0)
+        settings = [
+            _as_text(field) if isinstance(field, bytes) else field
+            for field in fields_of_new()
+        ]
+        return {
+            "target": [names.base(target), names.registry, names.entry(target), settings],
+            "note": away.note,
+            "here": here.note,
+        }
+
+
+def _as_text(data: bytes) -> msgspec.Raw:
+    """Bytes for a script: its msgpack knows strings of any bytes, and no other bytes."""
+    return msgspec.Raw(b"\xdb" + len(data).to_bytes(4, "big") + data)
+
+
+def _may_start(transition: Transition, state: State) -> bool:
+    """Whether the guard can hold for a job in this state, given the right token and deadline."""
+    if transition.token is not None:
+        if state is not State.PROCESSING:
+            return False
+    elif transition.act in FENCED or (state is State.PROCESSING and transition.act is Act.CANCEL):
+        return False
+    return state in LEGAL[transition.act]
+
+
+def _asked(transition: Transition) -> Any:
+    usual = land(transition, State.PROCESSING, False)
+    asked = land(transition, State.PROCESSING, True)
+    return None if asked == usual else _pack(asked)
+
+
+def _pack(landing: Landing) -> tuple[int, str, float]:
+    return (CODE[landing.to], landing.stands, landing.seconds)
+
+
+def _alike(one: Transition, other: Transition) -> bool:
+    """Whether two steps differ only in id and data."""
+    if one.act is not other.act or one.token != other.token or one.keep != other.keep:
+        return False
+    if one.act is _COMPLETE:
+        same_data = (one.result is None) == (other.result is None)
+        return same_data and one.by == other.by and one.note == other.note
+    return msgspec.structs.replace(other, id=one.id) == one
+
+
+_DataOf = Callable[[Transition], bytes]
+
+
+def _data(transition: Transition) -> tuple[str | None, _DataOf]:
+    """What the data of a step is, and how to get it."""
+    if transition.result is not None:
+        return "result", lambda step: step.result or b""
+    if transition.act is Act.PROGRESS:
+        return "progress", lambda step: step.progress or b""
+    if transition.edit is not None and transition.edit.payload is not None:
+        return "payload", lambda step: (step.edit and step.edit.payload) or b""
+    if ended_attempt(transition, 0, "", 0.0, 0.0) is not None:
+        return "ended", _ended
+    return None, _nothing
+
+
+def _nothing(_transition: Transition) -> bytes:
+    return b""
+
+
+def _ended(transition: Transition) -> bytes:
+    # The script adds the attempt, its worker and its times.
+    ended = ended_attempt(transition, 0, "", 0.0, 0.0)
+    assert ended is not None
+    return encode_failure(ended)

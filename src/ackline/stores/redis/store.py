@@ -1,0 +1,194 @@
+"""The verbs of the Redis store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from ackline.clock import Clock
+from ackline.config import QueueSettings
+from ackline.events import Event, make_cursor
+from ackline.job import Draft, QueueKey, Record
+from ackline.lifecycle import Transition, Verdict
+from ackline.stores.base import (
+    REPAIR_LIMIT,
+    BeatReply,
+    Capabilities,
+    Claimed,
+    ClaimRequest,
+    Filter,
+    Hold,
+    Key,
+    KeyWrite,
+    Listener,
+    Page,
+    QueueInfo,
+    Receipt,
+    StoreInfo,
+    Topic,
+    WorkerBeat,
+    WorkerRecord,
+)
+from ackline.stores.redis import keep, look, work
+from ackline.stores.redis.address import Address
+from ackline.stores.redis.connection import Connection
+from ackline.stores.redis.facts import SCHEMA, Facts, read_facts, require_ours, require_safe
+from ackline.stores.redis.journal import (
+    earliest_time,
+    last_batch,
+    read_all_events,
+    read_events,
+)
+from ackline.stores.redis.listen import RedisListener
+from ackline.stores.redis.names import Names
+from ackline.stores.redis.queue_script import QueueScripts
+
+FACTS_LAST = 5.0
+"""Seconds for which what was read about the server is not read again."""
+
+
+class RedisStore:
+    """Keeps jobs in Redis or Valkey.
+
+    >>> store = RedisStore(read_address("redis://localhost"))  # doctest: +SKIP
+    """
+
+    capabilities = Capabilities(name="redis", persistent=True, shared=True, batch=200)
+
+    def __init__(self, address: Address, clock: Clock | None = None) -> None:
+        names = Names(address.prefix, address.mode == "cluster")
+        self._address = address
+        self._clock = clock
+        self._connection = Connection(address)
+        self._scripts = QueueScripts(self._connection, names, clock)
+        self._names = names
+        self._listeners: set[RedisListener] = set()
+        self._facts: tuple[float, Facts] | None = None
+
+    def open(self) -> None:
+        self._connection.open()
+        try:
+            require_safe(self._read_facts(), self._address, self._connection.where)
+            require_ours(self._connection, self._names)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def close(self) -> None:
+        for listener in list(self._listeners):
+            listener.close()
+        self._connection.close()
+
+    def info(self) -> StoreInfo:
+        facts = self._read_facts()
+        return StoreInfo(
+            name="redis",
+            location=self._connection.where,
+            durability=facts.in_words(self._address),
+            version=f"{facts.product} {facts.version}",
+            schema=SCHEMA,
+            now=self._now(),
+            cursor=make_cursor(last_batch(self._connection, self._names) + 1, 0),
+            details={
+                "role": facts.role,
+                "replicas": str(facts.replicas),
+                "prefix": self._address.prefix,
+                "memory": f"{facts.used_memory:,} bytes",
+                "maxmemory": f"{facts.maxmemory:,} bytes" if facts.maxmemory else "no limit",
+            },
+        )
+
+    def _read_facts(self) -> Facts:
+        moment = time.monotonic()
+        if self._facts is None or moment - self._facts[0] > FACTS_LAST:
+            self._facts = (moment, read_facts(self._connection))
+        return self._facts[1]
+
+    def _now(self) -> float:
+        return earliest_time(self._connection) if self._clock is None else self._clock.now()
+
+    # --- jobs in, out and through ---
+
+    def enqueue(self, queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
+        return work.enqueue(self._scripts, queue, drafts)
+
+    def claim(
+        self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
+    ) -> Claimed:
+        return work.claim(self._scripts, queue, request, transitions)
+
+    def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
+        return work.apply(self._scripts, queue, transitions)
+
+    def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
+        return work.heartbeat(self._scripts, queue, beat, holds)
+
+    # --- maintenance ---
+
+    def promote(self, queue: QueueKey, limit: int) -> int:
+        return int(self._scripts.run("promote", queue, [limit]))
+
+    def leases(
+        self, queue: QueueKey, *, worker: str | None = None, limit: int = REPAIR_LIMIT
+    ) -> list[Record]:
+        return look.leases(self._scripts, queue, worker, limit)
+
+    def prune(self, queue: QueueKey, limit: int) -> int:
+        return keep.prune(self._scripts, queue, limit, self._now())
+
+    # --- looking ---
+
+    def get(self, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
+        return look.get(self._scripts, queue, ids)
+
+    def page(self, queue: QueueKey, which: Filter, cursor: str | None, limit: int) -> Page:
+        return look.page(self._scripts, queue, which, cursor, limit)
+
+    def describe(self, tenant: str | None, name: str | None = None) -> list[QueueInfo]:
+        return look.describe(self._scripts, tenant, name)
+
+    def workers(self, queue: QueueKey) -> list[WorkerRecord]:
+        return look.workers(self._scripts, queue)
+
+    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
+        if queue is None:
+            return read_all_events(self._connection, self._names, after, limit)
+        return read_events(self._connection, self._names, queue, after, limit)
+
+    def listen(
+        self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
+    ) -> Listener:
+        del kinds  # whoever waits is woken, and looks for itself
+        channels = [self._names.channel(queue, topic) for queue in queues]
+
+        def arm() -> None:
+            if topic == "ready":
+                for queue in queues:
+                    self._scripts.run("arm", queue)
+
+        listener = RedisListener(self._connection, channels, arm, self._listeners.discard)
+        self._listeners.add(listener)
+        return listener
+
+    # --- operating ---
+
+    def configure(
+        self,
+        queue: QueueKey,
+        settings: QueueSettings,
+        by: str = "",
+        *,
+        expected: QueueSettings | None = None,
+    ) -> bool:
+        return keep.configure(self._scripts, queue, settings, expected, by)
+
+    def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
+        return keep.purge(self._scripts, queue, which, limit, by)
+
+    # --- the small key-value room ---
+
+    def read_keys(self, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
+        return keep.read_keys(self._scripts, tenant, prefix, limit)
+
+    def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
+        return keep.write_keys(self._scripts, tenant, writes)

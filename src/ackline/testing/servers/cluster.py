@@ -1,0 +1,96 @@
+"""A private Redis or Valkey cluster of three masters."""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+from typing import Self
+
+import redis
+
+from ackline.testing.servers.ports import HIGHEST, HOST, LOWEST
+from ackline.testing.servers.redis import RedisServer
+from ackline.testing.servers.settings import Persistence
+
+SLOTS = 16_384
+MASTERS = 3
+
+
+class ClusterNode(RedisServer):
+    """One master of a cluster."""
+
+    def __init__(self, persistence: Persistence) -> None:
+        super().__init__(
+            persistence=persistence,
+            cluster_enabled="yes",
+            cluster_config_file="nodes.conf",
+            cluster_node_timeout="2000",
+        )
+
+    def command(self) -> list[str]:
+        """The command line that starts it."""
+        return [*super().command(), "--cluster-port", str(self.bus)]
+
+    @property
+    def bus(self) -> int:
+        """The port on which it talks to the other masters."""
+        # In the same range as the other, and another one for another.
+        return LOWEST + HIGHEST - self.port
+
+
+class RedisCluster:
+    """Three masters that share the slots among them; it takes a few seconds to agree.
+
+    >>> with RedisCluster() as cluster:  # doctest: +SKIP
+    ...     queues = ackline.open(cluster.url)
+    """
+
+    def __init__(self, *, persistence: Persistence = "none") -> None:
+        self.servers = [ClusterNode(persistence) for _ in range(MASTERS)]
+        self._started = contextlib.ExitStack()
+
+    def start(self) -> Self:
+        """Start the masters, share out the slots, and wait until all of them agree."""
+        with contextlib.ExitStack() as stack:
+            for server in self.servers:
+                stack.enter_context(server)
+            self._introduce()
+            self._wait_until_agreed()
+            self._started = stack.pop_all()
+        return self
+
+    def stop(self) -> None:
+        """End all of it."""
+        self._started.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """What to open a store with; any of the masters tells of the others."""
+        return f"redis+cluster://{HOST}:{self.servers[0].port}"
+
+    def _introduce(self) -> None:
+        bounds = [SLOTS * number // MASTERS for number in range(MASTERS + 1)]
+        for number, server in enumerate(self.servers):
+            with server.client() as client:
+                client.cluster("SET-CONFIG-EPOCH", number + 1)
+                client.cluster("ADDSLOTSRANGE", bounds[number], bounds[number + 1] - 1)
+        with self.servers[0].client() as client:
+            for other in self.servers[1:]:
+                client.cluster("MEET", HOST, other.port, other.bus)
+
+    def _wait_until_agreed(self) -> None:
+        for server in self.servers:
+            with server.client() as client:
+                server.wait_for("the cluster", partial(_is_complete, client))
+
+
+def _is_complete(node: redis.Redis) -> bool:
+    info = node.cluster("INFO")
+    found = (info["cluster_state"], info["cluster_known_nodes"])
+    return found == ("ok", str(MASTERS))

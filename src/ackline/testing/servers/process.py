@@ -1,0 +1,70 @@
+"""A server program as a child process that never outlives this one."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+PATIENCE = 10.0
+"""Seconds for a server to end in good order."""
+
+# Reads until the pipe closes, which it does when the process that holds its other end is gone.
+GUARD = 'read _; kill -9 "$0"'
+
+
+class ServerProcess:
+    """One run of a server, from its start to its end; what it prints goes to the log."""
+
+    def __init__(self, command: Sequence[str], log: Path) -> None:
+        with log.open("ab") as output:
+            # In sessions of their own: a Ctrl-C at the terminal is for the tests.
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._guard = subprocess.Popen(
+            ["/bin/sh", "-c", GUARD, str(self.pid)],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal, if it still lives."""
+        if self.alive:
+            self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait for its end."""
+        self._dismiss_guard()
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        """Ask it to end; kill it if it does not."""
+        self.send(signal.SIGCONT)
+        self.send(signal.SIGTERM)
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            self.kill()
+
+    def _dismiss_guard(self) -> None:
+        self._guard.kill()
+        self._guard.wait()
+        if self._guard.stdin is not None:
+            self._guard.stdin.close()

@@ -1,0 +1,126 @@
+"""A private master with a replica, and a sentinel that knows which of them is the master."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Self
+
+import redis
+
+from ackline.testing.servers.binary import redis_program
+from ackline.testing.servers.ports import HOST
+from ackline.testing.servers.redis import RedisServer
+from ackline.testing.servers.replication import wait_until_synced
+from ackline.testing.servers.settings import Persistence
+
+SERVICE = "ackline"
+"""The name under which the sentinel knows the master."""
+
+CONFIGURATION = """\
+bind {host}
+dir {folder}
+sentinel monitor {service} {host} {master} 1
+sentinel down-after-milliseconds {service} 500
+sentinel failover-timeout {service} 3000
+sentinel parallel-syncs {service} 1
+"""
+
+
+class Sentinel(RedisServer):
+    """The process that watches a master; the program is the same as a server's."""
+
+    def __init__(self, master: RedisServer) -> None:
+        super().__init__()
+        self._master = master
+
+    def command(self) -> list[str]:
+        """The command line that starts it."""
+        configuration = str(self._configuration())
+        return [str(redis_program()), configuration, "--sentinel", "--port", str(self.port)]
+
+    def master_port(self) -> int:
+        """Where the master is now."""
+        with self.client() as client:
+            _, port = client.execute_command("SENTINEL GET-MASTER-ADDR-BY-NAME", SERVICE)
+        return int(port)
+
+    def promote(self) -> bool:
+        """Begin a change of roles; False if it does not yet know enough of the replica."""
+        with self.client() as client:
+            try:
+                client.execute_command("SENTINEL FAILOVER", SERVICE)
+            except redis.ResponseError as error:
+                if "NOGOODSLAVE" in str(error):
+                    return False
+                raise
+        return True
+
+    def sees_replica(self) -> bool:
+        """Whether there is a replica that it would promote."""
+        with self.client() as client:
+            replicas = client.sentinel_slaves(SERVICE)
+        return any(each["master-link-status"] == "ok" for each in replicas)
+
+    def _configuration(self) -> Path:
+        # It keeps its state in this file, so a restart must find it as it was.
+        path = self.folder / "sentinel.conf"
+        if not path.exists():
+            path.write_text(
+                CONFIGURATION.format(
+                    host=HOST,
+                    folder=self.folder,
+                    service=SERVICE,
+                    master=self._master.port,
+                )
+            )
+        return path
+
+
+class RedisSentinel:
+    """A master, a replica and their sentinel; `promote` changes their roles.
+
+    >>> with RedisSentinel() as servers:  # doctest: +SKIP
+    ...     queues = ackline.open(servers.url)
+    ...     servers.promote()
+    """
+
+    def __init__(self, *, persistence: Persistence = "none") -> None:
+        self.master = RedisServer(persistence=persistence)
+        self.replica = RedisServer(persistence=persistence, replica_of=self.master)
+        self.sentinel = Sentinel(self.master)
+        self._started = contextlib.ExitStack()
+
+    def start(self) -> Self:
+        """Start all three, and wait until the sentinel could promote the replica."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.master)
+            stack.enter_context(self.replica)
+            wait_until_synced(self.replica)
+            stack.enter_context(self.sentinel)
+            self.sentinel.wait_for("the replica to be known", self.sentinel.sees_replica)
+            self._started = stack.pop_all()
+        return self
+
+    def stop(self) -> None:
+        """End all of it."""
+        self._started.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """What to open a store with."""
+        return f"redis+sentinel://{HOST}:{self.sentinel.port}/{SERVICE}"
+
+    def promote(self) -> None:
+        """Let the sentinel make the replica the master; returns when it has."""
+        heir = self.replica
+        self.sentinel.wait_for("a replica to promote", self.sentinel.promote)
+        self.sentinel.wait_for("the promotion", lambda: self.sentinel.master_port() == heir.port)
+        self.master, self.replica = self.replica, self.master
+        self.master.replica_of, self.replica.replica_of = None, self.master

@@ -1,0 +1,20 @@
+from pathlib import Path
+
+import pytest
+
+from ackline.clock import Clock
+from ackline.stores.base import Store
+from ackline.stores.redis import RedisStore
+from ackline.stores.redis.address import read_address
+from ackline.testing.conformance import StoreConformance
+from ackline.testing.servers.redis import RedisServer
+
+
+class TestRedis(StoreConformance):
+    @pytest.fixture(autouse=True)
+    def _server(self, redis_server: RedisServer) -> None:
+        self.server = redis_server
+
+    def make_store(self, clock: Clock, place: Path) -> Store:
+        # Every case has a folder of its own, and so a prefix of its own.
+        return RedisStore(read_address(f"{self.server.url}?prefix={place.name}"), clock)
