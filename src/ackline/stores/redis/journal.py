@@ -12,7 +12,7 @@ from ackline.events import Act, Event, make_cursor, read_cursor
 from ackline.job import QueueKey, State
 from ackline.stores.redis.connection import Connection
 from ackline.stores.redis.errors import translated
-from ackline.stores.redis.names import Names
+from ackline.stores.redis.names import LARGEST_MARK, MARK_BITS, Names
 from ackline.stores.redis.packing import STATES
 
 CHUNK = 100
@@ -66,7 +66,7 @@ def last_batch(connection: Connection, names: Names) -> int:
     if not names.clustered:
         with translated(connection.where):
             return int(connection.client.hget(f"{names.prefix}:counters", "batch") or 0)
-    return int((earliest_time(connection) - CLOCKS_APART) * 1e6)
+    return int((earliest_time(connection) - CLOCKS_APART) * 1e6) << MARK_BITS
 
 
 def earliest_time(connection: Connection) -> float:
@@ -86,17 +86,29 @@ def _follow(
     connection: Connection, names: Names, queue: QueueKey, after: str | None, end: int | None
 ) -> Iterator[Event]:
     batch, used = read_cursor(after)
-    stream, last = f"{names.base(queue)}:journal", "+" if end is None else str(end)
+    stream, last = f"{names.base(queue)}:journal", "+" if end is None else _name_of(names, end)
     while True:
         with translated(connection.where):
-            entries = connection.client.xrange(stream, str(batch), last, CHUNK)
+            entries = connection.client.xrange(stream, _name_of(names, batch), last, CHUNK)
         for name, fields in entries:
-            number = int(name.partition(b"-")[0])
+            number = _batch_of(names, name)
             skip = used if number == batch else 0
             yield from _unpack(number, queue, fields[b"e"], skip)
         if len(entries) < CHUNK:
             return
         batch, used = number + 1, 0
+
+
+def _batch_of(names: Names, name: bytes) -> int:
+    """The number of a batch: its time, and in a cluster the mark of its queue behind that."""
+    time, _, mark = name.partition(b"-")
+    return int(time) << MARK_BITS | int(mark) if names.clustered else int(time)
+
+
+def _name_of(names: Names, batch: int) -> str:
+    if names.clustered:
+        return f"{batch >> MARK_BITS}-{batch & LARGEST_MARK}"
+    return f"{batch}-0"
 
 
 def _unpack(batch: int, queue: QueueKey, packed: bytes, skip: int) -> Iterator[Event]:

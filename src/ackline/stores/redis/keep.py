@@ -12,6 +12,7 @@ from ackline.job import QueueKey
 from ackline.stores.base import WORKER_MEMORY, Filter, Key, KeyWrite, act_of_change
 from ackline.stores.keys import decode_key, encode_key
 from ackline.stores.redis.connection import Argument
+from ackline.stores.redis.crossing import finish_crossings
 from ackline.stores.redis.errors import translated
 from ackline.stores.redis.look import matching
 from ackline.stores.redis.packing import CODE
@@ -54,6 +55,8 @@ def configure(
 
 def prune(scripts: QueueScripts, queue: QueueKey, limit: int, now: float) -> int:
     """Drop terminal jobs and journal batches past their time, and workers long gone."""
+    if scripts.names.clustered:
+        finish_crossings(scripts, queue)
     _, settings = settings_of(scripts, queue)
     oldest = int((now - settings.keep_journal) * 1e6)
     total, more = 0, 1

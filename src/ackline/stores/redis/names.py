@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+import zlib
 from urllib.parse import quote, unquote
 
 import msgspec
 
 from ackline.job import QueueKey
+
+MARK_BITS = 20
+LARGEST_MARK = (1 << MARK_BITS) - 1
 
 
 def _encode(name: str) -> str:
@@ -52,6 +56,10 @@ class Names(msgspec.Struct, frozen=True):
     def counters(self, queue: QueueKey) -> str:
         """Where the numbers of jobs and of journal batches are counted."""
         return f"{self.base(queue) if self.clustered else self.prefix}:counters"
+
+    def mark(self, queue: QueueKey) -> int:
+        """Tells apart batches that two queues of a cluster write at the same moment."""
+        return zlib.crc32(self.entry(queue).encode()) & LARGEST_MARK if self.clustered else 0
 
     def room(self, tenant: str) -> str:
         """What the keys of a tenant's room start with."""

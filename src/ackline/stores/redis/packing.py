@@ -19,6 +19,9 @@ CODE = {state: code for code, state in enumerate(STATES)}
 SETTLING = (None, Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.EXPIRE, Act.CANCEL)
 """The acts that end a lease; a place keeps the code of the last one. Append only."""
 
+GONE, REFUSED = -1, 10
+"""Verdicts of scripts: no such job; this much above its state. Else the state it is in now."""
+
 ASKED = 1
 """The flag of a job that was asked to stop."""
 

@@ -45,7 +45,7 @@ class QueueScripts:
         with translated(self.connection.where):
             # First this: a queue that is not in the registry would be seen by nobody.
             self.connection.client.sadd(self.names.registry, self.names.entry(queue))
-        self.run("make", queue, fields_of_new())
+        self.run("make", queue, fields_of_new(self.names.mark(queue)))
 
     def now(self) -> str:
         """The time for a script; empty is the server's own."""

@@ -34,6 +34,6 @@ def fields_of(settings: QueueSettings) -> list[bytes | str]:
     ]  # fmt: skip
 
 
-def fields_of_new() -> list[bytes | str]:
+def fields_of_new(mark: int) -> list[bytes | str]:
     """The same for a queue that is made: whoever waits for it already wants to be told."""
-    return [*fields_of(DEFAULT_SETTINGS), "idle", "1"]
+    return [*fields_of(DEFAULT_SETTINGS), "idle", "1", "mark", str(mark)]

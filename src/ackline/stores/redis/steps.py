@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from ackline.events import Act
+from ackline.ids import new_id
 from ackline.job import QueueKey, State
 from ackline.lifecycle import (
     FENCED,
@@ -58,6 +59,19 @@ class Steps:
                 yield data_of(transition)
             start = end
 
+    def pack_departure(self, transition: Transition, taken: bool) -> bytes:
+        """The step of a move to another slot; `taken` refuses it, for the id is not free there."""
+        assert transition.target is not None
+        step = self._step(transition, None)
+        if taken:
+            step["lands"] = [False] * len(STATES)
+        step |= {
+            "entry": self._names.entry(transition.target),
+            "move": new_id(),
+            "back": f"back from {transition.target}, where the id is taken",
+        }
+        return _encode(step)
+
     def _step(self, transition: Transition, data: str | None) -> dict[str, Any]:
         act = transition.act
         step: dict[str, Any] = {
@@ -93,7 +107,7 @@ class Steps:
         away, here = move_entries(self._queue, transition, "", State.QUEUED, 0)
         settings = [
             _as_text(field) if isinstance(field, bytes) else field
-            for field in fields_of_new()
+            for field in fields_of_new(names.mark(target))
         ]
         return {
             "target": [names.base(target), names.registry, names.entry(target), settings],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -11,8 +11,11 @@ import msgspec
 from ackline.job import Draft, QueueKey, Record, State
 from ackline.lifecycle import REPEATABLE, Transition, Verdict, repeats
 from ackline.stores.base import BeatReply, Claimed, ClaimRequest, Hold, Receipt, WorkerBeat
+from ackline.stores.redis.crossing import apply_in_cluster
 from ackline.stores.redis.packing import (
     ASKED,
+    GONE,
+    REFUSED,
     STATES,
     BodyReader,
     draft_runs,
@@ -26,11 +29,10 @@ LEAP = 1 << 20
 
 _ACCEPTED = {"q": State.QUEUED, "s": State.SCHEDULED}
 _GONE = Verdict(False, None)
-_REFUSED = 10
 _VERDICTS = {
-    -1: _GONE,
+    GONE: _GONE,
     **{code: Verdict(True, state) for code, state in enumerate(STATES)},
-    **{code + _REFUSED: Verdict(False, state) for code, state in enumerate(STATES)},
+    **{code + REFUSED: Verdict(False, state) for code, state in enumerate(STATES)},
 }
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -41,7 +43,9 @@ def enqueue(scripts: QueueScripts, queue: QueueKey, drafts: Sequence[Draft]) -> 
     if not drafts:
         scripts.make(queue)
         return []
-    letters, *results = scripts.change("enqueue", queue, [*draft_runs(drafts)])
+    distinct = len({draft.id for draft in drafts}) == len(drafts)
+    arguments = [int(distinct), *draft_runs(drafts)]
+    letters, *results = scripts.change("enqueue", queue, arguments)
     waiting = iter(results)
     receipts = []
     for draft, letter in zip(drafts, letters.decode(), strict=True):
@@ -62,14 +66,17 @@ def claim(
     transitions: Sequence[Transition],
 ) -> Claimed:
     """Apply, promote what is due, lease the next in line, tell what has lapsed."""
-    arguments = [_pack_request(request), *Steps(scripts.names, queue).pack(transitions)]
-    run = scripts.change if transitions else scripts.run
-    answer = run("claim", queue, arguments)
-    time, token, next_at, verdicts, jobs, lapsed = answer
+    codes: Sequence[int] = ()
+    steps = transitions
+    if scripts.names.clustered and any(_crosses(transition) for transition in transitions):
+        codes, steps = apply_in_cluster(scripts, queue, transitions), ()
+    arguments = [_pack_request(request), *Steps(scripts.names, queue).pack(steps)]
+    answer = (scripts.change if steps else scripts.run)("claim", queue, arguments)
+    time, token, next_at, verdicts, jobs, again, lapsed = answer
     now = float(time)
     return Claimed(
-        jobs=_leased(jobs, request, int(token), now) if jobs else [],
-        verdicts=_verdicts(scripts, queue, transitions, verdicts),
+        jobs=_leased(jobs, again, request, int(token), now) if jobs else [],
+        verdicts=_verdicts(scripts, queue, transitions, codes or verdicts),
         lapsed=[seen.record for seen in seen_jobs(lapsed)],
         next_at=float(next_at) if next_at else None,
         now=now,
@@ -89,17 +96,20 @@ def _pack_request(request: ClaimRequest) -> bytes:
     return _encode(packed)
 
 
-def _leased(flat: Sequence[Any], request: ClaimRequest, token: int, now: float) -> list[Record]:
+def _leased(
+    flat: Sequence[Any], again: Sequence[int], request: ClaimRequest, token: int, now: float
+) -> list[Record]:
     read, processing = BodyReader().read, State.PROCESSING
     worker, leases = request.worker, request.lease_of_kind
+    had = {index: (attempts, flags) for index, attempts, flags in _in_threes(again)}
     records = []
-    for index in range(0, len(flat), 4):
-        id, packed, attempts, flags = flat[index : index + 4]
-        body = read(packed)
+    for index in range(len(flat) // 2):
+        body = read(flat[2 * index + 1])
+        attempts, flags = had.get(index, _FIRST)
         lease = body.options.lease or leases.get(body.kind, request.lease)
         records.append(
             Record(
-                id.decode(),
+                flat[2 * index].decode(),
                 body.kind,
                 processing,
                 body.payload,
@@ -120,14 +130,30 @@ def _leased(flat: Sequence[Any], request: ClaimRequest, token: int, now: float) 
     return records
 
 
+_FIRST = (1, 0)
+"""Attempts and flags of a job that no worker has had before."""
+
+
+def _in_threes(flat: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    return zip(flat[::3], flat[1::3], flat[2::3], strict=True)
+
+
 def apply(
     scripts: QueueScripts, queue: QueueKey, transitions: Sequence[Transition]
 ) -> list[Verdict]:
     """Apply each transition whose guard holds."""
     if not transitions:
         return []
-    codes = scripts.change("apply", queue, Steps(scripts.names, queue).pack(transitions))
+    if scripts.names.clustered and any(_crosses(transition) for transition in transitions):
+        codes: Sequence[int] = apply_in_cluster(scripts, queue, transitions)
+    else:
+        codes = scripts.change("apply", queue, Steps(scripts.names, queue).pack(transitions))
     return _verdicts(scripts, queue, transitions, codes)
+
+
+def _crosses(transition: Transition) -> bool:
+    """Whether a step reaches beyond its queue, which no script of a cluster can."""
+    return transition.target is not None or bool(transition.keys)
 
 
 def _verdicts(
@@ -141,7 +167,7 @@ def _verdicts(
     verdicts = [_VERDICTS[code] for code in codes]
     for index, code in enumerate(codes):
         transition = transitions[index]
-        if code >= _REFUSED and transition.token is not None and transition.act in REPEATABLE:
+        if code >= REFUSED and transition.token is not None and transition.act in REPEATABLE:
             # A history only grows, so it can be read afterwards.
             again = _repeats(scripts, queue, transition)
             verdicts[index] = Verdict(again, verdicts[index].state)

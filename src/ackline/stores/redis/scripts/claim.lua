@@ -4,7 +4,8 @@
 -- ARGV[2]   the request (packed): worker, limit, lease, leap, kinds, leases
 -- ARGV[3…]  steps, see lib/steps.lua
 -- Answers   {now, token or '', when the next job is due or lapses or '', verdicts,
---            flat {id, body, attempts, flags} of the leased jobs, those that have lapsed}
+--            flat {id, body} of the leased jobs, flat {index from 0, attempts, flags} of those
+--            among them that a worker has had before, those whose lease has lapsed}
 --
 -- include lib/queue.lua
 -- include lib/job.lua
@@ -24,20 +25,20 @@ if not queue then
       verdicts[#verdicts + 1] = GONE
     end
   end
-  return {exact(now), '', '', verdicts, {}, {}}
+  return {exact(now), '', '', verdicts, {}, {}, {}}
 end
 
 insist()
 local verdicts, left = apply_steps(queue, 3)
 leave_groups(queue, left)
-local token, jobs = nil, {}
+local token, jobs, again = nil, {}, {}
 if not queue.paused then
   promote(queue, REPAIR_LIMIT)
   if request.limit > 0 then
-    token, jobs = take(queue, request)
+    token, jobs, again = take(queue, request)
   end
 end
-if not queue.idle and #jobs < 4 * request.limit then
+if not queue.idle and #jobs < 2 * request.limit then
   -- The claimer will wait for more: from now on it wants to be told.
   queue.idle = true
   redis.call('HSET', queue.base .. ':queue', 'idle', '1')
@@ -55,4 +56,4 @@ for _, state in ipairs({SCHEDULED, FAILING, PROCESSING}) do
 end
 local late = next_at and next_at <= now and lapsed(queue, REPAIR_LIMIT) or {}
 return {exact(now), token and whole(token) or '', next_at and exact(next_at) or '', verdicts, jobs,
-  late}
+  again, late}

@@ -1,6 +1,7 @@
 -- Insert what is not there yet.
 --
--- ARGV[2…]  runs of drafts that differ only in id and body, one after the other:
+-- ARGV[2]   '1' if no id is given twice
+-- ARGV[3…]  runs of drafts that differ only in id and body, one after the other:
 --           kind, priority, group, delay, run_at or '', n, n × {id, rest of the body}
 -- Answers   a letter for each draft, and the results of those that are completed already:
 --           'q' or 's' if accepted as queued or scheduled, else the digit of the state it has
@@ -18,13 +19,14 @@ local STAYS = {[SCHEDULED] = true, [QUEUED] = true, [PROCESSING] = true, [FAILIN
   [COMPLETED] = true}
 
 local function all_ids()
-  local ids, at = {}, 2
+  local ids, count, at = {}, 0, 3
   while ARGV[at] do
-    local count = tonumber(ARGV[at + 5])
-    for index = at + 6, at + 5 + 2 * count, 2 do
-      ids[#ids + 1] = ARGV[index]
+    local last = at + 5 + 2 * tonumber(ARGV[at + 5])
+    for index = at + 6, last, 2 do
+      count = count + 1
+      ids[count] = ARGV[index]
     end
-    at = at + 6 + 2 * count
+    at = last + 1
   end
   return ids
 end
@@ -37,11 +39,12 @@ local function known_jobs(ids)
       known[#known + 1] = ids[index]
     end
   end
-  return load_jobs(queue, known)
+  return load_jobs(queue, known), #known == 0
 end
 
 local ids = all_ids()
-local known = known_jobs(ids)
+local known, all_new = known_jobs(ids)
+all_new = all_new and ARGV[2] == '1'
 
 local function stays(id)
   local job = known[id]
@@ -86,7 +89,7 @@ drop_jobs(queue, replaced)
 
 local letters, results, fresh = {}, {}, {}
 local bodies, places, lines, kinds = {}, {}, {}, {}
-local number = first
+local number, created = first, struct.pack('>d', now)
 
 local function refuse(id)
   local state = fresh[id] or known[id].state
@@ -96,58 +99,69 @@ local function refuse(id)
   end
 end
 
-local function insert(run, id, rest)
-  local member = member_of(number, id)
-  bodies[#bodies + 1] = id
-  bodies[#bodies + 1] = struct.pack('>I8d', number, now) .. rest
+local function place_of(run)
+  return struct.pack(
+    PLACE, SCHEDULED, 0, 0, 0, number, run.priority, 0, 0, run.at, 0, 0, '', #run.kind, run.kind,
+    #run.group, run.group
+  )
+end
+
+local function insert(run, id, rest, source)
+  local at, line = 2 * (number - first), run.line
+  local packed = struct.pack('>I8', number)
+  bodies[at + 1], bodies[at + 2] = id, packed .. created .. rest
   if run.state == SCHEDULED then
     places[#places + 1] = id
-    places[#places + 1] = struct.pack(
-      PLACE, SCHEDULED, 0, 0, 0, number, run.priority, 0, 0, run.at, 0, 0, '', #run.kind,
-      run.kind, #run.group, run.group
-    )
+    places[#places + 1] = place_of(run)
   end
-  local line = lines[run.line]
-  line[#line + 1] = run.exact_at
-  line[#line + 1] = member
+  line[run.size + 1], line[run.size + 2] = run.score, string.sub(packed, 3) .. id
+  run.size = run.size + 2
+  note_job(queue, 'enqueue', source, run.state, 0, '', id, run.kind, 0)
+  number = number + 1
+end
+
+local function insert_or_refuse(run, id, rest)
+  if fresh[id] or stays(id) then
+    return refuse(id)
+  end
   local there = known[id]
-  local source = there and not there.over and there.state or NOWHERE
-  note(queue, 'enqueue', source, run.state, 0, '', '', '', id, run.kind, 0)
+  insert(run, id, rest, there and not there.over and there.state or NOWHERE)
   fresh[id] = run.state
   letters[#letters + 1] = run.letter
-  number = number + 1
 end
 
 local function read_run(at)
   local run = {kind = ARGV[at], priority = tonumber(ARGV[at + 1]), group = ARGV[at + 2]}
-  local due = tonumber(ARGV[at + 4]) or now + tonumber(ARGV[at + 3])
+  local due, key = tonumber(ARGV[at + 4]) or now + tonumber(ARGV[at + 3]), nil
   if due > now then
     run.state, run.letter, run.at = SCHEDULED, 's', due
-    run.line = queue.base .. ':scheduled'
+    key = queue.base .. ':scheduled'
   else
     run.state, run.letter, run.at = QUEUED, 'q', now - run.priority * queue.ageing
-    run.line = ready_line(queue, run.kind)
+    key = ready_line(queue, run.kind)
     kinds[run.kind] = true
   end
-  run.exact_at = exact(run.at)
-  lines[run.line] = lines[run.line] or {}
+  lines[key] = lines[key] or {}
+  run.line, run.size, run.score = lines[key], #lines[key], exact(run.at)
   return run
 end
 
-local at = 2
+local at = 3
 while ARGV[at] do
-  local run, count = read_run(at), tonumber(ARGV[at + 5])
-  local before = number
-  for index = at + 6, at + 5 + 2 * count, 2 do
-    local id = ARGV[index]
-    if fresh[id] or stays(id) then
-      refuse(id)
-    else
-      insert(run, id, ARGV[index + 1])
+  local run, count, before = read_run(at), tonumber(ARGV[at + 5]), number
+  local last = at + 5 + 2 * count
+  if all_new then
+    for index = at + 6, last, 2 do
+      insert(run, ARGV[index], ARGV[index + 1], NOWHERE)
+    end
+    letters[#letters + 1] = string.rep(run.letter, count)
+  else
+    for index = at + 6, last, 2 do
+      insert_or_refuse(run, ARGV[index], ARGV[index + 1])
     end
   end
   shift(queue, nil, run.state, number - before)
-  at = at + 6 + 2 * count
+  at = last + 1
 end
 
 call_many('HSET', queue.base .. ':job', bodies)

@@ -94,7 +94,11 @@ local function forget_workers(before)
   end
 end
 
+-- Long after the last try to send a move again.
+local MOVES_REMEMBERED = 3600
+
 local count = prune_jobs(tonumber(ARGV[2]))
+redis.call('ZREMRANGEBYSCORE', queue.base .. ':arrived', '-inf', exact(now - MOVES_REMEMBERED))
 close_queue(queue)
 local more, lost = trim_journal(tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]))
 forget_workers(tonumber(ARGV[6]))

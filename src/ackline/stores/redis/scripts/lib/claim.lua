@@ -87,32 +87,34 @@ local function best_first(lines)
   return lines[2]
 end
 
--- Takes up to `limit` of the best jobs out of their lines: flat {member, at, kind}.
+-- Takes up to `limit` of the best jobs out of their lines: their members, kinds and ranks.
 local function pop_best(lines, limit)
-  local popped = {}
-  while #popped < 3 * limit and #lines > 0 do
+  local members, kinds, ranks, count = {}, {}, {}, 0
+  while count < limit and #lines > 0 do
     local second = best_first(lines)
-    local best = lines[1]
-    local want = limit - #popped / 3
-    local found = redis.call('ZRANGE', best[1], 0, want, 'WITHSCORES')
-    local taken = 0
+    local line, kind = lines[1][1], lines[1][2]
+    local want, taken = limit - count, 0
+    local found = redis.call('ZRANGE', line, 0, want, 'WITHSCORES')
+    local text, rank
     for index = 1, #found, 2 do
-      local at = tonumber(found[index + 1])
-      if taken == want or (second and not before(at, found[index], second)) then
+      if found[index + 1] ~= text then
+        text = found[index + 1]
+        rank = tonumber(text)
+      end
+      if taken == want or (second and not before(rank, found[index], second)) then
         break
       end
-      local size = #popped
-      popped[size + 1], popped[size + 2], popped[size + 3] = found[index], at, best[2]
-      taken = taken + 1
+      count, taken = count + 1, taken + 1
+      members[count], kinds[count], ranks[count] = found[index], kind, rank
     end
-    redis.call('ZREMRANGEBYRANK', best[1], 0, taken - 1)
+    redis.call('ZREMRANGEBYRANK', line, 0, taken - 1)
     if found[2 * taken + 1] then
-      best[3], best[4] = tonumber(found[2 * taken + 2]), found[2 * taken + 1]
+      lines[1][3], lines[1][4] = tonumber(found[2 * taken + 2]), found[2 * taken + 1]
     else
       table.remove(lines, 1)
     end
   end
-  return popped
+  return members, kinds, ranks
 end
 
 -- A token above every earlier one. After the loss of the last moments (a failover, a restore)
@@ -125,9 +127,6 @@ local function next_token(queue, leap)
 end
 
 local function has_room(queue, running, group)
-  if group == '' then
-    return true
-  end
   running[group] = running[group] or running_in(queue, group)
   if running[group] >= queue.group_limit then
     return false
@@ -137,64 +136,104 @@ local function has_room(queue, running, group)
   return true
 end
 
+-- What most jobs of a batch share: packed parts of their places, and what their bodies say.
+local function new_lease(queue, request)
+  return {
+    worker = request.worker, usual = request.lease, of_kind = request.leases,
+    token = next_token(queue, request.leap), started = struct.pack('>d', now),
+    running = {}, heads = {}, ranks = {}, deadlines = {}, held = {},
+  }
+end
+
+-- What the bodies of a kind say that are alike from their priority on to their options.
+local function read_head(lease, body, kind)
+  local _, _, priority, seconds, _, group, rest = struct.unpack(BODY, body)
+  if seconds == 0 then
+    seconds = lease.of_kind[kind] or lease.usual
+  end
+  return {
+    group = group, seconds = seconds, deadline = exact(now + seconds),
+    first = string.char(priority) .. struct.pack('>I4I8', 1, lease.token),
+    tail = lease.started
+      .. struct.pack('>Hc0Hc0Hc0', #lease.worker, lease.worker, #kind, kind, #group, group),
+    priority = string.char(priority), size = rest - 17,
+  }
+end
+
+local FRESH_FRONT = struct.pack(FRONT, PROCESSING, 0, 0, 0)
+
+-- The next place of a job that some worker has had before; answers its attempts and flags, too.
+local function lease_again(queue, lease, head, id, place, rank)
+  local had = string.byte(place, 3)
+  local flags = bit.band(had, bit.bnot(PROGRESS))
+  if flags ~= had then
+    redis.call('HDEL', queue.base .. ':progress', id)
+  end
+  local attempts = struct.unpack('>I4', place, 21) + 1
+  return struct.pack(FRONT, PROCESSING, 0, flags, 0) .. string.sub(place, 12, 19) .. head.priority
+    .. struct.pack('>I4I8d', attempts, lease.token, rank) .. head.tail, attempts, flags
+end
+
+local function hold(queue, lease, id, body, place, rank)
+  local job = place and read_place(id, place) or read_fresh(id, body)
+  job.rank, job.at = rank, rank
+  hold_back(queue, job)
+  table.insert(lease.held, job)
+end
+
 -- request: worker, limit, lease, leap, kinds or nil, leases of kinds that differ
--- Answers {token, flat {id, body, attempts, flags}}.
+-- Answers the token, flat {id, body}, and flat {index, attempts, flags} of those that are not new.
 local function take(queue, request)
+  local sub = string.sub
   local lines = ready_lines(queue, request.kinds)
-  local jobs, running, token = {}, {}, nil
-  local leased, places, held = {}, {}, {}
-  local lapses = {}
-  while #jobs < 4 * request.limit do
-    local popped = pop_best(lines, request.limit - #jobs / 4)
+  local jobs, again, leased, places = {}, {}, {}, {}
+  local lease, count, repeats = nil, 0, 0
+  while count < request.limit do
+    local popped, kinds, ranks = pop_best(lines, request.limit - count)
     if #popped == 0 then
       break
     end
+    lease = lease or new_lease(queue, request)
     local ids = {}
-    for index = 1, #popped, 3 do
-      ids[#ids + 1] = id_of(popped[index])
+    for index, member in ipairs(popped) do
+      ids[index] = sub(member, 7)
     end
     local bodies = get_many('HMGET', queue.base .. ':job', ids)
     local known = get_many('HMGET', queue.base .. ':place', ids)
+    local kind, head, text
     for index, id in ipairs(ids) do
-      local body, place = bodies[index], known[index]
-      local member, rank, kind = popped[3 * index - 2], popped[3 * index - 1], popped[3 * index]
-      local number, _, priority, lease, _, group = struct.unpack(BODY, body)
-      local attempts, flags = 1, 0
-      if place then
-        flags = bit.band(string.byte(place, 3), bit.bnot(PROGRESS))
-        attempts = struct.unpack('>I4', place, 21) + 1
-        if flags ~= string.byte(place, 3) then
-          redis.call('HDEL', queue.base .. ':progress', id)
-        end
+      local body, place, rank = bodies[index], known[index], ranks[index]
+      if kinds[index] ~= kind or sub(body, 17, 16 + head.size) ~= text then
+        kind = kinds[index]
+        head = read_head(lease, body, kind)
+        text = sub(body, 17, 16 + head.size)
       end
-      if has_room(queue, running, group) then
-        token = token or next_token(queue, request.leap)
-        if lease == 0 then
-          lease = request.leases[kind] or request.lease
-        end
-        lapses[lease] = lapses[lease] or exact(now + lease)
-        local size = #leased
-        leased[size + 1], leased[size + 2] = lapses[lease], member
-        places[size + 1] = id
-        places[size + 2] = struct.pack(
-          PLACE, PROCESSING, 0, flags, 0, number, priority, attempts, token, rank, now,
-          #request.worker, request.worker, #kind, kind, #group, group
-        )
-        local count = #jobs
-        jobs[count + 1], jobs[count + 2] = id, body
-        jobs[count + 3], jobs[count + 4] = attempts, flags
-        note(queue, 'claim', QUEUED, PROCESSING, token, request.worker, '', '', id, kind, attempts)
+      if head.group ~= '' and not has_room(queue, lease.running, head.group) then
+        hold(queue, lease, id, body, place, rank)
       else
-        local job = place and read_place(id, place) or read_fresh(id, body)
-        job.rank, job.at = rank, rank
-        hold_back(queue, job)
-        held[#held + 1] = job
+        local attempts = 1
+        local at = 2 * count + 1
+        if place then
+          local flags
+          places[at + 1], attempts, flags = lease_again(queue, lease, head, id, place, rank)
+          again[repeats + 1], again[repeats + 2], again[repeats + 3] = count, attempts, flags
+          repeats = repeats + 3
+        else
+          local packed = lease.ranks[rank] or struct.pack('>d', rank)
+          lease.ranks[rank] = packed
+          places[at + 1] = FRESH_FRONT .. sub(body, 1, 8) .. head.first .. packed .. head.tail
+        end
+        places[at] = id
+        leased[at], leased[at + 1] = head.deadline, popped[index]
+        jobs[at], jobs[at + 1] = id, body
+        note_job(queue, 'claim', QUEUED, PROCESSING, lease.token, lease.worker, id, kind, attempts)
+        count = count + 1
       end
     end
   end
   call_many('ZADD', queue.base .. ':processing', leased)
   call_many('HSET', queue.base .. ':place', places)
-  save_jobs(queue, held)
-  shift(queue, QUEUED, PROCESSING, #jobs / 4)
-  return token, jobs
+  save_jobs(queue, lease and lease.held or {})
+  shift(queue, QUEUED, PROCESSING, count)
+  return lease and lease.token, jobs, again
 end

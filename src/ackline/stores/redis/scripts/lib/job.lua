@@ -6,8 +6,7 @@
 local BODY = '>I8dBdHc0Hc0'
 local PLACE = '>BBBdI8BI4I8ddHc0Hc0Hc0'
 -- What completing changes stands at the front of a place, so that the rest can stay as it is.
-local FRONT, FRONT_SIZE = '>BBBd', 11
-local BACK = '>I4I8ddHc0Hc0Hc0'
+local FRONT = '>BBBd'
 
 -- What became of a step: the state if it was applied, this much more if not, or no such job.
 local REFUSED, GONE = 10, -1

@@ -46,7 +46,7 @@ local function exact(number)
   return string.format('%.17g', number)
 end
 
-local SETTINGS = {'ageing', 'paused', 'group_limit', 'max_jobs', 'token', 'idle'}
+local SETTINGS = {'ageing', 'paused', 'group_limit', 'max_jobs', 'token', 'idle', 'mark'}
 
 -- nil if there is no such queue.
 local function open_queue(base)
@@ -62,8 +62,11 @@ local function open_queue(base)
     max_jobs = tonumber(found[4]),
     token = tonumber(found[5] or 0),
     idle = found[6] == '1',
+    mark = found[7],
     shifts = {},
     journal = {now},
+    size = 1,
+    events = 0,
     topics = {},
   }
 end
@@ -90,29 +93,49 @@ end
 -- One entry of the stream for each batch. Neighbours that differ only in their job share a head:
 --   at, {act, from, to, token, worker, note, by, n, n × {id, kind, attempt}} …
 
-local function note(queue, act, source, to, token, worker, why, by, id, kind, attempt)
-  local journal, head = queue.journal, queue.head
-  local size = #journal
-  if
-    not head
-    or journal[head] ~= act
-    or journal[head + 1] ~= source
-    or journal[head + 2] ~= to
-    or journal[head + 3] ~= token
-    or journal[head + 4] ~= worker
-    or journal[head + 5] ~= why
-    or journal[head + 6] ~= by
-  then
-    head = size + 1
-    queue.head = head
-    journal[head], journal[head + 1], journal[head + 2] = act, source, to
-    journal[head + 3], journal[head + 4] = token, worker
-    journal[head + 5], journal[head + 6], journal[head + 7] = why, by, 0
-    size = size + 8
-  end
-  journal[head + 7] = journal[head + 7] + 1
+local function begin_run(queue, act, source, to, token, worker, why, by)
+  local journal, head = queue.journal, queue.size + 1
+  queue.run = head
+  journal[head], journal[head + 1], journal[head + 2] = act, source, to
+  journal[head + 3], journal[head + 4] = token, worker
+  journal[head + 5], journal[head + 6], journal[head + 7] = why, by, 0
+  queue.size = head + 7
+end
+
+local function append(queue, id, kind, attempt)
+  local journal, size = queue.journal, queue.size
+  journal[queue.run + 7] = journal[queue.run + 7] + 1
   journal[size + 1], journal[size + 2], journal[size + 3] = id, kind, attempt
-  queue.events = (queue.events or 0) + 1
+  queue.size = size + 3
+  queue.events = queue.events + 1
+end
+
+-- An entry that nobody has to explain.
+local function note_job(queue, act, source, to, token, worker, id, kind, attempt)
+  local journal, run = queue.journal, queue.run
+  if
+    not run
+    or journal[run] ~= act
+    or journal[run + 1] ~= source
+    or journal[run + 2] ~= to
+    or journal[run + 3] ~= token
+    or journal[run + 4] ~= worker
+    or queue.explained
+  then
+    begin_run(queue, act, source, to, token, worker, '', '')
+    queue.explained = nil
+  end
+  append(queue, id, kind, attempt)
+end
+
+-- An entry with a reason, and with who asked for it.
+local function note(queue, act, source, to, token, worker, why, by, id, kind, attempt)
+  if why == '' and by == '' then
+    return note_job(queue, act, source, to, token, worker, id, kind, attempt)
+  end
+  begin_run(queue, act, source, to, token, worker, why, by)
+  queue.explained = true
+  append(queue, id, kind, attempt)
 end
 
 -- A state that is none: the job is not there.
@@ -138,15 +161,15 @@ end
 
 -- Write the journal and the counts, and wake who waits for it. The last act of a script.
 local function close_queue(queue)
-  if queue.events then
+  if queue.events > 0 then
     local last = tonumber(redis.call('HGET', KEYS[2], 'batch') or 0)
     local batch = whole(math.max(last + 1, math.floor(now * 1e6)))
     redis.call('HSET', KEYS[2], 'batch', batch)
-    redis.call('XADD', queue.base .. ':journal', batch .. '-0', 'n', queue.events, 'e',
+    redis.call('XADD', queue.base .. ':journal', batch .. '-' .. queue.mark, 'n', queue.events, 'e',
       cmsgpack.pack(queue.journal))
     redis.call('HINCRBY', queue.base .. ':queue', 'events', queue.events)
     tell(queue, 'changes')
-    queue.journal, queue.head, queue.events = {now}, nil, nil
+    queue.journal, queue.size, queue.run, queue.events = {now}, 1, nil, 0
   end
   for state, count in pairs(queue.shifts) do
     if count ~= 0 then

@@ -159,34 +159,56 @@ local function read_runs(at)
   return runs, ids, distinct
 end
 
+-- What the leases that are alike from the start on to their end say: {worker, kind, group}.
+local function read_tail(tails, tail)
+  local _, worker, kind, group = struct.unpack('>dHc0Hc0Hc0', tail)
+  tails[tail] = {worker, kind, group}
+  return tails[tail]
+end
+
+local function read_front(fronts, step, flags)
+  local kept = bit.bor(bit.band(flags, bit.bnot(ASKED)), step.data and RESULT or 0)
+  fronts[flags] = struct.pack(FRONT, COMPLETED, step.code, kept, now)
+  return fronts[flags]
+end
+
+-- For those that were not leased so: settled before, or another's now.
+local function explain_refusals(queue, ids, verdicts, unfit)
+  local jobs = load_jobs(queue, unfit)
+  for index, id in ipairs(ids) do
+    if verdicts[index] == GONE and jobs[id] and not jobs[id].over then
+      verdicts[index] = REFUSED + jobs[id].state
+    end
+  end
+end
+
 -- Most batches complete leases and do nothing else: no job has to be taken apart for that.
 local function complete_all(queue, run, ids)
+  local sub, byte = string.sub, string.byte
   local step, first = run[1], run[2]
   local at = exact(now + step.lands[PROCESSING + 1][3])
-  local token, flag = struct.pack('>I8', step.token), step.data and RESULT or 0
-  local verdicts, left, unfit = {}, {}, {}
-  local fronts, leaving, entering, saving, results = {}, {}, {}, {}, {}
+  local token, size = struct.pack('>I8', step.token), 0
+  local verdicts, left, unfit, fronts, tails = {}, {}, {}, {}, {}
+  local leaving, entering, saving, results = {}, {}, {}, {}
   for index, place in ipairs(get_many('HMGET', queue.base .. ':place', ids)) do
     local id = ids[index]
-    if place and string.byte(place) == PROCESSING and string.sub(place, 25, 32) == token then
-      local flags = string.byte(place, 3)
-      if not fronts[flags] then
-        local kept = bit.bor(bit.band(flags, bit.bnot(ASKED)), flag)
-        fronts[flags] = struct.pack(FRONT, COMPLETED, step.code, kept, now)
-      end
-      local attempts, _, _, _, worker, kind, group = struct.unpack(BACK, place, 21)
-      local member, size = string.sub(place, 14, 19) .. id, #saving
-      leaving[#leaving + 1] = member
+    if place and byte(place) == PROCESSING and sub(place, 25, 32) == token then
+      local flags, tail = byte(place, 3), sub(place, 41)
+      local worker, kind, group = unpack(tails[tail] or read_tail(tails, tail))
+      local member = sub(place, 14, 19) .. id
+      leaving[size / 2 + 1] = member
       entering[size + 1], entering[size + 2] = at, member
-      saving[size + 1], saving[size + 2] = id, fronts[flags] .. string.sub(place, FRONT_SIZE + 1)
+      saving[size + 1] = id
+      saving[size + 2] = (fronts[flags] or read_front(fronts, step, flags)) .. sub(place, 12)
       if step.data then
         results[size + 1], results[size + 2] = id, ARGV[first + 2 * index - 1]
       end
+      size = size + 2
       if group ~= '' then
         left[group] = (left[group] or 0) + 1
       end
       note(queue, step.act, PROCESSING, COMPLETED, step.token, worker, step.note, step.by, id, kind,
-        attempts)
+        byte(place, 24) + 256 * byte(place, 23) + 65536 * byte(place, 22))
       verdicts[index] = COMPLETED
     else
       unfit[#unfit + 1] = id
@@ -197,15 +219,9 @@ local function complete_all(queue, run, ids)
   call_many('ZADD', queue.base .. ':completed', entering)
   call_many('HSET', queue.base .. ':place', saving)
   call_many('HSET', queue.base .. ':result', results)
-  shift(queue, PROCESSING, COMPLETED, #leaving)
+  shift(queue, PROCESSING, COMPLETED, size / 2)
   if #unfit > 0 then
-    -- Settled before, or another's now.
-    local jobs = load_jobs(queue, unfit)
-    for index, id in ipairs(ids) do
-      if verdicts[index] == GONE and jobs[id] and not jobs[id].over then
-        verdicts[index] = REFUSED + jobs[id].state
-      end
-    end
+    explain_refusals(queue, ids, verdicts, unfit)
   end
   return verdicts, left
 end

@@ -1,0 +1,105 @@
+"""What crosses slots of a cluster, in steps that can be taken again after any crash.
+
+A script reaches one slot. So a job that moves leaves its queue into a hash beside it (:away),
+arrives in the other queue, and only then leaves the hash; keys of undelivered jobs wait beside
+their queue until they are in the tenant's room. Whatever is left halfway, pruning completes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ackline.job import QueueKey, State
+from ackline.lifecycle import Transition
+from ackline.stores.redis.errors import translated
+from ackline.stores.redis.packing import GONE, REFUSED, seen_jobs
+from ackline.stores.redis.queue_script import QueueScripts
+from ackline.stores.redis.steps import Steps
+
+MANY = 1000
+
+Code = int
+"""A verdict as the scripts answer it."""
+
+_decode = msgspec.msgpack.Decoder(dict[str, msgspec.Raw]).decode
+_decode_text = msgspec.msgpack.Decoder(str).decode
+
+
+def apply_in_cluster(
+    scripts: QueueScripts, queue: QueueKey, transitions: Sequence[Transition]
+) -> list[Code]:
+    """Apply in order; moves one by one, what stands between them together."""
+    codes: list[Code] = []
+    start = 0
+    for index, transition in enumerate(transitions):
+        if transition.target is not None:
+            codes += _apply_between(scripts, queue, transitions[start:index])
+            codes.append(_move(scripts, queue, transition, transition.target))
+            start = index + 1
+    codes += _apply_between(scripts, queue, transitions[start:])
+    return codes
+
+
+def _apply_between(
+    scripts: QueueScripts, queue: QueueKey, transitions: Sequence[Transition]
+) -> list[Code]:
+    if not transitions:
+        return []
+    codes = scripts.change("apply", queue, Steps(scripts.names, queue).pack(transitions))
+    if any(transition.keys for transition in transitions):
+        deliver_keys(scripts, queue)
+    return codes or [GONE] * len(transitions)
+
+
+def _move(scripts: QueueScripts, queue: QueueKey, transition: Transition, target: QueueKey) -> Code:
+    time, flat = scripts.run("get", target, [transition.id])
+    taken = any(not _over(seen.record.state, seen.at, float(time)) for seen in seen_jobs(flat))
+    step = Steps(scripts.names, queue).pack_departure(transition, taken)
+    code = int(scripts.change("depart", queue, [transition.id, step]))
+    if code == GONE or code >= REFUSED:
+        return code
+    return code if finish_move(scripts, queue, transition.id) else code + REFUSED
+
+
+def _over(state: State, at: float, now: float) -> bool:
+    return state.terminal and at <= now
+
+
+def finish_move(scripts: QueueScripts, queue: QueueKey, id: str) -> bool:
+    """Bring a job that is on its way to its new queue; or back, if its id is taken there."""
+    names = scripts.names
+    with translated(scripts.connection.where):
+        away = scripts.connection.client.hget(f"{names.base(queue)}:away", id)
+    if away is None:
+        # Somebody else has brought it.
+        return True
+    kept = _decode(away)
+    entry, move = (_decode_text(kept[field]) for field in ("entry", "move"))
+    arrived = scripts.change("arrive", names.queue_of(entry), [id, away, move, "here"])
+    if not arrived:
+        scripts.change("arrive", queue, [id, away, f"{move} back", "back"])
+    scripts.change("settled", queue, [id, away])
+    return bool(arrived)
+
+
+def deliver_keys(scripts: QueueScripts, queue: QueueKey) -> None:
+    """Bring the keys of undelivered jobs to the tenant's room."""
+    here, room = scripts.names.room_of(queue), scripts.names.room(queue.tenant)
+    run = scripts.connection.run_safely
+    while flat := scripts.connection.run("read_keys", [here], [b"", MANY]):
+        for index in range(0, len(flat), 2):
+            name, kept = flat[index : index + 2]
+            run("write_keys", [room], [name, "", "set", kept[8:]])
+            version = int.from_bytes(kept[:8], "big")
+            run("write_keys", [here], [name, version, "drop", b""])
+
+
+def finish_crossings(scripts: QueueScripts, queue: QueueKey) -> None:
+    """Complete what a crash left halfway."""
+    deliver_keys(scripts, queue)
+    with translated(scripts.connection.where):
+        ids = scripts.connection.client.hkeys(f"{scripts.names.base(queue)}:away")
+    for id in ids:
+        finish_move(scripts, queue, id.decode())

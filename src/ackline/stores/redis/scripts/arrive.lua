@@ -1,0 +1,54 @@
+-- The second half of a move: let a job stand here that left another queue.
+--
+-- ARGV[2]  its id
+-- ARGV[3]  what :away of the other queue holds of it
+-- ARGV[4]  the name of this move: however often this is sent, it is answered the same
+-- ARGV[5]  'here' or 'back': which note the journal gets
+-- Answers  1 if it is here now, 0 if the id is taken
+-- Errors   NOQUEUE if the queue must be made first
+--
+-- include lib/queue.lua
+-- include lib/job.lua
+
+local queue = open_queue(KEYS[1])
+if not queue then
+  return redis.error_reply('NOQUEUE')
+end
+redis.call('HDEL', KEYS[2], '')
+local id, away = ARGV[2], cmsgpack.unpack(ARGV[3])
+local arrived = queue.base .. ':arrived'
+if redis.call('ZSCORE', arrived, ARGV[4] .. ' here') then
+  return 1
+elseif redis.call('ZSCORE', arrived, ARGV[4] .. ' refused') then
+  return 0
+end
+local there = load_jobs(queue, {id})[id]
+if there and not there.over then
+  redis.call('ZADD', arrived, exact(now), ARGV[4] .. ' refused')
+  return 0
+elseif there then
+  drop_jobs(queue, {there})
+end
+
+redis.call('ZADD', arrived, exact(now), ARGV[4] .. ' here')
+local job = read_place(id, away.place)
+job.at = tonumber(away.at)
+redis.call('HSET', queue.base .. ':job', id, away.body)
+if away.result then
+  redis.call('HSET', queue.base .. ':result', id, away.result)
+end
+if away.progress then
+  redis.call('HSET', queue.base .. ':progress', id, away.progress)
+end
+for _, ended in ipairs(away.history) do
+  redis.call('RPUSH', queue.base .. ':history:' .. id, ended)
+end
+save_jobs(queue, {job})
+shift(queue, nil, job.state, 1)
+if job.token > queue.token then
+  redis.call('HSET', queue.base .. ':queue', 'token', whole(job.token))
+end
+note(queue, away.act, NOWHERE, job.state, 0, '', away[ARGV[5]], away.by, id, job.kind, job.attempts)
+tell(queue, 'ready')
+close_queue(queue)
+return 1

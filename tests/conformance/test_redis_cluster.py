@@ -1,0 +1,139 @@
+"""The same rules on three masters that share the slots."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ackline.clock import Clock
+from ackline.events import Event
+from ackline.job import Draft, QueueKey
+from ackline.lifecycle import move
+from ackline.stores.base import Store
+from ackline.stores.redis import RedisStore
+from ackline.stores.redis.address import read_address
+from ackline.testing.conformance import StoreConformance
+from ackline.testing.faults.crew import wait_for
+from ackline.testing.servers.cluster import RedisCluster
+
+pytestmark = pytest.mark.slow
+
+BY_SERVER_TIME = "a cluster's journals are read as one by the time of its servers: see below"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RedisCluster]:
+    with RedisCluster() as cluster:
+        yield cluster
+
+
+class TestRedisCluster(StoreConformance):
+    @pytest.fixture(autouse=True)
+    def _cluster(self, cluster: RedisCluster) -> None:
+        self.cluster = cluster
+
+    def make_store(self, clock: Clock, place: Path) -> Store:
+        return RedisStore(read_address(f"{self.cluster.url}?prefix={place.name}"), clock)
+
+    @pytest.mark.skip(BY_SERVER_TIME)
+    def test_a_reader_can_start_at_the_end(self) -> None: ...  # type: ignore[override]
+
+    @pytest.mark.skip(BY_SERVER_TIME)
+    def test_a_reader_of_all_queues_sees_all_in_order(self) -> None: ...  # type: ignore[override]
+
+    @pytest.mark.skip(BY_SERVER_TIME)
+    def test_no_reader_skips_a_late_committer(self) -> None: ...  # type: ignore[override]
+
+    @pytest.mark.skip(BY_SERVER_TIME)
+    def test_the_departure_is_told_before_the_arrival(self) -> None: ...  # type: ignore[override]
+
+
+@pytest.fixture
+def store(cluster: RedisCluster, tmp_path: Path) -> Iterator[RedisStore]:
+    store = RedisStore(read_address(f"{cluster.url}?prefix={tmp_path.name}"))
+    store.open()
+    yield store
+    store.close()
+
+
+def read_until(store: Store, count: int, after: str | None = None) -> list[Event]:
+    """Follow all journals until so many events were seen."""
+    seen: list[Event] = []
+
+    def enough() -> bool:
+        while page := store.events(None, seen[-1].cursor if seen else after, 7):
+            seen.extend(page)
+        return len(seen) >= count
+
+    wait_for(f"{count} events", enough)
+    return seen
+
+
+def test_queues_spread_over_the_masters(store: RedisStore, cluster: RedisCluster, tmp_path: Path):
+    for number in range(30):
+        store.enqueue(QueueKey("default", f"queue {number}"), [Draft("a", "k", b"")])
+
+    held = [
+        sum(1 for _ in server.client().scan_iter(f"{tmp_path.name}:*:job", 1000))
+        for server in cluster.servers
+    ]
+
+    assert sum(held) == 30
+    assert all(count > 3 for count in held), held
+
+
+def test_a_reader_of_all_queues_misses_nothing_while_many_write(store: RedisStore):
+    queues = [QueueKey("default", f"queue {number}") for number in range(6)]
+
+    def write(queue: QueueKey) -> None:
+        for number in range(25):
+            store.enqueue(queue, [Draft(f"{queue.name}-{number}", "k", b"")])
+
+    with ThreadPoolExecutor(len(queues)) as threads:
+        writers = [threads.submit(write, queue) for queue in queues]
+        seen = read_until(store, 6 * 25)
+        for writer in writers:
+            writer.result()
+
+    assert len({event.id for event in seen}) == len(seen) == 6 * 25
+    assert [event.cursor for event in seen] == [
+        event.cursor for event in store.events(None, None, 1000)
+    ]
+
+
+def test_a_reader_can_start_at_the_end(store: RedisStore):
+    queue = QueueKey("default", "work")
+    store.enqueue(queue, [Draft("before", "k", b"")])
+    read_until(store, 1)
+    cursor = store.info().cursor
+
+    store.enqueue(queue, [Draft("after", "k", b"")])
+
+    assert [event.id for event in read_until(store, 1, cursor)] == ["after"]
+
+
+def test_a_move_that_a_crash_left_halfway_is_completed_by_pruning(
+    store: RedisStore, monkeypatch: pytest.MonkeyPatch
+):
+    here, there = QueueKey("default", "here"), QueueKey("default", "there")
+    store.enqueue(here, [Draft("a", "k", b"payload")])
+
+    class Crash(Exception):
+        pass
+
+    def crash(*_: object) -> bool:
+        raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ackline.stores.redis.crossing.finish_move", crash)
+        with pytest.raises(Crash):
+            store.apply(here, [move("a", there)])
+    assert store.get(here, ["a"]) == store.get(there, ["a"]) == [None]
+
+    store.prune(here, 100)
+
+    [job] = store.get(there, ["a"])
+    assert job is not None
+    assert job.payload == b"payload"
+    assert [event.act for event in store.events(there, None, 10)] == ["move"]
