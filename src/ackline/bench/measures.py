@@ -200,6 +200,34 @@ def _growth(queues: Queues, plan: Plan) -> Iterator[Figure]:
         yield _rate(f"claim and complete with {waiting:,} waiting", done, began)
 
 
+def _many_queues(queues: Queues, plan: Plan) -> Iterator[Figure]:
+    """The cost of a job in one of many queues: it should not depend on how many there are."""
+    each = max(1, plan.jobs // plan.queues)
+    all_queues = [_fresh(queues, f"one of {plan.queues}") for _ in range(plan.queues)]
+    began = time.perf_counter()
+    for queue in all_queues:
+        queue.enqueue_many([_payload(plan)] * each)
+    yield _rate(f"enqueue over {plan.queues} queues", each * plan.queues, began)
+    began = time.perf_counter()
+    done = sum(_claim_and_complete(queue, each) for queue in all_queues)
+    yield _rate(f"claim and complete over {plan.queues} queues", done, began)
+
+
+def _beside_scheduled(queues: Queues, plan: Plan) -> Iterator[Figure]:
+    """The cost of a job while many others wait for their time: it should not depend on them."""
+    queue, payload = _fresh(queues, "scheduled"), _payload(plan)
+    for _ in range(0, plan.scheduled, 10_000):
+        later = [NewJob(payload, delay=86_400.0)] * min(10_000, plan.scheduled)
+        queue.enqueue_many(later)
+    sample = min(plan.growth)
+    began = time.perf_counter()
+    queue.enqueue_many([payload] * sample)
+    yield _rate(f"enqueue with {plan.scheduled:,} scheduled", sample, began)
+    began = time.perf_counter()
+    done = _claim_and_complete(queue, sample)
+    yield _rate(f"claim and complete with {plan.scheduled:,} scheduled", done, began)
+
+
 def _claim_and_complete(queue: Queue[Any, Any], jobs: int) -> int:
     done = 0
     transitions: list[Transition] = []
@@ -222,4 +250,6 @@ _MEASURES: dict[str, Callable[[Queues, Plan], Iterator[Figure]]] = {
     "start latency": _start_latency,
     "round trip": _round_trip,
     "growth": _growth,
+    "many queues": _many_queues,
+    "scheduled": _beside_scheduled,
 }

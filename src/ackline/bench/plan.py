@@ -13,6 +13,8 @@ MEASURES = (
     "start latency",
     "round trip",
     "growth",
+    "many queues",
+    "scheduled",
 )
 
 
@@ -26,4 +28,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int = 64
     payload_bytes: int = 100
     growth: tuple[int, ...] = (10_000, 100_000)
+    queues: int = 100
+    scheduled: int = 100_000
     measures: tuple[str, ...] = MEASURES

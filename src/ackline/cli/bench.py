@@ -32,6 +32,10 @@ def bench(
     growth: Annotated[
         str, typer.Option(help="Numbers of waiting jobs to compare the cost of one job at.")
     ] = "10000,100000",
+    queues: Annotated[int, typer.Option(min=1, help="Queues to spread jobs over.")] = 100,
+    scheduled: Annotated[
+        int, typer.Option(min=1, help="Jobs that wait for their time meanwhile.")
+    ] = 100_000,
     only: Annotated[
         list[str] | None, typer.Option(help=f"Measure only this: {', '.join(MEASURES)}.")
     ] = None,
@@ -47,6 +51,8 @@ def bench(
         round_trips=round_trips,
         concurrency=concurrency,
         growth=_numbers(growth),
+        queues=queues,
+        scheduled=scheduled,
         measures=_chosen(only),
     )
     if session.common.store is not None:
@@ -54,9 +60,9 @@ def bench(
         return
     with (
         tempfile.TemporaryDirectory(prefix="ackline-bench-", dir=".") as folder,
-        open(f"sqlite:///{os.path.abspath(folder)}/bench.db") as queues,
+        open(f"sqlite:///{os.path.abspath(folder)}/bench.db") as opened,
     ):
-        _run(session, queues, plan)
+        _run(session, opened, plan)
 
 
 def _run(session: Session, queues: Queues, plan: Plan) -> None:

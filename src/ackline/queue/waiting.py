@@ -27,6 +27,9 @@ BREATH = 0.002
 
 PAGE = 500
 
+FEW = 16
+"""So many jobs are looked up at once; of more, only those that the journal says have ended."""
+
 
 class Expected:
     """A job that somebody waits for."""
@@ -92,10 +95,10 @@ class Expected:
 
 
 class ResultWaiter:
-    """Subscribes before the first job is enqueued, then follows the journal.
+    """Subscribes before the first job is enqueued, then looks whenever some job has ended.
 
-    It looks up a job when somebody starts to wait for it and when the journal says that it
-    has ended; and all of them now and then, for a journal is trimmed.
+    Where many are waited for, it looks up a job when somebody starts to wait for it and when the
+    journal says that it has ended; and all of them now and then, for a journal is trimmed.
     """
 
     def __init__(self, store: Store, key: QueueKey) -> None:
@@ -105,7 +108,7 @@ class ResultWaiter:
         """Why the store cannot be read, as long as it cannot."""
         self._pid = os.getpid()
         self._store = store
-        self._listener = store.listen([key], "changes")
+        self._listener = store.listen([key], "ends")
         self._expected: dict[str, list[Expected]] = {}
         self._unseen: set[str] = set()
         self._lock = threading.Lock()
@@ -191,6 +194,10 @@ class ResultWaiter:
         self._listener.wake()
 
     def _look(self) -> None:
+        if len(self._expected) <= FEW:
+            self._look_up(self._waiting_for(None))
+            self._cursor = None
+            return
         if self._cursor is None:
             self._cursor = self._store.info().cursor
             self._look_at_all_at = 0.0

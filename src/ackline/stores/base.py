@@ -198,8 +198,9 @@ def move_entries(
     )
 
 
-Topic = Literal["ready", "changes", "signals"]
-"""What a listener waits for: claimable jobs, any transition, or cancel requests."""
+Topic = Literal["ready", "changes", "ends", "signals"]
+"""What a listener waits for: claimable jobs, any transition, jobs that have ended or are gone,
+or cancel requests."""
 
 
 class Listener(Protocol):

@@ -241,4 +241,6 @@ def topics_of(transitions: Sequence[Transition]) -> set[Topic]:
             topics.add("signals")
         if transition.act is not Act.COMPLETE:
             topics.add("ready")
+        if transition.act not in (Act.EXTEND, Act.PROGRESS):
+            topics.add("ends")
     return topics

@@ -155,7 +155,7 @@ class MemoryStore:
     def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
         with self._lock:
             count = operating.purge(self._room, queue, which, limit, by, self._clock.now())
-        self._listeners.tell(queue, "ready", "changes")
+        self._listeners.tell(queue, "ready", "changes", "ends")
         return count
 
     def read_keys(self, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:

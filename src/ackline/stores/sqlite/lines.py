@@ -8,7 +8,7 @@ import msgspec
 
 from ackline.config import DEFAULT_SETTINGS, QueueSettings
 from ackline.events import Entry, pack
-from ackline.job import QueueKey, State
+from ackline.job import TERMINAL, QueueKey, State
 from ackline.stores.sqlite.queries import sql
 from ackline.stores.sqlite.transaction import Transaction
 
@@ -104,6 +104,8 @@ class Lines:
             self.tx.execute(sql("add_batch"), (self.num, at, pack(entries)))
             self.shift(None, -(self.num * 16 + JOURNAL))
             self.tx.wake(self.key, "changes")
+            if any(entry.to is None or entry.to in TERMINAL for entry in entries):
+                self.tx.wake(self.key, "ends")
 
 
 def find_lines(tx: Transaction, key: QueueKey) -> Lines | None:

@@ -7,9 +7,9 @@ from typing import Literal, get_args
 
 import pytest
 
-from ackline.lifecycle import move, release, request_cancel
-from ackline.stores.base import Listener, Topic
-from ackline.testing.conformance.bench import Bench
+from ackline.lifecycle import cancel, move, release, request_cancel
+from ackline.stores.base import Filter, Listener, Topic
+from ackline.testing.conformance.bench import Bench, policy_of
 from ackline.testing.conformance.case import StoreCase
 
 Readying = Literal["release", "expire", "resume", "promote", "schedule"]
@@ -86,6 +86,22 @@ class ListenRules(StoreCase):
         with bench.store.listen([bench.queue], "ready") as listener:
             assert quiet(listener)
             bench.complete(job)
+
+            assert listener.wait(SOON)
+
+    @pytest.mark.parametrize("end", ["complete", "cancel", "purge"])
+    def test_the_end_of_a_job_wakes_those_who_wait_for_ends(self, bench: Bench, end: str) -> None:
+        job = bench.taken("a")
+        bench.put("b")
+        with bench.store.listen([bench.queue], "ends") as listener:
+            assert quiet(listener)
+            match end:
+                case "complete":
+                    bench.complete(job)
+                case "cancel":
+                    bench.apply_one(cancel("b", policy_of(job)))
+                case "purge":
+                    bench.store.purge(bench.queue, Filter(), 10)
 
             assert listener.wait(SOON)
 

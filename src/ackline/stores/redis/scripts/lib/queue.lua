@@ -7,6 +7,8 @@
 
 local SCHEDULED, QUEUED, PROCESSING, FAILING = 0, 1, 2, 3
 local COMPLETED, FAILED, CANCELLED = 4, 5, 6
+-- Not there.
+local NOWHERE = -1
 local LINES = {[0] = 'scheduled', nil, 'processing', 'failing', 'completed', 'failed', 'cancelled'}
 
 local now = tonumber(ARGV[1])
@@ -100,6 +102,9 @@ local function begin_run(queue, act, source, to, token, worker, why, by)
   journal[head + 3], journal[head + 4] = token, worker
   journal[head + 5], journal[head + 6], journal[head + 7] = why, by, 0
   queue.size = head + 7
+  if to >= COMPLETED or to == NOWHERE then
+    queue.topics.ends = true
+  end
 end
 
 local function append(queue, id, kind, attempt)
@@ -137,9 +142,6 @@ local function note(queue, act, source, to, token, worker, why, by, id, kind, at
   queue.explained = true
   append(queue, id, kind, attempt)
 end
-
--- A state that is none: the job is not there.
-local NOWHERE = -1
 
 local function tell(queue, topic)
   queue.topics[topic] = true
