@@ -79,7 +79,8 @@ def _store(info: StoreInfo) -> Iterator[Finding]:
     details = "".join(f", {name} {value}" for name, value in info.details.items())
     yield Finding("ok", "store", f"{info.name} {info.location}")
     yield Finding("ok", "", f"version {info.version}, schema {info.schema}{details}")
-    yield Finding("ok", "durability", info.durability)
+    lasting = "note" if info.durability.startswith("none") else "ok"
+    yield Finding(lasting, "durability", info.durability)
 
 
 def _file(url: str) -> Iterator[Finding]:

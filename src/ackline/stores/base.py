@@ -7,15 +7,19 @@ journal entry and its counts. Every verb is safe to send again after an unknown 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol, Self
 
 import msgspec
 
 from ackline.config import QueueSettings
-from ackline.events import Act, Entry, Event
+from ackline.errors import EventsDropped
+from ackline.events import Act, Entry, Event, make_cursor, read_cursor
 from ackline.job import Draft, QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict
+
+logger = logging.getLogger("ackline")
 
 REPAIR_LIMIT = 200
 """How many due and how many lapsed jobs one claim looks after."""
@@ -36,6 +40,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Whether several processes can open it at once."""
     batch: int
     """The batch size at which it is fast and still fair."""
+    journal: int
+    """How many events the journal of a queue keeps at most, unless its settings say otherwise."""
 
 
 class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):

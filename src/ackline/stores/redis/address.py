@@ -51,16 +51,18 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     fsync: bool = False
     """A change is answered only when the server has synced it to its disk."""
 
-    def __str__(self) -> str:
+    @property
+    def location(self) -> str:
         """Where it is; never the password."""
-        if self.socket is not None:
-            return f"redis at {self.socket}"
-        hosts = ",".join(f"{host}:{port}" for host, port in self.hosts)
-        name = {"single": "redis", "sentinel": "redis by sentinel", "cluster": "redis cluster"}
-        where = f"{name[self.mode]} at {hosts}"
-        if self.service:
-            where += f"/{self.service}"
-        return f"{where}, database {self.database}" if self.database else where
+        place = self.socket or ",".join(f"{host}:{port}" for host, port in self.hosts)
+        if self.mode == "sentinel":
+            place = f"{self.service}, by the sentinels {place}"
+        elif self.mode == "cluster":
+            place = f"the cluster {place}"
+        return f"{place}, database {self.database}" if self.database else place
+
+    def __str__(self) -> str:
+        return f"redis at {self.location}"
 
 
 def read_address(url: str) -> Address:

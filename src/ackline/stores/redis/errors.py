@@ -52,6 +52,10 @@ _MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
     ("NOAUTH", StoreError, "it wants a password: redis://:PASSWORD@HOST"),
     ("NOPERM", StoreError, "this user may not do that: it needs +@all on the keys of the prefix"),
     ("invalid username-password", StoreError, "it does not accept this user and password"),
+    ("without any password configured", StoreError, "it has no password, but the URL has one"),
+    ("Cluster mode is not enabled", StoreError, "it is no cluster: its URL is redis://…"),
+    ("'SENTINEL'", StoreError, "it is no sentinel: the URL of a server itself is redis://…"),
+    ("No master found", StoreUnavailable, "the sentinels know no primary of this name just now"),
     ("DB index is out of range", StoreError, "it has no database of this number: see the URL"),
     ("SELECT is not allowed", StoreError, "a cluster has only database 0: leave the number out"),
     ("unknown command", StoreError, "it is too old, or a proxy that does not know the command"),
@@ -63,13 +67,13 @@ def translated(where: str) -> Iterator[None]:
     """Raise our errors instead of the client's."""
     try:
         yield
-    except exceptions.RedisError as error:
+    except (exceptions.RedisError, exceptions.RedisClusterException) as error:
         raise translate(error, where) from error
     except OSError as error:
         raise StoreUnavailable(f"{where} cannot be reached: {error}") from error
 
 
-def translate(error: exceptions.RedisError, where: str) -> StoreError:
+def translate(error: Exception, where: str) -> StoreError:
     """The error of ours that says the same."""
     text = str(error)
     for sign, kind, meaning in _MEANINGS:
@@ -81,6 +85,6 @@ def translate(error: exceptions.RedisError, where: str) -> StoreError:
         )
     if isinstance(error, exceptions.ConnectionError):
         return StoreUnavailable(f"{where} cannot be reached: {text}")
-    if isinstance(error, exceptions.ClusterError):
+    if isinstance(error, (exceptions.ClusterError, exceptions.RedisClusterException)):
         return StoreUnavailable(f"{where}: the cluster has no node for this: {text}")
     return StoreError(f"{where}: {text}")

@@ -19,7 +19,8 @@ SCHEMA = 1
 OLDEST = {"redis": (6, 2), "valkey": (7, 2)}
 
 _IN_WORDS: dict[Durability, str] = {
-    "none": "none: an answered job is lost when the server stops, but for what a snapshot has",
+    "none": "none: an answered job is lost when the server stops, but for what a snapshot has; "
+    "appendonly yes would keep it",
     "everysec": "everysec: an answered job survives a crash of the server; "
     "the loss of power may lose the last second",
     "always": "always: an answered job survives a crash and the loss of power",

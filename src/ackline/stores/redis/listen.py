@@ -46,6 +46,9 @@ class RedisListener:
         self._lock = threading.Lock()
         self._awake, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._subscription: Any = None
+        self._unread = False
+        self._heard = 0.0
+        self._asked = False
         self._retry = FIRST_RETRY
         self._closed = False
         try:
@@ -90,14 +93,17 @@ class RedisListener:
         try:
             if self._subscription is None:
                 return self._listen_again(seconds)
+            if self._unread:
+                # Read together with what was waited for: no descriptor will tell of it.
+                self._unread = False
+                return self._read()
             ready = self._ready(seconds)
             if self._awake in ready:
                 os.read(self._awake, 4096)
                 return True
             if ready:
                 return self._read()
-            if seconds >= PULSE:
-                self._subscription.ping()
+            self._feel_pulse()
             return False
         except (exceptions.RedisError, OSError, StoreError) as error:
             logger.warning("%s: the connection for news broke: %s", self._connection.where, error)
@@ -113,11 +119,19 @@ class RedisListener:
     def _read(self) -> bool:
         """Read all that has come; whether there was a message among it."""
         news = False
+        self._heard, self._asked = time.monotonic(), False
         while (message := self._subscription.get_message(timeout=0.0)) is not None:
             news = news or message["type"] == "message"
-            if message["type"] == "pong":
-                continue
         return news
+
+    def _feel_pulse(self) -> None:
+        """After a long silence, see whether there is still somebody at the other end."""
+        silence = time.monotonic() - self._heard
+        if silence > 2 * PULSE:
+            raise exceptions.ConnectionError(f"nothing was heard for {silence:.0f} s")
+        if silence > PULSE and not self._asked:
+            self._asked = True
+            self._subscription.ping()
 
     def _listen_again(self, seconds: float) -> bool:
         pause = min(seconds, self._retry)
@@ -141,6 +155,8 @@ class RedisListener:
             subscription.close()
             raise
         self._subscription = subscription
+        self._unread = True
+        self._heard, self._asked = time.monotonic(), False
         self._retry = FIRST_RETRY
 
     def _unsubscribe(self) -> None:

@@ -83,7 +83,7 @@ class RedisStore:
         facts = self._read_facts()
         return StoreInfo(
             name="redis",
-            location=self._connection.where,
+            location=self._address.location,
             durability=facts.in_words(self._address),
             version=f"{facts.product} {facts.version}",
             schema=SCHEMA,

@@ -45,7 +45,7 @@ def enqueue(scripts: QueueScripts, queue: QueueKey, drafts: Sequence[Draft]) -> 
         return []
     distinct = len({draft.id for draft in drafts}) == len(drafts)
     arguments = [int(distinct), *draft_runs(drafts)]
-    letters, *results = scripts.change("enqueue", queue, arguments)
+    letters, results = scripts.change("enqueue", queue, arguments)
     waiting = iter(results)
     receipts = []
     for draft, letter in zip(drafts, letters.decode(), strict=True):

@@ -3,7 +3,7 @@
 -- ARGV[2]   '1' if no id is given twice
 -- ARGV[3…]  runs of drafts that differ only in id and body, one after the other:
 --           kind, priority, group, delay, run_at or '', n, n × {id, rest of the body}
--- Answers   a letter for each draft, and the results of those that are completed already:
+-- Answers   {a letter for each draft, the results of those that are completed already}:
 --           'q' or 's' if accepted as queued or scheduled, else the digit of the state it has
 -- Errors    NOQUEUE if the queue must be made first, FULL if it holds as many jobs as it may
 --
@@ -176,4 +176,4 @@ if number > first then
   tell(queue, 'ready')
 end
 close_queue(queue)
-return {table.concat(letters), unpack(results)}
+return {table.concat(letters), results}

@@ -3,6 +3,10 @@
 -- How many due and how many lapsed jobs one claim looks after.
 local REPAIR_LIMIT = 200
 
+-- Bodies that one claim answers with, about: more would keep everybody else waiting.
+local MOST_BYTES = 8 * 1024 * 1024
+local FIRST_LOOK = 50
+
 local function head_of(line)
   local first = redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')
   return tonumber(first[2])
@@ -181,6 +185,14 @@ local function hold(queue, lease, id, body, place, rank)
   table.insert(lease.held, job)
 end
 
+-- How many jobs to take next: as many as are wanted, unless the first ones were large.
+local function next_look(limit, count, bytes)
+  if count == 0 then
+    return math.min(limit, FIRST_LOOK)
+  end
+  return math.min(limit - count, math.floor((MOST_BYTES - bytes) / (bytes / count + 1)))
+end
+
 -- request: worker, limit, lease, leap, kinds or nil, leases of kinds that differ
 -- Answers the token, flat {id, body}, and flat {index, attempts, flags} of those that are not new.
 local function take(queue, request)
@@ -188,8 +200,9 @@ local function take(queue, request)
   local lines = ready_lines(queue, request.kinds)
   local jobs, again, leased, places = {}, {}, {}, {}
   local lease, count, repeats = nil, 0, 0
+  local bytes = 0
   while count < request.limit do
-    local popped, kinds, ranks = pop_best(lines, request.limit - count)
+    local popped, kinds, ranks = pop_best(lines, next_look(request.limit, count, bytes))
     if #popped == 0 then
       break
     end
@@ -226,6 +239,7 @@ local function take(queue, request)
         places[at] = id
         leased[at], leased[at + 1] = head.deadline, popped[index]
         jobs[at], jobs[at + 1] = id, body
+        bytes = bytes + #body
         note_job(queue, 'claim', QUEUED, PROCESSING, lease.token, lease.worker, id, kind, attempts)
         count = count + 1
       end
@@ -235,5 +249,10 @@ local function take(queue, request)
   call_many('HSET', queue.base .. ':place', places)
   save_jobs(queue, lease and lease.held or {})
   shift(queue, QUEUED, PROCESSING, count)
+  if count < request.limit and #lines > 0 then
+    -- More is there than one answer can hold: the claimer is to come again at once.
+    queue.idle = true
+    tell(queue, 'ready')
+  end
   return lease and lease.token, jobs, again
 end
