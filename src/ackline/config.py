@@ -66,8 +66,8 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     max_jobs: int | None = None
     """Enqueue is refused beyond this many live jobs; None is no limit."""
     keep_journal: float = 7 * DAY
-    max_journal: int = 1_000_000
-    """The journal keeps at most this many batches."""
+    max_journal: int | None = None
+    """The journal keeps at most this many events; None leaves the number to the store."""
 
     def __post_init__(self) -> None:
         _require("ageing", self.ageing, 0.0)

@@ -16,6 +16,8 @@ AcklineError
 ├── WrongState             the act is not legal from the state the job is in
 ├── LeaseLost              the lease is no longer yours; nothing was changed
 ├── Stopped                a handler gave up because its signal was set
+├── EventsDropped          events behind the cursor are gone; `cursor` is where the kept ones begin
+├── ReaderMoved            someone else saved as this reader; nothing was changed
 └── StoreError             the store refused or failed
     ├── StoreUnavailable   try again: it could not be reached, or is busy
     ├── StoreFull          no room for more jobs; settling and purging still work
@@ -39,13 +41,19 @@ class ConfigError(AcklineError, ValueError):
     """A URL, a setting or an installation that cannot work."""
 
 
+def _without_password(url: str) -> str:
+    scheme, mark, rest = url.partition("://")
+    _, at, place = rest.rpartition("@")
+    return f"{scheme}{mark}…@{place}" if at else url
+
+
 class UnknownStore(ConfigError):
     """No store answers to this URL."""
 
     def __init__(self, url: str, known: list[str]) -> None:
         schemes = ", ".join(f"{scheme}://" for scheme in sorted(known))
         super().__init__(
-            f"no store answers to {url!r}. Known schemes: {schemes}. "
+            f"no store answers to {_without_password(url)!r}. Known schemes: {schemes}. "
             "A file on this machine is sqlite:///path/to/jobs.db"
         )
 
@@ -137,6 +145,29 @@ class LeaseLost(AcklineError):
 
 class Stopped(AcklineError):
     """A handler gave up because its signal was set; what follows depends on the reason."""
+
+
+class EventsDropped(AcklineError):
+    """Events behind the cursor were dropped; `cursor` is where the kept ones begin."""
+
+    def __init__(self, journal: str, after: str, cursor: str) -> None:
+        super().__init__(
+            f"the journal of {journal} has dropped events behind {after}: "
+            f"from {cursor} on all are kept, so read on there"
+        )
+        self.cursor = cursor
+
+
+class ReaderMoved(AcklineError):
+    """Someone else saved as this reader, or it was forgotten; nothing was changed."""
+
+    def __init__(self, queue: str, name: str, cursor: str | None) -> None:
+        now = f"it stands at {cursor} now" if cursor else "it was forgotten"
+        super().__init__(
+            f"reader {name!r} of queue {queue!r} was moved by someone else ({now}); "
+            "nothing was changed. Give each process a reader of its own"
+        )
+        self.cursor = cursor
 
 
 class StoreError(AcklineError):

@@ -73,6 +73,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Entry]).decode
+_skim = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 
 
 def pack(entries: Sequence[Entry]) -> bytes:
@@ -88,6 +89,22 @@ def unpack(
         if index >= skip:
             cursor = make_cursor(batch, index + 1)
             yield Event(cursor, at, queue, *(getattr(entry, f) for f in entry.__struct_fields__))
+
+
+def count(packed: bytes) -> int:
+    """How many entries a packed batch has; they are not decoded for it."""
+    return len(_skim(packed))
+
+
+def unseen(batch: int, size: int, reader: tuple[int, int] | None) -> int:
+    """How many entries of a batch are behind the place of a reader; without a reader, none.
+
+    >>> unseen(7, 3, (7, 1)), unseen(8, 3, (7, 1)), unseen(6, 3, (7, 1))
+    (2, 3, 0)
+    """
+    if reader is None or (batch, size) <= reader:
+        return 0
+    return size - reader[1] if batch == reader[0] else size
 
 
 def make_cursor(batch: int, used: int) -> str:

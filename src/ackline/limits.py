@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ackline.errors import InvalidName, InvalidOption
 
 LONGEST_NAME = 512
 LONGEST_DELAY = 10 * 365 * 86400.0
 LOWEST_PRIORITY, DEFAULT_PRIORITY, HIGHEST_PRIORITY = 0, 5, 9
+
+OWN_KEYS = "ackline"
+"""The first part of keys that Ackline writes for itself: ticks of schedules, places of readers."""
 
 
 def require_name(what: str, name: object) -> None:
@@ -22,6 +27,14 @@ def require_name(what: str, name: object) -> None:
             raise InvalidName(f"the {what} {name!r} is not valid Unicode: {error.reason}") from None
     if not 1 <= size <= LONGEST_NAME:
         raise InvalidName(f"the {what} must have 1 to {LONGEST_NAME} bytes of UTF-8, not {size}")
+
+
+def require_others_key(key: Sequence[str]) -> None:
+    """Refuse a key that Ackline writes for itself."""
+    if tuple(key[:1]) == (OWN_KEYS,):
+        raise InvalidOption(
+            f"keys whose first part is {OWN_KEYS!r} are Ackline's own: begin yours with another"
+        )
 
 
 def storable(text: str) -> str:

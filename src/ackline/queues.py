@@ -10,13 +10,12 @@ from ackline import codec
 from ackline.clock import Clock
 from ackline.codec import DumpsLoads, Serde, serde_from
 from ackline.job import QueueKey
-from ackline.limits import require_name
+from ackline.limits import OWN_KEYS, require_name, require_others_key
 from ackline.queue import Queue
 from ackline.stores.base import Key, KeyWrite, QueueInfo, Store, StoreInfo
 from ackline.stores.registry import store_from_url
 
 DEFAULT_TENANT = "default"
-OWN_KEYS = "ackline"
 
 
 def open(url: str, *, tenant: str = DEFAULT_TENANT, clock: Clock | None = None) -> Queues:
@@ -93,11 +92,19 @@ class Queues:
         >>> open("memory://").keys("failed payments")
         []
         """
-        found = self.store.read_keys(self.tenant, prefix, limit)
-        return [entry for entry in found if prefix or entry.key[0] != OWN_KEYS]
+        if prefix:
+            return self.store.read_keys(self.tenant, prefix, limit)
+        wanted = limit
+        while True:
+            found = self.store.read_keys(self.tenant, (), wanted)
+            others = [entry for entry in found if entry.key[:1] != (OWN_KEYS,)]
+            if len(others) >= limit or len(found) < wanted:
+                return others[:limit]
+            wanted = 2 * wanted
 
     def delete_key(self, *key: str) -> bool:
-        """Remove one key; False if there was none."""
+        """Remove one key; False if there was none. Ackline's own are refused."""
+        require_others_key(key)
         there = any(entry.key == key for entry in self.store.read_keys(self.tenant, key, 1))
         return there and self.store.write_keys(self.tenant, [KeyWrite(key=key, value=None)])
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ackline import Queue, Queues
-from ackline.aio import AsyncQueue, AsyncQueues
+from ackline.aio import AsyncJournalReader, AsyncQueue, AsyncQueues
+from ackline.queue import JournalReader
 
 INNER = {
     # What the worker, maintenance and this face build upon; not for users.
@@ -35,7 +36,7 @@ INNER = {
     "waiter",
     "wrap",
 }
-PLAIN = {"every", "handler", "name", "events", "queue"}
+PLAIN = {"every", "handler", "name", "events", "queue", "reader"}
 """Not awaited: they do no I/O, or answer an async iterator."""
 
 
@@ -64,6 +65,16 @@ def test_signatures_are_the_same(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in PLAIN])
 def test_what_does_io_is_awaited(name: str) -> None:
     assert inspect.iscoroutinefunction(inspect.getattr_static(AsyncQueue, name))
+
+
+@pytest.mark.parametrize("name", ["read", "save", "forget"])
+def test_the_signatures_of_readers_are_the_same(name: str) -> None:
+    assert signature(AsyncJournalReader, name) == signature(JournalReader, name)
+    assert inspect.iscoroutinefunction(inspect.getattr_static(AsyncJournalReader, name))
+
+
+def test_readers_have_the_same_names() -> None:
+    assert public(AsyncJournalReader) == public(JournalReader)
 
 
 @pytest.mark.parametrize("name", ["queue", "describe", "info", "close"])

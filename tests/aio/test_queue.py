@@ -10,10 +10,12 @@ import ackline.aio
 from ackline import (
     Completed,
     Event,
+    EventsDropped,
     JobCancelled,
     JobFailed,
     JobNotFound,
     NewJob,
+    ReaderMoved,
     State,
     Timeout,
     WrongState,
@@ -225,6 +227,38 @@ class TestWatching:
                 await queue.enqueue(1, id=id)
             await asyncio.wait_for(watching, 5)
             assert seen == ["a", "b", "c"]
+
+    async def test_events_that_are_gone(self, url: str) -> None:
+        async with ackline.aio.open(url) as queues:
+            queue = queues["email"]
+            for id in "abc":
+                await queue.enqueue(1, id=id)
+            first, *_ = [event async for event in queue.events()]
+            await queue.configure(max_journal=2)
+            queue.sync.store.prune(queue.sync.key, 100)
+            with pytest.raises(EventsDropped) as caught:
+                [event async for event in queue.events(first.cursor)]
+            rest = [event.id async for event in queue.events(caught.value.cursor)]
+            assert rest == ["c", ""]
+
+    async def test_a_registered_reader(self, url: str) -> None:
+        async with ackline.aio.open(url) as queues:
+            queue = queues["email"]
+            await queue.enqueue_many([NewJob(n, id=str(n)) for n in range(3)])
+            reader = queue.reader("audit")
+            assert reader.cursor is None
+            assert [event.id for event in await reader.read(2)] == ["0", "1"]
+            await reader.save()
+            again = queue.reader("audit")
+            assert [event.id for event in await again.read()] == ["2"]
+            assert [info.name for info in await queue.readers()] == ["audit"]
+            await reader.read()
+            await reader.save()
+            again.cursor = "1.1"
+            with pytest.raises(ReaderMoved):
+                await again.save()
+            await reader.forget()
+            assert await queue.readers() == []
 
     @pytest.mark.parametrize("sort", ["sync", "async"])
     async def test_callbacks_run_on_the_loop(self, url: str, sort: str) -> None:

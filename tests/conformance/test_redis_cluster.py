@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from ackline.clock import Clock
+from ackline.config import QueueSettings
+from ackline.errors import EventsDropped
 from ackline.events import Event
 from ackline.job import Draft, QueueKey
 from ackline.lifecycle import move
+from ackline.queue.reader import JournalReader
 from ackline.stores.base import Store
 from ackline.stores.redis import RedisStore
 from ackline.stores.redis.address import read_address
@@ -47,6 +50,12 @@ class TestRedisCluster(StoreConformance):
 
     @pytest.mark.skip(BY_SERVER_TIME)
     def test_the_departure_is_told_before_the_arrival(self) -> None: ...  # type: ignore[override]
+
+    @pytest.mark.skip(BY_SERVER_TIME)
+    def test_who_started_at_the_end_is_told_as_well(self) -> None: ...  # type: ignore[override]
+
+    @pytest.mark.skip(BY_SERVER_TIME)
+    def test_an_empty_journal_is_a_beginning_too(self) -> None: ...  # type: ignore[override]
 
 
 @pytest.fixture
@@ -111,6 +120,27 @@ def test_a_reader_can_start_at_the_end(store: RedisStore):
     store.enqueue(queue, [Draft("after", "k", b"")])
 
     assert [event.id for event in read_until(store, 1, cursor)] == ["after"]
+
+
+def test_who_started_at_the_end_is_told_as_well(store: RedisStore):
+    queue = QueueKey("default", "work")
+    cursor = store.info().cursor
+    store.configure(queue, QueueSettings(max_journal=0))
+    store.enqueue(queue, [Draft("a", "k", b"")])
+    store.prune(queue, 100)
+
+    for which in (queue, None):
+        with pytest.raises(EventsDropped):
+            store.events(which, cursor, 100)
+
+
+def test_an_empty_journal_is_a_beginning_too(store: RedisStore):
+    queue = QueueKey("default", "work")
+    reader = JournalReader(store, queue, "audit")
+    assert reader.read() == []
+    store.enqueue(queue, [Draft("a", "k", b"")])
+
+    assert [event.id for event in reader.read()] == ["a"]
 
 
 def test_a_move_that_a_crash_left_halfway_is_completed_by_pruning(

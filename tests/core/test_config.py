@@ -1,5 +1,6 @@
 import math
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -125,6 +126,15 @@ def test_settings_that_cannot_work_are_refused(nonsense):
     [name] = nonsense
     with pytest.raises(ConfigError, match=f"{name} must be a number, [01] or more, not "):
         QueueSettings(**nonsense)
+
+
+@pytest.mark.parametrize(
+    ("stored", "most"), [({}, None), ({"max_journal": 1_000_000}, 1_000_000)], ids=str
+)
+def test_settings_stored_by_older_versions_can_be_read(stored, most):
+    settings = msgspec.msgpack.decode(msgspec.msgpack.encode(stored), type=QueueSettings)
+
+    assert settings.max_journal == most
 
 
 def test_the_least_settings_are_accepted():

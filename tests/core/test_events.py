@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackline.events import Act, Entry, make_cursor, pack, read_cursor, unpack
+from ackline.events import Act, Entry, count, make_cursor, pack, read_cursor, unpack, unseen
 from ackline.job import QueueKey, State
 
 QUEUE = QueueKey("default", "mail")
@@ -31,6 +31,25 @@ def test_a_batch_comes_back_as_it_was_packed(batch, skip):
         [getattr(entry, name) for name in fields] for entry in batch[skip:]
     ]
     assert {(event.at, event.queue) for event in events} <= {(1.5, QUEUE)}
+
+
+@given(st.lists(entries))
+def test_a_packed_batch_is_counted(batch):
+    assert count(pack(batch)) == len(batch)
+
+
+@pytest.mark.parametrize("size", [0, 1, 15, 16, 65_535, 65_536])
+def test_batches_of_all_sizes_are_counted(size):
+    assert count(pack([Entry(Act.CLAIM, "a", "k", None, None)] * size)) == size
+
+
+@given(st.integers(1, 3), st.integers(1, 3), st.tuples(st.integers(1, 3), st.integers(0, 3)))
+def test_unseen_are_those_that_a_reader_would_get(batch, size, reader):
+    entries = [Entry(Act.CLAIM, "a", "k", None, None)] * size
+    behind = [e for e in unpack(batch, 0.0, QUEUE, pack(entries)) if read_cursor(e.cursor) > reader]
+
+    assert unseen(batch, size, reader) == len(behind)
+    assert unseen(batch, size, None) == 0
 
 
 def test_a_cursor_is_behind_its_entry():

@@ -8,6 +8,7 @@ import pytest
 from ackline.events import Act, Event
 from ackline.job import Options, QueueKey, Record, State
 from ackline.testing.faults import Evidence, Report, Rule, check
+from ackline.testing.faults.case import EVERYBODY
 from ackline.testing.faults.history import Phase, Step, What
 
 KEY = QueueKey("default", "work")
@@ -93,6 +94,18 @@ def test_an_unknown_outcome_is_no_failure():
     assert report.figures["enqueues with unknown outcome"] == 2
 
 
+def test_a_fault_of_the_server_strikes_everybody():
+    everybody = [
+        msgspec.structs.replace(each, worker=EVERYBODY) if each.what is What.FAULT else each
+        for each in HONEST.steps
+    ]
+
+    report = changed(steps=everybody)
+
+    assert report.ok, str(report)
+    assert report.figures["leases in flight at faults (their bound)"] == 1
+
+
 def test_the_report_names_seed_rule_and_job():
     text = str(changed(records={}, events=[]))
 
@@ -150,6 +163,7 @@ FOUND: list[tuple[Rule, Callable[[], Report]]] = [
     (Rule.COMPLETIONS, completed_twice),
     (Rule.STALE, accepted_twice),
     (Rule.STALE, settled_by_a_stale_token),
+    (Rule.REUSED, lambda: with_steps(step(What.DELIVERY, Phase.INVOKE, id="a", token=10))),
     (Rule.DISAGREEMENT, lambda: without_steps(lambda each: each.what is What.SETTLE)),
     (Rule.DISAGREEMENT, lambda: changed(records={"a": record(attempts=1)})),
     (

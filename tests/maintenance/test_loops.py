@@ -161,6 +161,23 @@ class TestPruner:
         assert pruner.stats().done == {"pruned": 1100}
         assert [job.id for job in queue.jobs().jobs] == ["kept"]
 
+    def test_keeps_what_a_registered_reader_needs(self, queues: Queues, clock: ManualClock) -> None:
+        queue = queues["email"]
+        queue.configure(keep_journal=60.0)
+        slow, fast = queue.reader("slow"), queue.reader("fast")
+        for id in "abc":
+            queue.enqueue(1, id=id)
+        for reader, count in ((slow, 2), (fast, 4)):
+            reader.read(count)
+            reader.save()
+        clock.advance(61)
+        pruner = Pruner([queue], 1.0)
+        pruner.step()
+        assert [event.id for event in queue.events()] == ["b", "c"]
+        slow.forget()
+        pruner.step()
+        assert list(queue.events()) == []
+
 
 class TestMaintenance:
     def test_a_step_does_all_that_is_due(self, queues: Queues, clock: ManualClock) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-Store = Literal["memory", "sqlite"]
+Store = Literal["memory", "sqlite", "redis"]
 MODEL = "test_random_histories_do_not_differ_from_the_reference"
 
 
@@ -16,19 +16,24 @@ class Mutant(NamedTuple):
     """Below src/ackline."""
     find: str
     replace: str
+    shown_by: str = ""
+    """The tests of a store of its own that show it, where no rule for all stores can."""
 
     @property
     def store(self) -> Store:
         """Which store shows it; the rules are the same for all, so memory will do."""
-        return "sqlite" if "sqlite" in self.path else "memory"
+        named: tuple[Store, ...] = ("sqlite", "redis")
+        return next((store for store in named if f"stores/{store}" in self.path), "memory")
 
     @property
     def stages(self) -> list[list[str]]:
         """The tests that it has to pass, those most likely to kill it first."""
+        if self.shown_by:
+            return [[self.shown_by]]
         conformance = [f"tests/conformance/test_{self.store}.py"]
         model = [f"tests/conformance/test_model.py::{MODEL}[{self.store}]"]
         core = ["tests/core"]
-        if self.store == "sqlite":
+        if self.store != "memory":
             return [conformance, model]
         stages = [conformance, [*core, *model]]
         in_a_store = self.path.startswith("stores") or self.path == _LIFECYCLE
@@ -363,6 +368,484 @@ SQLITE = [
     ),
 ]
 
-ALL = [*RULES, *MEMORY, *SQLITE]
+_REDIS = "stores/redis"
+_LUA = "stores/redis/scripts"
+_STEPS = "stores/redis/scripts/lib/steps.lua"
+_JOB = "stores/redis/scripts/lib/job.lua"
+_QUEUE = "stores/redis/scripts/lib/queue.lua"
+_CLAIM = "stores/redis/scripts/lib/claim.lua"
+_GROUPS = "stores/redis/scripts/lib/groups.lua"
+_MOVE = "stores/redis/scripts/lib/move.lua"
+
+REDIS = [
+    Mutant(
+        "redis: the fence of the quick path is not checked",
+        _STEPS,
+        "byte(place) == PROCESSING and sub(place, 25, 32) == token then",
+        "byte(place) == PROCESSING then",
+    ),
+    Mutant(
+        "redis: the quick path completes what is not leased",
+        _STEPS,
+        "if place and byte(place) == PROCESSING and sub(place, 25, 32) == token then",
+        "if place and sub(place, 25, 32) == token then",
+    ),
+    Mutant(
+        "redis: the fence is not checked",
+        _STEPS,
+        "if step.token and step.token ~= job.token then",
+        "if false then",
+    ),
+    Mutant(
+        "redis: a sweep does not look at the deadline it saw",
+        _STEPS,
+        "if step.deadline and step.deadline ~= at_of(queue, job) then",
+        "if false then",
+    ),
+    Mutant(
+        "redis: extend revives a lapsed lease",
+        _STEPS,
+        "if step.unlapsed and at_of(queue, job) <= now then",
+        "if false then",
+    ),
+    Mutant(
+        "redis: a job that was asked to stop runs again",
+        _STEPS,
+        "return step.asked and has(job, ASKED) and step.asked or landing",
+        "return landing",
+    ),
+    Mutant(
+        "redis: a cancel request outlives its lease",
+        _STEPS,
+        "  job.act = step.code\n  clear(job, ASKED)\n",
+        "  job.act = step.code\n",
+    ),
+    Mutant(
+        "redis: a cancel request outlives its completion",
+        _STEPS,
+        "bit.band(flags, bit.bnot(ASKED))",
+        "flags",
+    ),
+    Mutant(
+        "redis: an attempt that ended is not remembered",
+        _STEPS,
+        "  if step.data == 'ended' then\n    remember(queue, job, data)\n  end\n",
+        "",
+    ),
+    Mutant(
+        "redis: a step has no journal entry",
+        _STEPS,
+        "  note(queue, step.act, source, to, job.token, job.worker, step.note, step.by, job.id, "
+        "job.kind,\n    job.attempts)\n",
+        "",
+    ),
+    Mutant(
+        "redis: steps are not counted",
+        _STEPS,
+        "    shift(queue, source, to, 1)\n",
+        "",
+    ),
+    Mutant(
+        "redis: quick completions are not counted",
+        _STEPS,
+        "  shift(queue, PROCESSING, COMPLETED, size / 2)\n",
+        "",
+    ),
+    Mutant(
+        "redis: a quick completion never leaves its group",
+        _STEPS,
+        "        left[group] = (left[group] or 0) + 1\n",
+        "        left[group] = 0\n",
+    ),
+    Mutant(
+        "redis: a quick completion stays leased",
+        _STEPS,
+        "  call_many('ZREM', queue.base .. ':processing', leaving)\n",
+        "",
+    ),
+    Mutant(
+        "redis: the result TTL of a quick completion is ignored",
+        _STEPS,
+        "local at = exact(now + step.lands[PROCESSING + 1][3])",
+        "local at = exact(now + 3600)",
+    ),
+    Mutant(
+        "redis: release does not give the attempt back",
+        _STEPS,
+        "  job.attempts = step.attempts or job.attempts\n",
+        "",
+    ),
+    Mutant(
+        "redis: release loses its place in the line",
+        _STEPS,
+        "  elseif how == 'back' then\n    return job.rank\n",
+        "  elseif how == 'back' then\n    return now - job.priority * queue.ageing\n",
+    ),
+    Mutant(
+        "redis: a new priority does not move a job in its line",
+        _STEPS,
+        "    return job.rank + (old_priority - job.priority) * queue.ageing\n",
+        "    return job.rank\n",
+    ),
+    Mutant(
+        "redis: keys-if-undelivered are written for a cancelled job",
+        _STEPS,
+        "if step.keys and job.state == FAILED then",
+        "if step.keys then",
+    ),
+    Mutant(
+        "redis: whoever waits is not told of a job that is given back",
+        _STEPS,
+        "job.state == SCHEDULED or job.state == FAILING then\n    tell(queue, 'ready')",
+        "job.state == SCHEDULED or job.state == FAILING then\n    tell(queue, 'changes')",
+    ),
+    Mutant(
+        "redis: the result TTL is ignored",
+        _JOB,
+        "return job.state >= COMPLETED and at_of(queue, job) <= now",
+        "return false",
+    ),
+    Mutant(
+        "redis: a job given back is found by no worker of all kinds",
+        _JOB,
+        "    if job.state == QUEUED and line ~= job.was then\n"
+        "      open_line(queue, job.kind)\n    end\n",
+        "",
+    ),
+    Mutant(
+        "redis: the history of a replaced job is its successor's",
+        _JOB,
+        "      redis.call('DEL', queue.base .. ':history:' .. job.id)\n",
+        "      job.flags = 0\n",
+    ),
+    Mutant(
+        "redis: a dropped job is still counted",
+        _JOB,
+        "    shift(queue, job.state, nil, 1)\n",
+        "",
+    ),
+    Mutant(
+        "redis: equal places are ordered by id",
+        _JOB,
+        "  return struct.pack('>I6', number) .. id\n",
+        "  return struct.pack('>I6', 0) .. id\n",
+    ),
+    Mutant(
+        "redis: counts are not written",
+        _QUEUE,
+        "      redis.call('HINCRBY', queue.base .. ':counts', state, count)\n",
+        "",
+    ),
+    Mutant(
+        "redis: ready is never published",
+        _QUEUE,
+        "if topic ~= 'ready' or queue.idle then",
+        "if topic ~= 'ready' then",
+    ),
+    Mutant(
+        "redis: events of one batch lose their reason",
+        _QUEUE,
+        "    or queue.explained\n",
+        "",
+    ),
+    Mutant(
+        "redis: promote is early",
+        _CLAIM,
+        "  return redis.call('ZRANGEBYSCORE', line, '-inf', exact(now), 'WITHSCORES'",
+        "  return redis.call('ZRANGEBYSCORE', line, '-inf', exact(now + 1), 'WITHSCORES'",
+    ),
+    Mutant(
+        "redis: a promotion has no journal entry",
+        _CLAIM,
+        "    note(queue, 'promote', job.state, QUEUED, 0, '', '', '', job.id, job.kind, "
+        "job.attempts)\n",
+        "",
+    ),
+    Mutant(
+        "redis: a promoted job stands in line from now on",
+        _CLAIM,
+        "job.state, job.at = QUEUED, job.at - job.priority * queue.ageing",
+        "job.state, job.at = QUEUED, now - job.priority * queue.ageing",
+    ),
+    Mutant(
+        "redis: promotions are not told",
+        _CLAIM,
+        "  save_jobs(queue, jobs)\n  tell(queue, 'ready')\n",
+        "  save_jobs(queue, jobs)\n",
+    ),
+    Mutant(
+        "redis: tokens lean on the clock alone",
+        _CLAIM,
+        "math.max(math.floor(now * 1e6), queue.token + leap)",
+        "math.floor(now * 1e6)",
+    ),
+    Mutant(
+        "redis: a claim after the first counts no attempt",
+        _CLAIM,
+        "local attempts = struct.unpack('>I4', place, 21) + 1",
+        "local attempts = struct.unpack('>I4', place, 21)",
+    ),
+    Mutant(
+        "redis: progress outlives its lease",
+        _CLAIM,
+        "local flags = bit.band(had, bit.bnot(PROGRESS))",
+        "local flags = had",
+    ),
+    Mutant(
+        "redis: the lease of a job is ignored",
+        _CLAIM,
+        "  if seconds == 0 then\n    seconds = lease.of_kind[kind] or lease.usual\n  end\n",
+        "  seconds = lease.of_kind[kind] or lease.usual\n",
+    ),
+    Mutant(
+        "redis: jobs of a kind are taken to be alike",
+        _CLAIM,
+        "if kinds[index] ~= kind or sub(body, 17, 16 + head.size) ~= text then",
+        "if kinds[index] ~= kind then",
+    ),
+    Mutant(
+        "redis: one too many of a group",
+        _CLAIM,
+        "if running[group] >= queue.group_limit then",
+        "if running[group] > queue.group_limit then",
+    ),
+    Mutant(
+        "redis: a claim does not say that somebody waits",
+        f"{_LUA}/claim.lua",
+        "  redis.call('HSET', queue.base .. ':queue', 'idle', '1')\n",
+        "",
+    ),
+    Mutant(
+        "redis: a paused queue hands out jobs",
+        f"{_LUA}/claim.lua",
+        "if not queue.paused then",
+        "if true then",
+    ),
+    Mutant(
+        "redis: held jobs are never let forward",
+        _GROUPS,
+        "  if room > 0 then\n",
+        "  if room > 1e9 then\n",
+    ),
+    Mutant(
+        "redis: cancelling the next of a group strands the rest",
+        _GROUPS,
+        "  elseif source == QUEUED then\n    left[job.group] = left[job.group] or 0\n",
+        "",
+    ),
+    Mutant(
+        "redis: a group is never left",
+        _GROUPS,
+        "    left[job.group] = (left[job.group] or 0) + 1\n",
+        "    left[job.group] = left[job.group] or 0\n",
+    ),
+    Mutant(
+        "redis: a higher limit does not reach the groups that wait",
+        _GROUPS,
+        "  redis.call('SADD', queue.base .. ':held', job.group)\n",
+        "",
+    ),
+    Mutant(
+        "redis: a move overwrites the id that is there",
+        _MOVE,
+        "  return not old or old.over\n",
+        "  return true\n",
+    ),
+    Mutant(
+        "redis: a moved job loses its history",
+        _MOVE,
+        "    redis.call('RENAME', queue.base .. ':history:' .. id, "
+        "target.base .. ':history:' .. id)\n",
+        "",
+    ),
+    Mutant(
+        "redis: tokens go back where a job was moved to",
+        _MOVE,
+        "  if job.token > target.token then\n",
+        "  if false then\n",
+    ),
+    Mutant(
+        "redis: enqueue does not look for duplicates within a batch",
+        f"{_LUA}/enqueue.lua",
+        "all_new = all_new and ARGV[2] == '1'",
+        "all_new = all_new",
+    ),
+    Mutant(
+        "redis: what a new job replaces is not dropped",
+        f"{_LUA}/enqueue.lua",
+        "drop_jobs(queue, replaced)\n",
+        "",
+    ),
+    Mutant(
+        "redis: a full queue still accepts",
+        f"{_LUA}/enqueue.lua",
+        "  return new == 0 or live + new <= queue.max_jobs\n",
+        "  return true\n",
+    ),
+    Mutant(
+        "redis: an enqueue is not told",
+        f"{_LUA}/enqueue.lua",
+        "if number > first then\n  tell(queue, 'ready')\nend\n",
+        "",
+    ),
+    Mutant(
+        "redis: a heartbeat revives a lapsed lease",
+        f"{_LUA}/heartbeat.lua",
+        " and at_of(queue, job) > now then",
+        " then",
+    ),
+    Mutant(
+        "redis: a heartbeat keeps another's lease",
+        f"{_LUA}/heartbeat.lua",
+        "job.state == PROCESSING and job.token == token and",
+        "job.state == PROCESSING and",
+    ),
+    Mutant(
+        "redis: a sweep takes live leases",
+        f"{_LUA}/lib/look.lua",
+        "redis.call('ZRANGEBYSCORE', line, '-inf', exact(now), 'WITHSCORES', 'LIMIT', 0, limit)",
+        "redis.call('ZRANGEBYSCORE', line, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, limit)",
+    ),
+    Mutant(
+        "redis: prune does not wait for the end of retention",
+        f"{_LUA}/prune.lua",
+        "redis.call('ZRANGEBYSCORE', line, '-inf', exact(now), 'LIMIT', 0, limit - count)",
+        "redis.call('ZRANGEBYSCORE', line, '-inf', '+inf', 'LIMIT', 0, limit - count)",
+    ),
+    Mutant(
+        "redis: pruned jobs have no journal entry",
+        f"{_LUA}/prune.lua",
+        "      note(queue, 'prune', state, NOWHERE, 0, '', '', '', id, job.kind, job.attempts)\n",
+        "",
+    ),
+    Mutant(
+        "redis: a purge leaves its group",
+        f"{_LUA}/purge.lua",
+        "leave_groups(queue, left)\n",
+        "",
+    ),
+    Mutant(
+        "redis: a repeat is refused",
+        f"{_REDIS}/work.py",
+        "            verdicts[index] = Verdict(again, verdicts[index].state)\n",
+        "            verdicts[index] = Verdict(False, verdicts[index].state)\n",
+    ),
+    Mutant(
+        "redis: steps of different ends are taken to be alike",
+        f"{_REDIS}/steps.py",
+        "    return msgspec.structs.replace(other, id=one.id) == one\n",
+        "    return one.act is other.act\n",
+    ),
+    Mutant(
+        "redis: settings are replaced whatever they are",
+        f"{_REDIS}/keep.py",
+        "if expected is not None and expected != current:",
+        "if expected is not None and expected is None:",
+    ),
+    Mutant(
+        "redis: a journal cursor repeats its batch",
+        f"{_REDIS}/journal.py",
+        "skip = used if number == batch else 0",
+        "skip = 0",
+    ),
+    Mutant(
+        "redis: a job past its retention is shown",
+        f"{_REDIS}/look.py",
+        "if not (seen.record.state.terminal and seen.at <= now))",
+        "if seen.at is not None)",
+    ),
+]
+
+_TESTS = "tests/stores/redis"
+
+REDIS_ALONE = [
+    Mutant(
+        "redis: tokens that were lost are given out again",
+        _CLAIM,
+        "math.max(math.floor(now * 1e6), queue.token + leap)",
+        "math.max(math.floor(now * 1e6), queue.token + 1)",
+        f"{_TESTS}/test_tokens.py",
+    ),
+    Mutant(
+        "redis: a full server cannot be worked off",
+        _STEPS,
+        "  redis.call('HDEL', KEYS[2], '')\n",
+        "",
+        f"{_TESTS}/test_full.py",
+    ),
+    Mutant(
+        "redis: results of jobs gone by are kept",
+        _JOB,
+        "  call_many('HDEL', queue.base .. ':result', results)\n",
+        "",
+        f"{_TESTS}/test_bounded.py",
+    ),
+    Mutant(
+        "redis: groups gone by are kept",
+        _GROUPS,
+        "      redis.call('HDEL', queue.base .. ':groups', group)\n",
+        "",
+        f"{_TESTS}/test_bounded.py",
+    ),
+    Mutant(
+        "redis: too many arguments for Lua at once",
+        _QUEUE,
+        "local MOST = 4000",
+        "local MOST = 40000",
+        f"{_TESTS}/test_large.py",
+    ),
+    Mutant(
+        "redis: an answer as large as what is asked for",
+        _CLAIM,
+        "local MOST_BYTES = 8 * 1024 * 1024",
+        "local MOST_BYTES = 8 * 1024 * 1024 * 1024",
+        f"{_TESTS}/test_large.py",
+    ),
+    Mutant(
+        "redis: a cut command is sent again",
+        f"{_REDIS}/connection.py",
+        "Retry(NoBackoff(), 0)",
+        "Retry(NoBackoff(), 1)",
+        f"{_TESTS}/test_retries.py",
+    ),
+    Mutant(
+        "redis: a flushed script is not sent again",
+        f"{_REDIS}/connection.py",
+        "    except NoScriptError:\n",
+        "    except ZeroDivisionError:\n",
+        f"{_TESTS}/test_lost.py",
+    ),
+    Mutant(
+        "redis: a broken line is not noticed by who waits",
+        f"{_REDIS}/listen.py",
+        "            self._unsubscribe()\n            return True\n",
+        "            self._unsubscribe()\n            return False\n",
+        f"{_TESTS}/test_listen.py",
+    ),
+    Mutant(
+        "redis: who listens again does not say that he waits",
+        f"{_REDIS}/listen.py",
+        "            self._arm()\n",
+        "            pass\n",
+        f"{_TESTS}/test_wakeups.py",
+    ),
+    Mutant(
+        "redis: any eviction policy will do",
+        f"{_REDIS}/facts.py",
+        'if facts.policy != "noeviction":',
+        'if facts.policy == "":',
+        f"{_TESTS}/test_open.py::TestUnsafe",
+    ),
+    Mutant(
+        "redis: the client's clock is the store's",
+        f"{_REDIS}/queue_script.py",
+        'return "" if self._clock is None else repr(self._clock.now())',
+        'return repr(__import__("time").time() if self._clock is None else self._clock.now())',
+        f"{_TESTS}/test_time.py",
+    ),
+]
+"""Seen only where a server has no memory, loses its last writes, or is cut off."""
+
+ALL = [*RULES, *MEMORY, *SQLITE, *REDIS, *REDIS_ALONE]
 QUICK = [RULES[0], MEMORY[0], MEMORY[3]]
 """The control in every run: three that must die."""

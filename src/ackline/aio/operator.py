@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 from ackline.aio.base import AsyncQueueBase
+from ackline.aio.reader import AsyncJournalReader
 from ackline.aio.watching import AsyncWatcher, Callback, follow
 from ackline.config import QueueSettings
 from ackline.events import Act, Event
@@ -14,6 +15,7 @@ from ackline.job import State
 from ackline.queue import Job, JobPage
 from ackline.queue.base import P, R
 from ackline.queue.operator import _UNCHANGED
+from ackline.queue.reader import ReaderInfo, Start
 from ackline.stores.base import WorkerRecord
 
 
@@ -62,9 +64,19 @@ class AsyncOperator(AsyncQueueBase[P, R]):
     ) -> AsyncIterator[Event]:
         """The journal behind a cursor; `follow_for` seconds (None: for ever) it waits for more.
 
+        Raises `EventsDropped` if events behind the cursor are gone.
+
         >>> async for event in queue.events(follow_for=None): ...  # doctest: +SKIP
         """
         return follow(self.sync.store, self.sync.key, self._threads, after, follow_for)
+
+    def reader(self, name: str, *, start: Start = "oldest") -> AsyncJournalReader:
+        """A reader of the journal that goes on where this name last saved."""
+        return AsyncJournalReader(self.sync.reader(name, start=start), self._threads)
+
+    async def readers(self) -> list[ReaderInfo]:
+        """The registered readers of the journal, by name."""
+        return await self._call(self.sync.readers)
 
     async def on(self, what: State | Act | str, callback: Callback) -> AsyncWatcher:
         """Call back, on this event loop, for each event that leads to a state or is an act.

@@ -16,6 +16,7 @@ MODULES = (
     "jobs",
     "show",
     "events",
+    "readers",
     "top",
     "keys",
     "act",

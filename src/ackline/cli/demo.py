@@ -20,6 +20,8 @@ from ackline.demo.crew import Crew
 from ackline.demo.narrator import Narrator
 from ackline.demo.place import take_place
 from ackline.demo.story import QUEUES, Story
+from ackline.errors import EventsDropped
+from ackline.events import Event
 from ackline.job import LIVE
 from ackline.queues import Queues
 
@@ -115,12 +117,18 @@ class Show:
     def _look(self) -> None:
         for name in QUEUES:
             self._pids |= {w.beat.id: w.beat.pid for w in self._queues[name].workers()}
-        while events := self._queues.store.events(None, self._cursor, PAGE):
+        while events := self._read():
             self._cursor = events[-1].cursor
             self._keeper.read(events)
             self._stage.count(events)
             self._narrator.read(events)
         self._narrator.read_crashes(self._keeper.books.crashes)
+
+    def _read(self) -> list[Event]:
+        try:
+            return self._queues.store.events(None, self._cursor, PAGE)
+        except EventsDropped as error:
+            raise Refusal(f"the books cannot be closed without all events: {error}") from error
 
     def _settled(self) -> bool:
         return not any(info.counts[state] for info in self._queues.describe() for state in LIVE)

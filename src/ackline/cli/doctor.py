@@ -13,6 +13,7 @@ from rich.text import Text
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal
 from ackline.cli.queues import LOOK, new_table
+from ackline.cli.readers import waits_for
 from ackline.cli.session import Session, file_of
 from ackline.cli.versions import ackline_version, python_version
 from ackline.cli.words import count, plain, span
@@ -28,6 +29,9 @@ GRACE = 10.0
 """Seconds past its deadline after which a lease should have been taken back."""
 
 LITTLE_ROOM = 128 * 1024 * 1024
+
+LATE = 86400.0
+"""Seconds that events may wait for a registered reader."""
 
 Level = Literal["ok", "note", "wrong"]
 
@@ -49,7 +53,8 @@ def doctor(session: Session) -> None:
 
     Looked at: whether the store opens and can be read, where it is and what its answer
     survives, whether its file may be written and its disk has room, the clocks, leases past
-    their deadline, workers that died with jobs. Not tried: writing.
+    their deadline, workers that died with jobs, readers of the journal that fell behind.
+    Not tried: writing.
     """
     findings = list(_examine(session))
     wrong = [finding for finding in findings if finding.level == "wrong"]
@@ -79,7 +84,7 @@ def _store(info: StoreInfo) -> Iterator[Finding]:
     details = "".join(f", {name} {value}" for name, value in info.details.items())
     yield Finding("ok", "store", f"{info.name} {info.location}")
     yield Finding("ok", "", f"version {info.version}, schema {info.schema}{details}")
-    lasting = "note" if info.durability.startswith("none") else "ok"
+    lasting: Level = "note" if info.durability.startswith("none") else "ok"
     yield Finding(lasting, "durability", info.durability)
 
 
@@ -140,6 +145,7 @@ def _queue(queues: Queues, info: QueueInfo, now: float) -> Iterator[Finding]:
             f"{count(counts[State.FAILED], 'job')} in the DLQ",
             f"ackline list {name} --state failed",
         )
+    yield from _late_readers(queue, now)
 
 
 def _overdue(queue: Queue[Any, Any], now: float) -> Iterator[Finding]:
@@ -165,6 +171,24 @@ def _dead_workers(queue: Queue[Any, Any], now: float) -> Iterator[Finding]:
                 f"{count(worker.holds, 'job')}",
                 "start a worker: it takes them back, at the latest when their leases lapse",
             )
+
+
+def _late_readers(queue: Queue[Any, Any], now: float) -> Iterator[Finding]:
+    name = plain(queue.name)
+    for info in queue.readers():
+        waits, silent, reader = waits_for(queue, info), now - info.saved_at, plain(info.name)
+        if waits.dropped:
+            says = f"reader {reader} has lost events that it had not read yet"
+            yield Finding(
+                "note",
+                name,
+                says,
+                f"it is told where to go on: ackline events {name} --reader {reader}",
+            )
+        elif min(silent, waits.since(now)) > LATE:
+            says = f"reader {reader} has not saved for {span(silent)} while events wait for it"
+            do = f"start it, or give it up: ackline readers {name} --forget {reader}"
+            yield Finding("note", name, says, do)
 
 
 _MARKS = {"ok": ("ok", "green"), "note": ("note", "yellow"), "wrong": ("WRONG", "bold red")}

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import collections
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 
 from ackline.cli.app import command
 from ackline.cli.documents import event_document
-from ackline.cli.exits import UsageMistake
+from ackline.cli.exits import Refusal, UsageMistake
+from ackline.cli.journal import Journal, NamedJournal
 from ackline.cli.queues import LOOK
 from ackline.cli.session import Session
 from ackline.cli.words import event_line
+from ackline.errors import EventsDropped
 from ackline.events import Act, Event, read_cursor
-from ackline.job import QueueKey
-from ackline.stores.base import Store
-
-PAGE = 1000
-LONGEST_WAIT = 0.5
-"""Seconds after which new queues are looked for too."""
 
 
 @command("events", panel=LOOK)
@@ -40,31 +36,26 @@ def events(
     last: Annotated[
         int | None, typer.Option(min=0, help="Only so many before the end of the journal.")
     ] = None,
+    reader: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Read on where this reader ended, and save as it goes."),
+    ] = None,
 ) -> None:
     """What happened to jobs, in order: one line for each event.
 
     Without --after it begins with the oldest, with --follow at the end of the journal.
+    A --reader begins with the oldest once; from then on, only what is new to it is shown.
     """
     if after is not None:
         _require_cursor(after)
-    key = session.known_queue(queue).key if queue is not None else None
-    journal = Journal(session.queues.store, session.tenant, key, frozenset(act or Act))
-    if follow and after is None and last is None:
-        after = session.queues.info().cursor
-    past: Iterable[Event] = journal.read(after)
-    if last is not None:
-        past = collections.deque(past, maxlen=last)
-    going_on = journal.follow() if follow else ()
+    show = Printer(session, frozenset(act or Act))
     try:
-        for event in itertools.chain(past, going_on):
-            if session.json:
-                session.document(event_document(event))
-            else:
-                session.line(event_line(event))
-    except KeyboardInterrupt:
-        if not session.json and journal.cursor:
-            session.notice(f"read on with --after {journal.cursor}")
-        raise
+        if reader is None:
+            _read(session, show, queue, after, last, follow)
+        else:
+            _read_as(session, show, reader, queue, after, last, follow)
+    except EventsDropped as error:
+        raise Refusal(f"{error}: --after {error.cursor}") from error
 
 
 def _require_cursor(cursor: str) -> None:
@@ -76,41 +67,71 @@ def _require_cursor(cursor: str) -> None:
         ) from None
 
 
-class Journal:
-    """A place in the journal of a tenant, all queues or one."""
+class Printer:
+    """Prints events of some acts, and tells which ones are gone."""
 
-    def __init__(
-        self,
-        store: Store,
-        tenant: str,
-        key: QueueKey | None = None,
-        acts: frozenset[Act] = frozenset(Act),
-    ) -> None:
-        self._store = store
-        self._tenant = tenant
-        self._key = key
+    def __init__(self, session: Session, acts: frozenset[Act]) -> None:
+        self._session = session
         self._acts = acts
-        self.cursor: str | None = None
 
-    def read(self, after: str | None) -> Iterator[Event]:
-        """From a cursor to the end; `cursor` moves along."""
-        self.cursor = after
-        while page := self._store.events(self._key, self.cursor, PAGE):
-            for event in page:
-                self.cursor = event.cursor
-                if event.queue.tenant == self._tenant and event.act in self._acts:
-                    yield event
+    def print(self, events: Iterable[Event]) -> None:
+        """One line each."""
+        for event in self.wanted(events):
+            if self._session.json:
+                self._session.document(event_document(event))
+            else:
+                self._session.line(event_line(event))
 
-    def follow(self) -> Iterator[Event]:
-        """From where `read` ended, without end."""
-        while True:
-            keys = self._keys()
-            with self._store.listen(keys, "changes") as listener:
-                while keys == self._keys():
-                    yield from self.read(self.cursor)
-                    listener.wait(LONGEST_WAIT)
+    def wanted(self, events: Iterable[Event]) -> Iterable[Event]:
+        """Those of the acts that were asked for."""
+        return (event for event in events if event.act in self._acts)
 
-    def _keys(self) -> list[QueueKey]:
-        if self._key is not None:
-            return [self._key]
-        return [info.key for info in self._store.describe(self._tenant)]
+    def tell(self, error: EventsDropped) -> None:
+        """Say that some are missing here."""
+        self._session.notice(f"some events are missing here: {error}", "yellow")
+
+
+def _read(
+    session: Session,
+    show: Printer,
+    queue: str | None,
+    after: str | None,
+    last: int | None,
+    follow: bool,
+) -> None:
+    key = session.known_queue(queue).key if queue is not None else None
+    journal = Journal(session.queues.store, session.tenant, key, show.tell)
+    if follow and after is None and last is None:
+        after = session.queues.info().cursor
+    past: Iterable[Event] = journal.read(after)
+    if last is not None:
+        past = collections.deque(show.wanted(past), maxlen=last)
+    try:
+        show.print(itertools.chain(past, journal.follow() if follow else ()))
+    except KeyboardInterrupt:
+        if not session.json and journal.cursor:
+            session.notice(f"read on with --after {journal.cursor}")
+        raise
+
+
+def _read_as(
+    session: Session,
+    show: Printer,
+    name: str,
+    queue: str | None,
+    after: str | None,
+    last: int | None,
+    follow: bool,
+) -> None:
+    if queue is None or last is not None:
+        raise UsageMistake("--reader goes with one queue, and not with --last")
+    found = session.known_queue(queue)
+    reader = found.reader(name)
+    if after is not None:
+        reader.cursor = after
+    journal = NamedJournal(found.store, found.key, reader, show.tell)
+    try:
+        show.print(itertools.chain(journal.read(), journal.follow() if follow else ()))
+    except KeyboardInterrupt:
+        journal.save()
+        raise

@@ -7,7 +7,8 @@ from collections import Counter
 
 import msgspec
 
-from ackline.events import Act
+from ackline.errors import EventsDropped
+from ackline.events import Act, Event
 from ackline.job import TERMINAL, QueueKey
 from ackline.stores.base import Store
 
@@ -53,14 +54,25 @@ class Rates:
         into: Counter[QueueKey] = Counter()
         out: Counter[QueueKey] = Counter()
         until = time.monotonic() + PATIENCE
-        while page := self._store.events(None, self._cursor, PAGE):
-            self._cursor = page[-1].cursor
+        while (page := self._read()) is not None:
             for event in page:
                 if event.act is Act.ENQUEUE:
                     into[event.queue] += 1
                 elif event.to in TERMINAL and event.source not in TERMINAL:
                     out[event.queue] += 1
+            if not page:
+                return into, out, True
             if time.monotonic() > until:
-                self._cursor = self._store.info().cursor
-                return into, out, False
-        return into, out, True
+                break
+        self._cursor = self._store.info().cursor
+        return into, out, False
+
+    def _read(self) -> list[Event] | None:
+        """The next events; None if some of them are gone already."""
+        try:
+            page = self._store.events(None, self._cursor, PAGE)
+        except EventsDropped:
+            return None
+        if page:
+            self._cursor = page[-1].cursor
+        return page

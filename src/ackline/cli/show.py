@@ -14,7 +14,7 @@ from ackline.cli.documents import event_document, job_document, readable
 from ackline.cli.queues import LOOK, QueueArgument, new_table
 from ackline.cli.session import Session
 from ackline.cli.words import STYLES, clock, happened, moment, plain, plain_lines, pretty, span
-from ackline.errors import JobNotFound
+from ackline.errors import EventsDropped, JobNotFound
 from ackline.events import Event
 from ackline.job import Failure, Record, State
 from ackline.queue import Queue
@@ -59,12 +59,19 @@ def _events_of(queue: Queue[Any, Any], id: str) -> tuple[list[Event], bool]:
     found: list[Event] = []
     cursor: str | None = None
     until = time.monotonic() + PATIENCE
-    while page := queue.store.events(queue.key, cursor, PAGE):
+    while page := _read(queue, cursor):
         found += [event for event in page if event.id == id]
         cursor = page[-1].cursor
         if time.monotonic() > until:
             return found, False
     return found, True
+
+
+def _read(queue: Queue[Any, Any], cursor: str | None) -> list[Event]:
+    try:
+        return queue.store.events(queue.key, cursor, PAGE)
+    except EventsDropped as error:  # someone has pruned while we look
+        return queue.store.events(queue.key, error.cursor, PAGE)
 
 
 def _show_facts(session: Session, queue: Queue[Any, Any], record: Record) -> None:

@@ -12,6 +12,7 @@ import msgspec
 from ackline.cron import Schedule
 from ackline.errors import ConfigError
 from ackline.ids import new_id
+from ackline.limits import OWN_KEYS
 from ackline.maintenance.loop import Loop
 from ackline.queue import NewJob, Queue, Queued
 from ackline.stores.base import KeyWrite
@@ -134,4 +135,4 @@ def _missing(queue: Queue[Any, Any], schedule: Schedule, ticks: list[float]) -> 
 
 
 def _key(queue: Queue[Any, Any], schedule: Schedule) -> tuple[str, ...]:
-    return ("ackline", "cron", queue.name, schedule.name)
+    return (OWN_KEYS, "cron", queue.name, schedule.name)

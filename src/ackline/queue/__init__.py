@@ -16,6 +16,7 @@ from ackline.queue.producer import (
     Producer,
     Queued,
 )
+from ackline.queue.reader import JournalReader, ReaderInfo
 from ackline.queue.watching import Watcher
 
 __all__ = [
@@ -26,9 +27,11 @@ __all__ = [
     "Handler",
     "Job",
     "JobPage",
+    "JournalReader",
     "NewJob",
     "Queue",
     "Queued",
+    "ReaderInfo",
     "Signal",
     "StopReason",
     "Watcher",

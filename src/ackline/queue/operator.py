@@ -17,6 +17,7 @@ from ackline.lifecycle import Edit, Transition
 from ackline.limits import require_name, require_priority, require_seconds, storable
 from ackline.queue.base import P, QueueBase, R
 from ackline.queue.job import Job
+from ackline.queue.reader import JournalReader, ReaderInfo, Start, registered_readers
 from ackline.queue.watching import Watcher, follow
 from ackline.stores.base import Filter, WorkerRecord
 
@@ -79,8 +80,26 @@ class Operator(QueueBase[P, R]):
     def events(
         self, after: str | None = None, *, follow_for: float | None = 0.0
     ) -> Iterator[Event]:
-        """The journal behind a cursor; `follow_for` seconds (None: for ever) it waits for more."""
+        """The journal behind a cursor; `follow_for` seconds (None: for ever) it waits for more.
+
+        Without a cursor it begins with the oldest event that is kept. Raises `EventsDropped` if
+        events behind the cursor are gone; `after=error.cursor` reads on without them.
+        """
         return follow(self.store, self.key, after, follow_for)
+
+    def reader(self, name: str, *, start: Start = "oldest") -> JournalReader:
+        """A reader of the journal that goes on where this name last saved.
+
+        The first time it begins with the oldest event that is kept, or with what happens from
+        now on. Each process that reads needs a name of its own.
+
+        >>> events = queue.reader("audit").read()  # doctest: +SKIP
+        """
+        return JournalReader(self.store, self.key, name, start)
+
+    def readers(self) -> list[ReaderInfo]:
+        """The registered readers of the journal, by name."""
+        return registered_readers(self.store, self.key)
 
     def on(self, what: State | Act | str, callback: Callable[[Event], None]) -> Watcher:
         """Call back for each event that leads to a state, or is an act, from now on.

@@ -12,7 +12,13 @@ import msgspec
 from ackline.errors import InvalidJob, InvalidOption
 from ackline.ids import new_id
 from ackline.job import NO_OPTIONS, Draft, Options, State
-from ackline.limits import DEFAULT_PRIORITY, require_name, require_priority, require_seconds
+from ackline.limits import (
+    DEFAULT_PRIORITY,
+    require_name,
+    require_others_key,
+    require_priority,
+    require_seconds,
+)
 from ackline.queue.base import P, QueueBase, R
 from ackline.queue.handlers import DEFAULT_KIND
 from ackline.queue.waiting import ResultWaiter
@@ -230,6 +236,8 @@ class Producer(QueueBase[P, R]):
             ):
                 raise InvalidOption("keys_if_undelivered is a list of keys, each a list of texts")
             said["keys_if_undelivered"] = tuple(map(tuple, keys))
+            for key in said["keys_if_undelivered"]:
+                require_others_key(key)
         if self.payload_serde.name != "json":
             said["codec"] = self.payload_serde.name
         return _checked(said) if said else NO_OPTIONS

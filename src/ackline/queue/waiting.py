@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Self
 
-from ackline.errors import JobNotFound, Timeout
+from ackline.errors import EventsDropped, JobNotFound, Timeout
 from ackline.job import QueueKey, Record
 from ackline.stores.base import Store
 
@@ -210,6 +210,10 @@ class ResultWaiter:
             unseen, self._unseen = self._unseen, set()
         try:
             self._look_up(self._waiting_for(unseen | self._ended()))
+        except EventsDropped:
+            # What ended meanwhile is not told any more: look at all, and go on from the end.
+            self._cursor = None
+            self._look()
         except BaseException:
             self._look_at_all_at = 0.0
             raise

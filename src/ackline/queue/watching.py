@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Self
 
+from ackline.errors import EventsDropped
 from ackline.events import Act, Event
 from ackline.job import QueueKey, State
 from ackline.stores.base import Store
@@ -79,6 +80,10 @@ class Watcher:
         while not self._closed.is_set():
             try:
                 events = self._store.events(self._key, self._cursor, PAGE)
+            except EventsDropped as error:
+                logger.warning("callbacks for %s events were missed: %s", self._what, error)
+                self._cursor = error.cursor
+                continue
             except Exception:
                 logger.exception("the journal of %s could not be read; trying again", self._key)
                 self._closed.wait(LONGEST_WAIT)

@@ -204,6 +204,27 @@ def move_entries(
     )
 
 
+def require_kept(queue: QueueKey | None, after: str | None, dropped: tuple[int, int]) -> None:
+    """Refuse to read on behind a cursor if what was dropped last, as (batch, entries), is behind.
+
+    Who names no cursor begins with the oldest that is kept, and misses nothing.
+    """
+    if after and read_cursor(after) < dropped:
+        journal = f"queue {str(queue)!r}" if queue is not None else "a queue"
+        raise EventsDropped(journal, after, make_cursor(*dropped))
+
+
+def warn_of_unseen(queue: QueueKey, events: int) -> None:
+    """Say that a journal at its limit dropped events that a registered reader has not seen."""
+    if events:
+        logger.warning(
+            "the journal of %s is full: %d events were dropped that a registered reader has not "
+            "seen; let it read more often, raise max_journal, or forget it",
+            queue,
+            events,
+        )
+
+
 Topic = Literal["ready", "changes", "ends", "signals"]
 """What a listener waits for: claimable jobs, any transition, jobs that have ended or are gone,
 or cancel requests."""
@@ -265,8 +286,13 @@ class Store(Protocol):
     ) -> list[Record]:
         """The leased jobs that have lapsed; with a worker, all that it holds."""
 
-    def prune(self, queue: QueueKey, limit: int) -> int:
-        """Drop terminal jobs and journal entries past their time; answers how many jobs."""
+    def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
+        """Drop terminal jobs and journal batches past their time; answers how many jobs.
+
+        Of the journal, whole batches go, the oldest first: those that are too old, but none with
+        an entry behind `keep_from`, which a registered reader still needs; and as many as it
+        takes to keep at most `max_journal` events, whoever needs them, but then with a warning.
+        """
 
     # --- looking ---
 
@@ -283,7 +309,11 @@ class Store(Protocol):
         """The workers that have given a sign of life, dead ones included until pruned."""
 
     def events(self, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
-        """The journal behind a cursor, in order, nothing skipped; None reads all queues."""
+        """The journal behind a cursor, in order, nothing skipped; None reads all queues.
+
+        Raises `EventsDropped` if entries behind the cursor are gone, in any of the queues.
+        Without a cursor it begins with the oldest that is kept.
+        """
 
     def listen(
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None

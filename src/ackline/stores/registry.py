@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from importlib.metadata import entry_points
-from urllib.parse import urlsplit
 
 from ackline.clock import Clock
 from ackline.errors import MissingExtra, UnknownStore
@@ -32,7 +31,7 @@ GROUP = "ackline.stores"
 
 def store_from_url(url: str, clock: Clock | None = None) -> Store:
     """Make the store that a URL names, not yet opened."""
-    scheme = urlsplit(url).scheme
+    scheme = url.partition(":")[0].lower()
     return _factory(url, scheme)(url, clock)
 
 

@@ -164,5 +164,6 @@ class Courier:
             self._retry,
             exc_info=None if isinstance(error, PASSING) else error,
         )
-        self._nudged.wait(self._retry)
-        self._retry = min(LAST_RETRY, self._retry * 2)
+        if not self._nudged.wait(self._retry):
+            # Not when a handler that ended has cut it short: a busy worker would soon wait longest.
+            self._retry = min(LAST_RETRY, self._retry * 2)

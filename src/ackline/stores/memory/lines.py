@@ -187,6 +187,8 @@ class Shelf:
         self.running: dict[str, int] = {}
         self.lines: dict[State, Line] = {state: Line() for state in State}
         self.journal: list[Batch] = []
+        self.events = 0
+        self.dropped = (0, 0)
         self.workers: dict[str, WorkerEntry] = {}
         self.last_token = 0
 

@@ -10,7 +10,7 @@ import msgspec
 
 from ackline.events import Event, make_cursor, read_cursor
 from ackline.job import QueueKey, Record, State
-from ackline.stores.base import Filter, Page, QueueInfo, WorkerRecord
+from ackline.stores.base import Filter, Page, QueueInfo, WorkerRecord, require_kept
 from ackline.stores.memory.lines import Batch, Shelf, StoredJob
 from ackline.stores.memory.room import Room
 
@@ -91,6 +91,7 @@ def events(room: Room, queue: QueueKey | None, after: str | None, limit: int) ->
     """The journal behind a cursor."""
     number, used = read_cursor(after)
     shelves = list(room.shelves.values()) if queue is None else [room.shelf(queue)]
+    require_kept(queue, after, max((shelf.dropped for shelf in shelves), default=(0, 0)))
     batches = heapq.merge(
         *(_batches_from(shelf, number) for shelf in shelves), key=lambda pair: pair[1].number
     )

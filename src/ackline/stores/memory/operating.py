@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ackline.config import QueueSettings
-from ackline.events import Act, Entry
+from ackline.events import Act, Entry, read_cursor, unseen
 from ackline.job import TERMINAL, QueueKey, State
 from ackline.stores.base import WORKER_MEMORY, Filter, Key, KeyWrite, act_of_change
 from ackline.stores.memory.lines import Shelf, StoredJob
@@ -32,7 +32,7 @@ def configure(
 
 
 def prune(room: Room, queue: QueueKey, limit: int, now: float) -> int:
-    """Drop terminal jobs and journal batches past their time, and workers long gone."""
+    """Drop terminal jobs past their time, and workers long gone."""
     shelf = room.shelf(queue)
     journal: list[Entry] = []
     for state in filter(TERMINAL.__contains__, State):
@@ -40,18 +40,28 @@ def prune(room: Room, queue: QueueKey, limit: int, now: float) -> int:
             journal.append(_farewell(Act.PRUNE, job))
             shelf.drop(job)
     room.write_journal(shelf, now, journal)
-    _trim_journal(shelf, now)
     _forget_workers(shelf, now)
     shelf.forget_empty_lines()
     return len(journal)
 
 
-def _trim_journal(shelf: Shelf, now: float) -> None:
-    settings, journal = shelf.settings, shelf.journal
-    over = max(0, len(journal) - settings.max_journal)
-    while over < len(journal) and journal[over].at < now - settings.keep_journal:
-        over += 1
-    del journal[:over]
+def trim(shelf: Shelf, most: int, keep_from: str | None, now: float) -> int:
+    """Drop journal batches; answers how many events of them a registered reader has not seen."""
+    settings, journal, lost = shelf.settings, shelf.journal, 0
+    most = most if settings.max_journal is None else settings.max_journal
+    reader = None if keep_from is None else read_cursor(keep_from)
+    for over, batch in enumerate(journal):
+        size = len(batch.entries)
+        needed = unseen(batch.number, size, reader)
+        free = batch.at < now - settings.keep_journal and not needed
+        if not free and shelf.events <= most:
+            del journal[:over]
+            return lost
+        shelf.events -= size
+        shelf.dropped = (batch.number, size)
+        lost += needed
+    journal.clear()
+    return lost
 
 
 def _forget_workers(shelf: Shelf, now: float) -> None:

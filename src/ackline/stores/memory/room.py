@@ -34,6 +34,7 @@ class Room:
         if entries:
             self._last_batch += 1
             shelf.journal.append(Batch(self._last_batch, at, entries))
+            shelf.events += len(entries)
 
     def journal_end(self) -> str:
         """The cursor behind everything that has happened."""

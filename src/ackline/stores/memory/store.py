@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ackline.clock import Clock, SystemClock
 from ackline.config import QueueSettings
+from ackline.errors import StoreUnavailable
 from ackline.events import Event
 from ackline.job import Draft, QueueKey, Record
 from ackline.lifecycle import Transition, Verdict
@@ -28,6 +29,7 @@ from ackline.stores.base import (
     Topic,
     WorkerBeat,
     WorkerRecord,
+    warn_of_unseen,
 )
 from ackline.stores.memory import jobs, looking, operating
 from ackline.stores.memory.listen import Listeners
@@ -41,19 +43,33 @@ class MemoryStore:
     >>> store.open()
     """
 
-    capabilities = Capabilities(name="memory", persistent=False, shared=False, batch=500)
+    capabilities = Capabilities(
+        name="memory", persistent=False, shared=False, batch=500, journal=1_000_000
+    )
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
-        self._room = Room()
+        self._kept = Room()
+        self._closed = False
         self._listeners = Listeners()
 
     def open(self) -> None:
-        """Nothing to connect to."""
+        """Nothing to connect to; a store that was closed has its jobs again."""
+        self._closed = False
 
     def close(self) -> None:
-        """Nothing to let go of: the jobs stay until the store itself is gone."""
+        """Take no more calls; the jobs stay until the store itself is gone."""
+        self._closed = True
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise StoreUnavailable("the memory store is closed: open() it")
+
+    @property
+    def _room(self) -> Room:
+        self._require_open()
+        return self._kept
 
     def info(self) -> StoreInfo:
         return StoreInfo(
@@ -108,9 +124,13 @@ class MemoryStore:
         with self._lock:
             return looking.leases(self._room.shelf(queue), worker, limit, self._clock.now())
 
-    def prune(self, queue: QueueKey, limit: int) -> int:
+    def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
         with self._lock:
-            return operating.prune(self._room, queue, limit, self._clock.now())
+            now, shelf = self._clock.now(), self._room.shelf(queue)
+            pruned = operating.prune(self._room, queue, limit, now)
+            lost = operating.trim(shelf, self.capabilities.journal, keep_from, now)
+        warn_of_unseen(queue, lost)
+        return pruned
 
     def get(self, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
         with self._lock:
@@ -136,6 +156,7 @@ class MemoryStore:
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
     ) -> Listener:
         del kinds  # waking everyone is cheap within a process
+        self._require_open()
         return self._listeners.add(queues, topic)
 
     def configure(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -39,6 +39,11 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     password: str | None = None
     database: int = 0
     tls: bool = False
+    ca: str | None = None
+    """A file with the certificates to trust; None trusts those of the system."""
+    cert: str | None = None
+    key: str | None = None
+    """The files of this client's own certificate, if the server asks for one."""
     service: str = ""
     """The name under which sentinels know the primary."""
     prefix: str = "ackline"
@@ -64,10 +69,13 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         return f"redis at {self.location}"
 
+    def __repr__(self) -> str:
+        return f"<Address {self}>"
+
 
 def read_address(url: str) -> Address:
     """Read a URL; a mistake in it raises ConfigError that says which."""
-    parts = urlsplit(url)
+    parts = _split(url)
     mode = _MODES[parts.scheme]
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     given = _place(parts, mode, options)
@@ -81,6 +89,34 @@ def read_address(url: str) -> Address:
     address = Address(**given)  # type: ignore[arg-type]
     _require_possible(address)
     return address
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        # A host, if there is one, is what comes last; what is no host was meant as a password.
+        astray = "@" in parts.path and parts.scheme != "redis+unix"
+        if not astray and "@" not in parts.netloc and "@" in url:
+            astray = not all(_is_host(host) for host in parts.netloc.split(","))
+    except ValueError as error:
+        if "@" not in url:
+            raise ConfigError(f"{url!r} cannot be read: {error}") from None
+        astray = True
+    if astray:
+        # Without a word of what it is: a password may be among it.
+        raise ConfigError(
+            "the URL of the Redis store cannot be read: in a user or password, write / ? # [ ] @ : "
+            "as %2F %3F %23 %5B %5D %40 %3A"
+        ) from None
+    return parts
+
+
+def _is_host(text: str) -> bool:
+    try:
+        parts = urlsplit(f"//{text}")
+        return bool(parts.hostname) or not text or parts.port is not None
+    except ValueError:
+        return False
 
 
 def _place(parts: SplitResult, mode: Mode, options: dict[str, str]) -> dict[str, object]:
@@ -113,42 +149,43 @@ def _hosts(text: str, port: int) -> list[tuple[str, int]]:
             parts = urlsplit(f"//{host}")
             found.append((parts.hostname or "localhost", parts.port or port))
         except ValueError as error:
-            raise ConfigError(f"{host!r} is no host and port: {error}") from error
+            raise ConfigError(f"{host!r} is no host and port: {error}") from None
     return found
 
 
 def _options(options: Mapping[str, str]) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for name, value in options.items():
-        match name:
-            case "prefix":
-                if not value or any(char in value for char in "{}"):
-                    raise ConfigError(f"prefix must be a name without braces, not {value!r}")
-                found[name] = value
-            case "durability":
-                if value not in DURABILITIES:
-                    raise ConfigError(
-                        f"durability must be {', '.join(DURABILITIES)}, not {value!r}"
-                    )
-                found[name] = value
-            case "replicas":
-                found[name] = _whole(name, value)
-            case "fsync":
-                if value not in ("yes", "no"):
-                    raise ConfigError(f"fsync must be yes or no, not {value!r}")
-                found[name] = value == "yes"
-            case "timeout":
-                found[name] = _seconds(name, value)
-            case _:
-                raise ConfigError(
-                    f"redis has no option {name!r}. Known: prefix, durability, replicas, fsync, "
-                    "timeout"
-                )
-    return found
+    for name in options:
+        if name not in _READERS:
+            raise ConfigError(f"redis has no option {name!r}. Known: {', '.join(_READERS)}")
+    return {name: _READERS[name](name, value) for name, value in options.items()}
+
+
+def _prefix(what: str, value: str) -> str:
+    if not value or any(char in value for char in "{}"):
+        raise ConfigError(f"{what} must be a name without braces, not {value!r}")
+    return value
+
+
+def _durability(what: str, value: str) -> str:
+    if value not in DURABILITIES:
+        raise ConfigError(f"{what} must be {', '.join(DURABILITIES)}, not {value!r}")
+    return value
+
+
+def _yes(what: str, value: str) -> bool:
+    if value not in ("yes", "no"):
+        raise ConfigError(f"{what} must be yes or no, not {value!r}")
+    return value == "yes"
+
+
+def _file(what: str, value: str) -> str:
+    if not value:
+        raise ConfigError(f"{what} must be the name of a file")
+    return value
 
 
 def _whole(what: str, value: str) -> int:
-    if not value.isdigit():
+    if not (value.isascii() and value.isdigit()):
         raise ConfigError(f"{what} must be a whole number, not {value!r}")
     return int(value)
 
@@ -163,7 +200,22 @@ def _seconds(what: str, value: str) -> float:
     return seconds
 
 
+_READERS: dict[str, Callable[[str, str], object]] = {
+    "prefix": _prefix,
+    "durability": _durability,
+    "replicas": _whole,
+    "fsync": _yes,
+    "timeout": _seconds,
+    "ca": _file,
+    "cert": _file,
+    "key": _file,
+}
+"""What a URL may say behind its question mark, and how it is read."""
+
+
 def _require_possible(address: Address) -> None:
+    if not address.tls and (address.ca or address.cert or address.key):
+        raise ConfigError("ca, cert and key are for TLS: the URL then starts with rediss")
     if address.mode == "cluster" and (address.replicas or address.fsync):
         raise ConfigError("a cluster cannot wait for replicas or syncs: leave the option out")
     if address.mode == "cluster" and address.database:

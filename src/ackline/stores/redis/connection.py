@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import redis
@@ -34,7 +35,7 @@ class Connection:
     def open(self) -> None:
         """Make the client; nothing is sent yet, except by a cluster's."""
         if self._client is None:
-            with translated(self.where):
+            with self.translated():
                 self._client = _make_client(self.address)
 
     def close(self) -> None:
@@ -42,6 +43,10 @@ class Connection:
         if self._client is not None:
             client, self._client = self._client, None
             client.close()
+
+    def translated(self) -> AbstractContextManager[None]:
+        """Within it, errors of the client become errors of ours."""
+        return translated(self.where, self.address.prefix)
 
     @property
     def client(self) -> Any:
@@ -51,22 +56,26 @@ class Connection:
         return self._client
 
     @property
+    def waits(self) -> bool:
+        """Whether changes are answered only when they are somewhere else, too."""
+        return bool(self.address.replicas or self.address.fsync)
+
+    @property
     def clustered(self) -> bool:
         return self.address.mode == "cluster"
 
     def run(self, name: str, keys: Sequence[str], arguments: Iterable[Argument] = ()) -> Any:
         """Run the script of a verb."""
         given = (len(keys), *keys, *arguments)
-        with translated(self.where):
+        with self.translated():
             return _evaluate(self.client, script(name), given)
 
     def run_safely(self, name: str, keys: Sequence[str], arguments: Iterable[Argument] = ()) -> Any:
         """Run a script that changes something, and wait until that is as safe as was asked for."""
-        address = self.address
-        if not address.replicas and not address.fsync:
+        if not self.waits:
             return self.run(name, keys, arguments)
         given = (len(keys), *keys, *arguments)
-        with translated(self.where), self.client.client() as one:
+        with self.translated(), self.client.client() as one:
             # On one and the same connection: a server waits for what that connection wrote.
             answer = _evaluate(one, script(name), given)
             self._await_safety(one)
@@ -92,7 +101,7 @@ class Connection:
 
     def listen_to(self, channels: Sequence[str]) -> Any:
         """A subscription with a connection of its own."""
-        with translated(self.where):
+        with self.translated():
             subscription = self.client.pubsub(ignore_subscribe_messages=False)
             subscription.subscribe(*channels)
         return subscription
@@ -118,6 +127,12 @@ def _make_client(address: Address) -> Any:
         # A cut reply must not run anything twice: who calls decides whether to send it again.
         "retry": Retry(NoBackoff(), 0),
     }
+    if address.tls:
+        common |= {
+            "ssl_ca_certs": address.ca,
+            "ssl_certfile": address.cert,
+            "ssl_keyfile": address.key,
+        }
     if address.mode == "cluster":
         nodes = [ClusterNode(host, port) for host, port in address.hosts]  # type: ignore[no-untyped-call]
         return RedisCluster(startup_nodes=nodes, **common)

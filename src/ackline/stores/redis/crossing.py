@@ -13,7 +13,6 @@ import msgspec
 
 from ackline.job import QueueKey, State
 from ackline.lifecycle import Transition
-from ackline.stores.redis.errors import translated
 from ackline.stores.redis.packing import GONE, REFUSED, seen_jobs
 from ackline.stores.redis.queue_script import QueueScripts
 from ackline.stores.redis.steps import Steps
@@ -70,7 +69,7 @@ def _over(state: State, at: float, now: float) -> bool:
 def finish_move(scripts: QueueScripts, queue: QueueKey, id: str) -> bool:
     """Bring a job that is on its way to its new queue; or back, if its id is taken there."""
     names = scripts.names
-    with translated(scripts.connection.where):
+    with scripts.connection.translated():
         away = scripts.connection.client.hget(f"{names.base(queue)}:away", id)
     if away is None:
         # Somebody else has brought it.
@@ -99,7 +98,7 @@ def deliver_keys(scripts: QueueScripts, queue: QueueKey) -> None:
 def finish_crossings(scripts: QueueScripts, queue: QueueKey) -> None:
     """Complete what a crash left halfway."""
     deliver_keys(scripts, queue)
-    with translated(scripts.connection.where):
+    with scripts.connection.translated():
         ids = scripts.connection.client.hkeys(f"{scripts.names.base(queue)}:away")
     for id in ids:
         finish_move(scripts, queue, id.decode())

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+import msgspec
 from redis import exceptions
+from redis.sentinel import MasterNotFoundError
 
 from ackline.errors import (
     StoreError,
@@ -15,76 +17,154 @@ from ackline.errors import (
     StoreUnavailable,
 )
 
-_MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
-    (
-        "OOM ",
+
+class _Meaning(msgspec.Struct, frozen=True):
+    """What an error of the client means for a store, and what to do."""
+
+    kind: type[StoreError]
+    advice: str
+    classes: tuple[type[Exception], ...] = ()
+    signs: tuple[str, ...] = ()
+    """Words of the message; within a script, older servers tell the class only so."""
+
+    def fits(self, error: Exception) -> bool:
+        return isinstance(error, self.classes) or any(sign in str(error) for sign in self.signs)
+
+
+_MEANINGS = (
+    _Meaning(
         StoreFull,
         "its memory is used up (maxmemory): work jobs off, purge, or give it more. "
         "Settling, cancelling and purging still work",
+        (exceptions.OutOfMemoryError,),
+        ("OOM ",),
     ),
-    (
-        "READONLY",
+    _Meaning(
         StoreReadOnly,
         "it is a replica, which only its primary writes to: name the primary, "
         "or let redis+sentinel:// find it",
+        (exceptions.ReadOnlyError,),
+        ("READONLY",),
     ),
-    (
-        "MISCONF",
+    _Meaning(
         StoreReadOnly,
         "it takes no writes because it cannot save to its disk: see its log",
+        signs=("MISCONF",),
     ),
-    (
-        "NOREPLICAS",
+    _Meaning(
         StoreUnavailable,
         "too few replicas are connected to it (min-replicas-to-write)",
+        signs=("NOREPLICAS",),
     ),
-    ("LOADING", StoreUnavailable, "it is still reading its data from disk"),
-    ("MASTERDOWN", StoreUnavailable, "it is a replica that has lost its primary"),
-    ("CLUSTERDOWN", StoreUnavailable, "the cluster does not serve all its slots: see CLUSTER INFO"),
-    ("TRYAGAIN", StoreUnavailable, "the slot is on its way to another node"),
-    ("BUSY ", StoreUnavailable, "another client's script keeps it busy"),
-    (
-        "WRONGTYPE",
+    _Meaning(
+        StoreUnavailable,
+        "it is still reading its data from disk",
+        (exceptions.BusyLoadingError,),
+        ("LOADING",),
+    ),
+    _Meaning(
+        StoreUnavailable,
+        "it is a replica that has lost its primary",
+        (exceptions.MasterDownError,),
+        ("MASTERDOWN",),
+    ),
+    _Meaning(
+        StoreUnavailable,
+        "the cluster does not serve all its slots: see CLUSTER INFO",
+        (exceptions.ClusterDownError,),
+        ("CLUSTERDOWN",),
+    ),
+    _Meaning(
+        StoreUnavailable,
+        "the slot is on its way to another node",
+        (exceptions.TryAgainError,),
+        ("TRYAGAIN",),
+    ),
+    _Meaning(StoreUnavailable, "another client's script keeps it busy", signs=("BUSY ",)),
+    _Meaning(
         StoreMismatch,
         "another program has keys under this prefix: choose another one with ?prefix=…",
+        signs=("WRONGTYPE",),
     ),
-    ("WRONGPASS", StoreError, "it does not accept this user and password: see the URL"),
-    ("NOAUTH", StoreError, "it wants a password: redis://:PASSWORD@HOST"),
-    ("NOPERM", StoreError, "this user may not do that: it needs +@all on the keys of the prefix"),
-    ("invalid username-password", StoreError, "it does not accept this user and password"),
-    ("without any password configured", StoreError, "it has no password, but the URL has one"),
-    ("Cluster mode is not enabled", StoreError, "it is no cluster: its URL is redis://…"),
-    ("'SENTINEL'", StoreError, "it is no sentinel: the URL of a server itself is redis://…"),
-    ("No master found", StoreUnavailable, "the sentinels know no primary of this name just now"),
-    ("DB index is out of range", StoreError, "it has no database of this number: see the URL"),
-    ("SELECT is not allowed", StoreError, "a cluster has only database 0: leave the number out"),
-    ("unknown command", StoreError, "it is too old, or a proxy that does not know the command"),
+    _Meaning(
+        StoreError,
+        "it has no password, but the URL has one",
+        signs=("without any password configured",),
+    ),
+    _Meaning(
+        StoreError,
+        "it wants a password: redis://:PASSWORD@HOST",
+        signs=("NOAUTH", "Authentication required"),
+    ),
+    _Meaning(
+        StoreError,
+        "it does not accept this user and password: see the URL, redis://USER:PASSWORD@HOST",
+        (exceptions.AuthenticationError, exceptions.AuthenticationWrongNumberOfArgsError),
+        ("WRONGPASS", "invalid username-password"),
+    ),
+    _Meaning(
+        StoreError,
+        "this user may not do that: it needs +@all, the keys ~{prefix}:* and the channels "
+        "&{prefix}:*",
+        (exceptions.NoPermissionError,),
+        ("NOPERM", "can't publish to the channel", "permissions to access"),
+    ),
+    _Meaning(
+        StoreError, "it is no cluster: its URL is redis://…", signs=("Cluster mode is not enabled",)
+    ),
+    _Meaning(
+        StoreError,
+        "it is no sentinel: the URL of a server itself is redis://…",
+        signs=("'SENTINEL'", "`SENTINEL`"),
+    ),
+    _Meaning(
+        StoreUnavailable,
+        "no sentinel answers, or none knows a primary of this name just now",
+        (MasterNotFoundError,),
+    ),
+    _Meaning(
+        StoreError,
+        "it has no database of this number: see the URL",
+        signs=("DB index is out of range",),
+    ),
+    _Meaning(
+        StoreError,
+        "a cluster has only database 0: leave the number out",
+        signs=("SELECT is not allowed",),
+    ),
+    _Meaning(
+        StoreError,
+        "it is too old, or a proxy that does not know the command",
+        signs=("unknown command",),
+    ),
 )
 
 
 @contextlib.contextmanager
-def translated(where: str) -> Iterator[None]:
+def translated(where: str, prefix: str = "ackline") -> Iterator[None]:
     """Raise our errors instead of the client's."""
     try:
         yield
     except (exceptions.RedisError, exceptions.RedisClusterException) as error:
-        raise translate(error, where) from error
+        raise translate(error, where, prefix) from error
     except OSError as error:
         raise StoreUnavailable(f"{where} cannot be reached: {error}") from error
 
 
-def translate(error: Exception, where: str) -> StoreError:
+def translate(error: Exception, where: str, prefix: str = "ackline") -> StoreError:
     """The error of ours that says the same."""
-    text = str(error)
-    for sign, kind, meaning in _MEANINGS:
-        if sign in text:
-            return kind(f"{where}: {meaning} ({text})")
+    for meaning in _MEANINGS:
+        if meaning.fits(error):
+            advice = meaning.advice.format(prefix=prefix)
+            # The client's own words on sentinels are for its developers.
+            words = "" if isinstance(error, MasterNotFoundError) else f" ({error})"
+            return meaning.kind(f"{where}: {advice}{words}")
     if isinstance(error, exceptions.TimeoutError):
         return StoreUnavailable(
-            f"{where} did not answer in time; what was sent may be done: {text}"
+            f"{where} did not answer in time; what was sent may be done: {error}"
         )
     if isinstance(error, exceptions.ConnectionError):
-        return StoreUnavailable(f"{where} cannot be reached: {text}")
+        return StoreUnavailable(f"{where} cannot be reached: {error}")
     if isinstance(error, (exceptions.ClusterError, exceptions.RedisClusterException)):
-        return StoreUnavailable(f"{where}: the cluster has no node for this: {text}")
-    return StoreError(f"{where}: {text}")
+        return StoreUnavailable(f"{where}: the cluster has no node for this: {error}")
+    return StoreError(f"{where}: {error}")

@@ -9,14 +9,14 @@ import msgspec
 from redis import exceptions
 
 from ackline.errors import ConfigError, StoreError, StoreMismatch
+from ackline.job import QueueKey
 from ackline.stores.redis.address import DURABILITIES, Address, Durability
 from ackline.stores.redis.connection import Connection
-from ackline.stores.redis.errors import translated
-from ackline.stores.redis.names import Names
-
-SCHEMA = 1
+from ackline.stores.redis.names import SCHEMA, Names
 
 OLDEST = {"redis": (6, 2), "valkey": (7, 2)}
+
+SYNC_SINCE = (7, 2)
 
 _IN_WORDS: dict[Durability, str] = {
     "none": "none: an answered job is lost when the server stops, but for what a snapshot has; "
@@ -52,7 +52,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_facts(connection: Connection) -> Facts:
     """Ask the server."""
-    with translated(connection.where):
+    with connection.translated():
         info = _info(connection)
         aof = bool(info.get("aof_enabled"))
         fsync = _fsync(connection) if aof else None
@@ -106,6 +106,12 @@ def require_safe(facts: Facts, address: Address, where: str) -> None:
             f"{where} has maxmemory-policy {facts.policy}: it would throw jobs away when it is "
             "full. Set it to noeviction: CONFIG SET maxmemory-policy noeviction"
         )
+    if address.fsync and have < SYNC_SINCE:
+        raise ConfigError(
+            f"{where} is {facts.product} {facts.version}: fsync=yes needs 7.2 or newer (WAITAOF)"
+        )
+    if address.fsync and facts.durability == "none":
+        raise ConfigError(f"{where} has no append-only file to sync: set appendonly yes")
     wanted = address.durability
     have_durability = "always" if address.fsync else facts.durability
     if wanted and DURABILITIES.index(have_durability) < DURABILITIES.index(wanted):
@@ -117,14 +123,17 @@ def require_safe(facts: Facts, address: Address, where: str) -> None:
 
 def require_ours(connection: Connection, names: Names) -> None:
     """Note that the prefix is ours; refuse one of another program or of a newer Ackline."""
-    with translated(connection.where):
+    with connection.translated():
         client = connection.client
-        kinds = {key: client.type(key).decode() for key in (names.schema, names.registry)}
-        found = client.get(names.schema) if kinds[names.schema] == "string" else None
-        if found is None and set(kinds.values()) == {"none"}:
+        # Only to see whether this user may: workers would never be woken.
+        client.publish(names.channel(QueueKey("default", ""), "changes"), "")
+        found = client.get(names.schema)
+        if found is None and client.type(names.registry) == b"none":
             client.setnx(names.schema, SCHEMA)
             return
-    if found is None or not found.isdigit() or kinds[names.registry] not in ("none", "set"):
+        # Another one may have opened it in between.
+        found = found or client.get(names.schema)
+    if found is None or not found.isdigit():
         raise StoreMismatch(
             f"{connection.where}: another program has keys under the prefix {names.prefix!r}: "
             "choose another one with ?prefix=…"

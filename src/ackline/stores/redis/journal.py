@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
+from ackline.errors import EventsDropped
 from ackline.events import Act, Event, make_cursor, read_cursor
 from ackline.job import QueueKey, State
+from ackline.stores.base import require_kept
 from ackline.stores.redis.connection import Connection
-from ackline.stores.redis.errors import translated
 from ackline.stores.redis.names import LARGEST_MARK, MARK_BITS, Names
 from ackline.stores.redis.packing import STATES
 
-CHUNK = 100
-"""How many batches are read at once."""
+FIRST_CHUNK, CHUNK = 4, 100
+"""How many batches are read at once: few at first, for mostly a few events are wanted."""
 
 CLOCKS_APART = 1.0
 """Seconds by which the clocks of a cluster's nodes may differ."""
@@ -31,12 +32,7 @@ def read_events(
     connection: Connection, names: Names, queue: QueueKey, after: str | None, limit: int
 ) -> list[Event]:
     """The journal of one queue behind a cursor."""
-    found: list[Event] = []
-    for event in _follow(connection, names, queue, after, None):
-        if len(found) >= limit:
-            break
-        found.append(event)
-    return found
+    return _take(_follow(connection, names, queue, after, None), limit)
 
 
 def read_all_events(
@@ -47,16 +43,56 @@ def read_all_events(
         return []
     # First this: what is written from now on has a higher number, so no late one is skipped.
     end = last_batch(connection, names)
-    journals = [
-        _follow(connection, names, queue, after, end) for queue in all_queues(connection, names)
-    ]
-    merged = heapq.merge(*journals, key=lambda event: read_cursor(event.cursor))
-    return [event for _, event in zip(range(limit), merged, strict=False)]
+    queues = all_queues(connection, names)
+    journals = [_follow(connection, names, queue, after, end) for queue in queues]
+    try:
+        return _take(heapq.merge(*journals, key=lambda event: read_cursor(event.cursor)), limit)
+    except EventsDropped:
+        require_kept(None, after, last_dropped(connection, names, queues))
+        raise
+
+
+def _take(events: Iterator[Event], limit: int) -> list[Event]:
+    found: list[Event] = []
+    try:
+        for event in events:
+            if len(found) >= limit:
+                break
+            found.append(event)
+    except EventsDropped:
+        # Dropped while we read: what came before is whole, and who reads on is told.
+        if not found:
+            raise
+    return found
+
+
+def last_dropped(
+    connection: Connection, names: Names, queues: Sequence[QueueKey]
+) -> tuple[int, int]:
+    """The last batch that was dropped of any of these queues, and how many events it had."""
+    with connection.translated():
+        pipe = connection.client.pipeline(transaction=False)
+        for queue in queues:
+            pipe.hget(f"{names.base(queue)}:queue", "trimmed")
+        return max((_dropped(names, text) for text in pipe.execute()), default=(0, 0))
+
+
+def first_needed(names: Names, queue: QueueKey, keep_from: str | None) -> tuple[int | str, int]:
+    """The time of the first batch with events behind a cursor, and how many it has before them."""
+    if keep_from is None:
+        return "", 0
+    batch, used = read_cursor(keep_from)
+    if not names.clustered:
+        return batch, used
+    time, mark, own = batch >> MARK_BITS, batch & LARGEST_MARK, names.mark(queue)
+    if mark == own:
+        return time, used
+    return (time, 0) if mark < own else (time + 1, 0)
 
 
 def all_queues(connection: Connection, names: Names) -> list[QueueKey]:
     """Every queue, of every tenant."""
-    with translated(connection.where):
+    with connection.translated():
         entries = connection.client.smembers(names.registry)
     return sorted(names.queue_of(entry.decode()) for entry in entries)
 
@@ -64,14 +100,14 @@ def all_queues(connection: Connection, names: Names) -> list[QueueKey]:
 def last_batch(connection: Connection, names: Names) -> int:
     """The number below or at which all batches have been written already."""
     if not names.clustered:
-        with translated(connection.where):
+        with connection.translated():
             return int(connection.client.hget(f"{names.prefix}:counters", "batch") or 0)
     return int((earliest_time(connection) - CLOCKS_APART) * 1e6) << MARK_BITS
 
 
 def earliest_time(connection: Connection) -> float:
     """The time of the server; of a cluster's, that of the node whose clock is behind most."""
-    with translated(connection.where):
+    with connection.translated():
         if not connection.clustered:
             return _seconds(connection.client.time())
         times = connection.client.time(target_nodes="primaries")
@@ -86,23 +122,36 @@ def _follow(
     connection: Connection, names: Names, queue: QueueKey, after: str | None, end: int | None
 ) -> Iterator[Event]:
     batch, used = read_cursor(after)
-    stream, last = f"{names.base(queue)}:journal", "+" if end is None else _name_of(names, end)
+    base, last = names.base(queue), "+" if end is None else _name_of(names, end)
+    chunk = FIRST_CHUNK
     while True:
-        with translated(connection.where):
-            entries = connection.client.xrange(stream, _name_of(names, batch), last, CHUNK)
+        with connection.translated():
+            pipe = connection.client.pipeline(transaction=False)
+            # In this order: what is dropped in between counts as dropped, too.
+            pipe.xrange(f"{base}:journal", _name_of(names, batch), last, chunk)
+            pipe.hget(f"{base}:queue", "trimmed")
+            entries, trimmed = pipe.execute()
+        require_kept(queue, after, _dropped(names, trimmed))
         for name, fields in entries:
             number = _batch_of(names, name)
             skip = used if number == batch else 0
             yield from _unpack(number, queue, fields[b"e"], skip)
-        if len(entries) < CHUNK:
+        if len(entries) < chunk:
             return
+        chunk = CHUNK
         batch, used = number + 1, 0
+        after = make_cursor(batch, used)
+
+
+def _dropped(names: Names, trimmed: bytes | None) -> tuple[int, int]:
+    name, _, size = (trimmed or b"0").partition(b" ")
+    return _batch_of(names, name), int(size or 0)
 
 
 def _batch_of(names: Names, name: bytes) -> int:
     """The number of a batch: its time, and in a cluster the mark of its queue behind that."""
     time, _, mark = name.partition(b"-")
-    return int(time) << MARK_BITS | int(mark) if names.clustered else int(time)
+    return int(time) << MARK_BITS | int(mark or 0) if names.clustered else int(time)
 
 
 def _name_of(names: Names, batch: int) -> str:

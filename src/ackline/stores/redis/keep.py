@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import struct
 from collections.abc import Sequence
 
 from ackline.config import DEFAULT_SETTINGS, QueueSettings
 from ackline.job import QueueKey
-from ackline.stores.base import WORKER_MEMORY, Filter, Key, KeyWrite, act_of_change
+from ackline.stores.base import (
+    WORKER_MEMORY,
+    Filter,
+    Key,
+    KeyWrite,
+    act_of_change,
+    warn_of_unseen,
+)
 from ackline.stores.keys import decode_key, encode_key
 from ackline.stores.redis.connection import Argument
 from ackline.stores.redis.crossing import finish_crossings
-from ackline.stores.redis.errors import translated
+from ackline.stores.redis.journal import first_needed
 from ackline.stores.redis.look import matching
 from ackline.stores.redis.packing import CODE
 from ackline.stores.redis.queue_script import QueueScripts
 from ackline.stores.redis.settings import decode_settings, fields_of
-
-logger = logging.getLogger("ackline")
 
 _VERSION = struct.Struct(">Q")
 
@@ -27,7 +31,7 @@ _VERSION = struct.Struct(">Q")
 def settings_of(scripts: QueueScripts, queue: QueueKey) -> tuple[bytes | None, QueueSettings]:
     """The settings of a queue, as they are kept and as they are meant."""
     base = scripts.names.base(queue)
-    with translated(scripts.connection.where):
+    with scripts.connection.translated():
         kept = scripts.connection.client.hget(f"{base}:queue", "settings")
     return kept, DEFAULT_SETTINGS if kept is None else decode_settings(kept)
 
@@ -53,23 +57,29 @@ def configure(
             return True
 
 
-def prune(scripts: QueueScripts, queue: QueueKey, limit: int, now: float) -> int:
+def prune(
+    scripts: QueueScripts,
+    queue: QueueKey,
+    limit: int,
+    most: int,
+    keep_from: str | None,
+    now: float,
+) -> int:
     """Drop terminal jobs and journal batches past their time, and workers long gone."""
     if scripts.names.clustered:
         finish_crossings(scripts, queue)
     _, settings = settings_of(scripts, queue)
-    oldest = int((now - settings.keep_journal) * 1e6)
-    total, more = 0, 1
+    arguments: list[Argument] = [
+        int((now - settings.keep_journal) * 1e6),
+        *first_needed(scripts.names, queue, keep_from),
+        most if settings.max_journal is None else settings.max_journal,
+        repr(now - WORKER_MEMORY),
+    ]
+    total, unseen, more = 0, 0, 1
     while more:
-        arguments: list[Argument] = [
-            limit - total,
-            oldest,
-            "",
-            settings.max_journal,
-            repr(now - WORKER_MEMORY),
-        ]
-        count, more, _ = scripts.run("prune", queue, arguments)
-        total += count
+        count, more, lost = scripts.run("prune", queue, [limit - total, *arguments])
+        total, unseen = total + count, unseen + lost
+    warn_of_unseen(queue, unseen)
     return total
 
 

@@ -44,6 +44,8 @@ class RedisListener:
         self._arm = arm
         self._forget = forget
         self._lock = threading.Lock()
+        self._pipe = threading.Lock()
+        self._piped = True
         self._awake, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._subscription: Any = None
         self._unread = False
@@ -68,7 +70,10 @@ class RedisListener:
         return True
 
     def wake(self) -> None:
-        with contextlib.suppress(BlockingIOError, OSError):
+        # Not while the pipe is closed: its number may be another's by then.
+        with self._pipe, contextlib.suppress(BlockingIOError):
+            if not self._piped:
+                return
             os.write(self._waker, b"\0")
 
     def close(self) -> None:
@@ -78,8 +83,10 @@ class RedisListener:
         self.wake()
         with self._lock:
             self._unsubscribe()
-            os.close(self._awake)
-            os.close(self._waker)
+            with self._pipe:
+                self._piped = False
+                os.close(self._awake)
+                os.close(self._waker)
         self._forget(self)
 
     def __enter__(self) -> Self:
@@ -111,10 +118,7 @@ class RedisListener:
             return True
 
     def _ready(self, seconds: float) -> list[int]:
-        poll = select.poll()
-        poll.register(self._awake, select.POLLIN)
-        poll.register(self._subscription.connection._sock, select.POLLIN)
-        return [descriptor for descriptor, _ in poll.poll(seconds * 1000)]
+        return _poll([self._awake, self._subscription.connection._sock.fileno()], seconds)
 
     def _read(self) -> bool:
         """Read all that has come; whether there was a message among it."""
@@ -135,7 +139,7 @@ class RedisListener:
 
     def _listen_again(self, seconds: float) -> bool:
         pause = min(seconds, self._retry)
-        if select.select([self._awake], [], [], pause)[0]:
+        if _poll([self._awake], pause):
             os.read(self._awake, 4096)
             return True
         if pause < self._retry:
@@ -147,9 +151,10 @@ class RedisListener:
     def _subscribe(self) -> None:
         subscription = self._connection.listen_to(self._channels)
         try:
-            for _ in self._channels:
-                # Only when the server has confirmed them all is nothing missed any more.
-                subscription.parse_response(block=True)
+            with self._connection.translated():
+                for _ in self._channels:
+                    # Only when the server has confirmed them all is nothing missed any more.
+                    subscription.parse_response(block=True)
             self._arm()
         except BaseException:
             subscription.close()
@@ -164,3 +169,11 @@ class RedisListener:
         if subscription is not None:
             with contextlib.suppress(exceptions.RedisError, OSError):
                 subscription.close()
+
+
+def _poll(descriptors: Sequence[int], seconds: float) -> list[int]:
+    """Those of them that can be read within so many seconds."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return [descriptor for descriptor, _ in poll.poll(seconds * 1000)]

@@ -9,7 +9,6 @@ import msgspec
 
 from ackline.job import QueueKey, Record, State
 from ackline.stores.base import Filter, Page, QueueInfo, WorkerBeat, WorkerRecord
-from ackline.stores.redis.errors import translated
 from ackline.stores.redis.journal import all_queues
 from ackline.stores.redis.packing import CODE, STATES, Seen, seen_jobs
 from ackline.stores.redis.queue_script import QueueScripts
@@ -142,7 +141,7 @@ def describe(scripts: QueueScripts, tenant: str | None, name: str | None) -> lis
             for key in all_queues(connection, names)
             if (tenant is None or key.tenant == tenant) and (name is None or key.name == name)
         ]
-    with translated(connection.where):
+    with connection.translated():
         pipe = connection.client.pipeline(transaction=False)
         for key in keys:
             pipe.hget(f"{names.base(key)}:queue", "settings")

@@ -12,6 +12,9 @@ import msgspec
 
 from ackline.job import QueueKey
 
+SCHEMA = 1
+"""The version of the layout that these names make."""
+
 MARK_BITS = 20
 LARGEST_MARK = (1 << MARK_BITS) - 1
 

@@ -11,8 +11,7 @@ from ackline.clock import Clock
 from ackline.errors import StoreError, StoreFull
 from ackline.job import QueueKey
 from ackline.stores.redis.connection import Argument, Connection
-from ackline.stores.redis.errors import translated
-from ackline.stores.redis.names import Names
+from ackline.stores.redis.names import SCHEMA, Names
 from ackline.stores.redis.settings import fields_of_new
 
 NO_QUEUE, FULL = "NOQUEUE", "FULL"
@@ -42,8 +41,9 @@ class QueueScripts:
 
     def make(self, queue: QueueKey) -> None:
         """Make a queue, unless it is there."""
-        with translated(self.connection.where):
+        with self.connection.translated():
             # First this: a queue that is not in the registry would be seen by nobody.
+            self.connection.client.setnx(self.names.schema, SCHEMA)
             self.connection.client.sadd(self.names.registry, self.names.entry(queue))
         self.run("make", queue, fields_of_new(self.names.mark(queue)))
 

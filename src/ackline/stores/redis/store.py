@@ -32,7 +32,7 @@ from ackline.stores.base import (
 from ackline.stores.redis import keep, look, work
 from ackline.stores.redis.address import Address
 from ackline.stores.redis.connection import Connection
-from ackline.stores.redis.facts import SCHEMA, Facts, read_facts, require_ours, require_safe
+from ackline.stores.redis.facts import Facts, read_facts, require_ours, require_safe
 from ackline.stores.redis.journal import (
     earliest_time,
     last_batch,
@@ -40,7 +40,7 @@ from ackline.stores.redis.journal import (
     read_events,
 )
 from ackline.stores.redis.listen import RedisListener
-from ackline.stores.redis.names import Names
+from ackline.stores.redis.names import SCHEMA, Names
 from ackline.stores.redis.queue_script import QueueScripts
 
 FACTS_LAST = 5.0
@@ -53,7 +53,9 @@ class RedisStore:
     >>> store = RedisStore(read_address("redis://localhost"))  # doctest: +SKIP
     """
 
-    capabilities = Capabilities(name="redis", persistent=True, shared=True, batch=200)
+    capabilities = Capabilities(
+        name="redis", persistent=True, shared=True, batch=200, journal=1_000_000
+    )
 
     def __init__(self, address: Address, clock: Clock | None = None) -> None:
         names = Names(address.prefix, address.mode == "cluster")
@@ -133,8 +135,9 @@ class RedisStore:
     ) -> list[Record]:
         return look.leases(self._scripts, queue, worker, limit)
 
-    def prune(self, queue: QueueKey, limit: int) -> int:
-        return keep.prune(self._scripts, queue, limit, self._now())
+    def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
+        most = self.capabilities.journal
+        return keep.prune(self._scripts, queue, limit, most, keep_from, self._now())
 
     # --- looking ---
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import secrets
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -66,21 +66,31 @@ def claim(
     transitions: Sequence[Transition],
 ) -> Claimed:
     """Apply, promote what is due, lease the next in line, tell what has lapsed."""
-    codes: Sequence[int] = ()
-    steps = transitions
-    if scripts.names.clustered and any(_crosses(transition) for transition in transitions):
-        codes, steps = apply_in_cluster(scripts, queue, transitions), ()
-    arguments = [_pack_request(request), *Steps(scripts.names, queue).pack(steps)]
-    answer = (scripts.change if steps else scripts.run)("claim", queue, arguments)
+    settled: list[Verdict] | None = None
+    if transitions and _settle_first(scripts, transitions):
+        settled, transitions = apply(scripts, queue, transitions), ()
+    steps = Steps(scripts.names, queue).pack(transitions)
+    answer = scripts.run("claim", queue, [_pack_request(request), *steps])
     time, token, next_at, verdicts, jobs, again, lapsed = answer
     now = float(time)
     return Claimed(
         jobs=_leased(jobs, again, request, int(token), now) if jobs else [],
-        verdicts=_verdicts(scripts, queue, transitions, codes or verdicts),
+        verdicts=settled or _verdicts(scripts, queue, transitions, verdicts),
         lapsed=[seen.record for seen in seen_jobs(lapsed)],
         next_at=float(next_at) if next_at else None,
         now=now,
     )
+
+
+def _settle_first(scripts: QueueScripts, transitions: Sequence[Transition]) -> bool:
+    """Whether to settle in a call of its own.
+
+    When that has to be waited for: else a wait in vain would leave jobs leased of which the
+    claimer was never told.
+    """
+    if scripts.connection.waits:
+        return True
+    return scripts.names.clustered and any(map(_crosses, transitions))
 
 
 def _pack_request(request: ClaimRequest) -> bytes:
@@ -88,7 +98,7 @@ def _pack_request(request: ClaimRequest) -> bytes:
         "worker": request.worker,
         "limit": max(0, request.limit),
         "lease": request.lease,
-        "leap": random.randint(1, LEAP),
+        "leap": 1 + secrets.randbelow(LEAP),
         "leases": dict(request.lease_of_kind),
     }
     if request.kinds is not None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 from ackline.config import QueueSettings
-from ackline.events import Act, Entry
+from ackline.events import Act, Entry, count, read_cursor, unseen
 from ackline.job import QueueKey, State
 from ackline.stores.base import WORKER_MEMORY, Filter, act_of_change
 from ackline.stores.sqlite.drop import drop_jobs
+from ackline.stores.sqlite.dropped import note_dropped
 from ackline.stores.sqlite.groups import leave_groups, unpark_all
 from ackline.stores.sqlite.lines import (
     JOURNAL,
@@ -72,29 +74,47 @@ def prune(tx: Transaction, queue: QueueKey, limit: int, now: float) -> int:
     return len(entries)
 
 
-def trim(tx: Transaction, queue: QueueKey, now: float) -> bool:
-    """Drop journal batches past their time, and lines of kinds gone by; True if more is left."""
+class Trimmed(NamedTuple):
+    """What one step of trimming did."""
+
+    more: bool
+    """Whether there may be more to drop."""
+    lost: int
+    """How many events were dropped that a registered reader has not seen."""
+
+
+def trim(tx: Transaction, queue: QueueKey, most: int, keep_from: str | None, now: float) -> Trimmed:
+    """Drop journal batches past their time or too many, and lines of kinds gone by."""
     lines = find_lines(tx, queue)
     if lines is None:
-        return False
-    batches = _trim_journal(lines, now)
+        return Trimmed(False, 0)
+    if lines.settings.max_journal is not None:
+        most = lines.settings.max_journal
+    batches, lost = _trim_journal(lines, most, keep_from, now)
     lines.flush()
     dropped = tx.execute(sql("drop_empty_slots"), (lines.num, TRIM_LIMIT)).fetchall()
-    return TRIM_LIMIT in (batches, len(dropped))
+    return Trimmed(TRIM_LIMIT in (batches, len(dropped)), lost)
 
 
-def _trim_journal(lines: Lines, now: float) -> int:
-    settings, slot = lines.settings, -(lines.num * 16 + JOURNAL)
-    count = lines.tx.execute(sql("batch_count"), (slot,)).fetchall()[0][0]
-    surplus, oldest, dropped, last = count - settings.max_journal, now - settings.keep_journal, 0, 0
-    for cursor, at in lines.tx.execute(sql("oldest_batches"), (lines.num, TRIM_LIMIT)):
-        if dropped >= surplus and at >= oldest:
+def _trim_journal(lines: Lines, most: int, keep_from: str | None, now: float) -> tuple[int, int]:
+    """Drop some batches; answers how many, and how many of their events a reader has not seen."""
+    slot, oldest = -(lines.num * 16 + JOURNAL), now - lines.settings.keep_journal
+    reader = None if keep_from is None else read_cursor(keep_from)
+    surplus = lines.tx.execute(sql("event_count"), (slot,)).fetchall()[0][0] - most
+    batches, events, lost, last = 0, 0, 0, (0, 0)
+    for batch, at, entries in lines.tx.execute(sql("oldest_batches"), (lines.num, TRIM_LIMIT)):
+        if at >= oldest and events >= surplus:
             break
-        dropped, last = dropped + 1, cursor
-    if dropped:
-        lines.tx.execute(sql("drop_batches"), (lines.num, last))
-        lines.shift(slot, None, dropped)
-    return dropped
+        size = count(entries)
+        needed = unseen(batch, size, reader)
+        if needed and events >= surplus:
+            break
+        batches, events, lost, last = batches + 1, events + size, lost + needed, (batch, size)
+    if batches:
+        lines.tx.execute(sql("drop_batches"), (lines.num, last[0]))
+        lines.shift(slot, None, events)
+        note_dropped(lines.tx, lines.num, last)
+    return batches, lost
 
 
 def purge(tx: Transaction, queue: QueueKey, which: Filter, by: str, now: float) -> int:

@@ -102,7 +102,7 @@ class Lines:
         """Append one batch, in the same step as what it tells of."""
         if entries:
             self.tx.execute(sql("add_batch"), (self.num, at, pack(entries)))
-            self.shift(None, -(self.num * 16 + JOURNAL))
+            self.shift(None, -(self.num * 16 + JOURNAL), len(entries))
             self.tx.wake(self.key, "changes")
             if any(entry.to is None or entry.to in TERMINAL for entry in entries):
                 self.tx.wake(self.key, "ends")

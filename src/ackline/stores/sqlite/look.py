@@ -11,8 +11,16 @@ import msgspec
 
 from ackline.events import Event, make_cursor, read_cursor, unpack
 from ackline.job import QueueKey, Record, State
-from ackline.stores.base import Filter, Page, QueueInfo, WorkerBeat, WorkerRecord
+from ackline.stores.base import (
+    Filter,
+    Page,
+    QueueInfo,
+    WorkerBeat,
+    WorkerRecord,
+    require_kept,
+)
 from ackline.stores.sqlite.connection import Execute
+from ackline.stores.sqlite.dropped import last_dropped
 from ackline.stores.sqlite.lines import PARKED, STATES, decode_settings, slot_of, state_in
 from ackline.stores.sqlite.queries import sql
 from ackline.stores.sqlite.rows import Row, history_of, record_of
@@ -189,12 +197,13 @@ def journal_end(execute: Execute) -> str:
 def events(execute: Execute, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
     """The journal behind a cursor."""
     batch, used = read_cursor(after)
-    if queue is None:
+    num = None if queue is None else queue_number(execute, queue)
+    if queue is not None and num is None:
+        return []
+    require_kept(queue, after, last_dropped(execute, num))
+    if num is None:
         rows = execute(sql("read_all"), (batch,))
     else:
-        num = queue_number(execute, queue)
-        if num is None:
-            return []
         rows = execute(sql("read_queue"), (num, batch))
     keys = {num: QueueKey(tenant, name) for num, tenant, name in execute(sql("queue_names"))}
     found = itertools.chain.from_iterable(

@@ -32,6 +32,7 @@ from ackline.stores.base import (
     Topic,
     WorkerBeat,
     WorkerRecord,
+    warn_of_unseen,
 )
 from ackline.stores.sqlite import claim, enqueue, heartbeat, keep, keys, look
 from ackline.stores.sqlite.apply import apply
@@ -56,7 +57,9 @@ class SqliteStore:
     >>> store = SqliteStore("jobs.db")
     """
 
-    capabilities = Capabilities(name="sqlite", persistent=True, shared=True, batch=100)
+    capabilities = Capabilities(
+        name="sqlite", persistent=True, shared=True, batch=100, journal=10_000_000
+    )
 
     def __init__(
         self, path: str, durability: Durability = "full", clock: Clock | None = None
@@ -139,14 +142,21 @@ class SqliteStore:
         with self._engine.read() as execute:
             return look.leases(execute, queue, worker, limit, self._clock.now())
 
-    def prune(self, queue: QueueKey, limit: int) -> int:
-        def run(tx: Transaction) -> tuple[int, bool]:
-            now = self._clock.now()
-            return keep.prune(tx, queue, limit, now), keep.trim(tx, queue, now)
+    def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
+        most = self.capabilities.journal
 
-        pruned, more = self._engine.write(run)
-        while more:
-            more = self._engine.write(lambda tx: keep.trim(tx, queue, self._clock.now()))
+        def trim(tx: Transaction) -> keep.Trimmed:
+            return keep.trim(tx, queue, most, keep_from, self._clock.now())
+
+        def run(tx: Transaction) -> tuple[int, keep.Trimmed]:
+            return keep.prune(tx, queue, limit, self._clock.now()), trim(tx)
+
+        pruned, step = self._engine.write(run)
+        lost = step.lost
+        while step.more:
+            step = self._engine.write(trim)
+            lost += step.lost
+        warn_of_unseen(queue, lost)
         return pruned
 
     # --- looking ---

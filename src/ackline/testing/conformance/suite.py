@@ -6,7 +6,7 @@ from ackline.testing.conformance.rules.claim import ClaimRules, OrderRules, Toke
 from ackline.testing.conformance.rules.enqueue import EnqueueRules, FullStoreRules
 from ackline.testing.conformance.rules.expire import AttemptRules, SweepRules
 from ackline.testing.conformance.rules.groups import GroupRules
-from ackline.testing.conformance.rules.handles import ReopenRules, SharedRules
+from ackline.testing.conformance.rules.handles import CloseRules, ReopenRules, SharedRules
 from ackline.testing.conformance.rules.heartbeat import HeartbeatRules, WorkerRules
 from ackline.testing.conformance.rules.journal import JournalRules
 from ackline.testing.conformance.rules.keys import KeyRules
@@ -20,6 +20,7 @@ from ackline.testing.conformance.rules.operate import (
     PromoteRules,
     RedriveRules,
 )
+from ackline.testing.conformance.rules.readers import ReaderRules
 from ackline.testing.conformance.rules.retention import PruneRules, PurgeRules
 from ackline.testing.conformance.rules.settle import (
     AbsorbingRules,
@@ -28,6 +29,7 @@ from ackline.testing.conformance.rules.settle import (
     SettleRules,
 )
 from ackline.testing.conformance.rules.threads import ThreadRules
+from ackline.testing.conformance.rules.trimming import DroppedRules, NeededRules, TrimRules
 
 
 class StoreConformance(
@@ -52,16 +54,21 @@ class StoreConformance(
     MoveRules,
     PruneRules,
     PurgeRules,
+    TrimRules,
+    NeededRules,
+    DroppedRules,
     CountRules,
     DescribeRules,
     PageRules,
     JournalRules,
+    ReaderRules,
     NameRules,
     PayloadRules,
     TenantRules,
     KeyRules,
     ListenRules,
     ThreadRules,
+    CloseRules,
     ReopenRules,
     SharedRules,
 ):

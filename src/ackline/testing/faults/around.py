@@ -67,8 +67,8 @@ class StoreAround:
     ) -> list[Record]:
         return self.inner.leases(queue, worker=worker, limit=limit)
 
-    def prune(self, queue: QueueKey, limit: int) -> int:
-        return self.inner.prune(queue, limit)
+    def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
+        return self.inner.prune(queue, limit, keep_from)
 
     def get(self, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
         return self.inner.get(queue, ids)

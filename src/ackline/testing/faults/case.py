@@ -18,6 +18,9 @@ from ackline.testing.faults.lives import Lease, replay
 PAUSE = "pause"
 """How the act of a fault begins that stops a process and lets it go on."""
 
+EVERYBODY = "everybody"
+"""The victim of a fault that strikes the server, and so all that hold a lease."""
+
 STALL = 0.2
 """Seconds without an entry in the journal that may mean: nobody could write."""
 
@@ -53,7 +56,7 @@ class Fault(msgspec.Struct):
         If it was stopped with the store's write lock, nobody could extend a lease: then all
         that were in flight meanwhile may be lost.
         """
-        struck = self.stalled or lease.worker == self.victim
+        struck = self.stalled or self.victim in (EVERYBODY, lease.worker)
         return struck and lease.in_flight(self.since, self.until)
 
     def note_stall(self, moments: Sequence[float]) -> None:

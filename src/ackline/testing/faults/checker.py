@@ -121,6 +121,14 @@ def _settling(key: Settling, phases: Sequence[Phase], in_journal: bool) -> Itera
         yield Violation(Rule.DISAGREEMENT, id, detail)
 
 
+def reused(case: Case) -> Iterator[Violation]:
+    """No token is given out twice for one job, not even by a store that forgot the first time."""
+    starts = Counter((step.id, step.token) for step in case.started)
+    for (id, token), count in starts.items():
+        if count > 1:
+            yield Violation(Rule.REUSED, id, f"begun {count} times under token {token}")
+
+
 def attempts(case: Case) -> Iterator[Violation]:
     """Never more than `max_attempts`, and not fewer before the DLQ."""
     for id, life in case.lives.items():
@@ -186,6 +194,7 @@ RULES: tuple[Callable[[Case], Iterator[Violation]], ...] = (
     unexpected,
     completions,
     settlings,
+    reused,
     attempts,
     transitions,
     extra,

@@ -20,6 +20,7 @@ class Rule(enum.StrEnum):
     UNEXPECTED = "delivered or stored, but never enqueued"
     COMPLETIONS = "not exactly one accepted completion"
     STALE = "settled under a token that was not the live one"
+    REUSED = "two deliveries under one token"
     DISAGREEMENT = "the answers and the journal do not agree"
     ATTEMPTS = "not the deliveries that max_attempts asks for"
     ILLEGAL = "a transition that the lifecycle does not allow"

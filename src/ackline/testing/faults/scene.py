@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
+
 from ackline.errors import StoreError
 from ackline.job import LIVE, Record
 from ackline.queue import Queue
@@ -89,17 +91,18 @@ class Scene:
     # --- faults ---
 
     @contextlib.contextmanager
-    def fault(self, act: str, victim: str) -> Iterator[None]:
+    def fault(self, act: str, victim: str, note: str = "") -> Iterator[None]:
         """Note a fault, from before it strikes until it is over."""
-        end = self.begin_fault(act, victim)
+        end = self.begin_fault(act, victim, note)
         yield
         self.history.write(end)
 
-    def begin_fault(self, act: str, victim: str) -> Step:
+    def begin_fault(self, act: str, victim: str, note: str = "") -> Step:
         """Note a fault that goes on; write the answered step when it is over."""
         id = f"fault-{next(self._numbers)}"
-        self.history.write(Step(what=What.FAULT, phase=Phase.INVOKE, id=id, act=act, worker=victim))
-        return Step(what=What.FAULT, phase=Phase.OK, id=id, act=act, worker=victim)
+        end = Step(what=What.FAULT, phase=Phase.OK, id=id, act=act, worker=victim)
+        self.history.write(msgspec.structs.replace(end, phase=Phase.INVOKE, note=note))
+        return end
 
     def complain(self, act: str, about: str, note: str) -> None:
         """Note that a fault left something that must not be; the checker will tell."""

@@ -8,11 +8,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Self
 
 import msgspec
 
 from ackline import lifecycle
 from ackline.config import DEFAULTS
+from ackline.errors import StoreUnavailable
+from ackline.ids import new_id
 from ackline.job import Draft, QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict
 from ackline.stores.base import (
@@ -21,8 +24,10 @@ from ackline.stores.base import (
     Claimed,
     ClaimRequest,
     Hold,
+    Listener,
     Receipt,
     Store,
+    Topic,
     WorkerBeat,
 )
 from ackline.testing.faults.around import StoreAround
@@ -105,6 +110,55 @@ class AnswersBeforeCommit(StoreAround):
         return [Receipt(draft.id, True, State.QUEUED) for draft in drafts]
 
 
+class ResendsAsNew(StoreAround):
+    """A blind retry: what may have been stored is sent again as another job."""
+
+    def enqueue(self, queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
+        try:
+            return self.inner.enqueue(queue, drafts)
+        except StoreUnavailable:
+            renamed = [msgspec.structs.replace(draft, id=new_id()) for draft in drafts]
+            receipts = self.inner.enqueue(queue, renamed)
+            asked = zip(receipts, drafts, strict=True)
+            return [msgspec.structs.replace(receipt, id=draft.id) for receipt, draft in asked]
+
+
+class NoNews(StoreAround):
+    """A worker that is never told of new jobs, and finds them only when it looks by itself."""
+
+    def listen(
+        self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
+    ) -> Listener:
+        del queues, topic, kinds
+        return Silence()
+
+
+class Silence:
+    """A listener that hears nothing but its own waker."""
+
+    def __init__(self) -> None:
+        self._woken = threading.Event()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait for the waker."""
+        woken = self._woken.wait(timeout)
+        self._woken.clear()
+        return woken
+
+    def wake(self) -> None:
+        """End the wait."""
+        self._woken.set()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
 VARIANTS: Mapping[str, Callable[[Store], Store]] = {
     "acks first": AcksFirst,
     "deaf": Deaf,
@@ -112,5 +166,7 @@ VARIANTS: Mapping[str, Callable[[Store], Store]] = {
     "no repair": NoRepair,
     "never expires": NeverExpires,
     "answers before commit": AnswersBeforeCommit,
+    "resends as new": ResendsAsNew,
+    "no news": NoNews,
 }
 """By the name that an assignment calls for."""

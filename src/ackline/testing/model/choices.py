@@ -38,6 +38,8 @@ WORKERS = ("w1", "w2")
 LOST = (("lost", "k"),)
 MAX_ATTEMPTS = 3
 RETENTION = 100.0
+SMALL_JOURNAL = 2 * len(IDS)
+"""More events than a prune writes: who has read all before it is never cut off."""
 
 _SETTINGS = QueueSettings(
     policy=Policy(backoff=fixed(10.0), keep_failed=RETENTION, keep_cancelled=50.0)
@@ -174,6 +176,8 @@ class Choice:
             ageing=self.of(60.0, 0.0, 1.0),
             group_limit=self.of(1, 1, 2),
             max_jobs=self.of(None, None, None, 3),
+            max_journal=self.of(None, None, SMALL_JOURNAL),
+            keep_journal=self.of(RETENTION, 10.0),
         )
 
     def filter(self) -> Filter:

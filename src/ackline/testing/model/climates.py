@@ -89,7 +89,7 @@ def _promote(c: Choice) -> Happening:
 
 
 def _prune(c: Choice) -> Happening:
-    return Happening(History.prune, {"queue": c.queue()})
+    return Happening(History.prune, {"queue": c.queue(), "registered": c.of(False, True)})
 
 
 def _purge(c: Choice) -> Happening:

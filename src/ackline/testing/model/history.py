@@ -141,8 +141,8 @@ class History(Work):
     def promote(self, queue: int, limit: int) -> None:
         self.sides.both(lambda store: store.promote(self.queues[queue], limit))
 
-    def prune(self, queue: int) -> None:
-        self.sides.both(lambda store: store.prune(self.queues[queue], ENOUGH))
+    def prune(self, queue: int, registered: bool) -> None:
+        self.sides.prune(self.queues[queue], registered)
 
     def purge(self, queue: int, which: Filter) -> None:
         self.sides.both(lambda store: store.purge(self.queues[queue], which, ENOUGH, "me"))

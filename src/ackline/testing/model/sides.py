@@ -69,6 +69,10 @@ class Side:
         )
         return msgspec.structs.replace(record, token=number(record.token), history=history)
 
+    def cursor(self, queue: QueueKey) -> str | None:
+        """Where the look at the journal ended."""
+        return self._cursors.get(queue)
+
     def news(self, queue: QueueKey) -> list[Event]:
         """What the journal has told since the last look, by a cursor and in two steps."""
         found: list[Event] = []
@@ -118,6 +122,15 @@ class Sides:
             if verdict.applied and step.target is not None:
                 for side in (self.candidate, self.reference):
                     side.moved(queue, step.target, step.id)
+        return ours
+
+    def prune(self, queue: QueueKey, registered: bool) -> int:
+        """Prune; with our reader registered, what it has not seen is kept."""
+        ours, theirs = (
+            side.store.prune(queue, ENOUGH, side.cursor(queue) if registered else None)
+            for side in (self.candidate, self.reference)
+        )
+        assert ours == theirs
         return ours
 
     def leases(self, queue: QueueKey, worker: str | None) -> list[Pair]:

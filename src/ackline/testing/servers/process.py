@@ -30,6 +30,8 @@ class ServerProcess:
         self._guard = subprocess.Popen(
             ["/bin/sh", "-c", GUARD, str(self.pid)],
             stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
 

@@ -127,19 +127,16 @@ class RedisServer:
 
     def client(self, **options: Any) -> redis.Redis:
         """A plain client that never sends a command twice; close it, or use it in a `with`."""
-        where: dict[str, Any] = {"host": HOST, "port": self.port}
-        if self._unix_socket:
-            where = {"unix_socket_path": str(self.socket)}
-        return redis.Redis(
-            **where,
-            **{
-                "password": self.settings.password,
-                "retry": Retry(NoBackoff(), 0),
-                "socket_timeout": PATIENCE,
-                "decode_responses": True,
-                **options,
-            },
-        )
+        settings: dict[str, Any] = {
+            "host": HOST,
+            "port": self.port,
+            "unix_socket_path": str(self.socket) if self._unix_socket else None,
+            "password": self.settings.password,
+            "retry": Retry(NoBackoff(), 0),
+            "socket_timeout": PATIENCE,
+            "decode_responses": True,
+        }
+        return redis.Redis(**{**settings, **options})
 
     # --- what can happen to it ---
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+from typing import TYPE_CHECKING, Any
 
 import redis
 
@@ -33,18 +34,33 @@ def promote(replica: RedisServer) -> None:
 
 def wait_until_synced(replica: RedisServer) -> None:
     """Wait until a replica has its master's data, and the master counts on it."""
-    if replica.replica_of is None:
+    master = replica.replica_of
+    if master is None:
         raise ValueError("this server is no replica")
-    with replica.client() as mine, replica.replica_of.client() as masters:
-        replica.wait_for("its master's data", lambda: _link_is_up(mine))
-        replica.wait_for("its master's trust", lambda: _is_online(masters, replica.port))
+    replica.wait_for("its master's data", lambda: _link_is_up(replica))
+    replica.wait_for("its master's trust", lambda: _is_online(master, replica.port))
 
 
-def _link_is_up(replica: redis.Redis) -> bool:
-    return bool(replica.info("replication").get("master_link_status") == "up")
+def wait_until_caught_up(replica: RedisServer, master: RedisServer) -> None:
+    """Wait until a replica has all that its master has now."""
+    wanted = _replication(master)["master_repl_offset"]
+    replica.wait_for(
+        "all that its master has",
+        lambda: _replication(replica).get("slave_repl_offset", 0) >= wanted,
+    )
 
 
-def _is_online(master: redis.Redis, port: int) -> bool:
-    known = master.info("replication").values()
-    replicas = [each for each in known if isinstance(each, dict)]
+def _link_is_up(replica: RedisServer) -> bool:
+    return _replication(replica).get("master_link_status") == "up"
+
+
+def _is_online(master: RedisServer, port: int) -> bool:
+    replicas = [each for each in _replication(master).values() if isinstance(each, dict)]
     return any(each["port"] == port and each["state"] == "online" for each in replicas)
+
+
+def _replication(server: RedisServer) -> dict[str, Any]:
+    # A sentinel cuts all connections of those whose roles it changes.
+    with contextlib.suppress(redis.ConnectionError), server.client() as client:
+        return dict(client.info("replication"))
+    return {}

@@ -17,6 +17,9 @@ from ackline.testing.servers.settings import Persistence
 SERVICE = "ackline"
 """The name under which the sentinel knows the master."""
 
+NOT_NOW = ("NOGOODSLAVE", "INPROG")
+"""How a sentinel says: no replica fits yet, or the last change is not over."""
+
 CONFIGURATION = """\
 bind {host}
 dir {folder}
@@ -46,12 +49,12 @@ class Sentinel(RedisServer):
         return int(port)
 
     def promote(self) -> bool:
-        """Begin a change of roles; False if it does not yet know enough of the replica."""
+        """Begin a change of roles; False if that cannot be right now."""
         with self.client() as client:
             try:
                 client.execute_command("SENTINEL FAILOVER", SERVICE)
             except redis.ResponseError as error:
-                if "NOGOODSLAVE" in str(error):
+                if any(sign in str(error) for sign in NOT_NOW):
                     return False
                 raise
         return True
@@ -118,9 +121,20 @@ class RedisSentinel:
         return f"redis+sentinel://{HOST}:{self.sentinel.port}/{SERVICE}"
 
     def promote(self) -> None:
-        """Let the sentinel make the replica the master; returns when it has."""
-        heir = self.replica
+        """Let the sentinel make the replica the master; returns when it has.
+
+        The old master goes on as one for some seconds, and drops then what it got meanwhile.
+        """
         self.sentinel.wait_for("a replica to promote", self.sentinel.promote)
+        self._change_roles()
+
+    def kill_master(self) -> None:
+        """Kill the master; returns when the sentinel has promoted the replica."""
+        self.master.kill()
+        self._change_roles()
+
+    def _change_roles(self) -> None:
+        heir = self.replica
         self.sentinel.wait_for("the promotion", lambda: self.sentinel.master_port() == heir.port)
         self.master, self.replica = self.replica, self.master
         self.master.replica_of, self.replica.replica_of = None, self.master

@@ -28,7 +28,7 @@ local function queued_lines()
     lines[#lines + 1] = ready_line(queue, kind)
   end
   for _, group in ipairs(redis.call('SMEMBERS', queue.base .. ':held')) do
-    for _, kind in ipairs(redis.call('SMEMBERS', queue.base .. ':held:' .. group)) do
+    for _, kind in ipairs(redis.call('SMEMBERS', queue.base .. ':holding:' .. group)) do
       lines[#lines + 1] = held_line(queue, group, kind)
     end
   end

@@ -2,11 +2,12 @@
 --
 -- ARGV[2]  how many jobs at most
 -- ARGV[3]  journal batches before this one are too old
--- ARGV[4]  the first batch that a registered reader still needs, or ''
--- ARGV[5]  how many events the journal keeps at most, whoever still needs them
--- ARGV[6]  workers that were given up before this time are forgotten
+-- ARGV[4]  the first batch that may have events which a registered reader still needs, or ''
+-- ARGV[5]  how many events of that batch it has had
+-- ARGV[6]  how many events the journal keeps at most, whoever still needs them
+-- ARGV[7]  workers that were given up before this time are forgotten
 -- Answers  {how many jobs, whether there is more of the journal to drop,
---           how many batches were dropped that a reader needs}
+--           how many events were dropped that a reader needs}
 --
 -- include lib/queue.lua
 -- include lib/job.lua
@@ -42,26 +43,31 @@ local function prune_jobs(limit)
   return count
 end
 
--- Whether a batch may go: too old and not needed, or beyond what the journal may hold.
-local function trim_journal(oldest, needed, most)
+-- How many events of a batch a registered reader has not seen.
+local function unseen(batch, size, needed, used)
+  if not needed or batch < needed then
+    return 0
+  end
+  return batch > needed and size or math.max(size - used, 0)
+end
+
+-- Drop what is too old and not needed, and what is beyond that which the journal may hold.
+local function trim_journal(oldest, needed, used, most)
   local stream = queue.base .. ':journal'
   local events = tonumber(redis.call('HGET', queue.base .. ':queue', 'events') or 0)
-  local dropped, lost, last = 0, 0, nil
+  local dropped, lost, last, trimmed = 0, 0, nil, nil
   for _, entry in ipairs(redis.call('XRANGE', stream, '-', '+', 'COUNT', TRIM_LIMIT)) do
-    local batch = tonumber(string.match(entry[1], '^%d+'))
-    local free = batch < oldest and not (needed and batch >= needed)
-    if not free and events <= most then
+    local batch, size = tonumber(string.match(entry[1], '^%d+')), tonumber(entry[2][2])
+    local behind = unseen(batch, size, needed, used)
+    if events <= most and (batch >= oldest or behind > 0) then
       break
     end
-    if needed and batch >= needed then
-      lost = lost + 1
-    end
-    events = events - tonumber(entry[2][2])
-    dropped, last = dropped + 1, batch
+    events, lost = events - size, lost + behind
+    dropped, last, trimmed = dropped + 1, batch, entry[1] .. ' ' .. size
   end
   if last then
     redis.call('XTRIM', stream, 'MINID', whole(last + 1))
-    redis.call('HSET', queue.base .. ':queue', 'events', whole(events), 'trimmed', whole(last))
+    redis.call('HSET', queue.base .. ':queue', 'events', whole(events), 'trimmed', trimmed)
   end
   return dropped == TRIM_LIMIT, lost
 end
@@ -100,6 +106,7 @@ local MOVES_REMEMBERED = 3600
 local count = prune_jobs(tonumber(ARGV[2]))
 redis.call('ZREMRANGEBYSCORE', queue.base .. ':arrived', '-inf', exact(now - MOVES_REMEMBERED))
 close_queue(queue)
-local more, lost = trim_journal(tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]))
-forget_workers(tonumber(ARGV[6]))
+local more, lost =
+  trim_journal(tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]))
+forget_workers(tonumber(ARGV[7]))
 return {count, more and 1 or 0, lost}

@@ -5,9 +5,10 @@
 -- numbered -(queue * 16 + code), so that a state can be told from a slot's number alone; lines
 -- of queued jobs (one for each kind, and one for each kind of a group that is full) are positive.
 -- Codes: 0 scheduled, 1 queued (of a kind), 2 processing, 3 failing, 4 completed, 5 failed,
--- 6 cancelled, 7 queued but parked (of a group and kind), 8 journal batches (only counted).
+-- 6 cancelled, 7 queued but parked (of a group and kind), 8 journal events (only counted).
 
 -- The last number given out. Never handed out twice, whatever is deleted.
+-- Also `dropped/QUEUE`: the end of what was dropped of a queue's journal.
 CREATE TABLE counter (
     name TEXT PRIMARY KEY,
     last INTEGER NOT NULL

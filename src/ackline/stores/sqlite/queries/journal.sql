@@ -14,13 +14,25 @@ SELECT cursor, queue, at, entries FROM journal WHERE cursor >= ? ORDER BY cursor
 SELECT num, tenant, name FROM queue;
 
 -- name: oldest_batches
-SELECT cursor, at FROM journal INDEXED BY journal_queue WHERE queue = ? ORDER BY cursor LIMIT ?;
+SELECT cursor, at, entries FROM journal INDEXED BY journal_queue
+WHERE queue = ? ORDER BY cursor LIMIT ?;
 
 -- name: drop_batches
 DELETE FROM journal WHERE queue = ? AND cursor <= ?;
 
--- name: batch_count
+-- name: event_count
 SELECT n FROM slot WHERE num = ?;
+
+-- name: set_dropped
+INSERT INTO counter (name, last) VALUES ('dropped/' || ?, ?)
+ON CONFLICT (name) DO UPDATE SET last = excluded.last;
+
+-- name: dropped_of
+SELECT last FROM counter WHERE name = 'dropped/' || ?;
+
+-- name: dropped_of_any
+-- '0' is the character after '/'.
+SELECT max(last) FROM counter WHERE name > 'dropped/' AND name < 'dropped0';
 
 -- name: last_batch
 SELECT seq FROM sqlite_sequence WHERE name = 'journal';

@@ -177,6 +177,7 @@ class ClaimRules(StoreCase):
 
         now = bench.clock.now()
         assert deadlines == {"own": now + 5.0, "default": now + 40.0}
+        assert bench.look("own").deadline == now + 5.0
 
     def test_a_paused_queue_hands_out_nothing_and_takes_everything(self, bench: Bench) -> None:
         bench.configure(paused=True)

@@ -111,6 +111,17 @@ class EnqueueRules(StoreCase):
         assert (job.payload, job.attempts, job.history) == (b"new", 0, ())
         assert bench.counts() == {State.QUEUED: 1}
 
+    def test_a_new_job_does_not_inherit_the_attempts_of_the_one_it_replaced(
+        self, bench: Bench
+    ) -> None:
+        """Rule 6: nothing of the old one comes back, also not with the next failure."""
+        bench.bury("a")
+
+        job = bench.taken("a")
+        bench.fail(job)
+
+        assert [ended.token for ended in bench.look("a").history] == [job.token]
+
     def test_cancel_then_enqueue_runs_only_the_new_payload(self, bench: Bench) -> None:
         """Rule 6: the seed's own library ran the old one."""
         bench.put("a", payload=b"old")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
 from ackline.clock import ManualClock
+from ackline.errors import StoreUnavailable
 from ackline.job import QueueKey, State
 from ackline.lifecycle import Verdict, move
-from ackline.stores.base import Store
+from ackline.stores.base import Filter, Store
 from ackline.testing.conformance.bench import LEASE, Bench
 from ackline.testing.conformance.case import StoreCase
 
@@ -100,6 +101,45 @@ class ReopenRules(StoreCase):
         assert after.take() == []
         after.complete(job)
         assert after.take_ids() == ["b"]
+
+
+class CloseRules(StoreCase):
+    """A closed store takes no calls, until it is opened again."""
+
+    VERBS: Mapping[str, Callable[[Bench], object]] = {
+        "info": lambda bench: bench.store.info(),
+        "enqueue": lambda bench: bench.put("b"),
+        "claim": lambda bench: bench.take(),
+        "apply": lambda bench: bench.apply(move("a", bench.queue)),
+        "heartbeat": lambda bench: bench.beat(),
+        "promote": lambda bench: bench.store.promote(bench.queue, 1),
+        "leases": lambda bench: bench.store.leases(bench.queue),
+        "prune": lambda bench: bench.store.prune(bench.queue, 1),
+        "get": lambda bench: bench.find("a"),
+        "page": lambda bench: bench.listed(),
+        "describe": lambda bench: bench.store.describe(None),
+        "workers": lambda bench: bench.store.workers(bench.queue),
+        "events": lambda bench: bench.journal(),
+        "configure": lambda bench: bench.configure(paused=True),
+        "purge": lambda bench: bench.store.purge(bench.queue, Filter(), 1),
+        "read_keys": lambda bench: bench.keys(),
+        "write_keys": lambda bench: bench.write("k", value=b"v"),
+    }
+
+    @pytest.mark.parametrize("verb", VERBS)
+    def test_a_closed_store_refuses_work(self, bench: Bench, verb: str) -> None:
+        bench.put("a")
+        bench.store.close()
+
+        with pytest.raises(StoreUnavailable, match="closed"):
+            self.VERBS[verb](bench)
+
+    def test_a_store_that_is_opened_again_has_its_jobs(self, bench: Bench) -> None:
+        bench.put("a")
+        bench.store.close()
+        bench.store.open()
+
+        assert bench.take_ids() == ["a"]
 
     def test_a_closed_store_can_be_closed_again(self, store: Store) -> None:
         store.close()

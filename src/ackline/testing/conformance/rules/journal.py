@@ -84,6 +84,24 @@ class JournalRules(StoreCase):
         assert (failed.kind, failed.queue, failed.at) == ("mail", bench.queue, bench.clock.now())
         assert failed.note == "ValueError: boom"
 
+    def test_each_of_a_batch_tells_who_asked_for_it(self, bench: Bench) -> None:
+        bench.put_all("abcd")
+        policy = policy_of(bench.look("a"))
+
+        bench.apply(
+            cancel("a", policy, by="ann"),
+            cancel("b", policy),
+            cancel("c", policy, by="bob"),
+            cancel("d", policy, by="bob"),
+        )
+
+        assert [(event.id, event.by) for event in bench.journal()[-4:]] == [
+            ("a", "ann"),
+            ("b", ""),
+            ("c", "bob"),
+            ("d", "bob"),
+        ]
+
     def test_a_replaced_job_tells_what_it_replaced(self, bench: Bench) -> None:
         bench.bury("a")
         bench.put("a")

@@ -100,7 +100,7 @@ class ListenRules(StoreCase):
                     bench.complete(job)
                 case "cancel":
                     bench.apply_one(cancel("b", policy_of(job)))
-                case "purge":
+                case _:
                     bench.store.purge(bench.queue, Filter(), 10)
 
             assert listener.wait(SOON)
@@ -129,6 +129,17 @@ class ListenRules(StoreCase):
             bench.apply_one(move("a", other.queue))
 
             assert listener.wait(SOON)
+
+    def test_a_worker_is_woken_each_time_it_went_away_empty_handed(self, bench: Bench) -> None:
+        """What every worker does: claim until nothing is left, then wait."""
+        with bench.store.listen([bench.queue], "ready") as listener:
+            for n in range(3):
+                assert bench.take() == []
+                assert quiet(listener)
+                bench.put(str(n))
+
+                assert listener.wait(SOON)
+                assert bench.take_one().id == str(n)
 
     def test_one_listener_hears_several_queues(self, bench: Bench) -> None:
         other = bench.beside("other", tenant="acme")

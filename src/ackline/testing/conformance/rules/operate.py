@@ -53,6 +53,19 @@ class CancelRules(StoreCase):
 
         assert bench.look("a").deadline == job.deadline
 
+    @pytest.mark.parametrize("way", ["complete", "release"])
+    def test_a_request_ends_with_the_lease_that_it_was_for(self, bench: Bench, way: str) -> None:
+        job = bench.taken("a")
+        bench.apply_one(request_cancel("a"))
+        assert bench.look("a").cancel_requested
+
+        if way == "complete":
+            bench.complete(job)
+        else:
+            bench.apply_one(release(job))
+
+        assert not bench.look("a").cancel_requested
+
     @pytest.mark.parametrize("way", ["release", "snooze", "fail", "expire"])
     def test_a_job_that_was_asked_to_stop_does_not_run_again(self, bench: Bench, way: str) -> None:
         """A request outlives the attempt that it came in, whether or not its worker saw it."""

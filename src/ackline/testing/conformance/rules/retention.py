@@ -90,35 +90,6 @@ class PruneRules(StoreCase):
     def test_prune_of_an_unknown_queue_is_nothing(self, bench: Bench) -> None:
         assert bench.store.prune(bench.queue, 100) == 0
 
-    def test_the_journal_is_bounded_by_age(self, bench: Bench) -> None:
-        """Rule 13."""
-        bench.configure(keep_journal=60.0)
-        bench.put("old")
-        bench.clock.advance(61.0)
-        bench.put("new")
-        bench.store.prune(bench.queue, 100)
-
-        assert [event.id for event in bench.journal()] == ["new"]
-
-    def test_the_journal_is_bounded_by_size(self, bench: Bench) -> None:
-        """Rule 13: entries that all have read are not kept for ever."""
-        bench.configure(max_journal=5)
-        for n in range(20):
-            bench.put(str(n))
-        bench.store.prune(bench.queue, 100)
-
-        assert [event.id for event in bench.journal()] == ["15", "16", "17", "18", "19"]
-
-    def test_a_cursor_into_what_was_trimmed_reads_on_from_what_is_left(self, bench: Bench) -> None:
-        bench.configure(max_journal=2)
-        bench.put("a")
-        cursor = bench.journal()[-1].cursor
-        for id in "bcde":
-            bench.put(id)
-        bench.store.prune(bench.queue, 100)
-
-        assert [event.id for event in bench.store.events(bench.queue, cursor, 100)] == ["d", "e"]
-
 
 class PurgeRules(StoreCase):
     """Purge: what matches, in this queue of this tenant, whatever its state."""

@@ -242,6 +242,7 @@ class SettleRules(StoreCase):
 
         bench.apply_one(release(job))
         assert bench.take_one().progress is None
+        assert bench.look("a").progress is None
 
     def test_an_attempt_that_ended_leaves_no_lease(self, bench: Bench) -> None:
         bench.fail(bench.taken("a"))
@@ -266,6 +267,22 @@ class SettleRules(StoreCase):
             Verdict(True, State.COMPLETED),
             Verdict(False, None),
         ]
+
+    def test_each_of_a_batch_is_settled_in_its_own_way(self, bench: Bench) -> None:
+        """Neighbours that are alike but for their delay or their reason."""
+        bench.put_all("abc")
+        delays = {"a": 5.0, "b": 9.0, "c": 9.0}
+
+        bench.apply(
+            *(
+                fail(job, failure(job, job.id), policy_of(job), random.Random(0), delays[job.id])
+                for job in bench.take(3)
+            )
+        )
+
+        now, jobs = bench.clock.now(), [bench.look(id) for id in delays]
+        assert [(job.run_at or 0.0) - now for job in jobs] == [5.0, 9.0, 9.0]
+        assert [job.history[-1].message for job in jobs] == ["a", "b", "c"]
 
     def test_a_batch_is_applied_in_its_order(self, bench: Bench) -> None:
         job = bench.taken("a")

@@ -57,68 +57,102 @@ end
 
 -- Handing out ------------------------------------------------------------------------------
 
--- The lines to claim from, the one with the best head first: {line, kind, at, member}.
-local function ready_lines(queue, kinds)
-  local lines = {}
-  for _, kind in ipairs(kinds or redis.call('SMEMBERS', queue.base .. ':kinds')) do
-    local line = ready_line(queue, kind)
-    local first = redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')
-    if first[1] then
-      lines[#lines + 1] = {line, kind, tonumber(first[2]), first[1]}
-    elseif not kinds then
+-- Lines to claim from: {key, kind, found, at, taken}, each with the rank and member of its head.
+-- They are read in pieces, and what was taken leaves them at the end, all at once.
+
+local LEAST_PIECE = 8
+
+-- Look at the next job of a line; false if there is none.
+local function advance(line, piece)
+  if line.at > #line.found then
+    if line.whole then
+      return false
+    end
+    local last = line.taken + piece - 1
+    line.found = redis.call('ZRANGE', line.key, line.taken, last, 'WITHSCORES')
+    line.at, line.whole = 1, #line.found < 2 * piece
+    if #line.found == 0 then
+      return false
+    end
+  end
+  line.member = line.found[line.at]
+  if line.found[line.at + 1] ~= line.score then
+    line.score = line.found[line.at + 1]
+    line.rank = tonumber(line.score)
+  end
+  return true
+end
+
+local function before(one, other)
+  if one.rank ~= other.rank then
+    return one.rank < other.rank
+  end
+  return struct.unpack('>I6', one.member) < struct.unpack('>I6', other.member)
+end
+
+-- The lines are a heap: the one with the best head is the first.
+local function sink(lines, index)
+  while true do
+    local best, left = index, 2 * index
+    for child = left, left + 1 do
+      if lines[child] and before(lines[child], lines[best]) then
+        best = child
+      end
+    end
+    if best == index then
+      return
+    end
+    lines[index], lines[best] = lines[best], lines[index]
+    index = best
+  end
+end
+
+local function ready_lines(queue, kinds, limit)
+  kinds = kinds or redis.call('SMEMBERS', queue.base .. ':kinds')
+  local piece = #kinds <= 1 and limit or math.max(LEAST_PIECE, math.ceil(2 * limit / #kinds))
+  local lines = {piece = piece, all = {}}
+  for _, kind in ipairs(kinds) do
+    local line = {key = ready_line(queue, kind), kind = kind, found = {}, at = 1, taken = 0}
+    if advance(line, piece) then
+      lines[#lines + 1] = line
+    else
       redis.call('SREM', queue.base .. ':kinds', kind)
     end
+  end
+  for index = #lines, 1, -1 do
+    lines.all[index] = lines[index]
+    sink(lines, index)
   end
   return lines
 end
 
-local function before(at, member, other)
-  if at ~= other[3] then
-    return at < other[3]
-  end
-  return struct.unpack('>I6', member) < struct.unpack('>I6', other[4])
-end
-
--- Puts the line with the best head first; answers that of the second best, if there is one.
-local function best_first(lines)
-  for rank = 1, math.min(2, #lines) do
-    for index = rank + 1, #lines do
-      if before(lines[index][3], lines[index][4], lines[rank]) then
-        lines[rank], lines[index] = lines[index], lines[rank]
-      end
+-- The best jobs, up to a limit: their members, kinds and ranks.
+local function take_best(lines, limit)
+  local members, kinds, ranks = {}, {}, {}
+  for count = 1, limit do
+    local line = lines[1]
+    if not line then
+      break
     end
-  end
-  return lines[2]
-end
-
--- Takes up to `limit` of the best jobs out of their lines: their members, kinds and ranks.
-local function pop_best(lines, limit)
-  local members, kinds, ranks, count = {}, {}, {}, 0
-  while count < limit and #lines > 0 do
-    local second = best_first(lines)
-    local line, kind = lines[1][1], lines[1][2]
-    local want, taken = limit - count, 0
-    local found = redis.call('ZRANGE', line, 0, want, 'WITHSCORES')
-    local text, rank
-    for index = 1, #found, 2 do
-      if found[index + 1] ~= text then
-        text = found[index + 1]
-        rank = tonumber(text)
-      end
-      if taken == want or (second and not before(rank, found[index], second)) then
-        break
-      end
-      count, taken = count + 1, taken + 1
-      members[count], kinds[count], ranks[count] = found[index], kind, rank
+    members[count], kinds[count], ranks[count] = line.member, line.kind, line.rank
+    line.taken, line.at = line.taken + 1, line.at + 2
+    if not advance(line, lines.piece) then
+      lines[1] = lines[#lines]
+      lines[#lines] = nil
     end
-    redis.call('ZREMRANGEBYRANK', line, 0, taken - 1)
-    if found[2 * taken + 1] then
-      lines[1][3], lines[1][4] = tonumber(found[2 * taken + 2]), found[2 * taken + 1]
-    else
-      table.remove(lines, 1)
+    if lines[2] then
+      sink(lines, 1)
     end
   end
   return members, kinds, ranks
+end
+
+local function leave_lines(lines)
+  for _, line in ipairs(lines.all) do
+    if line.taken > 0 then
+      redis.call('ZREMRANGEBYRANK', line.key, 0, line.taken - 1)
+    end
+  end
 end
 
 -- A token above every earlier one. After the loss of the last moments (a failover, a restore)
@@ -197,18 +231,18 @@ end
 -- Answers the token, flat {id, body}, and flat {index, attempts, flags} of those that are not new.
 local function take(queue, request)
   local sub = string.sub
-  local lines = ready_lines(queue, request.kinds)
+  local lines = ready_lines(queue, request.kinds, request.limit)
   local jobs, again, leased, places = {}, {}, {}, {}
   local lease, count, repeats = nil, 0, 0
   local bytes = 0
   while count < request.limit do
-    local popped, kinds, ranks = pop_best(lines, next_look(request.limit, count, bytes))
-    if #popped == 0 then
+    local members, kinds, ranks = take_best(lines, next_look(request.limit, count, bytes))
+    if #members == 0 then
       break
     end
     lease = lease or new_lease(queue, request)
     local ids = {}
-    for index, member in ipairs(popped) do
+    for index, member in ipairs(members) do
       ids[index] = sub(member, 7)
     end
     local bodies = get_many('HMGET', queue.base .. ':job', ids)
@@ -237,7 +271,7 @@ local function take(queue, request)
           places[at + 1] = FRESH_FRONT .. sub(body, 1, 8) .. head.first .. packed .. head.tail
         end
         places[at] = id
-        leased[at], leased[at + 1] = head.deadline, popped[index]
+        leased[at], leased[at + 1] = head.deadline, members[index]
         jobs[at], jobs[at + 1] = id, body
         bytes = bytes + #body
         note_job(queue, 'claim', QUEUED, PROCESSING, lease.token, lease.worker, id, kind, attempts)
@@ -245,6 +279,7 @@ local function take(queue, request)
       end
     end
   end
+  leave_lines(lines)
   call_many('ZADD', queue.base .. ':processing', leased)
   call_many('HSET', queue.base .. ':place', places)
   save_jobs(queue, lease and lease.held or {})

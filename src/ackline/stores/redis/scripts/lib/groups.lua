@@ -15,7 +15,7 @@ end
 local function hold_back(queue, job)
   set(job, HELD)
   redis.call('SADD', queue.base .. ':held', job.group)
-  redis.call('SADD', queue.base .. ':held:' .. job.group, job.kind)
+  redis.call('SADD', queue.base .. ':holding:' .. job.group, job.kind)
 end
 
 local function let_forward(queue, group, kind, room)
@@ -37,19 +37,19 @@ local function let_forward(queue, group, kind, room)
     tell(queue, 'ready')
   end
   if redis.call('EXISTS', line) == 0 then
-    redis.call('SREM', queue.base .. ':held:' .. group, kind)
+    redis.call('SREM', queue.base .. ':holding:' .. group, kind)
   end
 end
 
 -- As many of each kind as the group has room for, for the next claim may want only some kinds.
 local function open_group(queue, group)
-  local kinds = redis.call('SMEMBERS', queue.base .. ':held:' .. group)
+  local kinds = redis.call('SMEMBERS', queue.base .. ':holding:' .. group)
   local room = #kinds > 0 and queue.group_limit - running_in(queue, group) or 0
   if room > 0 then
     for _, kind in ipairs(kinds) do
       let_forward(queue, group, kind, room)
     end
-    if redis.call('EXISTS', queue.base .. ':held:' .. group) == 0 then
+    if redis.call('EXISTS', queue.base .. ':holding:' .. group) == 0 then
       redis.call('SREM', queue.base .. ':held', group)
     end
   end

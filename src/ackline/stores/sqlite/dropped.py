@@ -1,0 +1,27 @@
+"""The end of what was dropped of each journal, kept as one number among the counters."""
+
+from __future__ import annotations
+
+from ackline.stores.sqlite.connection import Execute
+from ackline.stores.sqlite.queries import sql
+from ackline.stores.sqlite.transaction import Transaction
+
+_BITS = 24
+_MOST = (1 << _BITS) - 1
+"""More entries than SQLite could keep of one batch."""
+
+
+def note_dropped(tx: Transaction, queue: int, last: tuple[int, int]) -> None:
+    """Remember the last batch that was dropped, with the number of its entries."""
+    batch, size = last
+    tx.execute(sql("set_dropped"), (queue, batch << _BITS | min(size, _MOST)))
+
+
+def last_dropped(execute: Execute, queue: int | None) -> tuple[int, int]:
+    """The last batch that was dropped of a queue, or of any, with the number of its entries."""
+    if queue is None:
+        rows = execute(sql("dropped_of_any")).fetchall()
+    else:
+        rows = execute(sql("dropped_of"), (queue,)).fetchall()
+    packed = rows[0][0] or 0 if rows else 0
+    return packed >> _BITS, packed & _MOST

@@ -1,0 +1,124 @@
+"""What a store may forget: the last answers before a crash, if that is all it promises.
+
+A server that syncs its log each second, or replicates without waiting, answers before a change
+is safe. The fault itself says in the history how old the answers may be that it costs: its note
+is `may_lose(seconds)`. Such an answer, if its effect is gone, becomes an unknown outcome for the
+checker, and is counted here: the loss is measured and reported. Anything older that is gone
+breaks a rule, and so does any loss by a fault that says nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from ackline.events import Act, Event
+from ackline.testing.faults.case import SETTLING, Evidence
+from ackline.testing.faults.checker import check
+from ackline.testing.faults.history import Phase, Step, What
+from ackline.testing.faults.report import Report
+
+LATE = 0.25
+"""Seconds that a busy process may take to note an answer that came before the fault."""
+
+_NOTE = re.compile(r"may lose ([\d.]+) s")
+
+Answer = tuple[str, int, str]
+
+
+def may_lose(seconds: float) -> str:
+    """The note of a fault that may cost the answers of the last seconds before it."""
+    return f"may lose {seconds:.3f} s"
+
+
+class Span(msgspec.Struct, frozen=True):
+    """A fault that may cost answers: from when to when, and how old they may be."""
+
+    since: float
+    until: float
+    seconds: float
+
+    def may_cost(self, at: float) -> bool:
+        """Whether an answer of this moment may be lost."""
+        return self.since - self.seconds <= at <= self.until + LATE
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """How old each lost answer was when its fault struck, in seconds."""
+
+    enqueues: tuple[float, ...] = ()
+    settlings: tuple[float, ...] = ()
+
+    def figures(self) -> dict[str, int]:
+        """For the report."""
+        oldest = max((0.0, *self.enqueues, *self.settlings))
+        return {
+            "answered jobs lost, as allowed": len(self.enqueues),
+            "answered settlings lost, as allowed": len(self.settlings),
+            "age of the oldest lost answer in ms": round(oldest * 1000),
+        }
+
+
+def check_but_loss(evidence: Evidence, *, seed: int | None = None, title: str = "") -> Report:
+    """Hold everything against the rules but the allowed loss, and report that."""
+    excused, loss = excuse(evidence)
+    report = check(excused, seed=seed, title=title)
+    return msgspec.structs.replace(report, figures={**report.figures, **loss.figures()})
+
+
+def excuse(evidence: Evidence) -> tuple[Evidence, Loss]:
+    """The evidence with lost answers of the allowed time made unknown outcomes."""
+    spans = list(_spans(evidence.steps))
+    journal = _moments(evidence.events)
+    ages: dict[What, list[float]] = {What.ENQUEUE: [], What.SETTLE: []}
+
+    def excused(step: Step) -> Step:
+        costs = [span for span in spans if span.may_cost(step.at)] if _is_answer(step) else []
+        if not costs or _is_kept(step, journal):
+            return step
+        # The fault that comes next took it; only if there is none, one that was just before.
+        ahead = [span.since - step.at for span in costs if span.since > step.at]
+        ages[step.what].append(min(ahead, default=0.0))
+        return msgspec.structs.replace(step, phase=Phase.INFO, note="lost, as allowed")
+
+    steps = [excused(step) for step in evidence.steps]
+    loss = Loss(tuple(ages[What.ENQUEUE]), tuple(ages[What.SETTLE]))
+    return msgspec.structs.replace(evidence, steps=steps), loss
+
+
+def _spans(steps: Sequence[Step]) -> Iterator[Span]:
+    ends = {
+        step.id: step.at
+        for step in steps
+        if step.what is What.FAULT and step.phase is not Phase.INVOKE
+    }
+    for step in steps:
+        note = _NOTE.fullmatch(step.note)
+        if step.what is What.FAULT and step.phase is Phase.INVOKE and note:
+            yield Span(step.at, ends.get(step.id, step.at), float(note[1]))
+
+
+def _is_answer(step: Step) -> bool:
+    settles = step.what is What.SETTLE and step.act in SETTLING
+    return step.phase is Phase.OK and (settles or step.what is What.ENQUEUE)
+
+
+def _is_kept(step: Step, journal: dict[Answer, float]) -> bool:
+    # An entry from after the answer is not what was answered: it was done again.
+    return journal.get(_answer(step), float("inf")) <= step.at
+
+
+def _answer(step: Step) -> Answer:
+    if step.what is What.ENQUEUE:
+        return step.id, 0, Act.ENQUEUE
+    return step.id, step.token, step.act
+
+
+def _moments(events: Sequence[Event]) -> dict[Answer, float]:
+    moments: dict[Answer, float] = {}
+    for event in events:
+        token = event.token if event.act in SETTLING else 0
+        moments.setdefault((event.id, token, event.act), event.at)
+    return moments

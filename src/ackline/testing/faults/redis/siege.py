@@ -1,0 +1,84 @@
+"""Producers and workers at full work, while something happens to their server, again and again."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from functools import partial
+
+from ackline.testing.faults.checker import BLOCKED
+from ackline.testing.faults.crew import Member, NotReached, wait_for
+from ackline.testing.faults.history import Phase, What
+from ackline.testing.faults.redis.order import Order
+from ackline.testing.faults.redis.scene import ServerScene
+
+REST = (0.0, 0.25)
+"""Seconds between two faults: often before everybody is back on their feet."""
+
+PROGRESS_PATIENCE = 15.0
+"""Seconds within which each process must have gone on after the last fault.
+
+A worker that cannot reach its store tries again after five seconds at the latest."""
+
+DRAIN_PATIENCE = 60.0
+
+_PROGRESS = {
+    "producer": (What.ENQUEUE, Phase.OK),
+    "worker": (What.DELIVERY, Phase.INVOKE),
+}
+"""By which step of its history a process shows that it is at work."""
+
+
+class Siege:
+    """Nobody is replaced here: a process that ends or falls silent is a finding."""
+
+    def __init__(
+        self, scene: ServerScene, order: Order, *, producers: int = 1, workers: int = 2
+    ) -> None:
+        self.scene = scene
+        self.random = random.Random(order.seed)
+        self._count = order.count
+        self._crew = {"producer": producers, "worker": workers}
+        self._members: list[Member] = []
+
+    def run(
+        self, blow: Callable[[], None], patience: float = DRAIN_PATIENCE, **details: object
+    ) -> None:
+        """Strike so many times, see that everybody goes on, then let the work be finished."""
+        self._muster(details)
+        for _ in range(self._count):
+            blow()
+            time.sleep(self.random.uniform(*REST))
+        since = time.time()
+        for member in self._members:
+            self._expect_progress(member, since)
+            member.stop()
+        self.scene.drain(patience=patience)
+
+    def _muster(self, details: dict[str, object]) -> None:
+        self._members = [
+            self.scene.start(role, pause=0.02, concurrency=8, **details)
+            for role, strength in self._crew.items()
+            for _ in range(strength)
+        ]
+        for member in self._members:
+            wait_for(f"{member.name} to work", partial(_has_worked, member, 0.0))
+
+    def _expect_progress(self, member: Member, since: float) -> None:
+        def goes_on() -> bool:
+            self.scene.feed()
+            return _has_worked(member, since)
+
+        try:
+            wait_for(f"{member.name} to go on", goes_on, PROGRESS_PATIENCE)
+        except NotReached as silence:
+            ended = "" if member.alive else f"; it has ended with status {member.status}"
+            self.scene.complain(BLOCKED, member.name, f"{silence}{ended}")
+
+
+def _has_worked(member: Member, since: float) -> bool:
+    what, phase = _PROGRESS[member.role]
+    return any(
+        step.what is what and step.phase is phase and step.at > since for step in member.steps()
+    )

@@ -1,0 +1,33 @@
+"""Why the store never lets the client retry: it cannot know whether the server has acted."""
+
+import redis
+
+from ackline.testing.faults.proxy import Proxy
+from ackline.testing.servers.redis import RedisServer
+
+
+def test_the_clients_default_runs_a_command_twice():
+    with RedisServer() as server, Proxy(server.address) as proxy:
+        host, port = proxy.address
+        with redis.Redis(host=host, port=port) as client:
+            client.ping()
+            proxy.cut_next("after", matching=b"INCR")
+
+            assert client.incr("counter") == 2
+
+        with server.client() as client:
+            assert client.get("counter") == "2"
+            client.set("counter", 0)
+
+        with server.client(port=port) as client:
+            client.ping()
+            proxy.cut_next("after", matching=b"INCR")
+            try:
+                client.incr("counter")
+            except redis.ConnectionError:
+                pass
+            else:
+                raise AssertionError("the cut went unnoticed")
+
+        with server.client() as client:
+            assert client.get("counter") == "1"

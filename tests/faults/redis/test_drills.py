@@ -1,0 +1,58 @@
+"""Whatever happens to the server: nothing that it promised is lost, and nothing is done twice."""
+
+import pytest
+
+from ackline.testing.faults.redis.__main__ import main
+from ackline.testing.faults.redis.drills import DRILLS, Drill
+from ackline.testing.faults.redis.order import Order
+
+QUICK = [drill for drill in DRILLS.values() if not drill.slow]
+HONEST = [drill for drill in DRILLS.values() if drill.breaks is None]
+
+ENOUGH = {"wake-up-deaf": 3, "server-none": 3}
+"""How often a control must be struck to fail for sure."""
+
+SHOWN = {
+    "promotion": "answered jobs lost, as allowed",
+    "client-pause": "leases expired (extra deliveries)",
+    "memory": "times: enqueue refused",
+}
+"""A figure without which a drill has not shown what it is for."""
+
+
+def run(drill: Drill, tmp_path, count: int, seed: int):
+    report = drill.run(Order(count=count, seed=seed, folder=tmp_path / "histories"))
+    print(report)
+    assert drill.passes(report), str(report)
+    return report
+
+
+@pytest.mark.parametrize("drill", QUICK, ids=lambda drill: drill.name)
+def test_ten_times(drill: Drill, tmp_path):
+    count = ENOUGH.get(drill.name, 10)
+
+    report = run(drill, tmp_path, count, seed=2)
+
+    assert sum(report.faults.values()) >= count
+    if drill.name in SHOWN:
+        assert report.figures[SHOWN[drill.name]] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("drill", HONEST, ids=lambda drill: drill.name)
+def test_a_hundred_times(drill: Drill, seed, tmp_path):
+    count = 10 if drill.slow else 100
+
+    report = run(drill, tmp_path, count, seed)
+
+    assert sum(report.faults.values()) >= count
+
+
+def test_the_command_prints_a_report(tmp_path, capsys):
+    histories = str(tmp_path / "histories")
+
+    status = main(["--fault", "wake-up", "--count", "1", "--seed", "5", "--histories", histories])
+
+    assert "1 listeners cut: ok\n  seed 5" in capsys.readouterr().out
+    assert status == 0

@@ -1,0 +1,57 @@
+"""What a replica's word is worth."""
+
+import pytest
+
+from ackline import lifecycle
+from ackline.config import DEFAULTS
+from ackline.errors import StoreUnavailable
+from ackline.job import State
+from ackline.queues import open as open_queues
+from ackline.stores.base import ClaimRequest
+from ackline.testing.faults.redis.cutting import url_of
+from ackline.testing.faults.redis.promotion import Pair
+from ackline.testing.servers.redis import RedisServer
+
+ANSWERED = "?replicas=1&timeout=0.5"
+
+
+def test_sent_again_it_is_waited_for_again():
+    """The first answer was unknown; the second must not be ok before the replica has the job."""
+    with Pair() as pair:
+        url = url_of(pair.front) + ANSWERED
+        with open_queues(url) as queues:
+            queues["work"].enqueue(0, id="before")
+            pair.fall_behind(0.0)
+            with pytest.raises(StoreUnavailable):
+                queues["work"].enqueue(1, id="job")
+
+        with open_queues(url) as queues, pytest.raises(StoreUnavailable):
+            queues["work"].enqueue(1, id="job")
+
+
+def test_settled_again_it_is_waited_for_again():
+    with Pair() as pair:
+        url = url_of(pair.front) + ANSWERED
+        with open_queues(url) as queues:
+            queues["work"].enqueue(0, id="job")
+            [job] = queues["work"].claim(lease=60.0)
+            pair.fall_behind(0.0)
+            with pytest.raises(StoreUnavailable):
+                queues["work"].complete(job)
+
+        with open_queues(url) as queues, pytest.raises(StoreUnavailable):
+            queues["work"].complete(job)
+
+
+def test_a_claim_that_is_refused_leases_nothing():
+    """Or attempts are spent on jobs that nobody ever got, until they are dead-lettered."""
+    with RedisServer() as alone, open_queues(alone.url) as queues:
+        queue = queues["work"]
+        queue.enqueue_many([1, 2, 3])
+        [job] = queue.claim()
+        done = lifecycle.complete(job.record, None, DEFAULTS)
+        request = ClaimRequest(worker="w", limit=2, lease=60.0)
+        with open_queues(alone.url + ANSWERED) as awaiting, pytest.raises(StoreUnavailable):
+            awaiting.store.claim(queue.key, request, [done])
+
+        assert queue.counts()[State.PROCESSING] == 0

@@ -1,0 +1,26 @@
+"""After an outage, jobs flow again by themselves, and soon."""
+
+import pytest
+
+from ackline.testing.faults.redis.order import Order
+from ackline.testing.faults.redis.recovery import OUTAGES, measure, table
+
+SLOWEST = 8.0
+"""Seconds: the longest rest of a worker between two tries is five."""
+
+
+def check(outage, count, tmp_path):
+    measured = measure(outage, Order(count=count, folder=tmp_path / "histories"))
+    print(table([measured]))
+    assert len(measured.seconds) == count
+    assert max(measured.seconds) < SLOWEST
+
+
+def test_after_a_restart(tmp_path):
+    check(0.0, 2, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("outage", OUTAGES)
+def test_after_outages(outage, tmp_path):
+    check(outage, 10, tmp_path)

@@ -1,0 +1,96 @@
+"""Allowed loss is measured; any other is still found."""
+
+import pytest
+
+from ackline.events import Act, Event
+from ackline.job import Options, QueueKey, Record, State
+from ackline.testing.faults import Evidence, Rule, check
+from ackline.testing.faults.case import EVERYBODY
+from ackline.testing.faults.history import Phase, Step, What
+from ackline.testing.faults.loss import check_but_loss, excuse, may_lose
+
+KEY = QueueKey("default", "work")
+
+
+def step(what: What, phase: Phase, at: float, **rest) -> Step:
+    return Step(what=what, phase=phase, at=at, process="p", **rest)
+
+
+def kill(at: float, note: str = may_lose(2.0)) -> list[Step]:
+    fault = {"id": f"fault-{at}", "act": "kill server", "worker": EVERYBODY}
+    return [
+        step(What.FAULT, Phase.INVOKE, at, note=note, **fault),
+        step(What.FAULT, Phase.OK, at + 0.1, **fault),
+    ]
+
+
+def enqueued(id: str, at: float) -> list[Step]:
+    return [
+        step(What.ENQUEUE, Phase.INVOKE, at - 0.01, id=id),
+        step(What.ENQUEUE, Phase.OK, at, id=id),
+    ]
+
+
+def evidence(*steps: Step, events=(), records=None) -> Evidence:
+    drained = step(What.PROCESS, Phase.OK, 100.0, act="drain")
+    return Evidence(steps=[*steps, drained], events=list(events), records=records or {})
+
+
+@pytest.mark.parametrize(("at", "ok"), [(8.5, True), (10.3, True), (7.9, False), (11.0, False)])
+def test_only_answers_from_just_before_the_fault_may_be_lost(at, ok):
+    report = check_but_loss(evidence(*enqueued("a", at), *kill(10.0)))
+
+    assert report.ok is ok, str(report)
+    assert report.broken == (frozenset() if ok else {Rule.LOST})
+
+
+def test_the_loss_is_measured():
+    found = evidence(*enqueued("a", 8.5), *enqueued("b", 9.5), *kill(10.0))
+
+    figures = check_but_loss(found).figures
+
+    assert figures["answered jobs lost, as allowed"] == 2
+    assert figures["age of the oldest lost answer in ms"] == 1500
+
+
+def test_a_fault_that_says_nothing_excuses_nothing():
+    found = evidence(*enqueued("a", 9.99), *kill(10.0, note=""))
+
+    assert check_but_loss(found).broken == check(found).broken == {Rule.LOST}
+
+
+def test_of_two_faults_the_next_one_took_it():
+    found = evidence(*kill(9.0), *enqueued("a", 9.2), *kill(10.0))
+
+    assert excuse(found)[1].enqueues == pytest.approx((0.8,))
+
+
+def test_what_is_there_was_not_lost():
+    event = Event("1.1", 9.4, KEY, Act.ENQUEUE, "a", "sync", None, State.QUEUED, 0, 0, "", "", "")
+    record = Record("a", "sync", State.QUEUED, b"", 5, Options(), 0, created_at=0.0)
+    found = evidence(*enqueued("a", 9.5), *kill(10.0), events=[event], records={"a": record})
+
+    excused, loss = excuse(found)
+
+    assert loss.enqueues == ()
+    assert excused == found
+
+
+def expire(cursor: int, at: float) -> Event:
+    source, to = State.PROCESSING, State.QUEUED
+    return Event(f"{cursor}.1", at, KEY, Act.EXPIRE, "a", "sync", source, to, 1, 7, "w", "", "")
+
+
+def test_a_settling_that_was_lost_and_done_again_counts_once():
+    asked = {"id": "a", "act": "expire", "token": 7}
+    found = evidence(
+        step(What.SETTLE, Phase.OK, 9.9, **asked),
+        *kill(10.0),
+        step(What.SETTLE, Phase.OK, 12.0, **asked),
+        events=[expire(1, 11.9)],
+    )
+
+    excused, loss = excuse(found)
+
+    assert loss.settlings == pytest.approx((0.1,))
+    assert [each.phase for each in excused.steps if each.what is What.SETTLE] == ["info", "ok"]

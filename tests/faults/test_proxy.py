@@ -1,0 +1,202 @@
+"""The proxy cuts exactly where it is told to."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from ackline.testing.faults.crew import wait_for
+from ackline.testing.faults.cuts import Cuts
+from ackline.testing.faults.door import Door
+from ackline.testing.faults.proxy import Proxy
+
+
+class Echo:
+    """A server that answers each line with itself, and remembers what it was asked."""
+
+    def __init__(self, name: bytes = b"") -> None:
+        self.name = name
+        self.asked: list[bytes] = []
+        self._door = Door(self._serve)
+        self.address = ("127.0.0.1", self._door.port)
+
+    def _serve(self, client: socket.socket) -> None:
+        threading.Thread(target=self._answer, args=(client,), daemon=True).start()
+
+    def _answer(self, client: socket.socket) -> None:
+        with client, client.makefile("rb") as lines, contextlib.suppress(ConnectionError):
+            for line in lines:
+                self.asked.append(line.rstrip())
+                client.sendall(self.name + line)
+
+    def close(self) -> None:
+        self._door.close()
+
+
+@pytest.fixture
+def server() -> Iterator[Echo]:
+    echo = Echo()
+    yield echo
+    echo.close()
+
+
+@pytest.fixture
+def proxy(server: Echo) -> Iterator[Proxy]:
+    with Proxy(server.address) as proxy:
+        yield proxy
+
+
+def ask(proxy: Proxy, *requests: bytes, timeout: float = 10.0) -> list[bytes]:
+    """Send each over one connection; an empty answer is a connection that was cut."""
+    with socket.create_connection(proxy.address, timeout=timeout) as client:
+        return [exchange(client, request) for request in requests]
+
+
+def exchange(client: socket.socket, request: bytes) -> bytes:
+    try:
+        client.sendall(request + b"\n")
+        return client.recv(100).rstrip()
+    except ConnectionError:
+        return b""
+
+
+def test_it_passes_everything_on(proxy, server):
+    assert ask(proxy, b"one", b"two") == [b"one", b"two"]
+    assert not proxy.done
+
+
+def test_cut_before_the_request_reaches_the_server(proxy, server):
+    proxy.cut_next("before")
+
+    assert ask(proxy, b"one") == [b""]
+    assert ask(proxy, b"two") == [b"two"]
+    assert server.asked == [b"two"]
+    assert proxy.done == {"before": 1}
+
+
+def test_cut_after_the_server_has_answered(proxy, server):
+    proxy.cut_next("after")
+
+    assert ask(proxy, b"one") == [b""]
+    assert ask(proxy, b"two") == [b"two"]
+    assert server.asked == [b"one", b"two"]
+    assert proxy.done == {"after": 1}
+
+
+def test_some_are_let_pass_and_several_are_cut(proxy):
+    proxy.cut_next("after", skip=1, count=2)
+
+    assert ask(proxy, b"one", b"two") == [b"one", b""]
+    assert ask(proxy, b"three") == [b""]
+    assert ask(proxy, b"four") == [b"four"]
+
+
+def test_only_requests_with_these_bytes(proxy, server):
+    proxy.cut_next("before", matching=b"victim")
+
+    assert ask(proxy, b"one", b"the victim") == [b"one", b""]
+    assert server.asked == [b"one"]
+
+
+def test_a_long_request_is_one_exchange(proxy, server):
+    proxy.cut_next("after")
+    proxy.cut_next("before")
+
+    long = b"x" * 300_000
+
+    assert ask(proxy, long) == [b""]
+    assert server.asked == [long]
+    assert proxy.done == {"after": 1}
+
+
+def test_at_random_the_seed_decides():
+    def drawn(seed: int) -> list[str | None]:
+        cuts = Cuts()
+        cuts.at_random(0.3, seed)
+        return [cuts.decide(b"") for _ in range(200)]
+
+    assert drawn(1) == drawn(1) != drawn(2)
+    assert {"before", "after", None} == set(drawn(1))
+    assert 30 < 200 - drawn(1).count(None) < 90
+
+
+def test_cleared_it_cuts_no_more(proxy):
+    proxy.cut_at_random(1.0, seed=1)
+    assert ask(proxy, b"one") == [b""]
+
+    proxy.cuts.clear()
+
+    assert ask(proxy, b"one") == [b"one"]
+
+
+def test_it_tells_of_each_cut_before_it_happens(server):
+    told: list[str] = []
+    with Proxy(server.address, told.append) as proxy:
+        proxy.cut_next("before")
+        proxy.cut_next("after")
+        ask(proxy, b"one")
+        ask(proxy, b"two")
+
+    assert told == ["before", "after"]
+
+
+def test_refusing_is_no_listening_at_all(proxy):
+    proxy.refuse()
+    with pytest.raises(ConnectionRefusedError):
+        ask(proxy, b"one")
+
+    proxy.accept()
+
+    assert ask(proxy, b"one") == [b"one"]
+
+
+def test_refusing_leaves_old_connections_alone(proxy):
+    with socket.create_connection(proxy.address, timeout=10) as client:
+        assert exchange(client, b"one") == b"one"
+        proxy.refuse()
+        assert exchange(client, b"two") == b"two"
+        proxy.cut_all()
+        assert client.recv(100) == b""
+
+
+def test_stalled_requests_arrive_later(proxy, server):
+    proxy.stall()
+    with pytest.raises(TimeoutError):
+        ask(proxy, b"one", timeout=0.05)
+    assert server.asked == []
+
+    proxy.resume()
+
+    wait_for("the request", lambda: server.asked == [b"one"])
+
+
+def test_it_can_lead_to_another_server(proxy):
+    other = Echo(b"other ")
+    with socket.create_connection(proxy.address, timeout=10) as client:
+        assert exchange(client, b"one") == b"one"
+
+        proxy.switch_to(other.address)
+
+        assert client.recv(100) == b""
+    assert ask(proxy, b"two") == [b"other two"]
+    other.close()
+
+
+def test_a_server_that_is_gone_is_a_closed_connection(server):
+    server.close()
+    with Proxy(server.address) as proxy:
+        assert ask(proxy, b"one") == [b""]
+
+
+def test_nothing_is_left_when_it_stops(server):
+    before = threading.active_count()
+    with Proxy(server.address) as proxy:
+        client = socket.create_connection(proxy.address, timeout=10)
+        proxy.stall()
+        client.sendall(b"one")
+    client.close()
+
+    wait_for("the server's thread", lambda: threading.active_count() == before)
+    assert proxy.links() == []

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import pytest
+import redis
+
+from ackline.clock import Clock, ManualClock
+from ackline.config import DEFAULTS
+from ackline.job import Draft, Failure, QueueKey, Record
+from ackline.lifecycle import Transition, complete, expire
+from ackline.stores.base import ClaimRequest, WorkerBeat
+from ackline.stores.redis import RedisStore
+from ackline.stores.redis.address import read_address
+from ackline.stores.redis.scripts import script
+from ackline.testing.servers.redis import RedisServer
+
+QUEUE = QueueKey("default", "mail")
+REQUEST = ClaimRequest(worker="w", limit=100, lease=30.0)
+BEAT = WorkerBeat(id="w", host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=15.0)
+BOOM = Failure(act="fail", attempt=1, type="ValueError", message="boom")
+
+SOON = 10.0
+"""Far more than a wake-up takes; only a missed one waits so long."""
+
+OpenStore = Callable[..., RedisStore]
+
+_prefixes = map("t{}".format, itertools.count())
+
+
+def drafts(count: int, start: int = 0, size: int = 10) -> list[Draft]:
+    return [Draft(f"id{n}", "mail", b"x" * size) for n in range(start, start + count)]
+
+
+def wants(limit: int, worker: str = "w", kinds: frozenset[str] | None = None) -> ClaimRequest:
+    return ClaimRequest(worker=worker, limit=limit, lease=30.0, kinds=kinds)
+
+
+def done(job: Record, result: bytes | None = b"1") -> Transition:
+    return complete(job, result, DEFAULTS)
+
+
+def lapse(job: Record) -> Transition:
+    return expire(job, DEFAULTS)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[RedisServer]:
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def client(server: RedisServer) -> Iterator[redis.Redis]:
+    """A plain client, for what others may do to the server."""
+    with server.client() as client:
+        yield client
+
+
+@pytest.fixture
+def prefix() -> str:
+    """A name that no other test uses."""
+    return next(_prefixes)
+
+
+@pytest.fixture
+def url(server: RedisServer, prefix: str) -> str:
+    return f"{server.url}?prefix={prefix}"
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def open_store(url: str) -> Iterator[OpenStore]:
+    """Opens one more store, at the test's own prefix unless another URL is given."""
+    stores: list[RedisStore] = []
+
+    def open_one(at: str = url, clock: Clock | None = None) -> RedisStore:
+        store = RedisStore(read_address(at), clock)
+        stores.append(store)
+        store.open()
+        return store
+
+    yield open_one
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture
+def store(open_store: OpenStore) -> RedisStore:
+    """A store that goes by the server's clock."""
+    return open_store()
+
+
+@pytest.fixture
+def timed(open_store: OpenStore, clock: ManualClock) -> RedisStore:
+    """A store that goes by the test's clock."""
+    return open_store(clock=clock)
+
+
+def load_scripts(client: redis.Redis, *names: str) -> None:
+    """Let the server know these scripts, so that a call is one command."""
+    for name in names:
+        client.script_load(script(name).text)

@@ -1,0 +1,61 @@
+"""docs/redis-keys.md lists every key, and no other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+from tests.stores.redis.test_bounded import some_life
+
+import ackline.stores.redis as package
+from ackline.stores.base import Topic
+
+FOLDER = Path(package.__file__).parent
+PAGE = Path(__file__).parents[3] / "docs" / "redis-keys.md"
+
+LUA = "\n".join(path.read_text() for path in (FOLDER / "scripts").rglob("*.lua"))
+PYTHON = "\n".join(path.read_text() for path in FOLDER.glob("*.py"))
+
+
+def keys_in_scripts() -> set[str]:
+    """What scripts add to a base name, be it written out or by the name of a line."""
+    code = re.sub(r"--.*", "", LUA)
+    written_out = set(re.findall(r"'[:](\w+):?'", code))
+    lines = re.search(r"^local LINES = \{(.+)\}$", code, re.MULTILINE)
+    assert lines
+    return written_out | set(re.findall(r"'(\w+)'", lines[1]))
+
+
+def keys_in_python() -> set[str]:
+    return set(re.findall(r"\}:(\w+)\"", PYTHON)) - channels_in_python()
+
+
+def channels_in_python() -> set[str]:
+    return set(re.findall(r"\.publish\(f\"\{[\w.]+\}:(\w+)\"", PYTHON))
+
+
+def names_on_the_page(section: str) -> set[str]:
+    """The names in the first column of the tables, after the prefix or the base name."""
+    cells = re.findall(r"^\| (`.+?`) \|", section, re.MULTILINE)
+    return {name for cell in cells for name in re.findall(r"`[^`]*?[PB}]:(\w+)[^`]*`", cell)}
+
+
+def test_every_key_is_on_the_page_and_no_other():
+    keys, _, _ = PAGE.read_text().partition("\n## Channels")
+
+    assert names_on_the_page(keys) == keys_in_scripts() | keys_in_python()
+
+
+def test_every_channel_is_on_the_page_and_no_other():
+    _, _, channels = PAGE.read_text().partition("\n## Channels")
+
+    assert names_on_the_page(channels) == {*get_args(Topic), *channels_in_python()}
+
+
+def test_every_key_that_a_queue_leaves_is_on_the_page(timed, clock, client, prefix):
+    some_life(timed, clock, 0)
+
+    base = f"{prefix}:"
+    seen = {key.removeprefix(base).split("}:")[-1].split(":")[0] for key in client.keys(f"{base}*")}
+    assert seen <= names_on_the_page(PAGE.read_text())

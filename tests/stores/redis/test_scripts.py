@@ -1,0 +1,157 @@
+"""The scripts themselves: described, complete, and understood by the server."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import ackline.stores.redis as package
+from ackline.stores.redis.scripts import script
+
+FOLDER = Path(package.__file__).parent
+SCRIPTS = sorted((FOLDER / "scripts").glob("*.lua"))
+LIBRARY = sorted((FOLDER / "scripts" / "lib").glob("*.lua"))
+
+INCLUDE = re.compile(r"^-- include (\S+)$", re.MULTILINE)
+RUN = re.compile(r"""(?:\brun|\brun_safely|\bchange|\bmake_and_run)\)?\(\s*"(\w+)",""")
+
+GIVEN = {
+    *("redis", "struct", "cmsgpack", "bit", "string", "table", "math", "KEYS", "ARGV"),
+    *("tonumber", "tostring", "ipairs", "pairs", "unpack", "select", "type", "error", "next"),
+}
+"""What a server gives to scripts."""
+
+WORDS = {"and", "or", "not", "if", "elseif", "while", "return", "function", "for", "in", "until"}
+"""Words of the language that may stand before a parenthesis."""
+
+ALL_BEHIND = 10**6
+
+
+def header_of(path: Path) -> str:
+    """The comment that a file starts with."""
+    lines = path.read_text().splitlines()
+    end = next(number for number, line in enumerate(lines) if not line.startswith("--"))
+    return "\n".join(lines[:end])
+
+
+def code_of(text: str) -> str:
+    """A script without its comments and strings."""
+    return re.sub(r"""'[^'\n]*'|"[^"\n]*\"""", "''", re.sub(r"--.*", "", text))
+
+
+def stated(header: str, name: str) -> list[tuple[int, int]]:
+    """Which keys or arguments a header tells of: `ARGV[2]`, or `ARGV[2…]` and all behind it."""
+    found = re.findall(rf"^-- +{name}\[(\d+)(…?)\]  ", header, re.MULTILINE)
+    return [(int(number), ALL_BEHIND if more else int(number)) for number, more in found]
+
+
+def untold(used: set[int], spans: list[tuple[int, int]]) -> set[int]:
+    return {n for n in used if not any(first <= n <= last for first, last in spans)}
+
+
+def numbers(name: str, code: str) -> set[int]:
+    return {int(number) for number in re.findall(rf"{name}\[(\d+)\]", code)}
+
+
+def shares_the_first(header: str) -> bool:
+    """Whether the first keys and arguments are those that lib/queue.lua tells of."""
+    return "include lib/queue.lua" in header
+
+
+@pytest.mark.parametrize("path", [*SCRIPTS, *LIBRARY], ids=lambda path: path.stem)
+def test_a_file_begins_with_what_it_is_for(path):
+    assert re.match(r"-- [A-Z`]", path.read_text())
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+class TestHeader:
+    def test_it_tells_of_the_arguments(self, path):
+        header, code = header_of(path), code_of(path.read_text())
+        shared = {1} if shares_the_first(header) else set()
+        spans = stated(header, "ARGV")
+
+        assert untold(numbers("ARGV", code) - shared, spans) == set()
+        if re.search(r"#ARGV|ARGV\[[a-z]|\(ARGV, |apply_steps\(|read_runs\(", code):
+            assert any(last == ALL_BEHIND for _, last in spans)
+
+    def test_it_tells_of_the_keys(self, path):
+        header, code = header_of(path), code_of(path.read_text())
+        shared = {1, 2} if shares_the_first(header) else set()
+        used = numbers("KEYS", code) | ({3} if "apply_steps(" in code else set())
+
+        assert untold(used - shared, stated(header, "KEYS")) == set()
+
+    def test_it_tells_what_it_answers(self, path):
+        answers = re.findall(r"^return (.+)$", path.read_text(), re.MULTILINE)
+
+        assert answers
+        if answers != ["redis.status_reply('OK')"]:
+            assert re.search(r"^-- Answers  ", header_of(path), re.MULTILINE)
+
+    def test_it_tells_of_its_errors(self, path):
+        raised = set(re.findall(r"error_reply\('(\w+)", path.read_text()))
+        told = re.search(r"^-- Errors  .*", header_of(path), re.MULTILINE | re.DOTALL)
+
+        assert raised <= set(re.findall(r"[A-Z]{3,}", told[0] if told else ""))
+
+
+class TestFiles:
+    def test_every_include_exists_and_every_shared_file_is_included(self):
+        included = {name for path in SCRIPTS for name in INCLUDE.findall(path.read_text())}
+
+        assert included == {f"lib/{path.name}" for path in LIBRARY}
+
+    def test_shared_files_include_nothing_themselves(self):
+        assert [path.name for path in LIBRARY if INCLUDE.search(path.read_text())] == []
+
+    def test_python_runs_every_script_and_no_other(self):
+        code = "\n".join(path.read_text() for path in FOLDER.glob("*.py"))
+
+        assert set(RUN.findall(code)) == {path.stem for path in SCRIPTS}
+
+
+@pytest.mark.parametrize("name", [path.stem for path in SCRIPTS])
+class TestText:
+    def test_the_server_understands_it(self, client, name):
+        assert client.script_load(script(name).text) == script(name).sha
+
+    def test_nothing_of_it_is_global(self, name):
+        code = code_of(script(name).text)
+        assigned = {
+            word
+            for names in re.findall(
+                r"^ *([a-zA-Z_][\w, ]*?) = ", without_tables(code), re.MULTILINE
+            )
+            if not names.startswith(("local ", "for "))
+            for word in names.split(", ")
+        }
+
+        assert assigned - declared(code) == set()
+
+    def test_all_that_it_calls_is_there(self, name):
+        """What a file needs is included, and before it."""
+        code = code_of(script(name).text)
+        called = set(re.findall(r"(?<![.:\w])([a-zA-Z_]\w*)\(", code))
+
+        assert called - declared(code) - GIVEN - WORDS == set()
+        for function in re.finditer(r"^local function (\w+)", code, re.MULTILINE):
+            before = code[: function.start()]
+            assert not re.search(rf"(?<![.:\w]){function[1]}\(", before), function[1]
+
+
+def without_tables(code: str) -> str:
+    """Without what stands between braces, for there it is no variable."""
+    while "{" in code:
+        code = re.sub(r"\{[^{}]*\}", "0", code)
+    return code
+
+
+def declared(code: str) -> set[str]:
+    """All names that are local to something."""
+    names = re.findall(r"\blocal ((?!function)[\w, ]+)", code)
+    names += re.findall(r"\bfunction \w*\(([\w, ]*)\)", code)
+    names += re.findall(r"\bfor ([\w, ]+) (?:in|=)", code)
+    names += re.findall(r"\blocal function (\w+)", code)
+    return {word for line in names for word in re.split(r"[, ]+", line)}
