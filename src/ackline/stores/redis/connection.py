@@ -139,7 +139,9 @@ def _make_client(address: Address) -> Any:
     common["retry_on_error"] = []
     if address.mode == "sentinel":
         sentinels = Sentinel(  # type: ignore[no-untyped-call]
-            list(address.hosts), sentinel_kwargs={"socket_timeout": address.timeout}, **common
+            list(address.hosts),
+            sentinel_kwargs={name: common[name] for name in ("socket_timeout", "retry")},
+            **common,
         )
         return sentinels.master_for(address.service, db=address.database)  # type: ignore[no-untyped-call]
     if address.socket is not None:

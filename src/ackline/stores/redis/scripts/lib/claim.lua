@@ -126,8 +126,35 @@ local function ready_lines(queue, kinds, limit)
   return lines
 end
 
+-- Of one line alone, in which nothing has to be compared.
+local function take_from(lines, limit)
+  local members, kinds, ranks, count = {}, {}, {}, 0
+  local line = lines[1]
+  while count < limit do
+    if line.at > #line.found and not advance(line, lines.piece) then
+      lines[1] = nil
+      break
+    end
+    local found, kind, score, rank = line.found, line.kind, line.score, line.rank
+    local last = math.min(#found, line.at + 2 * (limit - count) - 1)
+    for index = line.at, last, 2 do
+      if found[index + 1] ~= score then
+        score = found[index + 1]
+        rank = tonumber(score)
+      end
+      count = count + 1
+      members[count], kinds[count], ranks[count] = found[index], kind, rank
+    end
+    line.taken, line.at = line.taken + (last - line.at + 1) / 2, last + 1
+  end
+  return members, kinds, ranks
+end
+
 -- The best jobs, up to a limit: their members, kinds and ranks.
 local function take_best(lines, limit)
+  if #lines == 1 then
+    return take_from(lines, limit)
+  end
   local members, kinds, ranks = {}, {}, {}
   for count = 1, limit do
     local line = lines[1]
