@@ -13,7 +13,7 @@ import msgspec
 
 from ackline.job import QueueKey, State
 from ackline.lifecycle import Transition
-from ackline.stores.redis.packing import GONE, REFUSED, seen_jobs
+from ackline.stores.redis.packing import GONE, REFUSED, in_full, seen_jobs
 from ackline.stores.redis.queue_script import QueueScripts
 from ackline.stores.redis.steps import Steps
 
@@ -49,7 +49,7 @@ def _apply_between(
     codes = scripts.change("apply", queue, Steps(scripts.names, queue).pack(transitions))
     if any(transition.keys for transition in transitions):
         deliver_keys(scripts, queue)
-    return codes or [GONE] * len(transitions)
+    return in_full(codes) or [GONE] * len(transitions)
 
 
 def _move(scripts: QueueScripts, queue: QueueKey, transition: Transition, target: QueueKey) -> Code:

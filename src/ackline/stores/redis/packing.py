@@ -22,6 +22,15 @@ SETTLING = (None, Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.EXPIRE, A
 GONE, REFUSED = -1, 10
 """Verdicts of scripts: no such job; this much above its state. Else the state it is in now."""
 
+
+def in_full(runs: Sequence[int]) -> list[int]:
+    """Verdicts of a script, one for each step: it answers flat pairs of a verdict and a number."""
+    verdicts: list[int] = []
+    for verdict, count in zip(runs[::2], runs[1::2], strict=True):
+        verdicts += [verdict] * count
+    return verdicts
+
+
 ASKED = 1
 """The flag of a job that was asked to stop."""
 
@@ -112,9 +121,8 @@ def draft_runs(drafts: Sequence[Draft]) -> Iterator[bytes | str | int | float]:
         yield from (first.kind, first.priority, options.group or "", repr(first.delay))
         yield "" if first.run_at is None else repr(first.run_at)
         yield end - start
-        for draft in drafts[start:end]:
-            yield draft.id
-            yield head + draft.payload
+        yield from [draft.id for draft in drafts[start:end]]
+        yield from [head + draft.payload for draft in drafts[start:end]]
         start = end
 
 

@@ -51,12 +51,16 @@ class Steps:
             end = start + 1
             while end < len(transitions) and _alike(first, transitions[end]):
                 end += 1
+            run = transitions[start:end]
+            ids = [transition.id for transition in run]
             name, data_of = _data(first)
-            yield _encode(self._step(first, name))
-            yield end - start
-            for transition in transitions[start:end]:
-                yield transition.id
-                yield data_of(transition)
+            step = self._step(first, name)
+            step["plain"] = step["plain"] and len(set(ids)) == len(ids)
+            yield _encode(step)
+            yield len(ids)
+            yield from ids
+            if name is not None:
+                yield from map(data_of, run)
             start = end
 
     def pack_departure(self, transition: Transition, taken: bool) -> bytes:

@@ -19,6 +19,7 @@ from ackline.stores.redis.packing import (
     STATES,
     BodyReader,
     draft_runs,
+    in_full,
     seen_jobs,
 )
 from ackline.stores.redis.queue_script import QueueScripts
@@ -75,7 +76,7 @@ def claim(
     now = float(time)
     return Claimed(
         jobs=_leased(jobs, again, request, int(token), now) if jobs else [],
-        verdicts=settled or _verdicts(scripts, queue, transitions, verdicts),
+        verdicts=settled or _verdicts(scripts, queue, transitions, in_full(verdicts)),
         lapsed=[seen.record for seen in seen_jobs(lapsed)],
         next_at=float(next_at) if next_at else None,
         now=now,
@@ -157,7 +158,8 @@ def apply(
     if scripts.names.clustered and any(_crosses(transition) for transition in transitions):
         codes: Sequence[int] = apply_in_cluster(scripts, queue, transitions)
     else:
-        codes = scripts.change("apply", queue, Steps(scripts.names, queue).pack(transitions))
+        steps = Steps(scripts.names, queue).pack(transitions)
+        codes = in_full(scripts.change("apply", queue, steps))
     return _verdicts(scripts, queue, transitions, codes)
 
 
@@ -175,6 +177,8 @@ def _verdicts(
     if not codes:
         return [_GONE] * len(transitions)
     verdicts = [_VERDICTS[code] for code in codes]
+    if max(codes) < REFUSED:
+        return verdicts
     for index, code in enumerate(codes):
         transition = transitions[index]
         if code >= REFUSED and transition.token is not None and transition.act in REPEATABLE:

@@ -2,7 +2,7 @@
 --
 -- KEYS[3]   the tenant's room for keys
 -- ARGV[2…]  steps, see lib/steps.lua
--- Answers   a verdict for each
+-- Answers   their verdicts, flat {verdict, how many in a row}
 --
 -- include lib/queue.lua
 -- include lib/job.lua
@@ -19,4 +19,4 @@ local verdicts, left = apply_steps(queue, 2)
 leave_groups(queue, left)
 close_queue(queue)
 close_arrivals()
-return verdicts
+return in_runs(verdicts)

@@ -19,13 +19,11 @@
 local request = cmsgpack.unpack(ARGV[2])
 local queue = open_queue(KEYS[1])
 if not queue then
-  local verdicts = {}
-  for _, run in ipairs((read_runs(3))) do
-    for _ = run[2], run[3], 2 do
-      verdicts[#verdicts + 1] = GONE
-    end
+  local count = 0
+  for _, run in ipairs(read_runs(3)) do
+    count = count + run[3] - run[2] + 1
   end
-  return {exact(now), '', '', verdicts, {}, {}, {}}
+  return {exact(now), '', '', {GONE, count}, {}, {}, {}}
 end
 
 insist()
@@ -55,5 +53,5 @@ for _, state in ipairs({SCHEDULED, FAILING, PROCESSING}) do
   end
 end
 local late = next_at and next_at <= now and lapsed(queue, REPAIR_LIMIT) or {}
-return {exact(now), token and whole(token) or '', next_at and exact(next_at) or '', verdicts, jobs,
-  again, late}
+return {exact(now), token and whole(token) or '', next_at and exact(next_at) or '',
+  in_runs(verdicts), jobs, again, late}

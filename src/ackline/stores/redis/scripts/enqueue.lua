@@ -2,7 +2,7 @@
 --
 -- ARGV[2]   '1' if no id is given twice
 -- ARGV[3…]  runs of drafts that differ only in id and body, one after the other:
---           kind, priority, group, delay, run_at or '', n, n × {id, rest of the body}
+--           kind, priority, group, delay, run_at or '', n, n ids, n rests of bodies
 -- Answers   {a letter for each draft, the results of those that are completed already}:
 --           'q' or 's' if accepted as queued or scheduled, else the digit of the state it has
 -- Errors    NOQUEUE if the queue must be made first, FULL if it holds as many jobs as it may
@@ -18,32 +18,33 @@ end
 local STAYS = {[SCHEDULED] = true, [QUEUED] = true, [PROCESSING] = true, [FAILING] = true,
   [COMPLETED] = true}
 
-local function all_ids()
-  local ids, count, at = {}, 0, 3
+-- {where its head stands, its first id, its last one} of each run.
+local function read_runs()
+  local runs, at = {}, 3
   while ARGV[at] do
-    local last = at + 5 + 2 * tonumber(ARGV[at + 5])
-    for index = at + 6, last, 2 do
-      count = count + 1
-      ids[count] = ARGV[index]
-    end
-    at = last + 1
+    local count = tonumber(ARGV[at + 5])
+    runs[#runs + 1] = {at, at + 6, at + 5 + count}
+    at = at + 6 + 2 * count
   end
-  return ids
+  return runs
 end
 
 -- The jobs that have these ids: most drafts are new, so only their bodies are asked for first.
-local function known_jobs(ids)
-  local known = {}
-  for index, body in ipairs(get_many('HMGET', queue.base .. ':job', ids)) do
-    if body then
-      known[#known + 1] = ids[index]
+local function known_jobs(runs)
+  local known, count = {}, 0
+  for _, run in ipairs(runs) do
+    for index, body in ipairs(get_given('HMGET', queue.base .. ':job', run[2], run[3])) do
+      count = count + 1
+      if body then
+        known[#known + 1] = ARGV[run[2] + index - 1]
+      end
     end
   end
-  return load_jobs(queue, known), #known == 0
+  return load_jobs(queue, known), #known == 0, count
 end
 
-local ids = all_ids()
-local known, all_new = known_jobs(ids)
+local runs = read_runs()
+local known, all_new, drafts = known_jobs(runs)
 all_new = all_new and ARGV[2] == '1'
 
 local function stays(id)
@@ -56,11 +57,14 @@ local function require_room()
     return true
   end
   local new, seen = 0, {}
-  for _, id in ipairs(ids) do
-    if not seen[id] and not stays(id) then
-      new = new + 1
+  for _, run in ipairs(runs) do
+    for index = run[2], run[3] do
+      local id = ARGV[index]
+      if not seen[id] and not stays(id) then
+        new = new + 1
+      end
+      seen[id] = true
     end
-    seen[id] = true
   end
   local live = 0
   for _, count in ipairs(redis.call('HMGET', queue.base .. ':counts', 0, 1, 2, 3)) do
@@ -84,7 +88,7 @@ local function replaced_jobs()
 end
 
 local replaced = replaced_jobs()
-local first = next_numbers(#ids)
+local first = next_numbers(drafts)
 drop_jobs(queue, replaced)
 
 local letters, results, fresh = {}, {}, {}
@@ -106,7 +110,7 @@ local function place_of(run)
   )
 end
 
-local function insert(run, id, rest, source)
+local function insert(run, id, rest)
   local at, line = 2 * (number - first), run.line
   local packed = struct.pack('>I8', number)
   bodies[at + 1], bodies[at + 2] = id, packed .. created .. rest
@@ -116,7 +120,6 @@ local function insert(run, id, rest, source)
   end
   line[run.size + 1], line[run.size + 2] = run.score, string.sub(packed, 3) .. id
   run.size = run.size + 2
-  note_job(queue, 'enqueue', source, run.state, 0, '', id, run.kind, 0)
   number = number + 1
 end
 
@@ -125,7 +128,9 @@ local function insert_or_refuse(run, id, rest)
     return refuse(id)
   end
   local there = known[id]
-  insert(run, id, rest, there and not there.over and there.state or NOWHERE)
+  local source = there and not there.over and there.state or NOWHERE
+  note_job(queue, 'enqueue', source, run.state, 0, '', id, run.kind, 0)
+  insert(run, id, rest)
   fresh[id] = run.state
   letters[#letters + 1] = run.letter
 end
@@ -146,22 +151,28 @@ local function read_run(at)
   return run
 end
 
-local at = 3
-while ARGV[at] do
-  local run, count, before = read_run(at), tonumber(ARGV[at + 5]), number
-  local last = at + 5 + 2 * count
+local function insert_all(run, from, to)
+  local entries, kind, size = {}, run.kind, 0
+  for index = from, to do
+    local id = ARGV[index]
+    insert(run, id, ARGV[index + to - from + 1])
+    entries[size + 1], entries[size + 2], entries[size + 3] = id, kind, 0
+    size = size + 3
+  end
+  note_run(queue, 'enqueue', NOWHERE, run.state, 0, '', '', '', entries)
+  letters[#letters + 1] = string.rep(run.letter, to - from + 1)
+end
+
+for _, where in ipairs(runs) do
+  local run, from, to, before = read_run(where[1]), where[2], where[3], number
   if all_new then
-    for index = at + 6, last, 2 do
-      insert(run, ARGV[index], ARGV[index + 1], NOWHERE)
-    end
-    letters[#letters + 1] = string.rep(run.letter, count)
+    insert_all(run, from, to)
   else
-    for index = at + 6, last, 2 do
-      insert_or_refuse(run, ARGV[index], ARGV[index + 1])
+    for index = from, to do
+      insert_or_refuse(run, ARGV[index], ARGV[index + to - from + 1])
     end
   end
   shift(queue, nil, run.state, number - before)
-  at = last + 1
 end
 
 call_many('HSET', queue.base .. ':job', bodies)

@@ -206,7 +206,7 @@ local function new_lease(queue, request)
   return {
     worker = request.worker, usual = request.lease, of_kind = request.leases,
     token = next_token(queue, request.leap), started = struct.pack('>d', now),
-    running = {}, heads = {}, ranks = {}, deadlines = {}, held = {},
+    running = {}, held = {},
   }
 end
 
@@ -274,7 +274,8 @@ local function take(queue, request)
     end
     local bodies = get_many('HMGET', queue.base .. ':job', ids)
     local known = get_many('HMGET', queue.base .. ':place', ids)
-    local kind, head, text
+    local kind, head, text, packed, same
+    local entries, noted = {}, 0
     for index, id in ipairs(ids) do
       local body, place, rank = bodies[index], known[index], ranks[index]
       if kinds[index] ~= kind or sub(body, 17, 16 + head.size) ~= text then
@@ -293,18 +294,21 @@ local function take(queue, request)
           again[repeats + 1], again[repeats + 2], again[repeats + 3] = count, attempts, flags
           repeats = repeats + 3
         else
-          local packed = lease.ranks[rank] or struct.pack('>d', rank)
-          lease.ranks[rank] = packed
+          if rank ~= same then
+            same, packed = rank, struct.pack('>d', rank)
+          end
           places[at + 1] = FRESH_FRONT .. sub(body, 1, 8) .. head.first .. packed .. head.tail
         end
         places[at] = id
         leased[at], leased[at + 1] = head.deadline, members[index]
         jobs[at], jobs[at + 1] = id, body
         bytes = bytes + #body
-        note_job(queue, 'claim', QUEUED, PROCESSING, lease.token, lease.worker, id, kind, attempts)
+        entries[noted + 1], entries[noted + 2], entries[noted + 3] = id, kind, attempts
+        noted = noted + 3
         count = count + 1
       end
     end
+    note_run(queue, 'claim', QUEUED, PROCESSING, lease.token, lease.worker, '', '', entries)
   end
   leave_lines(lines)
   call_many('ZADD', queue.base .. ':processing', leased)

@@ -40,6 +40,18 @@ local function get_many(command, key, fields)
   return found
 end
 
+-- The same for a part of the arguments.
+local function get_given(command, key, first, last)
+  if last - first < MOST then
+    return last >= first and redis.call(command, key, unpack(ARGV, first, last)) or {}
+  end
+  local fields = {}
+  for index = first, last do
+    fields[index - first + 1] = ARGV[index]
+  end
+  return get_many(command, key, fields)
+end
+
 local function whole(number)
   return string.format('%.0f', number)
 end
@@ -113,6 +125,21 @@ local function append(queue, id, kind, attempt)
   journal[size + 1], journal[size + 2], journal[size + 3] = id, kind, attempt
   queue.size = size + 3
   queue.events = queue.events + 1
+end
+
+-- Many entries of one run at once: flat {id, kind, attempt}.
+local function note_run(queue, act, source, to, token, worker, why, by, entries)
+  local count = #entries / 3
+  if count == 0 then
+    return
+  end
+  begin_run(queue, act, source, to, token, worker, why, by)
+  local journal, size = queue.journal, queue.size
+  journal[size] = count
+  for index = 1, 3 * count do
+    journal[size + index] = entries[index]
+  end
+  queue.size, queue.events, queue.explained = size + 3 * count, queue.events + count, true
 end
 
 -- An entry that nobody has to explain.

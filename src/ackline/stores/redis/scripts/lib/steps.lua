@@ -1,7 +1,7 @@
 -- Apply steps that were decided elsewhere, each if its guard holds.
 --
 -- Steps come as runs that differ only in id and data, one after the other in ARGV:
---   step (packed), n, n × {id, data}
+--   step (packed), n, n ids, and if the step has data: n of them
 -- A step is a map:
 --   act, by, note           for the journal
 --   code                    of an act that ends a lease
@@ -14,7 +14,7 @@
 --   keys                    to be written with the payload, if it ends in the DLQ
 --   target                  of a move: {base, registry, entry, settings} of the other queue, and
 --   here                    the note of its journal
---   plain                   a completion that only needs the token
+--   plain                   a completion that only needs the token; no id comes twice
 
 -- How many ended attempts are remembered for one job.
 local HISTORY_LIMIT = 100
@@ -141,22 +141,16 @@ local function wake(queue, step, job)
   end
 end
 
--- Runs of steps as ARGV has them, from `at` on: {step, first, last} of each.
+-- Runs of steps as ARGV has them, from `at` on: {step, its first id, its last one}.
 local function read_runs(at)
-  local runs, ids, seen, distinct = {}, {}, {}, true
+  local runs = {}
   while ARGV[at] do
-    local count = tonumber(ARGV[at + 1])
-    local first, last = at + 2, at + 1 + 2 * count
-    runs[#runs + 1] = {cmsgpack.unpack(ARGV[at]), first, last}
-    for index = first, last, 2 do
-      local id = ARGV[index]
-      distinct = distinct and not seen[id]
-      seen[id] = true
-      ids[#ids + 1] = id
-    end
-    at = last + 1
+    local step, first = cmsgpack.unpack(ARGV[at]), at + 2
+    local last = at + 1 + tonumber(ARGV[at + 1])
+    runs[#runs + 1] = {step, first, last}
+    at = last + 1 + (step.data and last - first + 1 or 0)
   end
-  return runs, ids, distinct
+  return runs
 end
 
 -- What the leases that are alike from the start on to their end say: {worker, kind, group}.
@@ -173,55 +167,64 @@ local function read_front(fronts, step, flags)
 end
 
 -- For those that were not leased so: settled before, or another's now.
-local function explain_refusals(queue, ids, verdicts, unfit)
+local function explain_refusals(queue, first, verdicts, unfit)
   local jobs = load_jobs(queue, unfit)
-  for index, id in ipairs(ids) do
-    if verdicts[index] == GONE and jobs[id] and not jobs[id].over then
-      verdicts[index] = REFUSED + jobs[id].state
+  for index, verdict in ipairs(verdicts) do
+    local job = jobs[ARGV[first + index - 1]]
+    if verdict == GONE and job and not job.over then
+      verdicts[index] = REFUSED + job.state
     end
   end
 end
 
 -- Most batches complete leases and do nothing else: no job has to be taken apart for that.
-local function complete_all(queue, run, ids)
+local function complete_all(queue, run)
   local sub, byte = string.sub, string.byte
-  local step, first = run[1], run[2]
+  local step, first, last = run[1], run[2], run[3]
   local at = exact(now + step.lands[PROCESSING + 1][3])
-  local token, size = struct.pack('>I8', step.token), 0
+  local token, count, noted = struct.pack('>I8', step.token), 0, 0
   local verdicts, left, unfit, fronts, tails = {}, {}, {}, {}, {}
-  local leaving, entering, saving, results = {}, {}, {}, {}
-  for index, place in ipairs(get_many('HMGET', queue.base .. ':place', ids)) do
-    local id = ids[index]
+  local leaving, entering, saving, results, entries = {}, {}, {}, {}, {}
+  local same, worker, kind, group
+  for index, place in ipairs(get_given('HMGET', queue.base .. ':place', first, last)) do
+    local id = ARGV[first + index - 1]
     if place and byte(place) == PROCESSING and sub(place, 25, 32) == token then
-      local flags, tail = byte(place, 3), sub(place, 41)
-      local worker, kind, group = unpack(tails[tail] or read_tail(tails, tail))
+      local flags, tail, size = byte(place, 3), sub(place, 41), 2 * count
+      if tail ~= same then
+        note_run(queue, step.act, PROCESSING, COMPLETED, step.token, worker, step.note, step.by,
+          entries)
+        same, entries, noted = tail, {}, 0
+        worker, kind, group = unpack(tails[tail] or read_tail(tails, tail))
+      end
       local member = sub(place, 14, 19) .. id
-      leaving[size / 2 + 1] = member
+      count = count + 1
+      leaving[count] = member
       entering[size + 1], entering[size + 2] = at, member
       saving[size + 1] = id
       saving[size + 2] = (fronts[flags] or read_front(fronts, step, flags)) .. sub(place, 12)
       if step.data then
-        results[size + 1], results[size + 2] = id, ARGV[first + 2 * index - 1]
+        results[size + 1], results[size + 2] = id, ARGV[last + index]
       end
-      size = size + 2
       if group ~= '' then
         left[group] = (left[group] or 0) + 1
       end
-      note(queue, step.act, PROCESSING, COMPLETED, step.token, worker, step.note, step.by, id, kind,
-        byte(place, 24) + 256 * byte(place, 23) + 65536 * byte(place, 22))
+      entries[noted + 1], entries[noted + 2] = id, kind
+      entries[noted + 3] = byte(place, 24) + 256 * byte(place, 23) + 65536 * byte(place, 22)
+      noted = noted + 3
       verdicts[index] = COMPLETED
     else
       unfit[#unfit + 1] = id
       verdicts[index] = GONE
     end
   end
+  note_run(queue, step.act, PROCESSING, COMPLETED, step.token, worker, step.note, step.by, entries)
   call_many('ZREM', queue.base .. ':processing', leaving)
   call_many('ZADD', queue.base .. ':completed', entering)
   call_many('HSET', queue.base .. ':place', saving)
   call_many('HSET', queue.base .. ':result', results)
-  shift(queue, PROCESSING, COMPLETED, size / 2)
+  shift(queue, PROCESSING, COMPLETED, count)
   if #unfit > 0 then
-    explain_refusals(queue, ids, verdicts, unfit)
+    explain_refusals(queue, first, verdicts, unfit)
   end
   return verdicts, left
 end
@@ -254,13 +257,19 @@ local function apply_one(queue, job, step, data, changed, left)
   return job.state
 end
 
-local function apply_all(queue, runs, ids)
+local function apply_all(queue, runs)
+  local ids = {}
+  for _, run in ipairs(runs) do
+    for index = run[2], run[3] do
+      ids[#ids + 1] = ARGV[index]
+    end
+  end
   local jobs, verdicts, changed, left = load_jobs(queue, ids), {}, {}, {}
   for _, run in ipairs(runs) do
-    local step, first, last = unpack(run)
-    for index = first, last, 2 do
-      verdicts[#verdicts + 1] =
-        apply_one(queue, jobs[ARGV[index]], step, ARGV[index + 1], changed, left)
+    local step, first, last = run[1], run[2], run[3]
+    for index = first, last do
+      local data = step.data and ARGV[last + 1 + index - first]
+      verdicts[#verdicts + 1] = apply_one(queue, jobs[ARGV[index]], step, data, changed, left)
     end
   end
   local staying = {}
@@ -274,13 +283,27 @@ local function apply_all(queue, runs, ids)
 end
 
 local function apply_steps(queue, at)
-  local runs, ids, distinct = read_runs(at)
+  local runs = read_runs(at)
   if #runs == 0 then
     return {}, {}
   end
   insist()
-  if #runs == 1 and distinct and runs[1][1].plain then
-    return complete_all(queue, runs[1], ids)
+  if #runs == 1 and runs[1][1].plain then
+    return complete_all(queue, runs[1])
   end
-  return apply_all(queue, runs, ids)
+  return apply_all(queue, runs)
+end
+
+-- Verdicts as they are answered: flat {verdict, how many in a row}.
+local function in_runs(verdicts)
+  local runs, size = {}, 0
+  for _, verdict in ipairs(verdicts) do
+    if size > 0 and runs[size - 1] == verdict then
+      runs[size] = runs[size] + 1
+    else
+      runs[size + 1], runs[size + 2] = verdict, 1
+      size = size + 2
+    end
+  end
+  return runs
 end
