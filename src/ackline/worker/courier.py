@@ -149,12 +149,19 @@ class Courier:
                 holdings.settled([(held, transition)], verdicts)
 
     def _listen(self, seconds: float) -> None:
+        if not self._holdings.listening.acquire(blocking=False):
+            # One is enough: two would both go for every job, and one of them in vain.
+            self._rest(seconds)
+            return
         self._listening = self.idle = True
-        if not self._nudged.is_set() and not self._stopping:
-            self._listener.wait(seconds)
-            # Woken or not, it is time to look; and if not by this courier, then by another.
-            self._holdings.news = True
-        self._listening = self.idle = False
+        try:
+            if not self._nudged.is_set() and not self._stopping:
+                self._listener.wait(seconds)
+                # Woken or not, it is time to look; if not by this courier, then by another.
+                self._holdings.news = True
+        finally:
+            self._listening = self.idle = False
+            self._holdings.listening.release()
 
     def _wait_for_store(self, error: Exception) -> None:
         logger.error(

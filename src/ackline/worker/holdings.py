@@ -39,6 +39,8 @@ class Holdings:
         self.claiming = True
         self.news = True
         """Whether jobs may have become ready since the last claim began."""
+        self.listening = threading.Lock()
+        """Held by the courier that waits for news of jobs."""
         self._submit = submit
         self._demand = Demand(concurrency, self.batch)
         self._reserved = 0

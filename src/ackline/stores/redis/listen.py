@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import select
+import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +21,10 @@ logger = logging.getLogger("ackline")
 
 PULSE = 15.0
 """Seconds of silence after which a listener asks whether the other side is still there."""
+
+PIECE = 65536
+PONG = b"*2\r\n$4\r\npong\r\n$0\r\n\r\n"
+"""The answer to a ping within a subscription: the only thing that is no news."""
 
 FIRST_RETRY, LAST_RETRY = 0.05, 2.0
 """Seconds between tries to listen again."""
@@ -103,7 +108,8 @@ class RedisListener:
             if self._unread:
                 # Read together with what was waited for: no descriptor will tell of it.
                 self._unread = False
-                return self._read()
+                if self._read_subscribed():
+                    return True
             ready = self._ready(seconds)
             if self._awake in ready:
                 os.read(self._awake, 4096)
@@ -120,13 +126,28 @@ class RedisListener:
     def _ready(self, seconds: float) -> list[int]:
         return _poll([self._awake, self._subscription.connection._sock.fileno()], seconds)
 
-    def _read(self) -> bool:
-        """Read all that has come; whether there was a message among it."""
+    def _read_subscribed(self) -> bool:
+        """Read what came together with the confirmation; whether there was a message among it."""
         news = False
-        self._heard, self._asked = time.monotonic(), False
         while (message := self._subscription.get_message(timeout=0.0)) is not None:
             news = news or message["type"] == "message"
+        # From now on only bytes are read, see below.
+        self._subscription.connection._sock.setblocking(False)
         return news
+
+    def _read(self) -> bool:
+        """Read all that has come; whether there was a message among it.
+
+        What it says does not matter, so it is not taken apart: that would cost more than all
+        else between an enqueue and the worker's claim.
+        """
+        self._heard, self._asked = time.monotonic(), False
+        socket, data = self._subscription.connection._sock, b""
+        with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):
+            while chunk := socket.recv(PIECE):
+                data += chunk[-len(PONG) :] if len(chunk) == PIECE else chunk
+            raise exceptions.ConnectionError("the server closed the connection for news")
+        return data.replace(PONG, b"") != b""
 
     def _feel_pulse(self) -> None:
         """After a long silence, see whether there is still somebody at the other end."""

@@ -284,6 +284,17 @@ class SettleRules(StoreCase):
         assert [(job.run_at or 0.0) - now for job in jobs] == [5.0, 9.0, 9.0]
         assert [job.history[-1].message for job in jobs] == ["a", "b", "c"]
 
+    def test_a_batch_of_different_kinds_and_groups_is_completed(self, bench: Bench) -> None:
+        for id, kind, group in (("a", "mail", "g"), ("b", "image", "h"), ("c", "mail", None)):
+            bench.put(id, kind=kind, group=group)
+        bench.put("next", kind="image", group="h")
+
+        bench.apply(*(complete(job, None, policy_of(job)) for job in bench.take(3)))
+
+        told = [(event.id, event.kind) for event in bench.journal()[-3:]]
+        assert told == [("a", "mail"), ("b", "image"), ("c", "mail")]
+        assert bench.take_ids() == ["next"]
+
     def test_a_batch_is_applied_in_its_order(self, bench: Bench) -> None:
         job = bench.taken("a")
 
