@@ -8,10 +8,11 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from field.program import call
 
 HERE = Path(__file__).parent
 
@@ -44,11 +45,11 @@ def one_round(jobs: int) -> dict[str, dict[str, float]]:
 
 def ackline(jobs: int, durability: str) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
-        figures = call(
-            "-m", "ackline", "--store", f"sqlite:///{folder}/jobs.db?durability={durability}",
+        figures = call([
+            sys.executable, "-m", "ackline", "--store", f"sqlite:///{folder}/jobs.db?durability={durability}",
             "--json", "bench", "--jobs", str(jobs), "--singles", "2000",
             "--only", "enqueue one", "--only", "enqueue bulk", "--only", "drain sync",
-        )  # fmt: skip
+        ])  # fmt: skip
     rates = {figure["name"]: figure["per_second"] for figure in figures["figures"]}
     return {
         "enqueue_one": rates["enqueue, one call each"],
@@ -58,19 +59,11 @@ def ackline(jobs: int, durability: str) -> dict[str, float]:
 
 
 def huey(jobs: int, workers: int, fsync: bool) -> dict[str, float]:
-    arguments = [str(HERE / "peers" / "huey_sqlite.py"), "--jobs", str(jobs)]
-    arguments += ["--workers", str(workers), *(["--fsync"] if fsync else [])]
-    figures = call(*arguments)
+    program = [sys.executable, str(HERE / "peers" / "huey_sqlite.py"), "--jobs", str(jobs)]
+    figures = call([*program, "--workers", str(workers), *(["--fsync"] if fsync else [])])
     # Huey has no bulk enqueue; its single calls are what a bulk load would use.
     one = figures["enqueue_one"]
     return {"enqueue_one": one, "enqueue_bulk": one, "drain": figures["drain"]}
-
-
-def call(*arguments: str) -> dict:
-    done = subprocess.run(
-        [sys.executable, *arguments], check=True, stdout=subprocess.PIPE, text=True
-    )
-    return json.loads(done.stdout)
 
 
 def table(figures: dict[str, dict[str, float]]) -> str:

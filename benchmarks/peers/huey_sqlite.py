@@ -17,6 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from huey import SqliteHuey
+from shared import PAYLOAD
 
 PATIENCE = 300.0
 
@@ -45,10 +46,9 @@ def run(folder: Path, jobs: int, workers: int, fsync: bool) -> dict[str, object]
         if done == jobs:
             finished.set()
 
-    payload = {"order": 12345, "pad": "x" * 75}
     began = time.perf_counter()
     for _ in range(jobs):
-        noop(payload)
+        noop(PAYLOAD)
     enqueued = time.perf_counter() - began
 
     consumer = huey.create_consumer(
