@@ -83,6 +83,10 @@ def _examine(session: Session) -> Iterator[Finding]:
 def _store(info: StoreInfo) -> Iterator[Finding]:
     details = "".join(f", {name} {value}" for name, value in info.details.items())
     yield Finding("ok", "store", f"{info.name} {info.location}")
+    if info.details.get("role") in ("slave", "replica"):
+        yield Finding(
+            "wrong", "store", "it is a replica: nothing can be enqueued", "name its primary"
+        )
     yield Finding("ok", "", f"version {info.version}, schema {info.schema}{details}")
     lasting: Level = "note" if info.durability.startswith("none") else "ok"
     yield Finding(lasting, "durability", info.durability)

@@ -40,8 +40,8 @@ class LoopStats(msgspec.Struct, frozen=True, kw_only=True):
 class Loop(ABC):
     """Every process may run one: what two do at once, the store's compare-and-set keeps apart.
 
-    No loop listens to its store. Wake-ups for claimable jobs go to one waiter each, so a loop
-    would take them from the workers.
+    No loop listens to its store: where a wake-up for a claimable job goes to one waiter only,
+    a loop would take it from the workers.
     """
 
     name: ClassVar[str]

@@ -83,5 +83,7 @@ def test_one_can_follow_its_changes(replicated, open_store, server):
 def test_a_replica_without_our_keys_cannot_be_made_ours(open_store, replicated):
     port = replicated.info().location.rpartition(":")[2]
 
+    store = open_store(f"redis://127.0.0.1:{port}?prefix=unknown")
+
     with pytest.raises(StoreReadOnly, match="name the primary"):
-        open_store(f"redis://127.0.0.1:{port}?prefix=unknown")
+        store.enqueue(QUEUE, drafts(1))

@@ -15,7 +15,7 @@ SCRIPTS = sorted((FOLDER / "scripts").glob("*.lua"))
 LIBRARY = sorted((FOLDER / "scripts" / "lib").glob("*.lua"))
 
 INCLUDE = re.compile(r"^-- include (\S+)$", re.MULTILINE)
-RUN = re.compile(r"""(?:\brun|\brun_safely|\bchange|\bmake_and_run)\)?\(\s*"(\w+)",""")
+RUN = re.compile(r"""(?:\brun|\brun_safely|\bchange|\bmake_and_run|\bscript)\)?\(\s*"(\w+)"[,)]""")
 
 GIVEN = {
     *("redis", "struct", "cmsgpack", "bit", "string", "table", "math", "KEYS", "ARGV"),

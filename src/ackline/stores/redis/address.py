@@ -46,6 +46,9 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     """The files of this client's own certificate, if the server asks for one."""
     service: str = ""
     """The name under which sentinels know the primary."""
+    sentinel_user: str | None = None
+    sentinel_password: str | None = None
+    """Whom the sentinels themselves want to see, if anybody."""
     prefix: str = "ackline"
     timeout: float = 10.0
     """Seconds until a server that does not answer counts as gone."""
@@ -178,6 +181,10 @@ def _yes(what: str, value: str) -> bool:
     return value == "yes"
 
 
+def _text(_what: str, value: str) -> str:
+    return value
+
+
 def _file(what: str, value: str) -> str:
     if not value:
         raise ConfigError(f"{what} must be the name of a file")
@@ -209,6 +216,8 @@ _READERS: dict[str, Callable[[str, str], object]] = {
     "ca": _file,
     "cert": _file,
     "key": _file,
+    "sentinel_user": _text,
+    "sentinel_password": _text,
 }
 """What a URL may say behind its question mark, and how it is read."""
 

@@ -78,6 +78,8 @@ class Connection:
         with self.translated(), self.client.client() as one:
             # On one and the same connection: a server waits for what that connection wrote.
             answer = _evaluate(one, script(name), given)
+            counters = f"{self.address.prefix}:counters"
+            _evaluate(one, script("touch"), (2, counters, counters, ""))
             self._await_safety(one)
         return answer
 
@@ -103,7 +105,11 @@ class Connection:
         """A subscription with a connection of its own."""
         with self.translated():
             subscription = self.client.pubsub(ignore_subscribe_messages=False)
-            subscription.subscribe(*channels)
+            try:
+                subscription.subscribe(*channels)
+            except BaseException:
+                subscription.close()
+                raise
         return subscription
 
 
@@ -113,6 +119,15 @@ def _evaluate(client: Any, wanted: Script, given: tuple[Any, ...]) -> Any:
     except NoScriptError:
         # A server that was restarted or failed over: nothing has run yet.
         return client.execute_command("EVAL", wanted.text, *given)
+
+
+def _for_sentinels(address: Address, common: dict[str, Any]) -> dict[str, Any]:
+    """Sentinels have users of their own; what else they need is what the server needs, too."""
+    apart = ("username", "password", "retry_on_error", "protocol")
+    return {name: value for name, value in common.items() if name not in apart} | {
+        "username": address.sentinel_user,
+        "password": address.sentinel_password,
+    }
 
 
 def _make_client(address: Address) -> Any:
@@ -140,7 +155,7 @@ def _make_client(address: Address) -> Any:
     if address.mode == "sentinel":
         sentinels = Sentinel(  # type: ignore[no-untyped-call]
             list(address.hosts),
-            sentinel_kwargs={name: common[name] for name in ("socket_timeout", "retry")},
+            sentinel_kwargs=_for_sentinels(address, common),
             **common,
         )
         return sentinels.master_for(address.service, db=address.database)  # type: ignore[no-untyped-call]

@@ -7,6 +7,7 @@ their queue until they are in the tenant's room. Whatever is left halfway, pruni
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import msgspec
@@ -16,6 +17,8 @@ from ackline.lifecycle import Transition
 from ackline.stores.redis.packing import GONE, REFUSED, in_full, seen_jobs
 from ackline.stores.redis.queue_script import QueueScripts
 from ackline.stores.redis.steps import Steps
+
+logger = logging.getLogger("ackline")
 
 MANY = 1000
 
@@ -77,9 +80,18 @@ def finish_move(scripts: QueueScripts, queue: QueueKey, id: str) -> bool:
     kept = _decode(away)
     entry, move = (_decode_text(kept[field]) for field in ("entry", "move"))
     arrived = scripts.change("arrive", names.queue_of(entry), [id, away, move, "here"])
-    if not arrived:
-        scripts.change("arrive", queue, [id, away, f"{move} back", "back"])
+    if not arrived and not scripts.change("arrive", queue, [id, away, f"{move} back", "back"]):
+        logger.error(
+            "job %r is neither in queue %s nor in %s: both have its id. It is kept, and goes back "
+            "when the id is free",
+            id,
+            queue,
+            names.queue_of(entry),
+        )
+        return False
     scripts.change("settled", queue, [id, away])
+    scripts.change("forget", names.queue_of(entry), [move])
+    scripts.change("forget", queue, [f"{move} back"])
     return bool(arrived)
 
 

@@ -21,8 +21,9 @@ SYNC_SINCE = (7, 2)
 _IN_WORDS: dict[Durability, str] = {
     "none": "none: an answered job is lost when the server stops, but for what a snapshot has; "
     "appendonly yes would keep it",
-    "everysec": "everysec: an answered job survives a crash of the server; "
-    "the loss of power may lose the last second",
+    # While one sync is under way the server puts off even the next write, for up to two seconds.
+    "everysec": "everysec: a crash of the server or the loss of power may lose the last "
+    "two seconds",
     "always": "always: an answered job survives a crash and the loss of power",
 }
 
@@ -39,6 +40,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     fsync_known: bool
     replicas: int
     used_memory: int
+    clustered: bool
 
     def in_words(self, address: Address) -> str:
         """When a job is safe here."""
@@ -67,6 +69,7 @@ def read_facts(connection: Connection) -> Facts:
         fsync_known=not aof or fsync is not None,
         replicas=int(info.get("connected_slaves", 0)),
         used_memory=int(info.get("used_memory", 0)),
+        clustered=bool(int(info.get("cluster_enabled", 0))),
     )
 
 
@@ -112,6 +115,8 @@ def require_safe(facts: Facts, address: Address, where: str) -> None:
         )
     if address.fsync and facts.durability == "none":
         raise ConfigError(f"{where} has no append-only file to sync: set appendonly yes")
+    if facts.clustered and address.mode != "cluster":
+        raise ConfigError(f"{where} is a node of a cluster: its URL is redis+cluster://…")
     wanted = address.durability
     have_durability = "always" if address.fsync else facts.durability
     if wanted and DURABILITIES.index(have_durability) < DURABILITIES.index(wanted):
@@ -122,14 +127,13 @@ def require_safe(facts: Facts, address: Address, where: str) -> None:
 
 
 def require_ours(connection: Connection, names: Names) -> None:
-    """Note that the prefix is ours; refuse one of another program or of a newer Ackline."""
+    """Refuse the keys of another program, or of a newer Ackline."""
     with connection.translated():
         client = connection.client
         # Only to see whether this user may: workers would never be woken.
         client.publish(names.channel(QueueKey("default", ""), "changes"), "")
         found = client.get(names.schema)
         if found is None and client.type(names.registry) == b"none":
-            client.setnx(names.schema, SCHEMA)
             return
         # Another one may have opened it in between.
         found = found or client.get(names.schema)

@@ -51,11 +51,15 @@ class RedisListener:
         self._lock = threading.Lock()
         self._pipe = threading.Lock()
         self._piped = True
-        self._awake, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._awake, self._waker = os.pipe()
+        os.set_blocking(self._awake, False)
+        os.set_blocking(self._waker, False)
+        self._pid = os.getpid()
         self._subscription: Any = None
         self._unread = False
+        self._troubled = False
         self._heard = 0.0
-        self._asked = False
+        self._asked: float | None = None
         self._retry = FIRST_RETRY
         self._closed = False
         try:
@@ -75,6 +79,8 @@ class RedisListener:
         return True
 
     def wake(self) -> None:
+        if self._pid != os.getpid():
+            return  # the pipe is the parent's
         # Not while the pipe is closed: its number may be another's by then.
         with self._pipe, contextlib.suppress(BlockingIOError):
             if not self._piped:
@@ -82,9 +88,14 @@ class RedisListener:
             os.write(self._waker, b"\0")
 
     def close(self) -> None:
-        if self._closed:
+        if self._pid != os.getpid():
+            # In a forked child the locks may be held by threads that are not there.
+            self._closed = True
             return
-        self._closed = True
+        with self._pipe:
+            if self._closed:
+                return
+            self._closed = True
         self.wake()
         with self._lock:
             self._unsubscribe()
@@ -119,7 +130,10 @@ class RedisListener:
             self._feel_pulse()
             return False
         except (exceptions.RedisError, OSError, StoreError) as error:
-            logger.warning("%s: the connection for news broke: %s", self._connection.where, error)
+            if not self._troubled:
+                self._troubled = True
+                where = self._connection.where
+                logger.warning("%s: the connection for news broke: %s", where, error)
             self._unsubscribe()
             return True
 
@@ -141,7 +155,7 @@ class RedisListener:
         What it says does not matter, so it is not taken apart: that would cost more than all
         else between an enqueue and the worker's claim.
         """
-        self._heard, self._asked = time.monotonic(), False
+        self._heard, self._asked = time.monotonic(), None
         socket, data = self._subscription.connection._sock, b""
         with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):
             while chunk := socket.recv(PIECE):
@@ -151,11 +165,11 @@ class RedisListener:
 
     def _feel_pulse(self) -> None:
         """After a long silence, see whether there is still somebody at the other end."""
-        silence = time.monotonic() - self._heard
-        if silence > 2 * PULSE:
-            raise exceptions.ConnectionError(f"nothing was heard for {silence:.0f} s")
-        if silence > PULSE and not self._asked:
-            self._asked = True
+        now = time.monotonic()
+        if self._asked is not None and now - self._asked > PULSE:
+            raise exceptions.ConnectionError(f"a ping was not answered for {PULSE:g} s")
+        if self._asked is None and now - self._heard > PULSE:
+            self._asked = now
             self._subscription.ping()
 
     def _listen_again(self, seconds: float) -> bool:
@@ -182,7 +196,8 @@ class RedisListener:
             raise
         self._subscription = subscription
         self._unread = True
-        self._heard, self._asked = time.monotonic(), False
+        self._troubled = False
+        self._heard, self._asked = time.monotonic(), None
         self._retry = FIRST_RETRY
 
     def _unsubscribe(self) -> None:

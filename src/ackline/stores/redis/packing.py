@@ -148,11 +148,6 @@ class Seen(msgspec.Struct, frozen=True):
     act: Act | None
     """How its last lease ended."""
 
-    @property
-    def over(self) -> bool:
-        """Whether it is only kept for a time."""
-        return self.record.state.terminal
-
 
 def seen_jobs(flat: Sequence[Any]) -> list[Seen]:
     """Jobs as `scripts/lib/look.lua` shows them."""

@@ -26,14 +26,13 @@ from ackline.lifecycle import (
 )
 from ackline.stores.base import move_entries
 from ackline.stores.keys import encode_key
+from ackline.stores.redis.connection import Argument
 from ackline.stores.redis.names import Names
 from ackline.stores.redis.packing import CODE, SETTLING, STATES, encode_failure
 from ackline.stores.redis.settings import fields_of_new
 
 _encode = msgspec.msgpack.Encoder().encode
 _COMPLETE = Act.COMPLETE
-
-Argument = bytes | str | int | float
 
 
 class Steps:

@@ -18,6 +18,7 @@ from ackline.stores.redis.packing import (
     REFUSED,
     STATES,
     BodyReader,
+    Seen,
     draft_runs,
     in_full,
     seen_jobs,
@@ -179,20 +180,26 @@ def _verdicts(
     verdicts = [_VERDICTS[code] for code in codes]
     if max(codes) < REFUSED:
         return verdicts
-    for index, code in enumerate(codes):
-        transition = transitions[index]
-        if code >= REFUSED and transition.token is not None and transition.act in REPEATABLE:
-            # A history only grows, so it can be read afterwards.
-            again = _repeats(scripts, queue, transition)
+    doubtful = [
+        index
+        for index, code in enumerate(codes)
+        if code >= REFUSED
+        and transitions[index].token is not None
+        and transitions[index].act in REPEATABLE
+    ]
+    if doubtful:
+        # A history only grows, so it can be read afterwards.
+        _, flat = scripts.run("get", queue, [transitions[index].id for index in doubtful])
+        found = {seen.record.id: seen for seen in seen_jobs(flat)}
+        for index in doubtful:
+            again = _repeats(transitions[index], found.get(transitions[index].id))
             verdicts[index] = Verdict(again, verdicts[index].state)
     return verdicts
 
 
-def _repeats(scripts: QueueScripts, queue: QueueKey, transition: Transition) -> bool:
-    _, flat = scripts.run("get", queue, [transition.id])
-    return any(
-        repeats(transition, seen.act, seen.record.token, seen.record.result, seen.record.history)
-        for seen in seen_jobs(flat)
+def _repeats(transition: Transition, seen: Seen | None) -> bool:
+    return seen is not None and repeats(
+        transition, seen.act, seen.record.token, seen.record.result, seen.record.history
     )
 
 

@@ -14,7 +14,7 @@ local queue = open_queue(KEYS[1])
 if not queue then
   return redis.error_reply('NOQUEUE')
 end
-redis.call('HDEL', KEYS[2], '')
+insist()
 local id, away = ARGV[2], cmsgpack.unpack(ARGV[3])
 local arrived = queue.base .. ':arrived'
 if redis.call('ZSCORE', arrived, ARGV[4] .. ' here') then
@@ -24,13 +24,15 @@ elseif redis.call('ZSCORE', arrived, ARGV[4] .. ' refused') then
 end
 local there = load_jobs(queue, {id})[id]
 if there and not there.over then
-  redis.call('ZADD', arrived, exact(now), ARGV[4] .. ' refused')
+  if ARGV[5] == 'here' then
+    redis.call('ZADD', arrived, '+inf', ARGV[4] .. ' refused')
+  end
   return 0
 elseif there then
   drop_jobs(queue, {there})
 end
 
-redis.call('ZADD', arrived, exact(now), ARGV[4] .. ' here')
+redis.call('ZADD', arrived, '+inf', ARGV[4] .. ' here')
 local job = read_place(id, away.place)
 job.at = tonumber(away.at)
 redis.call('HSET', queue.base .. ':job', id, away.body)

@@ -17,7 +17,7 @@ end
 if ARGV[2] ~= '' and redis.call('HGET', KEYS[1] .. ':queue', 'settings') ~= ARGV[2] then
   return 0
 end
-redis.call('HDEL', KEYS[2], '')
+insist()
 redis.call('HSET', KEYS[1] .. ':queue', unpack(ARGV, 5))
 local queue = open_queue(KEYS[1])
 for _, group in ipairs(redis.call('SMEMBERS', queue.base .. ':held')) do

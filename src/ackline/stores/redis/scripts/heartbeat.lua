@@ -14,7 +14,7 @@ local queue = open_queue(KEYS[1])
 if not queue then
   return redis.error_reply('NOQUEUE')
 end
-redis.call('HDEL', KEYS[2], '')
+insist()
 
 local workers = queue.base .. ':workers'
 if ARGV[3] == '' then

@@ -1,6 +1,7 @@
 -- Make a queue, unless it is there.
 --
 -- ARGV[2…]  its fields
+-- Answers   OK
 --
 -- include lib/queue.lua
 

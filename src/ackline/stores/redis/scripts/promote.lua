@@ -12,7 +12,7 @@ local queue = open_queue(KEYS[1])
 if not queue then
   return 0
 end
-redis.call('HDEL', KEYS[2], '')
+insist()
 local count = promote(queue, tonumber(ARGV[2]))
 close_queue(queue)
 return count

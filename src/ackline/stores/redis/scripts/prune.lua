@@ -13,13 +13,13 @@
 -- include lib/job.lua
 
 -- Batches of the journal that one step drops, so that others can write in between.
-local TRIM_LIMIT = 1000
+local TRIM_LIMIT = 50
 
 local queue = open_queue(KEYS[1])
 if not queue then
   return {0, 0, 0}
 end
-redis.call('HDEL', KEYS[2], '')
+insist()
 
 local function prune_jobs(limit)
   local count = 0
@@ -55,6 +55,12 @@ end
 local function trim_journal(oldest, needed, used, most)
   local stream = queue.base .. ':journal'
   local events = tonumber(redis.call('HGET', queue.base .. ':queue', 'events') or 0)
+  local first = redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)[1]
+  local batch = first and tonumber(string.match(first[1], '^%d+'))
+  if not first or (events <= most and batch >= oldest) then
+    -- Mostly there is nothing to drop, and the entries are large.
+    return false, 0
+  end
   local dropped, lost, last, trimmed = 0, 0, nil, nil
   for _, entry in ipairs(redis.call('XRANGE', stream, '-', '+', 'COUNT', TRIM_LIMIT)) do
     local batch, size = tonumber(string.match(entry[1], '^%d+')), tonumber(entry[2][2])
@@ -72,17 +78,6 @@ local function trim_journal(oldest, needed, used, most)
   return dropped == TRIM_LIMIT, lost
 end
 
-local function holders()
-  local ids, found = {}, {}
-  for index, member in ipairs(redis.call('ZRANGE', queue.base .. ':processing', 0, -1)) do
-    ids[index] = id_of(member)
-  end
-  for index, place in ipairs(get_many('HMGET', queue.base .. ':place', ids)) do
-    found[read_place(ids[index], place).worker] = true
-  end
-  return found
-end
-
 local function forget_workers(before)
   local workers, gone = queue.base .. ':workers', {}
   local all = redis.call('HGETALL', workers)
@@ -92,9 +87,8 @@ local function forget_workers(before)
       gone[#gone + 1] = all[index]
     end
   end
-  local holding = #gone > 0 and holders() or {}
   for _, worker in ipairs(gone) do
-    if not holding[worker] then
+    if redis.call('HEXISTS', queue.base .. ':holds', worker) == 0 then
       redis.call('HDEL', workers, worker)
     end
   end

@@ -13,7 +13,7 @@ local queue = open_queue(KEYS[1])
 if not queue then
   return 0
 end
-redis.call('HDEL', KEYS[2], '')
+insist()
 
 local ids = {}
 for index = 4, #ARGV, 2 do

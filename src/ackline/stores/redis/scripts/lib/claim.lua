@@ -5,7 +5,10 @@ local REPAIR_LIMIT = 200
 
 -- Bodies that one claim answers with, about: more would keep everybody else waiting.
 local MOST_BYTES = 8 * 1024 * 1024
-local FIRST_LOOK = 50
+local FIRST_LOOK = 4
+
+-- Jobs of full groups that one claim puts aside: the next one goes on from there.
+local MOST_HELD = 5000
 
 local function head_of(line)
   local first = redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')
@@ -206,7 +209,7 @@ local function new_lease(queue, request)
   return {
     worker = request.worker, usual = request.lease, of_kind = request.leases,
     token = next_token(queue, request.leap), started = struct.pack('>d', now),
-    running = {}, held = {},
+    running = {}, held = {}, told = {},
   }
 end
 
@@ -239,10 +242,10 @@ local function lease_again(queue, lease, head, id, place, rank)
     .. struct.pack('>I4I8d', attempts, lease.token, rank) .. head.tail, attempts, flags
 end
 
-local function hold(queue, lease, id, body, place, rank)
+local function put_aside(queue, lease, id, body, place, rank)
   local job = place and read_place(id, place) or read_fresh(id, body)
   job.rank, job.at = rank, rank
-  hold_back(queue, job)
+  hold_back(queue, job, lease.told)
   table.insert(lease.held, job)
 end
 
@@ -262,7 +265,7 @@ local function take(queue, request)
   local jobs, again, leased, places = {}, {}, {}, {}
   local lease, count, repeats = nil, 0, 0
   local bytes = 0
-  while count < request.limit do
+  while count < request.limit and (not lease or #lease.held < MOST_HELD) do
     local members, kinds, ranks = take_best(lines, next_look(request.limit, count, bytes))
     if #members == 0 then
       break
@@ -284,7 +287,7 @@ local function take(queue, request)
         text = sub(body, 17, 16 + head.size)
       end
       if head.group ~= '' and not has_room(queue, lease.running, head.group) then
-        hold(queue, lease, id, body, place, rank)
+        put_aside(queue, lease, id, body, place, rank)
       else
         local attempts = 1
         local at = 2 * count + 1
@@ -315,8 +318,11 @@ local function take(queue, request)
   call_many('HSET', queue.base .. ':place', places)
   save_jobs(queue, lease and lease.held or {})
   shift(queue, QUEUED, PROCESSING, count)
+  if count > 0 then
+    hold(queue, request.worker, count)
+  end
   if count < request.limit and #lines > 0 then
-    -- More is there than one answer can hold: the claimer is to come again at once.
+    -- More is there than one claim may look at: the claimer is to come again at once.
     queue.idle = true
     tell(queue, 'ready')
   end

@@ -12,16 +12,24 @@ local function enter_group(queue, group)
   redis.call('HINCRBY', queue.base .. ':groups', group, 1)
 end
 
-local function hold_back(queue, job)
+-- `told` has the lines that are known to hold jobs back already.
+local function hold_back(queue, job, told)
   set(job, HELD)
-  redis.call('SADD', queue.base .. ':held', job.group)
-  redis.call('SADD', queue.base .. ':holding:' .. job.group, job.kind)
+  local line = held_line(queue, job.group, job.kind)
+  if not told[line] then
+    told[line] = true
+    redis.call('SADD', queue.base .. ':held', job.group)
+    redis.call('SADD', queue.base .. ':holding:' .. job.group, job.kind)
+  end
 end
+
+-- Jobs that are let forward at once; the others follow when the next ones end.
+local MOST_FORWARD = 1000
 
 local function let_forward(queue, group, kind, room)
   local line = held_line(queue, group, kind)
   local jobs, ids = {}, {}
-  local popped = redis.call('ZRANGE', line, 0, room - 1, 'WITHSCORES')
+  local popped = redis.call('ZRANGE', line, 0, math.min(room, MOST_FORWARD) - 1, 'WITHSCORES')
   for index = 1, #popped, 2 do
     ids[#ids + 1] = id_of(popped[index])
   end

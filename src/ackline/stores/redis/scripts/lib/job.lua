@@ -166,6 +166,9 @@ local function drop_jobs(queue, jobs)
     if has(job, PROGRESS) then
       table.insert(progress, job.id)
     end
+    if job.state == PROCESSING then
+      hold(queue, job.worker, -1)
+    end
     if has(job, HISTORY) then
       redis.call('DEL', queue.base .. ':history:' .. job.id)
     end

@@ -17,6 +17,12 @@ if not now then
   now = time[1] + time[2] / 1e6
 end
 
+-- When memory is short, the server refuses what may need more of it, unless the script has
+-- written before. Who settles, cancels or purges frees memory, so it must not be refused.
+local function insist()
+  redis.call('HDEL', KEYS[2], '')
+end
+
 -- More arguments at once than this would not fit on Lua's stack.
 local MOST = 4000
 
@@ -78,6 +84,7 @@ local function open_queue(base)
     idle = found[6] == '1',
     mark = found[7],
     shifts = {},
+    holds = {},
     journal = {now},
     size = 1,
     events = 0,
@@ -95,6 +102,11 @@ local function shift(queue, source, to, count)
   if to then
     shifts[to] = (shifts[to] or 0) + count
   end
+end
+
+-- How many jobs a worker holds.
+local function hold(queue, worker, count)
+  queue.holds[worker] = (queue.holds[worker] or 0) + count
 end
 
 -- The first of `count` numbers that were never given out before.
@@ -205,6 +217,11 @@ local function close_queue(queue)
       redis.call('HINCRBY', queue.base .. ':counts', state, count)
     end
   end
-  queue.shifts = {}
+  for worker, count in pairs(queue.holds) do
+    if count ~= 0 and redis.call('HINCRBY', queue.base .. ':holds', worker, count) <= 0 then
+      redis.call('HDEL', queue.base .. ':holds', worker)
+    end
+  end
+  queue.shifts, queue.holds = {}, {}
   publish(queue)
 end

@@ -19,12 +19,6 @@
 -- How many ended attempts are remembered for one job.
 local HISTORY_LIMIT = 100
 
--- When memory is short, the server refuses what may need more of it, unless the script has
--- written before. Who settles, cancels or purges frees memory, so it must not be refused.
-local function insist()
-  redis.call('HDEL', KEYS[2], '')
-end
-
 local function place_at(queue, job, landing, old_priority)
   local how, seconds = landing[2], landing[3]
   if how == 'after' then
@@ -92,6 +86,7 @@ local function end_lease(queue, job, step, data)
   if step.data == 'ended' then
     remember(queue, job, data)
   end
+  hold(queue, job.worker, -1)
   job.act = step.code
   clear(job, ASKED)
 end
@@ -186,13 +181,19 @@ local function complete_all(queue, run)
   local verdicts, left, unfit, fronts, tails = {}, {}, {}, {}, {}
   local leaving, entering, saving, results, entries = {}, {}, {}, {}, {}
   local same, worker, kind, group
+  local function end_run()
+    if noted > 0 then
+      note_run(queue, step.act, PROCESSING, COMPLETED, step.token, worker, step.note, step.by,
+        entries)
+      hold(queue, worker, -noted / 3)
+    end
+  end
   for index, place in ipairs(get_given('HMGET', queue.base .. ':place', first, last)) do
     local id = ARGV[first + index - 1]
     if place and byte(place) == PROCESSING and sub(place, 25, 32) == token then
       local flags, tail, size = byte(place, 3), sub(place, 41), 2 * count
       if tail ~= same then
-        note_run(queue, step.act, PROCESSING, COMPLETED, step.token, worker, step.note, step.by,
-          entries)
+        end_run()
         same, entries, noted = tail, {}, 0
         worker, kind, group = unpack(tails[tail] or read_tail(tails, tail))
       end
@@ -217,7 +218,7 @@ local function complete_all(queue, run)
       verdicts[index] = GONE
     end
   end
-  note_run(queue, step.act, PROCESSING, COMPLETED, step.token, worker, step.note, step.by, entries)
+  end_run()
   call_many('ZREM', queue.base .. ':processing', leaving)
   call_many('ZADD', queue.base .. ':completed', entering)
   call_many('HSET', queue.base .. ':place', saving)

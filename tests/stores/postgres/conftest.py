@@ -1,0 +1,48 @@
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ackline.clock import Clock
+from ackline.job import QueueKey
+from ackline.stores.postgres import PostgresStore
+from ackline.stores.postgres.address import read_address
+from ackline.testing.servers.postgres import PostgresServer
+
+OpenStore = Callable[..., PostgresStore]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with PostgresServer(synchronous_commit="off") as server:
+        yield server
+
+
+@pytest.fixture
+def schema(request: pytest.FixtureRequest) -> str:
+    return "".join(char if char.isalnum() else "_" for char in request.node.name)[:63]
+
+
+@pytest.fixture
+def open_store(server: PostgresServer, schema: str) -> Iterator[OpenStore]:
+    """Opens one more handle on the schema of this test; `more` goes to the URL."""
+    handles: list[PostgresStore] = []
+
+    def open_one(more: str = "", clock: Clock | None = None) -> PostgresStore:
+        store = PostgresStore(read_address(f"{server.socket_url}&schema={schema}{more}"), clock)
+        store.open()
+        handles.append(store)
+        return store
+
+    yield open_one
+    for store in handles:
+        store.close()
+
+
+@pytest.fixture
+def store(open_store: OpenStore) -> PostgresStore:
+    return open_store()
+
+
+@pytest.fixture
+def queue() -> QueueKey:
+    return QueueKey("default", "work")

@@ -1,0 +1,100 @@
+"""No reader skips a late committer; another server's journal comes first."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.stores.postgres.conftest import OpenStore
+from tests.stores.postgres.words import put
+
+from ackline.job import Draft, QueueKey
+from ackline.stores.postgres import PostgresStore
+from ackline.stores.postgres.enqueue import _insert_checked
+from ackline.stores.postgres.transaction import Transaction
+from ackline.testing.servers.postgres import PostgresServer
+
+
+@contextmanager
+def enqueued_late(store: PostgresStore, queue: QueueKey, id: str) -> Iterator[None]:
+    """An enqueue that is written now and committed at the end of the block."""
+    written, release = threading.Event(), threading.Event()
+
+    def work(tx: Transaction) -> None:
+        _insert_checked(store._engine, tx, queue, [Draft(id, "mail", b"{}")])
+        tx.flush()
+        tx._told.clear()
+        tx.rows("queue_names")
+        written.set()
+        release.wait()
+
+    thread = threading.Thread(target=store._engine.write, args=(work,))
+    thread.start()
+    written.wait()
+    try:
+        yield
+    finally:
+        release.set()
+        thread.join()
+
+
+def test_a_reader_waits_for_the_older_of_two_open_transactions(
+    store: PostgresStore, queue: QueueKey
+) -> None:
+    put(store, queue, "first")
+    [first] = store.events(queue, None, 10)
+
+    with enqueued_late(store, queue, "late"):
+        put(store, queue, "early")
+        assert store.events(queue, first.cursor, 10) == []
+        assert store.events(None, first.cursor, 10) == []
+
+    assert [e.id for e in store.events(queue, first.cursor, 10)] == ["late", "early"]
+    assert [e.id for e in store.events(None, first.cursor, 10)] == ["late", "early"]
+
+
+def test_the_end_of_the_journal_is_before_what_is_not_committed(
+    store: PostgresStore, queue: QueueKey
+) -> None:
+    put(store, queue, "first")
+
+    with enqueued_late(store, queue, "late"):
+        end = store.info().cursor
+
+    assert [event.id for event in store.events(queue, end, 10)] == ["late"]
+
+
+def test_nothing_is_dropped_that_a_late_committer_comes_before(
+    store: PostgresStore, queue: QueueKey
+) -> None:
+    put(store, queue, "first")
+    [first] = store.events(queue, None, 10)
+
+    with enqueued_late(store, queue, "late"):
+        put(store, queue, "early")
+        store.capabilities = type(store.capabilities)(
+            name="postgresql", persistent=True, shared=True, batch=1, journal=0
+        )
+        store.prune(queue, 10)
+
+    assert [e.id for e in store.events(queue, first.cursor, 10)] == ["late", "early"]
+
+
+def test_the_journal_of_another_server_comes_before_ours(
+    open_store: OpenStore, server: PostgresServer, schema: str, queue: QueueKey
+) -> None:
+    """Restored from a dump, its transactions may have higher numbers than ours will have."""
+    before = open_store()
+    put(before, queue, "a", "b")
+    cursor = before.events(queue, None, 1)[0].cursor
+    with server.connect() as connection:
+        connection.execute(
+            f'UPDATE "{schema}".journal SET moment = (moment::text::bigint + 1000000)::text::xid8'
+        )
+    batch, _, used = cursor.partition(".")
+    moved = f"{int(batch) + (1000000 << 40)}.{used}"
+
+    after = open_store()
+    put(after, queue, "c")
+
+    assert [event.id for event in after.events(queue, None, 10)] == ["a", "b", "c"]
+    assert [event.id for event in after.events(queue, moved, 10)] == ["b", "c"]

@@ -1,0 +1,140 @@
+"""Who is claimed first, with hints, several processes and late committers."""
+
+import math
+import time
+
+from tests.stores.postgres.conftest import OpenStore
+from tests.stores.postgres.test_journal import enqueued_late
+from tests.stores.postgres.words import finish, ids, put, take
+
+from ackline.job import QueueKey
+from ackline.stores.postgres import PostgresStore
+from ackline.stores.postgres.codes import ODD, PROMOTED
+from ackline.stores.postgres.hints import START, Hints
+from ackline.testing.servers.postgres import PostgresServer
+
+
+def test_a_higher_priority_of_another_process_overtakes_at_once(
+    open_store: OpenStore, queue: QueueKey
+) -> None:
+    one, other = open_store(), open_store()
+    put(one, queue, *map(str, range(60)), surely_new=True)
+    for _ in range(3):
+        take(one, queue, 10)
+
+    put(other, queue, "urgent", priority=9, surely_new=True)
+    put(other, queue, "idle", priority=0, surely_new=True)
+
+    assert ids(take(one, queue, 2)) == ["urgent", "30"]
+    assert ids(take(one, queue))[-1] == "idle"
+
+
+def test_a_late_committer_is_found_although_others_were_claimed_past_it(
+    open_store: OpenStore, queue: QueueKey
+) -> None:
+    one, other = open_store(), open_store()
+    put(one, queue, "first")
+    with enqueued_late(other, queue, "late"):
+        put(one, queue, "a", "b")
+        assert ids(take(one, queue)) == ["first", "a", "b"]
+
+    assert ids(take(one, queue)) == ["late"]
+
+
+def test_a_late_committer_is_soon_found_while_there_is_more_to_do(
+    open_store: OpenStore, queue: QueueKey
+) -> None:
+    one, other = open_store(), open_store()
+    put(one, queue, "first")
+    with enqueued_late(other, queue, "late"):
+        put(one, queue, *map(str, range(3000)))
+        assert len(take(one, queue, 100)) == 100
+    seen: list[str] = []
+    until = time.monotonic() + 5.0
+    while "late" not in seen and time.monotonic() < until:
+        seen += ids(take(one, queue, 1))
+
+    assert "late" in seen
+
+
+def test_claims_are_as_fast_while_a_snapshot_is_held(
+    store: PostgresStore, queue: QueueKey, server: PostgresServer
+) -> None:
+    """Rows that cannot be removed are not read again by every claim."""
+    put(store, queue, *map(str, range(6000)), surely_new=True)
+    with server.connect(autocommit=False) as holder:
+        holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        holder.execute("SELECT pg_current_xact_id()")
+        for _ in range(25):
+            finish(store, queue, *take(store, queue, 200))
+        entry = store._queues.remembered(queue)
+        assert entry is not None
+        hinted = entry.hints._look(entry.lines.values(), entry.hints._last)
+        [(line, lane)] = [
+            key for key, place in entry.hints._last.items() if place != START and key[1] == 5
+        ]
+        index = hinted.lanes.index(lane)
+
+        assert (hinted.lines[index], hinted.jobs[index]) >= (line, 5000)
+
+
+class TestHints:
+    LINE = 7
+
+    def _first(self, hints: Hints, lane: int) -> float:
+        look = hints._look([self.LINE], hints._last)
+        return look.ranks[look.lanes.index(lane)]
+
+    def test_the_first_look_is_from_the_beginning(self) -> None:
+        look = Hints().look([self.LINE])
+
+        assert look.full
+        assert set(look.ranks) == {-math.inf}
+
+    def test_the_next_begins_behind_what_was_taken(self) -> None:
+        hints = Hints()
+        look = hints.look([self.LINE])
+        hints.took(look, {(self.LINE, 5): (3.0, 9)})
+
+        assert self._first(hints, 5) == 3.0
+        assert self._first(hints, 9) == -math.inf
+
+    def test_a_lane_without_order_is_read_from_its_beginning(self) -> None:
+        hints = Hints()
+        hints.took(hints.look([self.LINE]), {(self.LINE, ODD): (3.0, 9)})
+
+        assert self._first(hints, ODD) == -math.inf
+
+    def test_a_job_that_comes_to_stand_before_the_hint_resets_it(self) -> None:
+        hints = Hints()
+        hints.took(hints.look([self.LINE]), {(self.LINE, PROMOTED): (3.0, 9)})
+        hints.lower(self.LINE, PROMOTED, (4.0, 1))
+        assert self._first(hints, PROMOTED) == 3.0
+        hints.lower(self.LINE, PROMOTED, (2.0, 10))
+
+        assert self._first(hints, PROMOTED) == -math.inf
+
+    def test_what_was_taken_before_a_reset_raises_nothing(self) -> None:
+        hints = Hints()
+        look = hints.look([self.LINE])
+        hints.reset()
+        hints.took(look, {(self.LINE, 5): (3.0, 9)})
+
+        assert self._first(hints, 5) == -math.inf
+
+    def test_costly_full_looks_are_rare(self) -> None:
+        hints = Hints()
+        look = hints.look([self.LINE])
+        look.cost = 0.1
+        hints.took(look, {(self.LINE, 5): (3.0, 9)})
+
+        assert not hints.look([self.LINE]).full
+        assert not hints.look_again([self.LINE]).full
+
+    def test_a_cheap_one_follows_whenever_nothing_was_found(self) -> None:
+        hints = Hints()
+        look = hints.look([self.LINE])
+        look.cost = 0.001
+        hints.took(look, {})
+
+        assert hints.look_again([self.LINE]).full
