@@ -446,10 +446,16 @@ REDIS = [
         "",
     ),
     Mutant(
+        "redis: quick completions are taken to be of one kind and group",
+        _STEPS,
+        "      if tail ~= same then\n",
+        "      if not same then\n",
+    ),
+    Mutant(
         "redis: quick completions are not counted",
         _STEPS,
-        "  shift(queue, PROCESSING, COMPLETED, size / 2)\n",
-        "",
+        "  shift(queue, PROCESSING, COMPLETED, ",
+        "  shift(queue, PROCESSING, PROCESSING, ",
     ),
     Mutant(
         "redis: a quick completion never leaves its group",
@@ -719,10 +725,34 @@ REDIS = [
         "",
     ),
     Mutant(
-        "redis: a purge leaves its group",
+        "redis: a purged job never leaves its group",
         f"{_LUA}/purge.lua",
         "leave_groups(queue, left)\n",
         "",
+    ),
+    Mutant(
+        "redis: events that a reader needs are dropped by their age",
+        f"{_LUA}/prune.lua",
+        "if events <= most and (batch >= oldest or behind > 0) then",
+        "if events <= most and batch >= oldest then",
+    ),
+    Mutant(
+        "redis: the journal is not bounded by its size",
+        f"{_LUA}/prune.lua",
+        "if events <= most and (batch >= oldest or behind > 0) then",
+        "if batch >= oldest or behind > 0 then",
+    ),
+    Mutant(
+        "redis: one kind is served after the other",
+        _CLAIM,
+        "if lines[child] and before(lines[child], lines[best]) then",
+        "if lines[child] and false then",
+    ),
+    Mutant(
+        "redis: what is leased stays in its line",
+        _CLAIM,
+        "    if line.taken > 0 then\n",
+        "    if line.taken > 1e9 then\n",
     ),
     Mutant(
         "redis: a repeat is refused",
@@ -768,7 +798,7 @@ REDIS_ALONE = [
     ),
     Mutant(
         "redis: a full server cannot be worked off",
-        _STEPS,
+        _QUEUE,
         "  redis.call('HDEL', KEYS[2], '')\n",
         "",
         f"{_TESTS}/test_full.py",
