@@ -32,7 +32,7 @@ PAGES = (
         "queue.md",
         "ackline.queue",
         "What can be said about a job, and what a queue answers with.",
-        ("EnqueueOptions", "JobPage", "Signal", "Watcher"),
+        ("EnqueueOptions", "JobPage", "JournalReader", "ReaderInfo", "Signal", "Watcher"),
     ),
     Page("aio.md", "ackline.aio", "The same queues for asyncio."),
     Page(
@@ -128,9 +128,11 @@ def _options_dict(kind: type) -> str:
 def _is_face(kind: type) -> bool:
     """Whether users get such an object from another one, and never make it."""
     return kind.__name__ in (
+        "AsyncJournalReader",
         "AsyncQueue",
         "AsyncQueues",
         "Job",
+        "JournalReader",
         "Queue",
         "Queues",
         "Signal",

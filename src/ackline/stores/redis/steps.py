@@ -150,7 +150,8 @@ def _alike(one: Transition, other: Transition) -> bool:
         return False
     if one.act is _COMPLETE:
         same_data = (one.result is None) == (other.result is None)
-        return same_data and one.by == other.by and one.note == other.note
+        plain = one.deadline == other.deadline and one.attempts == other.attempts
+        return same_data and plain and one.by == other.by and one.note == other.note
     return msgspec.structs.replace(other, id=one.id) == one
 
 
