@@ -13,7 +13,8 @@ OpenStore = Callable[..., PostgresStore]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
-    with PostgresServer(synchronous_commit="off") as server:
+    # Readers of the journal wait for whoever writes anywhere, and so for autovacuum.
+    with PostgresServer(synchronous_commit="off", autovacuum="off") as server:
         yield server
 
 

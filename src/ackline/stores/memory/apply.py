@@ -83,7 +83,11 @@ def _stand(
         priority=job.priority,
         ageing=shelf.settings.ageing,
     )
-    if source is State.QUEUED and landing.to is source and job.line is not shelf.ready[job.kind]:
+    if (
+        source is State.QUEUED
+        and landing.to is source
+        and job.line is not shelf.ready.get(job.kind)
+    ):
         job.rank = at
         shelf.park(job)
     else:

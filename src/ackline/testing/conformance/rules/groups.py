@@ -46,6 +46,18 @@ class GroupRules(StoreCase):
 
         assert bench.take_ids(2) == ["g0", "free"]
 
+    def test_a_job_held_back_can_be_edited_after_a_prune(self, bench: Bench) -> None:
+        """A prune forgets empty lines; the one that the job would stand in may be among them."""
+        bench.put_all("ab", group="g")
+        first = bench.take_one()
+        assert bench.take() == []
+        bench.store.prune(bench.queue, 10)
+
+        assert bench.apply_one(edit("b", Edit(priority=9))).applied
+
+        bench.complete(first)
+        assert bench.take_ids() == ["b"]
+
     @pytest.mark.parametrize("way", get_args(Ending))
     def test_the_next_of_a_group_runs_when_one_ends(self, bench: Bench, way: Ending) -> None:
         bench.put_all("ab", group="g")

@@ -1,0 +1,206 @@
+"""Apply decided transitions, each if its guard holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from ackline.events import Act, Entry
+from ackline.job import WAITING, State
+from ackline.lifecycle import Transition, Verdict, holds, keys_of, note_of, repeats
+from ackline.stores.keys import encode_key
+from ackline.stores.postgres.arrays import Blobs, Floats, Ints
+from ackline.stores.postgres.codes import decode_failure
+from ackline.stores.postgres.finding import Finding
+from ackline.stores.postgres.groups import leave_groups
+from ackline.stores.postgres.leases import Lease
+from ackline.stores.postgres.move import Arrivals
+from ackline.stores.postgres.queues import Body, QueueEntry, Queues
+from ackline.stores.postgres.standing import LEASED, REST, Standing
+from ackline.stores.postgres.step import Steps
+from ackline.stores.postgres.transaction import Transaction
+
+_COMPLETE, _COMPLETED, _PROCESSING = Act.COMPLETE, State.COMPLETED, State.PROCESSING
+_DONE = Verdict(True, State.COMPLETED)
+GONE = Verdict(False, None)
+
+
+class NotPlain(Exception):
+    """Some transitions need a look at where their jobs stand."""
+
+
+def apply(
+    tx: Transaction,
+    queues: Queues,
+    entry: QueueEntry,
+    transitions: Sequence[Transition],
+    finding: Finding,
+    *,
+    only_plain: bool = False,
+) -> list[Verdict]:
+    """Apply a batch; the verdicts come in its order.
+
+    With `only_plain` it raises `NotPlain` unless all of them complete leases that are there.
+    """
+    tx.told(entry.key, entry.num)
+    batch = _Batch(tx, queues, entry, finding, len(transitions))
+    ids = {transition.id for transition in transitions}
+    if len(ids) == len(transitions):
+        others = batch.complete(transitions)
+    else:
+        # One after the other: a later one must see what an earlier one did to the same job.
+        others = list(enumerate(transitions))
+    if only_plain and others:
+        raise NotPlain
+    finding.find([transition.id for _, transition in others])
+    for index, transition in others:
+        batch.apply(index, transition)
+    batch.finish()
+    return batch.verdicts
+
+
+class _Batch:
+    """The transitions of one call, on their way into the tables."""
+
+    def __init__(
+        self, tx: Transaction, queues: Queues, entry: QueueEntry, finding: Finding, size: int
+    ) -> None:
+        self.verdicts = [GONE] * size
+        self._tx = tx
+        self._entry = entry
+        self._finding = finding
+        self._steps = Steps(tx, entry, finding.leases)
+        self._arrivals = Arrivals(tx, queues, entry)
+        self._entries: list[Entry | None] = [None] * size
+        self._left: Counter[str] = Counter()
+
+    def complete(self, transitions: Sequence[Transition]) -> list[tuple[int, Transition]]:
+        """Take all that plainly complete a lease, one statement a lease; answers the others."""
+        others: list[tuple[int, Transition]] = []
+        done: dict[int, list[tuple[int, Transition, Body]]] = {}
+        leases, bodies = self._finding.leases, self._entry.bodies
+        by_lease: dict[int, Lease] = {}
+        for index, transition in enumerate(transitions):
+            body = bodies.get(transition.id) if transition.act is _COMPLETE else None
+            lease = leases.find(body[0]) if body is not None else None
+            if (
+                body is None
+                or lease is None
+                or lease.token != transition.token
+                or transition.deadline is not None
+            ):
+                others.append((index, transition))
+                continue
+            by_lease[id(lease)] = lease
+            done.setdefault(id(lease), []).append((index, transition, body))
+        for number, lease in by_lease.items():
+            self._finish_many(lease, done[number])
+        return others
+
+    def _finish_many(self, lease: Lease, done: list[tuple[int, Transition, Body]]) -> None:
+        now, token, worker = self._tx.now, lease.token, lease.worker
+        attempts = []
+        for index, transition, (num, kind, group, _) in done:
+            attempt = lease.open[num][0]
+            attempts.append(attempt)
+            if group is not None:
+                self._left[group] += 1
+            self._entries[index] = Entry(
+                _COMPLETE, transition.id, kind, _PROCESSING, _COMPLETED, attempt, token, worker,
+                transition.note, transition.by,
+            )  # fmt: skip
+            self.verdicts[index] = _DONE
+            self._finding.leases.leave(num)
+            self._entry.bodies.pop(transition.id, None)
+        self._tx.shift(self._entry.num, _PROCESSING, _COMPLETED, len(done))
+        values = {
+            "queue": self._entry.num,
+            "token": token,
+            "worker": worker.encode(),
+            "started": lease.started,
+            "now": now,
+            "jobs": Ints([body[0] for _, _, body in done]),
+            "ats": Floats([now + transition.keep for _, transition, _ in done]),
+            "attempts": Ints(attempts),
+            "results": Blobs([transition.result for _, transition, _ in done]),
+        }
+        self._tx.send("finish", values)
+
+    def apply(self, index: int, transition: Transition) -> None:
+        """Apply any one transition if its guard holds."""
+        job = self._finding.job(transition.id)
+        now = self._tx.now
+        if job is None or job.over(now):
+            return
+        deadline = job.at if job.state is _PROCESSING else None
+        if transition.act is Act.MOVE:
+            self._move(index, transition, job)
+        elif holds(transition, job.state, job.token, deadline, now):
+            self._step(index, transition, job)
+        else:
+            self.verdicts[index] = Verdict(self._repeats(transition, job), job.state)
+
+    def _step(self, index: int, transition: Transition, job: Standing) -> None:
+        source = job.state
+        attempts, token, worker = job.attempts, job.token, job.worker
+        self._steps.take(job, transition)
+        if source is not job.state:
+            self._tx.shift(self._entry.num, source, job.state)
+        self._entries[index] = Entry(
+            transition.act, job.id, job.kind, source, job.state, attempts, token, worker,
+            note_of(transition), transition.by,
+        )  # fmt: skip
+        self.verdicts[index] = Verdict(True, job.state)
+        self._wake(transition.act, job.state)
+        self._mind_group(job, source)
+        for key in keys_of(transition, job.state):
+            values = {"tenant": self._entry.key.tenant.encode(), "key": encode_key(key)}
+            self._tx.send("put_key_of", values | {"job": job.num})
+
+    def _wake(self, act: Act, state: State) -> None:
+        if act is Act.REQUEST_CANCEL:
+            self._tx.news.add(("signals", self._entry.key))
+        elif state in WAITING:
+            # Claimable now, or sooner than those who wait for the next due job know.
+            self._tx.news.add(("ready", self._entry.key))
+
+    def _mind_group(self, job: Standing, source: State) -> None:
+        if job.group is None:
+            return
+        if source is _PROCESSING and job.state is not _PROCESSING:
+            self._left[job.group] += 1
+        elif source is State.QUEUED:
+            # It has left the line, or moved in it: another of its group may be the next now.
+            self._left[job.group] += 0
+
+    def _move(self, index: int, transition: Transition, job: Standing) -> None:
+        self._steps.write()
+        departure = self._arrivals.move(job, transition)
+        self.verdicts[index] = Verdict(departure is not None, job.state)
+        if departure is not None:
+            self._entries[index] = departure
+            self._finding.forget(job.id)
+            self._mind_group(job, job.state)
+
+    def _repeats(self, transition: Transition, job: Standing) -> bool:
+        if transition.token is None:
+            return False
+        # What this batch did before must be there to be found.
+        self._steps.write()
+        result = job.result
+        if job.origin == REST and job.home == REST:
+            rows = self._tx.rows("result_of", {"job": job.num})
+            result = rows[0][0] if rows else None
+        rows = self._tx.rows("attempts_of", {"jobs": Ints([job.num])})
+        history = [decode_failure(failure) for _, failure in rows]
+        act = job.act if job.home != LEASED else None
+        return repeats(transition, act, job.token, result, history)
+
+    def finish(self) -> None:
+        """Write what has changed, and tell of it."""
+        self._steps.write()
+        self._finding.leases.write()
+        told = self._tx.told(self._entry.key, self._entry.num)
+        told.entries += [entry for entry in self._entries if entry is not None]
+        self._arrivals.tell()
+        leave_groups(self._tx, self._entry, self._left)

@@ -1,0 +1,61 @@
+"""How words are kept: states and acts as small numbers, names as bytes."""
+
+from __future__ import annotations
+
+import functools
+
+import msgspec
+
+from ackline.config import QueueSettings
+from ackline.events import Act
+from ackline.job import NO_OPTIONS, Failure, Options, QueueKey, State
+from ackline.stores.base import Topic, WorkerBeat
+
+STATES = tuple(State)
+"""A state's code is its place here. The tables depend on it: append only."""
+
+CODE = {state: code for code, state in enumerate(STATES)}
+
+SETTLING = (Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.EXPIRE, Act.CANCEL)
+"""The acts that end a lease. The tables keep their place here: append only."""
+
+ACT_CODE = {act: code for code, act in enumerate(SETTLING)}
+
+LANES, PROMOTED, ODD = 21, 10, 20
+"""How many lanes a line has; the first of the promoted; that of all without an order."""
+
+TOPICS: tuple[Topic, ...] = ("ready", "changes", "ends", "signals")
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_options = msgspec.msgpack.Decoder(Options).decode
+
+encode_failure = encode_beat = encode_settings = _encode
+decode_failure = msgspec.msgpack.Decoder(Failure).decode
+decode_beat = msgspec.msgpack.Decoder(WorkerBeat).decode
+
+
+def encode_options(options: Options) -> bytes | None:
+    """Most jobs say nothing: that takes no room."""
+    return None if options is NO_OPTIONS or options == NO_OPTIONS else _encode(options)
+
+
+def decode_options(data: bytes | None) -> Options:
+    """Read back what `encode_options` wrote."""
+    return NO_OPTIONS if data is None else _decode_options(data)
+
+
+@functools.lru_cache(maxsize=1024)
+def decode_settings(data: bytes) -> QueueSettings:
+    """Read a queue's settings; queues that share them share the object."""
+    return msgspec.msgpack.decode(data, type=QueueSettings)
+
+
+@functools.lru_cache(maxsize=4096)
+def name_of(data: bytes) -> str:
+    """A name that is met often: a kind, a group, a worker."""
+    return data.decode()
+
+
+def queue_of(tenant: bytes, name: bytes) -> QueueKey:
+    """A queue, of the bytes of its names."""
+    return QueueKey(tenant.decode(), name.decode())

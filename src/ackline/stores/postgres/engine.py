@@ -1,0 +1,162 @@
+"""Runs transactions: on a connection of their own, and again when others stood in the way."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from ackline.clock import Clock
+from ackline.errors import StoreError, StoreUnavailable
+from ackline.stores.postgres.address import Address
+from ackline.stores.postgres.connections import SESSION, Connection, Connections
+from ackline.stores.postgres.errors import AGAIN, translate, translated
+from ackline.stores.postgres.migrate import check
+from ackline.stores.postgres.queries import statements
+from ackline.stores.postgres.queues import Queues
+from ackline.stores.postgres.transaction import Again, Transaction
+
+_SETTINGS = {"names": list(SESSION), "values": list(SESSION.values())}
+
+TRIES = 20
+"""How often a transaction is run that others keep standing in the way of."""
+
+T = TypeVar("T")
+
+Work = Callable[[Transaction], T]
+
+
+class Engine:
+    """The database of one store."""
+
+    def __init__(self, address: Address, clock: Clock | None) -> None:
+        self.address = address
+        self.where = str(address)
+        self.statements: Mapping[str, str] = statements(address.schema)
+        self.queues = Queues()
+        self.connections = Connections(address, self._greet)
+        self.tell: Callable[[Transaction], None] = _tell_nobody
+        self._clock = clock
+
+    def open(self) -> None:
+        """Connect, check and migrate."""
+        with translated(self.where):
+            connection = self.connections.connect()
+            try:
+                address = self.address
+                check(connection, address.schema, self.where, may_migrate=address.migrate)
+            finally:
+                connection.close()
+        self.connections.open()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.connections.close()
+
+    def _greet(self, connection: Connection) -> None:
+        """Begin with a new connection: it may lead to another copy of the data."""
+        self.queues.forget()
+        connection.execute(self.statements["raise_epoch"])
+
+    def write(self, work: Work[T]) -> T:
+        """Run a transaction; all of it is done when this returns, or nothing."""
+        for turn in range(TRIES):
+            try:
+                return self._run(work, "begin_write")
+            except Again:
+                pass
+            except psycopg.Error as error:
+                if error.sqlstate not in AGAIN:
+                    raise translate(error, self.where) from error
+            if turn:
+                time.sleep(random.uniform(0, 0.002 * turn))
+        raise StoreUnavailable(
+            f"{self.where}: others kept changing the same jobs, {TRIES} times; nothing was changed"
+        )
+
+    def once(self, work: Work[T]) -> T:
+        """Run a transaction without waiting in between; what it broke is for the caller to see."""
+        try:
+            return self._run(work, "begin_write")
+        except (psycopg.errors.UniqueViolation, psycopg.errors.DivisionByZero):
+            raise
+        except psycopg.Error as error:
+            raise translate(error, self.where) from error
+
+    def read(self, work: Work[T]) -> T:
+        """Look at the data as it was at one moment."""
+        with translated(self.where):
+            return self._run(work, "begin_read")
+
+    def statement(self, name: str, values: dict[str, Any]) -> None:
+        """Run one statement by itself."""
+        with translated(self.where), self._connection() as connection:
+            connection.execute(self.statements[name], values)
+
+    def fold(self, queue: int) -> None:
+        """Add the changes of a queue's counts up; not needed, so no harm if it cannot be."""
+        with contextlib.suppress(StoreError):
+            self.statement("fold", {"queue": queue})
+
+    def _run(self, work: Work[T], begin: str) -> T:
+        with self._connection() as connection:
+            with _pipeline(connection):
+                clock = None if self._clock is None else self._clock.now()
+                tx = Transaction(connection, self.statements, clock)
+                tx.send(begin)
+                if not self.address.notify:
+                    tx.send("settings", _SETTINGS)
+                answer = work(tx)
+                tx.flush()
+                tx.send("commit")
+                if tx.news:
+                    self.tell(tx)
+            for done in tx.committed:
+                done()
+            return answer
+
+    @contextlib.contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        with translated(self.where):
+            connection = self.connections.take()
+        try:
+            yield connection
+        except BaseException:
+            _calm(connection)
+            raise
+        finally:
+            self.connections.give(connection)
+
+
+def _tell_nobody(_tx: Transaction) -> None:
+    """Where nobody listens."""
+
+
+@contextlib.contextmanager
+def _pipeline(connection: Connection) -> Iterator[None]:
+    """Send without waiting; of several errors that follow from one another, the first is raised."""
+    failure: BaseException | None = None
+    try:
+        with connection.pipeline():
+            try:
+                yield
+            except BaseException as error:
+                failure = error
+    except psycopg.Error as error:
+        failure = failure or error
+    if failure is not None:
+        raise failure
+
+
+def _calm(connection: Connection) -> None:
+    """Bring a connection to rest after an error; one that cannot be is closed."""
+    try:
+        if connection.info.transaction_status is not TransactionStatus.IDLE:
+            connection.rollback()
+    except psycopg.Error:
+        connection.close()

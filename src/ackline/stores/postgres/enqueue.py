@@ -1,0 +1,217 @@
+"""Jobs into the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+from psycopg import Cursor
+
+from ackline.errors import StoreFull
+from ackline.events import Act, Entry
+from ackline.job import LIVE, NO_OPTIONS, Draft, QueueKey, State
+from ackline.lifecycle import rank
+from ackline.stores.base import Receipt
+from ackline.stores.postgres.arrays import Blobs, Floats, Ints
+from ackline.stores.postgres.codes import STATES, encode_options
+from ackline.stores.postgres.engine import Engine
+from ackline.stores.postgres.homes import Homes
+from ackline.stores.postgres.queues import QueueEntry
+from ackline.stores.postgres.transaction import Again, Row, Transaction
+
+FOLD_FROM = 200
+"""How many changes of counts a full queue adds up before it folds them into one."""
+
+_STAYS = frozenset({State.COMPLETED, *LIVE})
+_QUEUED, _SCHEDULED = State.QUEUED, State.SCHEDULED
+
+
+def enqueue(engine: Engine, queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
+    """Insert what is not there yet."""
+    kinds = {draft.kind for draft in drafts}
+    entry = engine.queues.remembered(queue)
+    if entry is None or not kinds <= entry.lines.keys():
+        entry = engine.write(lambda tx: engine.queues.make(tx, queue, kinds))
+    if not drafts:
+        return []
+    plain = entry.settings.max_jobs is None and all(
+        draft.surely_new and draft.run_at is None for draft in drafts
+    )
+    receipts = _insert_blindly(engine, entry, drafts) if plain else None
+    if receipts is None:
+        receipts = engine.write(lambda tx: _insert_checked(engine, tx, queue, drafts))
+    return receipts
+
+
+# --- all new ---
+
+
+def _insert_blindly(
+    engine: Engine, entry: QueueEntry, drafts: Sequence[Draft]
+) -> list[Receipt] | None:
+    """Insert in one statement; None if an id was known or the queue has changed."""
+    states = [_SCHEDULED if draft.delay > 0 else _QUEUED for draft in drafts]
+    later = states.count(_SCHEDULED)
+    values = _columns(drafts) | {
+        "queue": entry.num,
+        "version": entry.version,
+        "ageing": entry.settings.ageing,
+        "lines": Ints([entry.lines[draft.kind] for draft in drafts]),
+        "delays": Floats([draft.delay for draft in drafts] if later else []),
+    }
+
+    def insert(tx: Transaction) -> Cursor[Row]:
+        told = tx.told(entry.key, entry.num)
+        told.entries += [
+            Entry(Act.ENQUEUE, draft.id, draft.kind, None, state)
+            for draft, state in zip(drafts, states, strict=True)
+        ]
+        tx.shift(entry.num, None, _SCHEDULED, later)
+        tx.shift(entry.num, None, _QUEUED, len(drafts) - later)
+        tx.news.add(("ready", entry.key))
+        return tx.send("add_new", values | {"now": tx.clock})
+
+    try:
+        [(now, _)] = engine.once(insert).fetchall()
+    except (psycopg.errors.UniqueViolation, psycopg.errors.DivisionByZero):
+        return None
+    for line, priority in {(entry.lines[draft.kind], draft.priority) for draft in drafts}:
+        entry.hints.lower(line, priority, (rank(now, priority, entry.settings.ageing), 0))
+    return [Receipt(draft.id, True, state) for draft, state in zip(drafts, states, strict=True)]
+
+
+def _columns(drafts: Sequence[Draft]) -> dict[str, Any]:
+    plain = all(draft.options is NO_OPTIONS for draft in drafts)
+    groups: list[bytes | None] = []
+    options: list[bytes | None] = []
+    if not plain:
+        # Left out, all of them are NULL.
+        options = [encode_options(draft.options) for draft in drafts]
+        named = [draft.options.group for draft in drafts]
+        groups = [None if group is None else group.encode() for group in named]
+    return {
+        "ids": Blobs([draft.id.encode() for draft in drafts]),
+        "kinds": Blobs([draft.kind.encode() for draft in drafts]),
+        "groups": Blobs(groups),
+        "priorities": Ints([draft.priority for draft in drafts]),
+        "options": Blobs(options),
+        "payloads": Blobs([draft.payload for draft in drafts]),
+    }
+
+
+# --- with a look first ---
+
+
+class _Known:
+    """A job that has the id of a draft: its number, and its state (None when it is over)."""
+
+    __slots__ = ("num", "result", "state", "stored")
+
+    def __init__(self, row: tuple[Any, ...], now: float) -> None:
+        _, self.num, code, at, self.result, queued = row
+        if code is None:
+            # Neither waiting in line nor at rest: leased.
+            self.stored = _QUEUED if queued else State.PROCESSING
+        else:
+            self.stored = STATES[code]
+        over = self.stored.terminal and at <= now
+        self.state: State | None = None if over else self.stored
+
+
+def _insert_checked(
+    engine: Engine, tx: Transaction, queue: QueueKey, drafts: Sequence[Draft]
+) -> list[Receipt]:
+    entry = engine.queues.make(tx, queue, {draft.kind for draft in drafts})
+    if entry.settings.max_jobs is not None:
+        tx.send("lock_room", {"queue": entry.num})
+    known = _look_up(tx, entry, drafts)
+    fresh: dict[str, Draft] = {}
+    for draft in drafts:
+        there = known.get(draft.id)
+        if there is None or there.state not in _STAYS:
+            fresh.setdefault(draft.id, draft)
+    states: dict[str, State] = {}
+    if fresh:
+        _require_room(tx, entry, len(fresh))
+        _make_way(tx, entry, [known[id] for id in fresh if id in known])
+        sources = {id: known[id].state if id in known else None for id in fresh}
+        states = _insert(tx, entry, list(fresh.values()), sources)
+    return _receipts(drafts, fresh, states, known)
+
+
+def _look_up(tx: Transaction, entry: QueueEntry, drafts: Sequence[Draft]) -> dict[str, _Known]:
+    ids = Blobs(list({draft.id.encode() for draft in drafts}))
+    rows = tx.rows("known_jobs", {"queue": entry.num, "ids": ids})
+    return {row[0].decode(): _Known(row, tx.now) for row in rows}
+
+
+def _require_room(tx: Transaction, entry: QueueEntry, new: int) -> None:
+    limit = entry.settings.max_jobs
+    if limit is None:
+        return
+    [(live, changes)] = tx.rows("live_count", {"queue": entry.num})
+    if changes > FOLD_FROM:
+        tx.send("fold", {"queue": entry.num})
+    if live + new > limit:
+        raise StoreFull(f"queue {entry.key} holds its limit of {limit:,} jobs: try again later")
+
+
+def _make_way(tx: Transaction, entry: QueueEntry, replaced: list[_Known]) -> None:
+    """Drop what new jobs replace; if it has changed since it was seen, look again."""
+    if not replaced:
+        return
+    nums = sorted(there.num for there in replaced)
+    locked: dict[int, int] = dict(
+        tx.rows("lock_over", {"queue": entry.num, "jobs": Ints(nums), "now": tx.now})
+    )
+    if sorted(locked) != nums:
+        raise Again
+    tx.told(entry.key, entry.num)
+    for code in locked.values():
+        tx.shift(entry.num, STATES[code], None)
+    tx.send("drop_jobs", {"jobs": Ints(nums)})
+
+
+def _insert(
+    tx: Transaction, entry: QueueEntry, drafts: list[Draft], sources: dict[str, State | None]
+) -> dict[str, State]:
+    rows = tx.rows("add_jobs", _columns(drafts) | {"queue": entry.num, "now": tx.now})
+    if len(rows) != len(drafts):
+        raise Again
+    nums = {id.decode(): num for id, num in rows}
+    told, homes, states = tx.told(entry.key, entry.num), Homes(tx, entry), {}
+    for draft in drafts:
+        due = draft.run_at if draft.run_at is not None else tx.now + draft.delay
+        if due > tx.now:
+            states[draft.id] = _SCHEDULED
+            homes.rest(nums[draft.id], _SCHEDULED, due)
+        else:
+            states[draft.id] = _QUEUED
+            at = rank(tx.now, draft.priority, entry.settings.ageing)
+            homes.ready(nums[draft.id], draft.kind, draft.priority, at)
+        tx.shift(entry.num, None, states[draft.id])
+        told.entries.append(
+            Entry(Act.ENQUEUE, draft.id, draft.kind, sources[draft.id], states[draft.id])
+        )
+    homes.write()
+    tx.news.add(("ready", entry.key))
+    return states
+
+
+def _receipts(
+    drafts: Sequence[Draft],
+    fresh: dict[str, Draft],
+    states: dict[str, State],
+    known: dict[str, _Known],
+) -> list[Receipt]:
+    receipts, accepted = [], set[str]()
+    for draft in drafts:
+        if draft.id in fresh:
+            receipts.append(Receipt(draft.id, draft.id not in accepted, states[draft.id]))
+            accepted.add(draft.id)
+        else:
+            there = known[draft.id]
+            assert there.state is not None
+            receipts.append(Receipt(draft.id, False, there.state, there.result))
+    return receipts

@@ -1,0 +1,104 @@
+"""What the client raises, as errors of ours that say what to do."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import psycopg
+
+from ackline.errors import (
+    StoreError,
+    StoreFull,
+    StoreMismatch,
+    StoreReadOnly,
+    StoreUnavailable,
+)
+
+AGAIN = frozenset({"40001", "40P01", "23505"})
+"""What another transaction caused that stood in the way: the same again may succeed.
+
+An id that is there twice is one of them: it came between the look and the write.
+"""
+
+Meaning = tuple[type[StoreError], str]
+
+_BY_CODE: dict[str, Meaning] = {
+    "25006": (StoreReadOnly, "it is a standby or read-only: name the primary, or several hosts "
+              "with ?target_session_attrs=read-write"),
+    "53100": (StoreFull, "its disk is full: make room. Pruning and purging free some for new jobs"),
+    "53200": (StoreFull, "it is out of memory"),
+    "53300": (StoreUnavailable, "it has no connection left: raise max_connections, "
+              "or lower ?connections=…"),
+    "42501": (StoreError, "this user may not do that: the owner of the schema can grant it, "
+              "or run `ackline migrate` once as that owner"),
+    "42P01": (StoreMismatch, "a table is missing: run `ackline migrate`"),
+    "42703": (StoreMismatch, "a column is missing: run `ackline migrate`"),
+    "42883": (StoreMismatch, "a function is missing: PostgreSQL must be 13 or newer"),
+    "3F000": (StoreMismatch, "the schema is missing: run `ackline migrate`"),
+    "3D000": (StoreError, "there is no such database: create it, or see the URL"),
+    "28P01": (StoreError, "it does not accept this user and password: see the URL"),
+    "28000": (StoreError, "it does not let this user in: see the URL, and its pg_hba.conf"),
+    "25P02": (StoreError, "the transaction had failed already: roll it back; nothing was done"),
+    "55P03": (StoreUnavailable, "another session holds a lock that is needed"),
+    "57014": (StoreUnavailable, "the statement was cancelled, or took longer than "
+              "statement_timeout allows"),
+    "40001": (StoreUnavailable, "others kept changing the same jobs"),
+    "40P01": (StoreUnavailable, "others kept locking the same jobs"),
+    "26000": (StoreError, "a prepared statement is gone: behind PgBouncer add ?notify=no"),
+    "42P05": (StoreError, "a prepared statement is there twice: behind PgBouncer add ?notify=no"),
+    "22021": (StoreError, "the database has an encoding other than UTF8: create it with UTF8"),
+}  # fmt: skip
+
+_BY_CLASS: dict[str, Meaning] = {
+    "08": (StoreUnavailable, "the connection broke; what was sent may be done"),
+    "57": (StoreUnavailable, "it is being stopped or started, or ended the connection"),
+    "53": (StoreUnavailable, "it is short of something"),
+    "58": (StoreUnavailable, "its machine has a problem: see its log"),
+    "XX": (StoreError, "it has an internal error: see its log"),
+}
+
+_BY_TEXT: tuple[tuple[str, Meaning], ...] = (
+    ("password authentication failed", _BY_CODE["28P01"]),
+    ("no password supplied", (StoreError, "it wants a password: postgresql://USER:PASSWORD@HOST")),
+    ("pg_hba.conf", _BY_CODE["28000"]),
+    ("role ", _BY_CODE["28000"]),
+    ("database ", _BY_CODE["3D000"]),
+    ("too many clients", _BY_CODE["53300"]),
+    ("remaining connection slots", _BY_CODE["53300"]),
+    ("session is read-only", _BY_CODE["25006"]),
+    ("server is in hot standby", _BY_CODE["25006"]),
+    ("unsupported startup parameter", (StoreError, "a pooler is in between: add ?notify=no")),
+)
+
+
+@contextlib.contextmanager
+def translated(where: str) -> Iterator[None]:
+    """Raise our errors instead of the client's."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise translate(error, where) from error
+    except OSError as error:
+        raise StoreUnavailable(f"{where} cannot be reached: {error}") from error
+
+
+def translate(error: psycopg.Error, where: str) -> StoreError:
+    """The error of ours that says the same."""
+    text = " ".join(str(error).split())
+    kind, meaning = _meaning_of(error, text)
+    return kind(f"{where}: {meaning} ({text})")
+
+
+def _meaning_of(error: psycopg.Error, text: str) -> Meaning:
+    code = error.sqlstate or ""
+    if code in _BY_CODE:
+        return _BY_CODE[code]
+    if code[:2] in _BY_CLASS:
+        return _BY_CLASS[code[:2]]
+    if not code and isinstance(error, psycopg.OperationalError):
+        for sign, meaning in _BY_TEXT:
+            if f"FATAL: {sign}" in text or (sign in text and "FATAL" in text):
+                return meaning
+        return StoreUnavailable, "it cannot be reached, or the connection broke"
+    return StoreError, "it refused"

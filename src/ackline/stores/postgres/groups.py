@@ -1,0 +1,62 @@
+"""Groups: how many jobs of one group may be processing at once.
+
+A claim parks the queued jobs of a full group, so that it does not meet them again and again.
+Whenever a place in a group may have become free, as many as fit go back in line. Sending one
+back too many does no harm: the next claim parks it again. Who changes a group holds its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ackline.stores.postgres.arrays import Blobs, Ints
+from ackline.stores.postgres.queues import QueueEntry
+from ackline.stores.postgres.transaction import Transaction
+
+
+def running_in(tx: Transaction, entry: QueueEntry, groups: Iterable[str]) -> dict[str, int]:
+    """Lock groups; answers how many jobs of each are leased."""
+    rows = tx.rows("enter_groups", {"queue": entry.num, "names": _names(groups)})
+    return {name.decode(): running for name, running in rows}
+
+
+def change_groups(tx: Transaction, entry: QueueEntry, changes: Mapping[str, int]) -> None:
+    """Count leases into groups, or out of them; groups are locked already."""
+    names = sorted(changes)
+    values = {"queue": entry.num, "names": _names(names)}
+    tx.send("set_running", values | {"changes": Ints([changes[name] for name in names])})
+    tx.send("forget_groups", values)
+
+
+def leave_groups(tx: Transaction, entry: QueueEntry, left: Mapping[str, int]) -> None:
+    """Count ended leases, and let others of these groups stand in line again."""
+    if not left:
+        return
+    running = running_in(tx, entry, left)
+    change_groups(tx, entry, {group: -count for group, count in left.items()})
+    for group, count in left.items():
+        room = entry.settings.group_limit - max(0, running[group] - count)
+        if room > 0:
+            unpark(tx, entry, group, room)
+
+
+def unpark(tx: Transaction, entry: QueueEntry, group: str, room: int) -> None:
+    """Let parked jobs of a group stand in line: as many of each kind, for claims want kinds."""
+    values = {"queue": entry.num, "group": group.encode(), "room": room}
+    if tx.rows("unpark", values):
+        tx.news.add(("ready", entry.key))
+
+
+def unpark_all(tx: Transaction, entry: QueueEntry, limit: int) -> None:
+    """The limit has changed: look at every group that holds jobs back."""
+    groups = [group.decode() for (group,) in tx.rows("parked_groups", {"queue": entry.num})]
+    if not groups:
+        return
+    running = running_in(tx, entry, groups)
+    change_groups(tx, entry, dict.fromkeys(groups, 0))
+    for group in groups:
+        unpark(tx, entry, group, max(0, limit - running[group]))
+
+
+def _names(groups: Iterable[str]) -> Blobs:
+    return Blobs([group.encode() for group in sorted(groups)])

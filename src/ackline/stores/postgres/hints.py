@@ -1,0 +1,127 @@
+"""Where in its lines a process looks for the next jobs.
+
+While another session holds a snapshot open, rows that were claimed cannot be removed, and who
+begins at the head of a line reads all of them again. So a claimer begins behind what it took
+last. Rows can come to stand before that: those of late committers, or of other clocks. They are
+seen by a look from further back, and by one from the very beginning, as often as these are cheap.
+Lanes without an order are always read from their beginning.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Iterable
+
+from ackline.stores.postgres.codes import LANES, ODD
+
+BACK_EVERY, BACK_BY = 0.25, 1.0
+"""Seconds between looks from further back, and how long ago their bound was good."""
+
+FULL_SHARE, FULL_EVERY = 50.0, 5.0
+"""A full look takes at most one part in so many of the time, but comes after so many seconds."""
+
+CHEAP, IDLE_SHARE = 0.02, 10.0
+"""Who found nothing looks fully if that took no more seconds than this, or is due by this part."""
+
+Place = tuple[float, int]
+Lane = tuple[int, int]
+START: Place = (-math.inf, 0)
+
+
+class Look:
+    """From where one claim reads each lane."""
+
+    __slots__ = ("cost", "full", "jobs", "lanes", "lines", "ranks", "stamp")
+
+    def __init__(self, stamp: int, full: bool) -> None:
+        self.stamp = stamp
+        self.full = full
+        self.cost = 0.0
+        self.lines: list[int] = []
+        self.lanes: list[int] = []
+        self.ranks: list[float] = []
+        self.jobs: list[int] = []
+
+    def add(self, line: int, lane: int, place: Place) -> None:
+        """Read one lane from a place on."""
+        self.lines.append(line)
+        self.lanes.append(lane)
+        self.ranks.append(place[0])
+        self.jobs.append(place[1])
+
+
+class Hints:
+    """What one process knows of the lines of one queue."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stamp = 0
+        self._last: dict[Lane, Place] = {}
+        self._older: dict[Lane, Place] = {}
+        self._next_older: dict[Lane, Place] = {}
+        self._aged_at = self._back_at = time.monotonic()
+        self._full_at = -math.inf
+        self._full_cost = 0.0
+
+    def look(self, lines: Iterable[int]) -> Look:
+        """Decide from where to read."""
+        with self._lock:
+            now = time.monotonic()
+            self._age(now)
+            if self._is_due(now, FULL_SHARE):
+                return self._look(lines, {}, full=True)
+            if now - self._back_at >= BACK_EVERY:
+                self._back_at = now
+                return self._look(lines, self._older)
+            return self._look(lines, self._last)
+
+    def look_again(self, lines: Iterable[int]) -> Look:
+        """After a look that found nothing: from further back, or from the very beginning."""
+        with self._lock:
+            now = time.monotonic()
+            if self._full_cost <= CHEAP or self._is_due(now, IDLE_SHARE):
+                return self._look(lines, {}, full=True)
+            self._back_at = now
+            return self._look(lines, self._older)
+
+    def _is_due(self, now: float, share: float) -> bool:
+        return now - self._full_at >= min(FULL_EVERY, share * self._full_cost)
+
+    def _look(self, lines: Iterable[int], bounds: dict[Lane, Place], *, full: bool = False) -> Look:
+        look = Look(self._stamp, full)
+        if full:
+            self._full_at = time.monotonic()
+        for line in lines:
+            for lane in range(LANES):
+                known = START if lane == ODD else bounds.get((line, lane), START)
+                look.add(line, lane, known)
+        return look
+
+    def _age(self, now: float) -> None:
+        if now - self._aged_at >= BACK_BY:
+            self._aged_at = now
+            self._older, self._next_older = self._next_older, dict(self._last)
+
+    def took(self, look: Look, last: dict[Lane, Place]) -> None:
+        """A look was answered, and its jobs are taken for good: the next begins behind them."""
+        with self._lock:
+            if look.full:
+                self._full_cost = look.cost
+            if look.stamp == self._stamp:
+                for lane, place in last.items():
+                    if place > self._last.get(lane, START):
+                        self._last[lane] = place
+
+    def lower(self, line: int, lane: int, place: Place) -> None:
+        """A job came to stand here: do not begin behind it."""
+        known = self._last.get((line, lane))
+        if known is not None and place < known:
+            self.reset()
+
+    def reset(self) -> None:
+        """Begin anew: something happened that may have put jobs anywhere."""
+        with self._lock:
+            self._stamp += 1
+            self._last, self._older, self._next_older = {}, {}, {}

@@ -1,0 +1,116 @@
+"""Reading the journal, and letting go of its oldest batches."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ackline.events import Event, make_cursor, read_cursor, unpack, unseen
+from ackline.job import QueueKey
+from ackline.stores.base import require_kept
+from ackline.stores.postgres.arrays import Ints
+from ackline.stores.postgres.codes import queue_of
+from ackline.stores.postgres.queues import QueueEntry, Queues
+from ackline.stores.postgres.transaction import EVENTS, Row, Transaction
+
+NUM_BITS, MOMENT_BITS = 40, 63
+
+CHUNK = 200
+"""How many batches are read at once."""
+
+TRIM_LIMIT = 1000
+"""How many batches one transaction drops."""
+
+_NUMS, _MOMENTS = (1 << NUM_BITS) - 1, (1 << MOMENT_BITS) - 1
+
+
+def number_of(era: int, moment: int, num: int) -> int:
+    """A batch as one number, in the order of the journal."""
+    return (era << MOMENT_BITS | moment) << NUM_BITS | num
+
+
+def _batch(number: int) -> dict[str, int]:
+    number = max(number, 0)
+    moment = number >> NUM_BITS
+    return {"era": moment >> MOMENT_BITS, "moment": moment & _MOMENTS, "num": number & _NUMS}
+
+
+def journal_end(tx: Transaction) -> str:
+    """The cursor behind everything that has happened."""
+    [(era, oldest)] = tx.rows("journal_end")
+    return make_cursor(number_of(era, oldest + 1, 0), 0)
+
+
+def events(
+    tx: Transaction, queues: Queues, queue: QueueKey | None, after: str | None, limit: int
+) -> list[Event]:
+    """The journal behind a cursor."""
+    batch, used = read_cursor(after)
+    num = None
+    if queue is not None:
+        entry = queues.begin(tx, queue)
+        if entry is None:
+            return []
+        num = entry.num
+    require_kept(queue, after, last_dropped(tx, num))
+    keys = {num: queue_of(tenant, name) for num, tenant, name in tx.rows("queue_names")}
+    found = itertools.chain.from_iterable(
+        unpack(number, row[4], keys[row[3]], row[6], skip=used if number == batch else 0)
+        for number, row in _batches(tx, num, batch)
+    )
+    return list(itertools.islice(found, max(limit, 0)))
+
+
+def _batches(tx: Transaction, queue: int | None, start: int) -> Iterator[tuple[int, Row]]:
+    while True:
+        values = _batch(start) | {"limit": CHUNK}
+        if queue is None:
+            rows = tx.rows("read_all", values)
+        else:
+            rows = tx.rows("read_queue", values | {"queue": queue})
+        for row in rows:
+            start = number_of(*row[:3])
+            yield start, row
+            start += 1
+        if len(rows) < CHUNK:
+            return
+
+
+def last_dropped(tx: Transaction, queue: int | None) -> tuple[int, int]:
+    """The last batch that was dropped of a queue, or of any, with the number of its entries."""
+    for era, moment, num, size in tx.rows("last_dropped", {"queue": queue}):
+        return number_of(era, moment, num), size
+    return (0, 0)
+
+
+class Trimmed(NamedTuple):
+    """What one step of trimming did."""
+
+    more: bool
+    """Whether there may be more to drop."""
+    lost: int
+    """How many events were dropped that a registered reader has not seen."""
+
+
+def trim(tx: Transaction, entry: QueueEntry, most: int, keep_from: str | None) -> Trimmed:
+    """Drop batches past their time, or too many."""
+    if entry.settings.max_journal is not None:
+        most = entry.settings.max_journal
+    counts = tx.rows("counts", {"queues": Ints([entry.num])})
+    surplus = (counts[0][1 + EVENTS] if counts else 0) - most
+    oldest = tx.now - entry.settings.keep_journal
+    reader = None if keep_from is None else read_cursor(keep_from)
+    rows = tx.rows("oldest_batches", {"queue": entry.num, "limit": TRIM_LIMIT})
+    batches, gone, lost, last = 0, 0, 0, (0, 0)
+    for era, moment, num, at, size in rows:
+        if at >= oldest and gone >= surplus:
+            break
+        number = number_of(era, moment, num)
+        needed = unseen(number, size, reader)
+        if needed and gone >= surplus:
+            break
+        batches, gone, lost, last = batches + 1, gone + size, lost + needed, (number, size)
+    if batches:
+        tx.send("drop_batches", _batch(last[0]) | {"queue": entry.num, "size": last[1]})
+    return Trimmed(batches == TRIM_LIMIT, lost)

@@ -1,0 +1,101 @@
+"""Settings, retention and purging."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ackline.config import QueueSettings
+from ackline.events import Act, Entry
+from ackline.job import QueueKey, State
+from ackline.stores.base import WORKER_MEMORY, Filter, act_of_change
+from ackline.stores.postgres.arrays import Ints
+from ackline.stores.postgres.codes import CODE, decode_settings, encode_settings, name_of
+from ackline.stores.postgres.finding import Finding
+from ackline.stores.postgres.groups import leave_groups, unpark_all
+from ackline.stores.postgres.look import look_up, matching
+from ackline.stores.postgres.queues import QueueEntry, Queues
+from ackline.stores.postgres.rows import record_of
+from ackline.stores.postgres.transaction import Transaction
+
+_TERMINAL = (State.COMPLETED, State.FAILED, State.CANCELLED)
+
+
+def configure(
+    tx: Transaction,
+    queues: Queues,
+    queue: QueueKey,
+    settings: QueueSettings,
+    expected: QueueSettings | None,
+    by: str,
+) -> bool:
+    """Replace a queue's settings."""
+    entry = queues.make(tx, queue)
+    [(data,)] = tx.rows("lock_queue", {"queue": entry.num})
+    before = decode_settings(data)
+    if expected is not None and expected != before:
+        return False
+    tx.send("set_settings", {"queue": entry.num, "settings": encode_settings(settings)})
+    entry_ = Entry(act_of_change(before, settings), "", "", None, None, by=by)
+    tx.told(entry.key, entry.num).entries.append(entry_)
+    if settings.group_limit > before.group_limit:
+        unpark_all(tx, entry, settings.group_limit)
+    tx.news.add(("ready", queue))
+    return True
+
+
+def prune(tx: Transaction, entry: QueueEntry, limit: int) -> int:
+    """Drop terminal jobs past their time, and workers long gone."""
+    told, pruned = tx.told(entry.key, entry.num), 0
+    for state in _TERMINAL:
+        values = {"queue": entry.num, "state": CODE[state], "now": tx.now}
+        rows = tx.rows("over", values | {"limit": max(limit - pruned, 0)})
+        if rows:
+            tx.send("drop_jobs", {"jobs": Ints([row[0] for row in rows])})
+            tx.shift(entry.num, state, None, len(rows))
+        told.entries += [
+            Entry(Act.PRUNE, id.decode(), name_of(kind), state, None, attempts)
+            for _, id, kind, attempts in rows
+        ]
+        pruned += len(rows)
+    tx.send("forget_workers", {"queue": entry.num, "before": tx.now - WORKER_MEMORY})
+    return pruned
+
+
+def find_ids(
+    tx: Transaction, queues: Queues, queue: QueueKey, which: Filter, limit: int
+) -> frozenset[str]:
+    """The ids of the first jobs that match."""
+    entry = queues.begin(tx, queue)
+    rows = [] if entry is None else matching(tx, entry, which, limit)
+    return frozenset(row[1].decode() for row in rows)
+
+
+def purge(
+    tx: Transaction, queues: Queues, queue: QueueKey, which: Filter, ids: frozenset[str], by: str
+) -> int:
+    """Delete those of these jobs that match, whatever their state."""
+    entry = queues.begin(tx, queue)
+    if entry is None:
+        return 0
+    finding = Finding(tx, entry, None)
+    finding.find(ids)
+    told, left, gone = tx.told(entry.key, entry.num), Counter[str](), list[int]()
+    # Locked, they stand still: now look whether they match.
+    for row in sorted(look_up(tx, entry, sorted(ids))):
+        record, job = record_of(row), finding.job(row[1].decode())
+        if job is None or job.num != row[0] or not which.matches(record):
+            continue
+        told.entries.append(
+            Entry(Act.PURGE, record.id, record.kind, record.state, None, record.attempts, by=by)
+        )
+        gone.append(job.num)
+        tx.shift(entry.num, record.state, None)
+        if record.state is State.PROCESSING:
+            finding.leases.leave(job.num)
+        if job.group is not None and record.state in (State.PROCESSING, State.QUEUED):
+            left[job.group] += record.state is State.PROCESSING
+    if gone:
+        tx.send("drop_jobs", {"jobs": Ints(gone)})
+        finding.leases.write()
+        leave_groups(tx, entry, left)
+    return len(gone)

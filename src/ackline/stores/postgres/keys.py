@@ -1,0 +1,41 @@
+"""The small key-value room."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+from ackline.stores.base import Key, KeyWrite
+from ackline.stores.keys import AFTER, decode_key, encode_key
+from ackline.stores.postgres.arrays import Blobs
+from ackline.stores.postgres.transaction import Transaction
+
+
+def read_keys(tx: Transaction, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
+    """The keys that start with these parts."""
+    start = encode_key(prefix)
+    values = {"tenant": tenant.encode(), "start": start, "end": start + AFTER, "limit": limit}
+    return [
+        Key(key=decode_key(key), value=value, version=version)
+        for key, value, version in tx.rows("read_keys", values)
+    ]
+
+
+def write_keys(tx: Transaction, tenant: str, writes: Sequence[KeyWrite]) -> bool:
+    """Apply all writes, or none."""
+    owner = tenant.encode()
+    if any(write.version is not None for write in writes):
+        tx.send("lock_keys", {"tenant": zlib.crc32(owner)})
+        keys = Blobs([encode_key(write.key) for write in writes])
+        versions: dict[bytes, int] = dict(tx.rows("key_versions", {"tenant": owner, "keys": keys}))
+        for write in writes:
+            version = versions.get(encode_key(write.key), 0)
+            if write.version is not None and write.version != version:
+                return False
+    for write in writes:
+        values = {"tenant": owner, "key": encode_key(write.key)}
+        if write.value is None:
+            tx.send("drop_key", values)
+        else:
+            tx.send("put_key", values | {"value": write.value})
+    return True

@@ -1,0 +1,135 @@
+"""Leases that a transaction has locked, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ackline.stores.postgres.arrays import Floats, Ints
+from ackline.stores.postgres.codes import name_of
+from ackline.stores.postgres.queues import QueueEntry
+from ackline.stores.postgres.transaction import Transaction
+
+
+class Lease:
+    """One row: the jobs of one claim that are still open and have one deadline."""
+
+    __slots__ = ("asked", "changed", "deadline", "num", "open", "started", "token", "worker")
+
+    def __init__(
+        self, num: int | None, token: int, worker: str, started: float, deadline: float
+    ) -> None:
+        self.num = num
+        self.token = token
+        self.worker = worker
+        self.started = started
+        self.deadline = deadline
+        self.open: dict[int, tuple[int, float]] = {}
+        """Job → attempts and rank."""
+        self.asked: set[int] = set()
+        self.changed = False
+
+    def values(self, queue: int) -> dict[str, Any]:
+        """What `add_lease` and `set_lease` write."""
+        return {
+            "num": self.num,
+            "token": self.token,
+            "queue": queue,
+            "worker": self.worker.encode(),
+            "started": self.started,
+            "deadline": self.deadline,
+            "jobs": Ints(list(self.open)),
+            "attempts": Ints([attempts for attempts, _ in self.open.values()]),
+            "ranks": Floats([rank for _, rank in self.open.values()]),
+            "asked": Ints(sorted(self.asked)),
+        }
+
+
+def lease_of(row: Sequence[Any]) -> Lease:
+    """A row of `lock_leases`."""
+    num, token, worker, started, deadline, jobs, attempts, ranks, asked = row
+    lease = Lease(num, token, name_of(worker), started, deadline)
+    lease.open = dict(zip(jobs, zip(attempts, ranks, strict=True), strict=True))
+    lease.asked = set(asked)
+    return lease
+
+
+class Leases:
+    """The locked leases of one queue."""
+
+    def __init__(self, tx: Transaction, entry: QueueEntry) -> None:
+        self._tx = tx
+        self._entry = entry
+        self._rows: dict[int, Lease] = {}
+        self._new: list[Lease] = []
+        self._by_job: dict[int, Lease] = {}
+
+    def add_rows(self, rows: Iterable[Sequence[Any]]) -> None:
+        """Take rows that were just locked."""
+        for row in rows:
+            if row[0] not in self._rows:
+                lease = self._rows[row[0]] = lease_of(row)
+                self._by_job.update(dict.fromkeys(lease.open, lease))
+
+    def lock_jobs(self, nums: Sequence[int]) -> None:
+        """Lock the leases of these jobs, if they are leased."""
+        values = {"queue": self._entry.num, "jobs": Ints(nums)}
+        self.add_rows(self._tx.rows("lock_leases_of", values))
+
+    def find(self, num: int) -> Lease | None:
+        """The lease of a job."""
+        return self._by_job.get(num)
+
+    def leave(self, num: int) -> None:
+        """A job is no longer leased."""
+        lease = self._by_job.pop(num)
+        del lease.open[num]
+        lease.asked.discard(num)
+        lease.changed = True
+
+    def ask(self, num: int) -> None:
+        """A job is asked to stop."""
+        lease = self._by_job[num]
+        lease.asked.add(num)
+        lease.changed = True
+
+    def extend(self, num: int, deadline: float) -> None:
+        """A job has another deadline; it gets a row with others that have the same."""
+        old = self._by_job[num]
+        if old.deadline == deadline:
+            return
+        new = next((one for one in self._new if _same(one, old.token, deadline)), None)
+        if new is None:
+            new = Lease(None, old.token, old.worker, old.started, deadline)
+            self._new.append(new)
+        new.open[num] = old.open.pop(num)
+        if num in old.asked:
+            old.asked.remove(num)
+            new.asked.add(num)
+        old.changed = new.changed = True
+        self._by_job[num] = new
+
+    def write(self) -> None:
+        """Write what has changed; a lease that moved as a whole keeps its row."""
+        queue, new = self._entry.num, [lease for lease in self._new if lease.open]
+        gone = []
+        for lease in self._rows.values():
+            if lease.open:
+                if lease.changed:
+                    self._tx.send("set_lease", lease.values(queue))
+            elif lease.changed:
+                successor = next((one for one in new if one.token == lease.token), None)
+                if successor is None:
+                    gone.append(lease.num)
+                else:
+                    new.remove(successor)
+                    successor.num = lease.num
+                    self._tx.send("set_lease", successor.values(queue))
+        if gone:
+            self._tx.send("drop_leases", {"nums": Ints(gone)})  # type: ignore[arg-type]
+        for lease in new:
+            self._tx.send("add_lease", lease.values(queue))
+
+
+def _same(lease: Lease, token: int, deadline: float) -> bool:
+    return lease.token == token and lease.deadline == deadline

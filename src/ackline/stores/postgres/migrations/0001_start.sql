@@ -1,0 +1,237 @@
+-- The first schema. What each table is for, and why it is shaped so:
+--
+-- A job's body (job) is written once; it stands in exactly one home, a small row elsewhere:
+-- ready (it can be claimed), parked (queued, but its group is full), lease (one row for each
+-- claimed batch, so that a batch costs one row and not a hundred), or rest (everything else).
+-- Whoever changes a job holds the lock of its home. Names are bytes, for text has no NUL.
+--
+-- States: 0 scheduled, 1 queued, 2 processing, 3 failing, 4 completed, 5 failed, 6 cancelled.
+-- Acts that ended a lease: 0 complete, 1 fail, 2 snooze, 3 release, 4 expire, 5 cancel.
+
+CREATE TABLE ackline.migration (
+    num integer PRIMARY KEY,
+    name text NOT NULL,
+    at timestamptz NOT NULL DEFAULT now()
+);
+
+CREATE SEQUENCE ackline.job_num;
+CREATE SEQUENCE ackline.lease_num;
+CREATE SEQUENCE ackline.key_version;
+
+-- A token is base * 2^11 + the next of this sequence. The base is raised when somebody connects,
+-- to the milliseconds of the clock, so that tokens grow also in a copy that was restored.
+CREATE SEQUENCE ackline.token;
+
+-- The era is raised when the journal comes from another server, whose transactions were numbered
+-- otherwise.
+CREATE TABLE ackline.epoch (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    base bigint NOT NULL CHECK (base >= 0),
+    era integer NOT NULL CHECK (era >= 0)
+);
+INSERT INTO ackline.epoch (base, era) VALUES (0, 0);
+
+-- The version changes with the settings and with the lines, so that what a process remembers of
+-- a queue can be checked by one number.
+CREATE TABLE ackline.queue (
+    num integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    tenant bytea NOT NULL,
+    name bytea NOT NULL,
+    settings bytea NOT NULL,
+    version bigint NOT NULL DEFAULT 1,
+    UNIQUE (tenant, name)
+);
+
+-- A line of queued jobs: one for each kind of a queue.
+CREATE TABLE ackline.line (
+    num integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue integer NOT NULL REFERENCES ackline.queue,
+    kind bytea NOT NULL,
+    UNIQUE (queue, kind)
+);
+
+CREATE TABLE ackline.job (
+    num bigint PRIMARY KEY,
+    queue integer NOT NULL,
+    id bytea NOT NULL,
+    kind bytea NOT NULL,
+    grp bytea,
+    priority smallint NOT NULL CHECK (priority BETWEEN 0 AND 9),
+    created double precision NOT NULL,
+    options bytea,
+    payload bytea NOT NULL,
+    UNIQUE (queue, id)
+);
+
+-- A lane holds jobs that came in the order of their rank, so that a claimer can begin where it
+-- left off: 0-9 those enqueued with this priority, 10-19 those promoted, 20 all that came back
+-- to an old place. What follows `job` tells of an earlier lease.
+CREATE TABLE ackline.ready (
+    line integer NOT NULL,
+    lane smallint NOT NULL CHECK (lane BETWEEN 0 AND 20),
+    rank double precision NOT NULL,
+    job bigint NOT NULL,
+    attempts integer CHECK (attempts >= 0),
+    token bigint,
+    worker bytea,
+    started double precision,
+    act smallint CHECK (act BETWEEN 0 AND 5),
+    PRIMARY KEY (line, lane, rank, job)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 1000000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000,
+    autovacuum_vacuum_cost_delay = 0
+);
+CREATE UNIQUE INDEX ready_job ON ackline.ready (job);
+
+-- Queued jobs that a full group holds back.
+CREATE TABLE ackline.parked (
+    queue integer NOT NULL,
+    grp bytea NOT NULL,
+    line integer NOT NULL,
+    rank double precision NOT NULL,
+    job bigint NOT NULL,
+    attempts integer CHECK (attempts >= 0),
+    token bigint,
+    worker bytea,
+    started double precision,
+    act smallint CHECK (act BETWEEN 0 AND 5),
+    PRIMARY KEY (queue, grp, line, rank, job)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000,
+    autovacuum_vacuum_cost_delay = 0
+);
+CREATE UNIQUE INDEX parked_job ON ackline.parked (job);
+
+-- Jobs of one claim with one deadline; those settled leave the arrays.
+CREATE TABLE ackline.lease (
+    num bigint PRIMARY KEY DEFAULT nextval('ackline.lease_num'),
+    token bigint NOT NULL,
+    queue integer NOT NULL,
+    worker bytea NOT NULL,
+    started double precision NOT NULL,
+    deadline double precision NOT NULL,
+    jobs bigint[] NOT NULL CHECK (cardinality(jobs) > 0),
+    attempts bigint[] NOT NULL CHECK (cardinality(attempts) = cardinality(jobs)),
+    ranks double precision[] NOT NULL CHECK (cardinality(ranks) = cardinality(jobs)),
+    asked bigint[] NOT NULL CHECK (asked <@ jobs)
+) WITH (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 20000,
+    autovacuum_vacuum_cost_delay = 0
+);
+CREATE INDEX lease_token ON ackline.lease (token);
+CREATE INDEX lease_deadline ON ackline.lease (queue, deadline);
+
+-- Jobs that are neither queued nor leased. `at` is when a waiting one is due, or when the
+-- retention of a terminal one ends.
+CREATE TABLE ackline.rest (
+    job bigint PRIMARY KEY,
+    queue integer NOT NULL,
+    state smallint NOT NULL CHECK (state IN (0, 3, 4, 5, 6)),
+    at double precision NOT NULL,
+    attempts integer NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    token bigint,
+    worker bytea,
+    started double precision,
+    finished double precision CHECK (finished IS NULL OR state >= 4),
+    act smallint CHECK (act BETWEEN 0 AND 5),
+    result bytea CHECK (result IS NULL OR state >= 4)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 20000,
+    autovacuum_vacuum_cost_delay = 0
+);
+CREATE INDEX rest_line ON ackline.rest (queue, state, at, job);
+
+-- The attempts that ended without completing, the oldest first.
+CREATE TABLE ackline.attempt (
+    job bigint NOT NULL,
+    n integer NOT NULL,
+    failure bytea NOT NULL,
+    PRIMARY KEY (job, n)
+);
+
+-- How far a job said it was, good for the lease of this token only.
+CREATE TABLE ackline.progress (
+    job bigint PRIMARY KEY,
+    token bigint NOT NULL,
+    data bytea NOT NULL
+);
+
+-- Live leases of a group.
+CREATE TABLE ackline.grp (
+    queue integer NOT NULL,
+    name bytea NOT NULL,
+    running integer NOT NULL CHECK (running >= 0),
+    PRIMARY KEY (queue, name)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+
+CREATE TABLE ackline.worker (
+    queue integer NOT NULL,
+    id bytea NOT NULL,
+    beat bytea NOT NULL,
+    seen double precision NOT NULL,
+    expires double precision NOT NULL,
+    PRIMARY KEY (queue, id)
+) WITH (fillfactor = 50);
+
+-- One row for each transaction and queue, written last, when all that it tells of is locked.
+--
+-- `moment` is above its own transaction and every one that had begun to write before it. So a
+-- transaction that saw another's work has no lower one, and with `num` it comes behind. And a
+-- row that a reader cannot see yet has a moment above the oldest transaction that still runs:
+-- who reads up to that one, in the order of (era, moment, num), skips no late committer.
+CREATE SEQUENCE ackline.journal_num;
+CREATE TABLE ackline.journal (
+    era integer NOT NULL,
+    moment xid8 NOT NULL,
+    num bigint NOT NULL DEFAULT nextval('ackline.journal_num'),
+    queue integer NOT NULL,
+    at double precision NOT NULL,
+    size integer NOT NULL CHECK (size > 0),
+    entries bytea NOT NULL,
+    PRIMARY KEY (era, moment, num)
+);
+CREATE INDEX journal_queue ON ackline.journal (queue, era, moment, num);
+
+-- The last batch that was dropped of a queue's journal.
+CREATE TABLE ackline.dropped (
+    queue integer PRIMARY KEY,
+    era integer NOT NULL,
+    moment xid8 NOT NULL,
+    num bigint NOT NULL,
+    size integer NOT NULL
+);
+
+-- How the numbers of jobs by state, and of journal events, have changed: appended, so that nobody
+-- waits for a counter, and folded now and then.
+CREATE TABLE ackline.tally (
+    queue integer NOT NULL,
+    num bigint GENERATED ALWAYS AS IDENTITY,
+    states bigint[] NOT NULL CHECK (cardinality(states) = 7),
+    events bigint NOT NULL,
+    PRIMARY KEY (queue, num)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+CREATE TABLE ackline.keyval (
+    tenant bytea NOT NULL,
+    key bytea NOT NULL,
+    value bytea NOT NULL,
+    version bigint NOT NULL,
+    PRIMARY KEY (tenant, key)
+);
+
+-- Who waits for news of what, until when. It need not survive a crash.
+CREATE UNLOGGED TABLE ackline.waiting (
+    tag bytea NOT NULL,
+    topic smallint NOT NULL,
+    who bytea NOT NULL,
+    until timestamptz NOT NULL,
+    PRIMARY KEY (tag, topic, who)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);

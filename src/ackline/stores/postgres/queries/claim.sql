@@ -1,0 +1,140 @@
+-- Leases.
+
+-- name: pick
+-- Take the next jobs out of their lines. Nothing is taken if the queue has changed since it was
+-- looked at, or if jobs are due that must be promoted first: the first row tells, and how many
+-- jobs were in sight.
+--
+-- First a look at each lane from its bound on, without locks, which tells how many to take of
+-- which; then those are locked, past what others hold. Deleted by ctid of rows that are locked
+-- and counted already: a join could delete more.
+WITH gate AS MATERIALIZED (
+    SELECT EXISTS (SELECT FROM ackline.queue
+                   WHERE num = %(queue)b::int AND version = %(version)b::bigint) AS same,
+           EXISTS (SELECT FROM ackline.rest
+                   WHERE queue = %(queue)b::int AND state = 0 AND at <= m.now)
+           OR EXISTS (SELECT FROM ackline.rest
+                      WHERE queue = %(queue)b::int AND state = 3 AND at <= m.now) AS due,
+           %(promoted)b::bigint > 0 AS promoted
+    FROM (SELECT coalesce(%(now)b::float8,
+                          extract(epoch FROM clock_timestamp())::float8) AS now OFFSET 0) m
+), seen AS MATERIALIZED (
+    SELECT b.line, b.lane, r.rank, r.job
+    FROM gate g
+    CROSS JOIN unnest(%(lines)b::bigint[], %(lanes)b::bigint[], %(ranks)b::float8[],
+                      %(jobs)b::bigint[]) b(line, lane, rank, job)
+    CROSS JOIN LATERAL (
+        SELECT rank, job FROM ackline.ready
+        WHERE line = b.line::int AND lane = b.lane::smallint AND (rank, job) >= (b.rank, b.job)
+        ORDER BY rank, job LIMIT %(limit)b::bigint
+    ) r
+    WHERE g.same AND (g.promoted OR NOT g.due)
+    ORDER BY r.rank, r.job LIMIT %(limit)b::bigint
+), shares AS MATERIALIZED (
+    SELECT line, lane, min(rank) AS rank, count(*) AS n FROM seen GROUP BY line, lane
+), locked AS MATERIALIZED (
+    SELECT r.place FROM shares s CROSS JOIN LATERAL (
+        SELECT ctid AS place FROM ackline.ready
+        WHERE line = s.line::int AND lane = s.lane::smallint AND rank >= s.rank
+        ORDER BY rank, job LIMIT s.n FOR UPDATE SKIP LOCKED
+    ) r
+), taken AS (
+    DELETE FROM ackline.ready WHERE ctid = ANY (ARRAY(SELECT place FROM locked))
+    RETURNING line, lane, rank, job, attempts, token, worker, started, act
+)
+SELECT g.same, g.due, (SELECT count(*) FROM seen),
+       t.rank, t.job, t.line, t.lane, t.attempts, t.token,
+       j.id, j.kind, j.grp, j.priority, j.created, j.options, j.payload,
+       t.worker, t.started, t.act
+FROM gate g LEFT JOIN (
+    taken t CROSS JOIN LATERAL (
+        SELECT id, kind, grp, priority, created, options, payload
+        FROM ackline.job WHERE num = t.job OFFSET 0
+    ) j
+) ON true;
+
+-- name: heads
+-- When the first of the scheduled, the failing and the leased jobs has its time.
+SELECT (SELECT at FROM ackline.rest WHERE queue = %(queue)b::int AND state = 0
+        ORDER BY at, job LIMIT 1),
+       (SELECT at FROM ackline.rest WHERE queue = %(queue)b::int AND state = 3
+        ORDER BY at, job LIMIT 1),
+       (SELECT deadline FROM ackline.lease WHERE queue = %(queue)b::int
+        ORDER BY deadline LIMIT 1);
+
+-- name: promote
+-- What is due, the longest first, goes in line by the time it was due.
+WITH due AS MATERIALIZED (
+    SELECT d.job FROM (
+        (SELECT job, at FROM ackline.rest
+         WHERE queue = %(queue)b::int AND state = 0 AND at <= %(now)b::float8
+         ORDER BY at, job LIMIT %(limit)b::bigint)
+        UNION ALL
+        (SELECT job, at FROM ackline.rest
+         WHERE queue = %(queue)b::int AND state = 3 AND at <= %(now)b::float8
+         ORDER BY at, job LIMIT %(limit)b::bigint)
+    ) d ORDER BY d.at, d.job LIMIT %(limit)b::bigint
+), locked AS MATERIALIZED (
+    SELECT job FROM ackline.rest
+    WHERE job = ANY (ARRAY(SELECT job FROM due)) AND queue = %(queue)b::int
+      AND state IN (0, 3) AND at <= %(now)b::float8
+    FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM ackline.rest WHERE job = ANY (ARRAY(SELECT job FROM locked))
+    RETURNING job, state, at, attempts, token, worker, started, act
+), bodies AS MATERIALIZED (
+    SELECT g.*, j.id, j.kind, j.priority, l.num AS line FROM gone g
+    CROSS JOIN LATERAL (
+        SELECT id, kind, priority FROM ackline.job WHERE num = g.job OFFSET 0
+    ) j
+    CROSS JOIN LATERAL (
+        SELECT num FROM ackline.line WHERE queue = %(queue)b::int AND kind = j.kind OFFSET 0
+    ) l
+), queued AS (
+    INSERT INTO ackline.ready (line, lane, rank, job, attempts, token, worker, started, act)
+    SELECT line, 10 + priority, at - priority * %(ageing)b::float8, job, attempts, token, worker,
+           started, act
+    FROM bodies
+)
+SELECT at, job, id, kind, priority, state, attempts, line FROM bodies;
+
+-- name: lapsed
+-- Leased jobs past their deadline, the longest ago first.
+SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, o.deadline, o.attempts,
+       o.token, o.worker, o.started, o.asked, p.data
+FROM (
+    SELECT l.deadline, u.job, u.attempts, l.token, l.worker, l.started, u.job = ANY (l.asked) AS asked
+    FROM ackline.lease l CROSS JOIN LATERAL unnest(l.jobs, l.attempts) u(job, attempts)
+    WHERE l.queue = %(queue)b::int AND l.deadline <= %(now)b::float8
+    ORDER BY l.deadline, u.job LIMIT %(limit)b::bigint
+) o
+CROSS JOIN LATERAL (SELECT * FROM ackline.job WHERE num = o.job OFFSET 0) j
+LEFT JOIN LATERAL (
+    SELECT data FROM ackline.progress WHERE job = o.job AND token = o.token OFFSET 0
+) p ON true
+ORDER BY o.deadline, o.job;
+
+-- name: held
+-- What one worker holds.
+SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, o.deadline, o.attempts,
+       o.token, o.worker, o.started, o.asked, p.data
+FROM (
+    SELECT l.deadline, u.job, u.attempts, l.token, l.worker, l.started, u.job = ANY (l.asked) AS asked
+    FROM ackline.lease l CROSS JOIN LATERAL unnest(l.jobs, l.attempts) u(job, attempts)
+    WHERE l.queue = %(queue)b::int AND l.worker = %(worker)b
+    ORDER BY u.job LIMIT %(limit)b::bigint
+) o
+CROSS JOIN LATERAL (SELECT * FROM ackline.job WHERE num = o.job OFFSET 0) j
+LEFT JOIN LATERAL (
+    SELECT data FROM ackline.progress WHERE job = o.job AND token = o.token OFFSET 0
+) p ON true
+ORDER BY o.job;
+
+-- name: beat
+INSERT INTO ackline.worker (queue, id, beat, seen, expires)
+VALUES (%(queue)b::int, %(id)b, %(beat)b, %(seen)b::float8, %(expires)b::float8)
+ON CONFLICT (queue, id) DO UPDATE
+SET beat = excluded.beat, seen = excluded.seen, expires = excluded.expires;
+
+-- name: goodbye
+DELETE FROM ackline.worker WHERE queue = %(queue)b::int AND id = %(id)b;

@@ -1,0 +1,81 @@
+-- Jobs into the store.
+
+-- name: add_new
+-- Jobs of which none is there yet, in one statement. It fails if an id is known; and, by a
+-- division by zero, if the queue has changed since it was looked at.
+WITH moment AS MATERIALIZED (
+    SELECT coalesce(%(now)b::float8, extract(epoch FROM clock_timestamp())::float8) AS now
+    FROM ackline.queue WHERE num = %(queue)b::int AND version = %(version)b::bigint
+), given AS MATERIALIZED (
+    SELECT nextval('ackline.job_num') AS num, m.now, g.*
+    FROM moment m, unnest(
+        %(ids)b::bytea[], %(kinds)b::bytea[], %(groups)b::bytea[], %(priorities)b::bigint[],
+        %(delays)b::float8[], %(options)b::bytea[], %(payloads)b::bytea[], %(lines)b::bigint[]
+    ) g(id, kind, grp, priority, delay, options, payload, line)
+), bodies AS (
+    INSERT INTO ackline.job (num, queue, id, kind, grp, priority, created, options, payload)
+    SELECT num, %(queue)b::int, id, kind, grp, priority, now, options, payload FROM given
+), queued AS (
+    INSERT INTO ackline.ready (line, lane, rank, job)
+    SELECT line, priority, now - priority * %(ageing)b::float8, num FROM given
+    WHERE coalesce(delay, 0) <= 0
+), later AS (
+    INSERT INTO ackline.rest (job, queue, state, at)
+    SELECT num, %(queue)b::int, 0, now + delay FROM given WHERE delay > 0
+)
+SELECT now, 1 / (SELECT count(*) FROM moment) FROM (SELECT (SELECT now FROM moment) AS now) m;
+
+-- name: known_jobs
+-- Where the jobs of these ids stand, as of one moment.
+SELECT j.id, j.num, r.state, r.at, r.result,
+       EXISTS (SELECT FROM ackline.ready q WHERE q.job = j.num)
+       OR EXISTS (SELECT FROM ackline.parked p WHERE p.job = j.num)
+FROM unnest(%(ids)b::bytea[]) i(id)
+CROSS JOIN LATERAL (
+    SELECT num, id FROM ackline.job WHERE queue = %(queue)b::int AND id = i.id OFFSET 0
+) j
+LEFT JOIN LATERAL (
+    SELECT state, at, CASE WHEN state = 4 THEN result END AS result
+    FROM ackline.rest WHERE job = j.num OFFSET 0
+) r ON true;
+
+-- name: lock_over
+-- Of these jobs, those that are still failed, cancelled or past their time.
+SELECT job, state FROM ackline.rest
+WHERE job = ANY (%(jobs)b::bigint[]) AND queue = %(queue)b::int
+  AND (state >= 5 OR (state = 4 AND at <= %(now)b::float8))
+ORDER BY job FOR UPDATE;
+
+-- name: add_jobs
+-- Answers which were new; numbered in the order given, inserted in that of the ids, so that two
+-- who bring the same ones wait for each other in the same order.
+WITH given AS MATERIALIZED (
+    SELECT nextval('ackline.job_num') AS num, g.*
+    FROM unnest(
+        %(ids)b::bytea[], %(kinds)b::bytea[], %(groups)b::bytea[], %(priorities)b::bigint[],
+        %(options)b::bytea[], %(payloads)b::bytea[]
+    ) g(id, kind, grp, priority, options, payload)
+)
+INSERT INTO ackline.job (num, queue, id, kind, grp, priority, created, options, payload)
+SELECT num, %(queue)b::int, id, kind, grp, priority, %(now)b::float8, options, payload
+FROM given ORDER BY id
+ON CONFLICT DO NOTHING RETURNING id, num;
+
+-- name: drop_jobs
+WITH gone AS (
+    SELECT num FROM unnest(%(jobs)b::bigint[]) g(num)
+), a AS (DELETE FROM ackline.job WHERE num IN (SELECT num FROM gone)
+), b AS (DELETE FROM ackline.rest WHERE job IN (SELECT num FROM gone)
+), c AS (DELETE FROM ackline.ready WHERE job IN (SELECT num FROM gone)
+), d AS (DELETE FROM ackline.parked WHERE job IN (SELECT num FROM gone)
+), e AS (DELETE FROM ackline.attempt WHERE job IN (SELECT num FROM gone)
+)
+DELETE FROM ackline.progress WHERE job IN (SELECT num FROM gone);
+
+-- name: live_count
+SELECT coalesce(sum(states[1] + states[2] + states[3] + states[4]), 0)::bigint, count(*)
+FROM ackline.tally WHERE queue = %(queue)b::int;
+
+-- name: lock_room
+-- One after the other: each must count what the one before has added.
+SELECT pg_advisory_xact_lock(hashtextextended('ackline.room', %(queue)b::bigint));

@@ -1,0 +1,123 @@
+-- Looking at jobs and workers. Rows of jobs have the same columns everywhere.
+
+-- name: look_up
+-- The jobs of these ids; those without a state are leased.
+SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, h.state, h.at,
+       h.attempts, h.token, h.worker, h.started, h.finished, false, p.data, h.result
+FROM unnest(%(ids)b::bytea[]) i(id)
+CROSS JOIN LATERAL (
+    SELECT * FROM ackline.job WHERE queue = %(queue)b::int AND id = i.id OFFSET 0
+) j
+LEFT JOIN LATERAL (
+    SELECT 1 AS state, rank AS at, attempts, token, worker, started, NULL::float8 AS finished,
+           NULL::bytea AS result
+    FROM ackline.ready WHERE job = j.num
+    UNION ALL
+    SELECT 1, rank, attempts, token, worker, started, NULL, NULL
+    FROM ackline.parked WHERE job = j.num
+    UNION ALL
+    SELECT state, at, attempts, token, worker, started, finished, result
+    FROM ackline.rest WHERE job = j.num
+) h ON true
+LEFT JOIN LATERAL (
+    SELECT data FROM ackline.progress WHERE job = j.num AND token = h.token OFFSET 0
+) p ON true;
+
+-- name: open_leases
+-- The leases of these jobs, and of those leased with them.
+SELECT u.job, l.deadline, u.attempts, l.token, l.worker, l.started, u.job = ANY (l.asked), p.data
+FROM ackline.lease l CROSS JOIN LATERAL unnest(l.jobs, l.attempts) u(job, attempts)
+LEFT JOIN LATERAL (
+    SELECT data FROM ackline.progress WHERE job = u.job AND token = l.token OFFSET 0
+) p ON true
+WHERE l.queue = %(queue)b::int AND l.jobs && %(jobs)b::bigint[];
+
+-- name: list_queued
+-- Queued jobs in the order of their line, behind a place; what is NULL does not matter.
+SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, 1, h.rank,
+       h.attempts, h.token, h.worker, h.started, NULL::float8, false, p.data, NULL::bytea
+FROM (
+    SELECT r.* FROM ackline.line l CROSS JOIN generate_series(0, 20) g(lane)
+    CROSS JOIN LATERAL (
+        SELECT q.rank, q.job, q.attempts, q.token, q.worker, q.started FROM ackline.ready q
+        CROSS JOIN LATERAL (
+            SELECT created, payload FROM ackline.job WHERE num = q.job OFFSET 0
+        ) b
+        WHERE q.line = l.num AND q.lane = g.lane::smallint
+          AND (q.rank, q.job) > (%(at)b::float8, %(after)b::bigint)
+          AND (%(created_after)b::float8 IS NULL OR b.created >= %(created_after)b::float8)
+          AND (%(created_before)b::float8 IS NULL OR b.created < %(created_before)b::float8)
+          AND (%(text)b::bytea IS NULL OR position(%(text)b::bytea IN b.payload) > 0)
+        ORDER BY q.rank, q.job LIMIT %(limit)b::bigint
+    ) r
+    WHERE l.queue = %(queue)b::int
+      AND (%(kinds)b::bytea[] IS NULL OR l.kind = ANY (%(kinds)b::bytea[]))
+    UNION ALL
+    SELECT q.rank, q.job, q.attempts, q.token, q.worker, q.started FROM ackline.parked q
+    CROSS JOIN LATERAL (
+        SELECT kind, created, payload FROM ackline.job WHERE num = q.job OFFSET 0
+    ) b
+    WHERE q.queue = %(queue)b::int AND (q.rank, q.job) > (%(at)b::float8, %(after)b::bigint)
+      AND (%(kinds)b::bytea[] IS NULL OR b.kind = ANY (%(kinds)b::bytea[]))
+      AND (%(created_after)b::float8 IS NULL OR b.created >= %(created_after)b::float8)
+      AND (%(created_before)b::float8 IS NULL OR b.created < %(created_before)b::float8)
+      AND (%(text)b::bytea IS NULL OR position(%(text)b::bytea IN b.payload) > 0)
+    ORDER BY 1, 2 LIMIT %(limit)b::bigint
+) h
+CROSS JOIN LATERAL (SELECT * FROM ackline.job WHERE num = h.job OFFSET 0) j
+LEFT JOIN LATERAL (
+    SELECT data FROM ackline.progress WHERE job = j.num AND token = h.token OFFSET 0
+) p ON true
+ORDER BY h.rank, h.job;
+
+-- name: list_rest
+-- Jobs at rest in one state; with a time, only those whose retention is not over then.
+SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, h.state, h.at,
+       h.attempts, h.token, h.worker, h.started, h.finished, false, p.data, h.result
+FROM ackline.rest h
+CROSS JOIN LATERAL (SELECT * FROM ackline.job WHERE num = h.job OFFSET 0) j
+LEFT JOIN LATERAL (
+    SELECT data FROM ackline.progress WHERE job = j.num AND token = h.token OFFSET 0
+) p ON true
+WHERE h.queue = %(queue)b::int AND h.state = %(state)b::smallint
+  AND (h.at, h.job) > (%(at)b::float8, %(after)b::bigint)
+  AND (h.state < 4 OR h.at > %(now)b::float8)
+  AND (%(kinds)b::bytea[] IS NULL OR j.kind = ANY (%(kinds)b::bytea[]))
+  AND (%(created_after)b::float8 IS NULL OR j.created >= %(created_after)b::float8)
+  AND (%(created_before)b::float8 IS NULL OR j.created < %(created_before)b::float8)
+  AND (%(text)b::bytea IS NULL OR position(%(text)b::bytea IN j.payload) > 0)
+ORDER BY h.at, h.job LIMIT %(limit)b::bigint;
+
+-- name: list_leased
+-- Leased jobs by age, for their deadlines move with each heartbeat.
+SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, 2, h.deadline,
+       h.attempts, h.token, h.worker, h.started, NULL::float8, h.asked, p.data, NULL::bytea
+FROM (
+    SELECT u.job, l.deadline, u.attempts, l.token, l.worker, l.started,
+           u.job = ANY (l.asked) AS asked
+    FROM ackline.lease l CROSS JOIN LATERAL unnest(l.jobs, l.attempts) u(job, attempts)
+    WHERE l.queue = %(queue)b::int AND u.job > %(after)b::bigint
+) h
+CROSS JOIN LATERAL (SELECT * FROM ackline.job WHERE num = h.job OFFSET 0) j
+LEFT JOIN LATERAL (
+    SELECT data FROM ackline.progress WHERE job = j.num AND token = h.token OFFSET 0
+) p ON true
+WHERE (%(kinds)b::bytea[] IS NULL OR j.kind = ANY (%(kinds)b::bytea[]))
+  AND (%(created_after)b::float8 IS NULL OR j.created >= %(created_after)b::float8)
+  AND (%(created_before)b::float8 IS NULL OR j.created < %(created_before)b::float8)
+  AND (%(text)b::bytea IS NULL OR position(%(text)b::bytea IN j.payload) > 0)
+ORDER BY h.job LIMIT %(limit)b::bigint;
+
+-- name: workers
+-- Each with the number of jobs that it holds.
+SELECT w.beat, w.seen, w.expires, coalesce((
+    SELECT sum(cardinality(l.jobs)) FROM ackline.lease l
+    WHERE l.queue = w.queue AND l.worker = w.id
+), 0)::bigint
+FROM ackline.worker w WHERE w.queue = %(queue)b::int ORDER BY w.id;
+
+-- name: job_numbers
+SELECT j.id, j.num FROM unnest(%(ids)b::bytea[]) i(id)
+CROSS JOIN LATERAL (
+    SELECT id, num FROM ackline.job WHERE queue = %(queue)b::int AND id = i.id OFFSET 0
+) j;

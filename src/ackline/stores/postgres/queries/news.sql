@@ -1,0 +1,27 @@
+-- Who waits for news, and who is told.
+
+-- name: arm
+INSERT INTO ackline.waiting (tag, topic, who, until)
+SELECT w.tag, w.topic, %(who)b, clock_timestamp() + %(seconds)b::float8 * interval '1 second'
+FROM unnest(%(tags)b::bytea[], %(topics)b::bigint[]) w(tag, topic) ORDER BY w.tag, w.topic
+ON CONFLICT (tag, topic, who) DO UPDATE SET until = excluded.until;
+
+-- name: disarm
+DELETE FROM ackline.waiting w USING unnest(%(tags)b::bytea[], %(topics)b::bigint[]) g(tag, topic)
+WHERE w.tag = g.tag AND w.topic = g.topic::smallint AND w.who = %(who)b;
+
+-- name: forget_waiting
+-- Those who went without a word.
+DELETE FROM ackline.waiting WHERE until < clock_timestamp() - interval '10 minutes';
+
+-- name: notify
+-- After the commit: who armed before it is told, who arms later looks later and sees it.
+SELECT pg_notify(%(channel)s, w.topic || ' ' || encode(w.tag, 'hex')) FROM (
+    SELECT DISTINCT w.tag, w.topic
+    FROM unnest(%(tags)b::bytea[], %(topics)b::bigint[]) g(tag, topic)
+    CROSS JOIN LATERAL (
+        SELECT tag, topic FROM ackline.waiting
+        WHERE tag = g.tag AND topic = g.topic::smallint AND until > clock_timestamp()
+        LIMIT 1
+    ) w
+) w;

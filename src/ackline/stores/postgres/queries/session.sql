@@ -1,0 +1,15 @@
+-- Transactions and sessions.
+
+-- name: begin_write
+BEGIN ISOLATION LEVEL READ COMMITTED;
+
+-- name: begin_read
+BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+
+-- name: commit
+COMMIT;
+
+-- name: settings
+-- What lasting sessions are given when they connect, for one transaction.
+SELECT set_config(s.name, s.value, true)
+FROM (SELECT unnest(%(names)s::text[]) AS name, unnest(%(values)s::text[]) AS value) s;

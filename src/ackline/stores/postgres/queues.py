@@ -1,0 +1,116 @@
+"""What a process remembers of queues: checked by a version with every transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ackline.config import DEFAULT_SETTINGS, QueueSettings
+from ackline.job import QueueKey
+from ackline.stores.postgres.arrays import Blobs
+from ackline.stores.postgres.codes import decode_settings, encode_settings, name_of
+from ackline.stores.postgres.hints import Hints
+from ackline.stores.postgres.transaction import Transaction
+
+Body = tuple[int, str, str | None, int]
+"""The number, kind, group and priority of a job."""
+
+MOST_BODIES = 100_000
+"""How many claimed jobs of a queue are remembered."""
+
+
+class QueueEntry:
+    """A queue as it was at one version."""
+
+    __slots__ = ("bodies", "hints", "key", "lines", "num", "settings", "version")
+
+    def __init__(
+        self,
+        key: QueueKey,
+        num: int,
+        version: int,
+        settings: QueueSettings,
+        lines: dict[str, int],
+        bodies: dict[str, Body],
+    ) -> None:
+        self.key = key
+        self.num = num
+        self.version = version
+        self.settings = settings
+        self.lines = lines
+        self.bodies = bodies
+        self.hints = Hints()
+
+    def remember(self, id: str, body: Body) -> None:
+        """Keep what is known of a claimed job, so that settling it needs no search."""
+        if len(self.bodies) >= MOST_BODIES:
+            self.bodies.clear()
+        self.bodies[id] = body
+
+
+class Queues:
+    """The queues that one store has met."""
+
+    def __init__(self) -> None:
+        self._entries: dict[QueueKey, QueueEntry] = {}
+
+    def forget(self) -> None:
+        """Know nothing any more: the database may be another one."""
+        self._entries = {}
+
+    def remembered(self, key: QueueKey) -> QueueEntry | None:
+        """A queue as it was when it was last met."""
+        return self._entries.get(key)
+
+    def reset_hints(self, key: QueueKey) -> None:
+        """Let the next claim of a queue begin at the heads of its lines."""
+        entry = self._entries.get(key)
+        if entry is not None:
+            entry.hints.reset()
+
+    def confirm(self, tx: Transaction, key: QueueKey, row: tuple[Any, ...]) -> QueueEntry | None:
+        """The queue of a row of `begin`; read again if it has changed."""
+        num, version, settings = row[:3]
+        if num is None:
+            return None
+        entry = self._entries.get(key)
+        if entry is None or (entry.num, entry.version) != (num, version):
+            rows = tx.rows("lines", {"queue": num})
+            lines = {name_of(kind): line for line, kind in rows}
+            bodies = entry.bodies if entry is not None and entry.num == num else {}
+            entry = QueueEntry(key, num, version, decode_settings(settings), lines, bodies)
+            if not tx.made:
+                # What may yet be rolled back is not remembered.
+                self._entries[key] = entry
+        return entry
+
+    def begin(self, tx: Transaction, key: QueueKey) -> QueueEntry | None:
+        """Find a queue, and take the time of the transaction."""
+        [row] = tx.rows("begin", names_of(tx, key))
+        tx.now = row[3]
+        return self.confirm(tx, key, row)
+
+    def make(self, tx: Transaction, key: QueueKey, kinds: Iterable[str] = ()) -> QueueEntry:
+        """Find a queue with lines for these kinds, made if need be."""
+        entry = self.begin(tx, key)
+        if entry is None:
+            tx.made = True
+            tx.send("add_queue", names_of(tx, key) | {"settings": _DEFAULT})
+            entry = self.begin(tx, key)
+            assert entry is not None
+        missing = {kind for kind in kinds if kind not in entry.lines}
+        if missing:
+            tx.made = True
+            values = {"queue": entry.num, "kinds": Blobs([kind.encode() for kind in missing])}
+            tx.send("add_lines", values)
+            entry = self.begin(tx, key)
+            assert entry is not None
+        return entry
+
+
+_DEFAULT = encode_settings(DEFAULT_SETTINGS)
+
+
+def names_of(tx: Transaction, key: QueueKey) -> dict[str, Any]:
+    """The values of `begin`."""
+    return {"now": tx.clock, "tenant": key.tenant.encode(), "name": key.name.encode()}

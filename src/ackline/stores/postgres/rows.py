@@ -1,0 +1,61 @@
+"""Rows to records."""
+
+from __future__ import annotations
+
+from ackline.job import Failure, Record, State
+from ackline.stores.postgres.codes import STATES, decode_options, name_of
+from ackline.stores.postgres.transaction import Row
+
+
+def leased_record(row: Row) -> Record:
+    """A leased job, of a row of `lapsed` or `held`."""
+    (
+        _, id, kind, payload, priority, options, created, deadline, attempts, token, worker,
+        started, asked, progress,
+    ) = row  # fmt: skip
+    return Record(
+        id.decode(),
+        name_of(kind),
+        State.PROCESSING,
+        payload,
+        priority,
+        decode_options(options),
+        attempts,
+        created,
+        token,
+        name_of(worker),
+        started,
+        deadline,
+        cancel_requested=asked,
+        progress=progress,
+    )
+
+
+def record_of(row: Row, history: tuple[Failure, ...] = ()) -> Record:
+    """Any job, of a row of `look_up` or its like."""
+    (
+        _, id, kind, payload, priority, options, created, code, at, attempts, token, worker,
+        started, finished, asked, progress, result,
+    ) = row  # fmt: skip
+    state = STATES[code]
+    return Record(
+        id.decode(),
+        name_of(kind),
+        state,
+        payload,
+        priority,
+        decode_options(options),
+        attempts or 0,
+        created,
+        token or 0,
+        name_of(worker) if worker else "",
+        started,
+        at if state is State.PROCESSING else None,
+        at if state is State.SCHEDULED or state is State.FAILING else None,
+        finished,
+        at if state.terminal else None,
+        bool(asked),
+        progress,
+        result,
+        history,
+    )

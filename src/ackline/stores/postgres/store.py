@@ -1,0 +1,196 @@
+"""The verbs of the PostgreSQL store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ackline.clock import Clock
+from ackline.config import QueueSettings
+from ackline.events import Event
+from ackline.job import Draft, QueueKey, Record
+from ackline.lifecycle import Transition, Verdict
+from ackline.stores.base import (
+    REPAIR_LIMIT,
+    BeatReply,
+    Capabilities,
+    Claimed,
+    ClaimRequest,
+    Filter,
+    Hold,
+    Key,
+    KeyWrite,
+    Listener,
+    Page,
+    QueueInfo,
+    Receipt,
+    StoreInfo,
+    Topic,
+    WorkerBeat,
+    WorkerRecord,
+    warn_of_unseen,
+)
+from ackline.stores.postgres import claim, enqueue, facts, heartbeat, journal, keep, keys, look
+from ackline.stores.postgres.address import Address
+from ackline.stores.postgres.apply import GONE, apply
+from ackline.stores.postgres.engine import Engine
+from ackline.stores.postgres.finding import Finding, send_for_leases
+from ackline.stores.postgres.news import News
+from ackline.stores.postgres.picking import promote
+from ackline.stores.postgres.transaction import Transaction
+
+
+class PostgresStore:
+    """Keeps jobs in a schema of a PostgreSQL database.
+
+    >>> store = PostgresStore(read_address("postgresql://localhost/app"))  # doctest: +SKIP
+    """
+
+    capabilities = Capabilities(
+        name="postgresql", persistent=True, shared=True, batch=200, journal=10_000_000
+    )
+
+    def __init__(self, address: Address, clock: Clock | None = None) -> None:
+        self._address = address
+        self._engine = Engine(address, clock)
+        self._queues = self._engine.queues
+        self._news = News(self._engine)
+        self._engine.tell = self._news.tell
+
+    def open(self) -> None:
+        self._engine.open()
+
+    def close(self) -> None:
+        self._news.close()
+        self._engine.close()
+
+    def info(self) -> StoreInfo:
+        return self._engine.read(lambda tx: facts.info(tx, self._address))
+
+    # --- jobs in, out and through ---
+
+    def enqueue(self, queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
+        return enqueue.enqueue(self._engine, queue, drafts)
+
+    def claim(
+        self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
+    ) -> Claimed:
+        try:
+            return claim.claim(self._engine, queue, request, transitions)
+        except BaseException:
+            # Others may have looked past what this one had locked.
+            self._queues.reset_hints(queue)
+            raise
+
+    def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
+        def run(tx: Transaction) -> list[Verdict]:
+            entry = self._queues.begin(tx, queue)
+            if entry is None:
+                return [GONE] * len(transitions)
+            finding = Finding(tx, entry, send_for_leases(tx, entry.num, transitions))
+            return apply(tx, self._queues, entry, transitions, finding)
+
+        return self._engine.write(run)
+
+    def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
+        return self._engine.write(
+            lambda tx: heartbeat.heartbeat(tx, self._queues, queue, beat, holds)
+        )
+
+    # --- maintenance ---
+
+    def promote(self, queue: QueueKey, limit: int) -> int:
+        def run(tx: Transaction) -> int:
+            entry = self._queues.begin(tx, queue)
+            return 0 if entry is None else promote(tx, entry, limit)
+
+        return self._engine.write(run)
+
+    def leases(
+        self, queue: QueueKey, *, worker: str | None = None, limit: int = REPAIR_LIMIT
+    ) -> list[Record]:
+        return self._engine.read(lambda tx: look.leases(tx, self._queues, queue, worker, limit))
+
+    def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
+        most = self.capabilities.journal
+
+        def run(tx: Transaction) -> int:
+            entry = self._queues.begin(tx, queue)
+            return 0 if entry is None else keep.prune(tx, entry, limit)
+
+        def trim(tx: Transaction) -> journal.Trimmed:
+            entry = self._queues.begin(tx, queue)
+            if entry is None:
+                return journal.Trimmed(False, 0)
+            tx.send("fold", {"queue": entry.num})
+            return journal.trim(tx, entry, most, keep_from)
+
+        pruned = self._engine.write(run)
+        lost, more = 0, True
+        while more:
+            step = self._engine.write(trim)
+            lost, more = lost + step.lost, step.more
+        warn_of_unseen(queue, lost)
+        return pruned
+
+    # --- looking ---
+
+    def get(self, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
+        return self._engine.read(lambda tx: look.get(tx, self._queues, queue, ids))
+
+    def page(self, queue: QueueKey, which: Filter, cursor: str | None, limit: int) -> Page:
+        return self._engine.read(
+            lambda tx: look.page(tx, self._queues, queue, which, cursor, limit)
+        )
+
+    def describe(self, tenant: str | None, name: str | None = None) -> list[QueueInfo]:
+        found, many = self._engine.read(lambda tx: look.describe(tx, tenant, name))
+        for num in many:
+            self._engine.fold(num)
+        return found
+
+    def workers(self, queue: QueueKey) -> list[WorkerRecord]:
+        return self._engine.read(lambda tx: look.workers(tx, self._queues, queue))
+
+    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
+        return self._engine.read(lambda tx: journal.events(tx, self._queues, queue, after, limit))
+
+    def listen(
+        self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
+    ) -> Listener:
+        del kinds  # whoever waits is woken, and looks for itself
+        return self._news.listen(queues, topic)
+
+    # --- operating ---
+
+    def configure(
+        self,
+        queue: QueueKey,
+        settings: QueueSettings,
+        by: str = "",
+        *,
+        expected: QueueSettings | None = None,
+    ) -> bool:
+        return self._engine.write(
+            lambda tx: keep.configure(tx, self._queues, queue, settings, expected, by)
+        )
+
+    def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
+        while True:
+            # Found without locks: a search may have to read the whole queue.
+            ids = self._engine.read(lambda tx: keep.find_ids(tx, self._queues, queue, which, limit))
+            if not ids:
+                return 0
+            purged = self._purge(queue, which, ids, by)
+            if purged:
+                return purged
+
+    def _purge(self, queue: QueueKey, which: Filter, ids: frozenset[str], by: str) -> int:
+        return self._engine.write(lambda tx: keep.purge(tx, self._queues, queue, which, ids, by))
+
+    # --- the small key-value room ---
+
+    def read_keys(self, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
+        return self._engine.read(lambda tx: keys.read_keys(tx, tenant, prefix, limit))
+
+    def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
+        return self._engine.write(lambda tx: keys.write_keys(tx, tenant, writes))
