@@ -10,12 +10,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from types import FrameType
 from typing import IO, Any
 
 from ackline.maintenance.reaper import expire_worker
 from ackline.queue import Queue
 from ackline.queue.consumer import worker_id
+from ackline.worker.signals import hear_signals
 
 logger = logging.getLogger("ackline")
 
@@ -78,16 +78,14 @@ class Supervisor:
 
     def run(self) -> None:
         """Supervise until SIGTERM, SIGINT or SIGHUP; returns when all children have ended."""
-        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-        previous = {number: signal.signal(number, self._on_signal) for number in numbers}
+        deafen = hear_signals(self._on_signal)
         try:
             for _ in range(self._processes):
                 self._spawn()
             while self._children or not self._stopping.is_set():
                 self._news.get()()
         finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
+            deafen()
 
     def _spawn(self) -> None:
         if self._stopping.is_set():
@@ -134,7 +132,7 @@ class Supervisor:
             if freed.expired:
                 logger.warning("%s: freed %d jobs of %s", queue.key, freed.expired, child.id)
 
-    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, number: int) -> None:
         # A second signal reaches the children as their second, and they do not wait.
         self._stopping.set()
         for child in list(self._children.values()):

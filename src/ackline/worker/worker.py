@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import socket
 import threading
 import time
 from collections.abc import Sequence
-from types import FrameType
 from typing import Any
 
 from ackline.errors import ConfigError
@@ -23,6 +21,7 @@ from ackline.worker.heartbeat import ALIVE_FOR, Heartbeat
 from ackline.worker.held import Held
 from ackline.worker.holdings import Holdings
 from ackline.worker.running import NO_HOOKS, Hooks
+from ackline.worker.signals import hear_signals
 from ackline.worker.timekeeper import GIVE_UP, Timekeeper
 
 logger = logging.getLogger("ackline")
@@ -76,7 +75,8 @@ class Worker:
 
     def run(self) -> None:
         """Work until a signal or `stop` says otherwise."""
-        previous = self._catch_signals()
+        main = threading.current_thread() is threading.main_thread()
+        deafen = hear_signals(lambda _number: self.request_stop()) if main else None
         try:
             # A request may have come before the start, as from a parent that is gone.
             if not self._stop.is_set():
@@ -86,8 +86,8 @@ class Worker:
                 continue
             self.stop()
         finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
+            if deafen is not None:
+                deafen()
 
     def start(self) -> None:
         """Begin to work, in threads of its own."""
@@ -144,15 +144,6 @@ class Worker:
         if self._stop.is_set():
             self._hurry.set()
         self._stop.set()
-
-    def _catch_signals(self) -> dict[int, Any]:
-        if threading.current_thread() is not threading.main_thread():
-            return {}
-        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-        return {number: signal.signal(number, self._on_signal) for number in numbers}
-
-    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        self.request_stop()
 
 
 class Station:

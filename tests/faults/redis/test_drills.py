@@ -6,10 +6,7 @@ from ackline.testing.faults.redis.__main__ import main
 from ackline.testing.faults.redis.drills import DRILLS, Drill
 from ackline.testing.faults.redis.order import Order
 
-RESTARTS = ("server-always", "server-everysec", "server-none", "promotion", "promotion-awaited")
-"""On demand only, until it is known why a worker once did not stop after its server had."""
-
-QUICK = [drill for drill in DRILLS.values() if not drill.slow and drill.name not in RESTARTS]
+QUICK = [drill for drill in DRILLS.values() if not drill.slow]
 HONEST = [drill for drill in DRILLS.values() if drill.breaks is None]
 
 ENOUGH = {"wake-up-deaf": 3, "server-none": 3}

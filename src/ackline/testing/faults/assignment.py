@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 from pathlib import Path
@@ -20,6 +19,7 @@ from ackline.stores.registry import store_from_url
 from ackline.testing.faults.history import History, Phase, Step, What
 from ackline.testing.faults.recording import RecordingStore
 from ackline.testing.faults.variants import VARIANTS
+from ackline.worker.signals import hear_signals
 from ackline.worker.supervisor import stop_with_parent
 
 MAX_ATTEMPTS = 30
@@ -87,7 +87,7 @@ class Post:
         """Open the store; from now on SIGTERM, and the parent's end, ask to stop."""
         self.say("started", str(os.getpid()))
         self.queues.store.open()
-        signal.signal(signal.SIGTERM, lambda *_: self.stopping.set())
+        hear_signals(lambda _number: self.stopping.set())
         if not self.assignment.stays:
             stop_with_parent(self.stopping.set)
 

@@ -1,0 +1,40 @@
+"""Requests to stop, heard in a thread of their own."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import threading
+from collections.abc import Callable
+
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def hear_signals(act: Callable[[int], None]) -> Callable[[], None]:
+    """Call `act` with each signal that asks to stop; answers what ends it.
+
+    A handler interrupts the main thread wherever that is, also while it holds a lock. So it must
+    take none: it only notes the signal, and `act` is called in another thread.
+
+    >>> deafen = hear_signals(lambda number: worker.request_stop())  # doctest: +SKIP
+    """
+    noted: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+
+    def hear() -> None:
+        while (number := noted.get()) is not None:
+            act(number)
+
+    thread = threading.Thread(target=hear, name="ackline signals", daemon=True)
+    thread.start()
+    previous = {
+        number: signal.signal(number, lambda number, _frame: noted.put(number))
+        for number in STOPPING
+    }
+
+    def deafen() -> None:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+        noted.put(None)
+        thread.join()
+
+    return deafen
