@@ -14,6 +14,8 @@ StoreFactory = Callable[[str, Clock | None], Store]
 
 BUILT_IN = {
     "memory": "ackline.stores.memory.url",
+    "postgres": "ackline.stores.postgres.url",
+    "postgresql": "ackline.stores.postgres.url",
     "redis": "ackline.stores.redis.url",
     "redis+cluster": "ackline.stores.redis.url",
     "redis+sentinel": "ackline.stores.redis.url",
@@ -27,6 +29,9 @@ BUILT_IN = {
 
 GROUP = "ackline.stores"
 """The entry-point group by which other packages add schemes."""
+
+EXTRAS = ("postgres", "redis")
+"""What `pip install "ackline[…]"` can bring, named as the schemes that need it begin."""
 
 
 def store_from_url(url: str, clock: Clock | None = None) -> Store:
@@ -44,7 +49,7 @@ def _factory(url: str, scheme: str) -> StoreFactory:
             added: StoreFactory = point.load()
             return added
     except ModuleNotFoundError as error:
-        extra = "redis" if scheme.startswith("redis") else scheme
+        extra = next((extra for extra in EXTRAS if scheme.startswith(extra)), scheme)
         raise MissingExtra(f"{scheme}:// (no module {error.name!r})", extra) from error
     known = [*BUILT_IN, *(point.name for point in entry_points(group=GROUP))]
     raise UnknownStore(url, known)
