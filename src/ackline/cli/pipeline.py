@@ -1,0 +1,100 @@
+"""`ackline pipeline …`: what Spark makes of the journal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+from rich.text import Text
+
+from ackline.cli.app import app, command
+from ackline.cli.exits import Refusal
+from ackline.cli.queues import new_table
+from ackline.cli.session import Session
+from ackline.cli.words import count, plain
+from ackline.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ackline.spark.pipelines.auditing import Audit
+
+PIPELINE = "Spark"
+
+SHOWN = 20
+"""How many findings people are shown; --json has up to a thousand."""
+
+pipeline = typer.Typer(no_args_is_help=True, help="What Spark makes of the journal.")
+app.add_typer(pipeline, name="pipeline", rich_help_panel=PIPELINE)
+
+MasterOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Where Spark runs: spark://…, sc://… or local[N]; on this machine unless it is said.",
+    ),
+]
+
+
+def start_spark(master: str | None) -> SparkSession:
+    """Start Spark, or say what is missing."""
+    try:
+        from ackline.spark.session import spark_session
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"ackline pipeline (no module {error.name!r})", "spark") from error
+    return spark_session(master)
+
+
+@command("audit", panel=PIPELINE, group=pipeline)
+def audit(
+    session: Session,
+    queue: Annotated[
+        list[str] | None, typer.Argument(help="Only these queues; else all of them.")
+    ] = None,
+    master: MasterOption = None,
+) -> None:
+    """Prove from the whole journal that no job was lost.
+
+    Every job that was enqueued waits or runs in the store, or has ended just once; no entry of
+    the journal tells of a step that cannot be. Ends with 1 unless there is nothing to report.
+    Workers may go on meanwhile.
+    """
+    names = [session.known_queue(name).name for name in queue] if queue else None
+    queues = session.queues
+    spark = start_spark(master)
+    from ackline.spark.pipelines.auditing import run_audit
+
+    try:
+        found = run_audit(spark, session.url, queues, names)
+    finally:
+        spark.stop()
+    if session.json:
+        session.document({**msgspec.to_builtins(found), "passed": found.passed})
+    else:
+        _show(session, found)
+    if not found.passed:
+        total = sum(found.counts.values())
+        raise Refusal(f"the journal does not add up: {count(total, 'finding')}")
+
+
+def _show(session: Session, found: Audit) -> None:
+    from ackline.spark.pipelines.audit import MEANINGS
+
+    session.say(f"{found.events:,} events, {found.jobs:,} jobs")
+    for name in found.trimmed:
+        session.notice(
+            f"the journal of {plain(name)} has lost its beginning: of older jobs less can be said"
+        )
+    table = new_table("finding", "", "count", right=1)
+    for name, meaning in MEANINGS.items():
+        number = found.counts.get(name, 0)
+        table.add_row(name, meaning, Text(f"{number:,}", "red" if number else "green"))
+    session.say(table)
+    if found.passed:
+        session.say("Nothing was lost.", "green")
+        return
+    details = new_table("finding", "queue", "job", "detail")
+    for row in found.listed[:SHOWN]:
+        details.add_row(*(plain(str(row[name])) for name in ("finding", "queue", "id", "detail")))
+    session.say(details)

@@ -1,0 +1,84 @@
+"""From the options of a query to what was asked for, or to a sentence that says what is wrong.
+
+Read once, when a query is planned, so that a mistake is told before anything runs.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ackline.errors import ConfigError
+from ackline.spark.options import ROLES, Common
+
+WRITTEN_BY_SPARK = frozenset({"path", "checkpointlocation"})
+"""Options that Spark adds by itself: what `load` and `start` were called with."""
+
+
+def table_of(options: Mapping[str, str]) -> str:
+    """Which table is meant, by the option or by what `load` was given."""
+    named = options.get("table") or options.get("path")
+    if not named:
+        raise ConfigError(
+            'which table? Say .option("table", "jobs"); there are jobs, dlq, events and outcomes'
+        )
+    return named
+
+
+def read_options(role: str, options: Mapping[str, str]) -> Common:
+    """The options of one use of the format; a mistake in them says what to do."""
+    table = table_of(options)
+    kind = ROLES[role].get(table)
+    if kind is None:
+        tables = ", ".join(ROLES[role])
+        raise ConfigError(f"{role} has no table {table!r}: it has {tables}")
+    names = {name.lower(): name for name in kind.__struct_encode_fields__}
+    said: dict[str, Any] = {"table": table}
+    for name, value in options.items():
+        if name.lower() in names:
+            said[names[name.lower()]] = value
+        elif name.lower() not in WRITTEN_BY_SPARK:
+            raise ConfigError(_unknown(role, table, name, kind))
+    return _convert(said, kind)
+
+
+def _convert(said: dict[str, Any], kind: type[Common]) -> Common:
+    try:
+        return msgspec.convert(said, kind, strict=False)
+    except msgspec.ValidationError as error:
+        if isinstance(error.__cause__, ValueError):
+            raise ConfigError(str(error.__cause__)) from None
+        where = str(error)
+        for name in kind.__struct_encode_fields__:
+            if f"required field `{name}`" in where:
+                says = meanings(kind)[name]
+                raise ConfigError(f"the option {name!r} is missing: {says}") from None
+            if where.endswith(f"`$.{name}`"):
+                what = where.partition(" - at")[0]
+                raise ConfigError(f"option {name}={said[name]!r}: {what}") from None
+        raise ConfigError(where) from None
+
+
+def _unknown(role: str, table: str, name: str, kind: type[Common]) -> str:
+    known = list(kind.__struct_encode_fields__)
+    close = difflib.get_close_matches(name.lower(), [one.lower() for one in known], n=1)
+    hint = next((one for one in known if [one.lower()] == close), None)
+    tail = f"did you mean {hint!r}?" if hint else f"it has {', '.join(known)}"
+    return f"{role} of {table} has no option {name!r}: {tail}"
+
+
+def meanings(kind: type[Common]) -> dict[str, str]:
+    """What each option of a kind means, by its name."""
+    schema = msgspec.json.schema(kind)
+    definition = schema["$defs"][kind.__name__]
+    return {
+        name: said.get("description") or _nested(said)
+        for name, said in definition["properties"].items()
+    }
+
+
+def _nested(said: Mapping[str, Any]) -> str:
+    return next((one["description"] for one in said.get("anyOf", ()) if "description" in one), "")

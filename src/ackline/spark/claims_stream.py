@@ -1,0 +1,170 @@
+"""Jobs as a stream, as Spark asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import pyarrow
+import pyarrow.ipc
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from ackline.job import QueueKey, Record
+from ackline.queues import Queues
+from ackline.spark.claims import Claims
+from ackline.spark.errors import StreamMismatch
+from ackline.spark.options import ReadClaims
+from ackline.spark.place import Place
+from ackline.spark.retrying import retrying
+from ackline.spark.rows import claims_batch
+
+T = TypeVar("T")
+Offset = Mapping[str, Any]
+
+LARGEST_PARTITION = 8 << 20
+"""Bytes of payload for one task: what Spark sends to an executor has a limit of 128 MB."""
+
+
+class Handful(InputPartition):
+    """Claimed jobs for one task, as Arrow writes them: reading them again asks no store."""
+
+    def __init__(self, jobs: bytes) -> None:
+        super().__init__(len(jobs))
+        self.jobs = jobs
+
+
+class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads `jobs` as a stream.
+
+    Planning happens in one process on the driver. It opens the store when Spark first asks it
+    something; the copies that executors get never do.
+    """
+
+    def __init__(self, options: ReadClaims, place: Place) -> None:
+        self.options = options
+        self.place = place
+        self._queues: Queues | None = None
+        self._claims: Claims | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Before the first micro-batch; Spark asks again if it dies during the first."""
+
+        def begin(claims: Claims) -> dict[str, Any]:
+            claims.begin_anew()
+            return self._offset(claims, 0)
+
+        return self._with(begin)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """As many as the options allow."""
+        return ReadMaxRows(self.options.max_jobs_per_trigger)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Claim no more than wait now."""
+        self._with(Claims.stop_at_present)
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Settle what is committed, then claim the next micro-batch.
+
+        Spark calls this at every trigger and `commit` only when more comes, so here is where
+        the last micro-batch before a pause is settled.
+        """
+        most = self.options.max_jobs_per_trigger
+        if isinstance(limit, ReadMaxRows):
+            most = min(most, limit.max_rows)
+
+        def take(claims: Claims) -> dict[str, Any]:
+            batch = claims.take(self._batch_of(claims, start), most)
+            return self._offset(claims, batch)
+
+        return self._with(take)
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        """The jobs of one micro-batch, shared out to tasks; after a crash the same again."""
+        if start == end:
+            return []
+
+        def plan(claims: Claims) -> list[Record]:
+            first, last = self._batch_of(claims, start), self._batch_of(claims, end)
+            return [job for batch in range(first + 1, last + 1) for job in claims.plan(batch)]
+
+        key = QueueKey(self.place.tenant, self.options.queue)
+        records = self._with(plan)
+        return [Handful(pack(key, some)) for some in share_out(records, self.options.partitions)]
+
+    def commit(self, end: Offset) -> None:
+        """Settle once more; it has mostly been done already."""
+        self._with(lambda claims: claims.settle(self._batch_of(claims, end)))
+
+    def stop(self) -> None:
+        """Let go of the store; the leases last for the next driver."""
+        if self._claims is not None:
+            self._claims.close()
+        if self._queues is not None:
+            self._queues.close()
+        self._queues = self._claims = None
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """The jobs that came with the task."""
+        if isinstance(partition, Handful):
+            with pyarrow.ipc.open_stream(partition.jobs) as batches:
+                yield from batches
+
+    # --- what the planning needs ---
+
+    def _with(self, act: Callable[[Claims], T]) -> T:
+        """Do it with the claims of this driver; each act may be repeated."""
+        return retrying(lambda: act(self._begun()), self.options.retry_for)
+
+    def _begun(self) -> Claims:
+        if self._claims is None:
+            if self._queues is None:
+                self._queues = self.place.connect()
+            claims = Claims(self._queues, self.options)
+            claims.begin()
+            self._claims = claims
+        return self._claims
+
+    def _offset(self, claims: Claims, batch: int) -> dict[str, Any]:
+        return {
+            "stream": self.options.stream_id,
+            "queue": self.options.queue,
+            "generation": claims.room.state.generation,
+            "batch": batch,
+        }
+
+    def _batch_of(self, claims: Claims, offset: Offset) -> int:
+        """The number of a micro-batch, if the offset is of this very stream."""
+        expected = self._offset(claims, 0)
+        for part in ("stream", "queue", "generation"):
+            if offset.get(part) != expected[part]:
+                raise StreamMismatch(
+                    f"the checkpoint belongs to {part} {offset.get(part)!r}, and this is "
+                    f"{expected[part]!r}: use the checkpoint of this stream on this store, "
+                    "or a new one with another streamId"
+                )
+        return int(offset["batch"])
+
+
+def pack(key: QueueKey, records: list[Record]) -> bytes:
+    """Jobs as one Arrow stream."""
+    batch, sink = claims_batch(key, records), pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def share_out(records: list[Record], count: int) -> Iterator[list[Record]]:
+    """About so many parts of about as many jobs; more of them where payloads are large."""
+    each = -(-len(records) // count)
+    part: list[Record] = []
+    size = 0
+    for record in records:
+        if part and (len(part) >= each or size + len(record.payload) > LARGEST_PARTITION):
+            yield part
+            part, size = [], 0
+        part.append(record)
+        size += len(record.payload)
+    if part:
+        yield part

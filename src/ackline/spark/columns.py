@@ -1,0 +1,130 @@
+"""Which column of a DataFrame means what to a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    ByteType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from ackline.errors import ConfigError
+from ackline.spark.options import WriteJobs
+
+_TEXT = (StringType,)
+_WHOLE = (ByteType, ShortType, IntegerType, LongType)
+_SECONDS = (*_WHOLE, FloatType, DoubleType, DecimalType)
+
+OF_A_JOB: Mapping[str, tuple[type[DataType], ...]] = {
+    "id": _TEXT,
+    "queue": _TEXT,
+    "kind": _TEXT,
+    "priority": _WHOLE,
+    "delay": _SECONDS,
+    "run_at": (TimestampType, *_SECONDS),
+    "max_attempts": _WHOLE,
+    "backoff": (ArrayType, *_SECONDS),
+    "lease": _SECONDS,
+    "timeout": _SECONDS,
+    "result_ttl": _SECONDS,
+    "keys_if_undelivered": (ArrayType,),
+    "group": _TEXT,
+    "headers": (MapType,),
+    "trace": _TEXT,
+}
+"""Columns that say something about a job, and the types that they may have."""
+
+OF_AN_OUTCOME: Mapping[str, tuple[type[DataType], ...]] = {
+    "id": _TEXT,
+    "token": _WHOLE,
+    "queue": _TEXT,
+    "outcome": _TEXT,
+    "result": (StringType, BinaryType),
+    "error": _TEXT,
+    "delay": _SECONDS,
+}
+"""Columns of a row that settles a claimed job."""
+
+
+class Columns(msgspec.Struct, frozen=True):
+    """The columns of a DataFrame by what they are for."""
+
+    said: tuple[str, ...]
+    """Those that say something about the job."""
+    payload: str | None
+    """The one that is the payload."""
+    fields: tuple[str, ...]
+    """Those that are the payload together, where no column is."""
+
+
+def columns_of_jobs(schema: StructType, options: WriteJobs) -> Columns:
+    """Read a DataFrame's columns, or refuse it with what to do."""
+    types = {field.name: field.dataType for field in schema.fields}
+    _require_types(types, OF_A_JOB)
+    said = tuple(name for name in types if name in OF_A_JOB)
+    others = tuple(name for name in types if name not in OF_A_JOB and name != "payload")
+    if "payload" in types and others:
+        raise ConfigError(
+            f"there is a column 'payload', and {_listed(others)} beside it that mean nothing to "
+            "a job: drop them, or leave 'payload' out to make all of them the payload"
+        )
+    if "payload" not in types and not others:
+        raise ConfigError("there is no column for the payload: call one 'payload'")
+    if options.id_from == "column" and "id" not in said:
+        raise ConfigError(
+            "jobs need ids that are the same each time the write is repeated: add a column 'id', "
+            "or set idFrom=content to take a hash of the payload"
+        )
+    if options.id_from == "content" and "id" in said:
+        raise ConfigError("there is a column 'id', and idFrom=content: drop one of them")
+    if options.queue is None and "queue" not in said:
+        raise ConfigError("which queue? Set the option 'queue', or add a column of this name")
+    return Columns(said, "payload" if "payload" in types else None, others)
+
+
+def require_outcomes(schema: StructType, queue: str | None) -> None:
+    """Refuse a DataFrame that does not say which job had which outcome."""
+    types = {field.name: field.dataType for field in schema.fields}
+    _require_types(types, OF_AN_OUTCOME)
+    if others := [name for name in types if name not in OF_AN_OUTCOME]:
+        raise ConfigError(
+            f"{_listed(others)} mean nothing to an outcome: it has {', '.join(OF_AN_OUTCOME)}"
+        )
+    missing = [name for name in ("id", "token", "outcome") if name not in types]
+    if queue is None and "queue" not in types:
+        missing.append("queue")
+    if missing:
+        raise ConfigError(
+            f"an outcome lacks {_listed(missing)}: take id, token and queue from the claimed job, "
+            "and add 'outcome' (complete, fail, retry or dead)"
+        )
+
+
+def _require_types(
+    types: Mapping[str, DataType], known: Mapping[str, tuple[type[DataType], ...]]
+) -> None:
+    for name, kind in types.items():
+        if name in known and not isinstance(kind, known[name]):
+            possible = " or ".join(one.typeName() for one in known[name])
+            raise ConfigError(
+                f"column {name!r} is {kind.simpleString()}, but must be {possible}: cast it, or "
+                "give it another name if it is part of the payload"
+            )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))

@@ -1,0 +1,90 @@
+"""From rows to jobs, or to the reason why a row cannot be one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pyarrow
+
+from ackline.errors import InvalidJob, InvalidName, InvalidPayload
+from ackline.job import Draft
+from ackline.queue import Queue
+from ackline.queues import Queues
+from ackline.spark.columns import Columns
+from ackline.spark.json_text import json_bytes
+from ackline.spark.options import WriteJobs
+from ackline.spark.rejected import Rejected
+
+_SECONDS = frozenset({"delay", "run_at", "lease", "timeout", "result_ttl"})
+
+
+class DraftMaker:
+    """Makes drafts of the rows of one task."""
+
+    def __init__(self, queues: Queues, options: WriteJobs, columns: Columns) -> None:
+        self._queues = queues
+        self._columns = columns
+        self._options = options
+        names = ("kind", "priority", "delay", "max_attempts")
+        self._shared = {
+            name: value for name in names if (value := getattr(options, name)) is not None
+        }
+
+    def make(self, batch: pyarrow.RecordBatch) -> Iterator[tuple[str, Draft] | Rejected]:
+        """A draft with its queue for each row, or why there is none."""
+        for row in batch.to_pylist(maps_as_pydicts="strict"):
+            try:
+                yield self._make(row)
+            except (InvalidJob, TypeError) as error:
+                yield Rejected.of(row, error)
+
+    def _make(self, row: dict[str, Any]) -> tuple[str, Draft]:
+        name = row.get("queue") or self._options.queue
+        if name is None:
+            raise InvalidName("the row names no queue")
+        queue = self._queues[name]
+        said = {
+            column: _plain(column, row[column])
+            for column in self._columns.said
+            if row[column] is not None and column != "queue"
+        }
+        if self._options.id_from == "column" and "id" not in said:
+            raise InvalidName("the row has no id")
+        payload = self._payload(queue, row)
+        if self._options.id_from == "content":
+            kind = str(said.get("kind") or self._shared.get("kind", ""))
+            said["id"] = content_id(name, kind, payload)
+        draft = queue.draft(None, {**self._shared, **said})  # type: ignore[typeddict-item]
+        return name, msgspec.structs.replace(draft, payload=payload)
+
+    def _payload(self, queue: Queue[Any, Any], row: dict[str, Any]) -> bytes:
+        if self._columns.payload is None:
+            return queue.encode_payload({name: row[name] for name in self._columns.fields})
+        value = row[self._columns.payload]
+        if self._options.payload_as == "value" or not isinstance(value, (str, bytes)):
+            if value is None and self._options.payload_as == "json":
+                raise InvalidPayload("the row has no payload")
+            return queue.encode_payload(value)
+        # It is not written anew, only measured.
+        return queue.encode_payload(msgspec.Raw(json_bytes("payload", value)))
+
+
+def content_id(queue: str, kind: str, payload: bytes) -> str:
+    """An id that equal jobs share."""
+    parts = hashlib.sha256()
+    for part in (queue.encode(), kind.encode(), payload):
+        # With its length, so that no two lists of parts read the same.
+        parts.update(len(part).to_bytes(8, "big") + part)
+    return parts.hexdigest()
+
+
+def _plain(column: str, value: Any) -> Any:
+    if isinstance(value, Decimal):
+        value = float(value)
+    if column == "backoff" and isinstance(value, list):
+        return [float(one) for one in value]
+    return float(value) if column in _SECONDS and isinstance(value, int) else value

@@ -1,0 +1,24 @@
+"""What can go wrong between a Spark query and a store.
+
+AcklineError
+├── StreamFenced       another driver reads this stream now; this one must stop
+└── StreamMismatch     the checkpoint and the store do not tell the same story
+"""
+
+from __future__ import annotations
+
+from ackline.errors import AcklineError
+
+
+class StreamFenced(AcklineError):
+    """Another driver has taken the stream over; nothing was changed by this one."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(
+            f"stream {stream!r} was taken over by another driver: this one stops, and what it "
+            "holds is left to the other. Run one query for each streamId"
+        )
+
+
+class StreamMismatch(AcklineError):
+    """The checkpoint and the store do not tell the same story; nothing was changed."""

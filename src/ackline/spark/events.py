@@ -1,0 +1,75 @@
+"""The journal as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from ackline.queues import Queues
+from ackline.spark.filters import Wanted, narrow
+from ackline.spark.journal import Piece, cut, read_piece, whole_journal
+from ackline.spark.options import ReadEvents
+from ackline.spark.place import Place
+from ackline.spark.rows import events_batch
+
+
+class Stretch(InputPartition):
+    """A piece of the journal, for one task."""
+
+    def __init__(self, piece: Piece) -> None:
+        super().__init__(piece)
+        self.piece = piece
+
+
+def read_stretch(
+    place: Place, partition: InputPartition, page_size: int
+) -> Iterator[pyarrow.RecordBatch]:
+    """The events of one piece as Arrow batches."""
+    if not isinstance(partition, Stretch):
+        return
+    with place.open() as queues:
+        for page in read_piece(queues.store, place.tenant, partition.piece, page_size):
+            yield events_batch(page)
+
+
+class EventsReader(DataSourceReader):
+    """Reads `events`: all that is kept, or what is behind a cursor, up to now."""
+
+    def __init__(self, options: ReadEvents, place: Place) -> None:
+        self.options = options
+        self.place = place
+        self.wanted = Wanted(None if options.queue is None else frozenset({options.queue}))
+
+    def partitions(self) -> list[InputPartition]:
+        """Stretches of about equal length, of each queue."""
+        with self.place.open() as queues:
+            starts, ends = self._span(queues)
+        pieces = cut(starts, ends, self.options.partitions)
+        return [Stretch(piece) for piece in pieces] or [InputPartition(None)]
+
+    def _span(self, queues: Queues) -> tuple[dict[str, str], dict[str, str]]:
+        wanted = self.wanted.queues
+        names = [name for name in queues if wanted is None or name in wanted]
+        starts, ends = whole_journal(queues, names)
+        match self.options.start:
+            case "oldest":
+                return starts, ends
+            case "now":
+                return ends, ends
+            case cursor:
+                return dict.fromkeys(names, cursor), ends
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """The events of one stretch, a page at a time."""
+        return read_stretch(self.place, partition, self.options.page_size)
+
+
+class PushingEventsReader(EventsReader):
+    """The same, when filters are left to the store. Spark refuses it unless it is set to do so."""
+
+    def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802
+        """Take what the store can filter by."""
+        self.wanted, left = narrow(self.wanted, filters, frozenset({"queue"}))
+        return left

@@ -1,0 +1,186 @@
+"""The journal as a stream: a micro-batch is what lies between two places, and can be read again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from ackline.errors import ConfigError
+from ackline.events import read_cursor
+from ackline.job import QueueKey
+from ackline.queues import Queues
+from ackline.spark.events import Stretch, read_stretch
+from ackline.spark.journal import cut, first_place, whole_journal
+from ackline.spark.options import ReadEvents
+from ackline.spark.place import Place
+
+Offset = Mapping[str, Any]
+
+
+class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads `events` as they happen. An offset has a cursor for each queue.
+
+    What was pruned before the stream came to it is refused with `EventsDropped`, never skipped.
+    """
+
+    def __init__(self, options: ReadEvents, place: Place) -> None:
+        self.options = options
+        self.place = place
+        self._queues: Queues | None = None
+        self._initial: dict[str, Any] | None = None
+        self._target: str | None = None
+
+    # --- planning, in one process that lives as long as the query ---
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Where a new stream begins; Spark asks again until something has happened."""
+        if self._initial is None:
+            self._initial = self._first()
+            self.commit(self._initial)
+        return self._initial
+
+    def _first(self) -> dict[str, Any]:
+        names = self._names()
+        starts, ends = whole_journal(self._open(), names)
+        match self.options.start:
+            case "oldest":
+                return _offset(self.options.start, starts)
+            case "now":
+                return _offset(self._open().info().cursor, ends)
+            case cursor:
+                return _offset(cursor, dict.fromkeys(names, cursor))
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """As many as the options allow."""
+        most = self.options.max_events_per_trigger
+        return ReadMaxRows(most) if most is not None else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Whatever happens from now on is left to the next run."""
+        self._target = self._open().info().cursor
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Where the next micro-batch ends."""
+        require_offset(start)
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        end = self._next(start, most)
+        if end == start and self._target is None and self.options.wait:
+            return self._wait(start, most)
+        return end
+
+    def _wait(self, start: Offset, most: int | None) -> dict[str, Any]:
+        """Wait a little for news: Spark asks again a hundred times a second."""
+        keys = [QueueKey(self.place.tenant, name) for name in self._names()]
+        with self._open().store.listen(keys, "changes") as listener:
+            end = self._next(start, most)
+            if end == start:
+                listener.wait(self.options.wait)
+        return end if end != start else self._next(start, most)
+
+    def _next(self, start: Offset, most: int | None) -> dict[str, Any]:
+        end = self._target or self._open().info().cursor
+        new = [name for name in self._names() if name not in start["queues"]]
+        begun = {name: self._begin(start, name) for name in new}
+        places = {**begun, **start["queues"]}
+        ahead = self._ahead(places, end)
+        if not ahead:
+            return dict(start)
+        share = None if most is None else max(1, most // len(ahead))
+        moved = {name: self._walk(name, places[name], end, share) for name in ahead}
+        return _offset(start["new"], places | moved, begun)
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        """The same stretches each time, however often they are asked for."""
+        require_offset(start)
+        require_offset(end)
+        starts = {**end["begun"], **start["queues"]}
+        return [Stretch(piece) for piece in cut(starts, end["queues"], self.options.partitions)]
+
+    def commit(self, end: Offset) -> None:
+        """What is before this is done: the journal need not be kept for us any longer."""
+        if self.options.reader is None:
+            return
+        for name, cursor in end["queues"].items():
+            reader = self._open()[name].reader(self.options.reader)
+            reader.cursor = cursor
+            reader.save()
+
+    def stop(self) -> None:
+        """Let go of the store."""
+        if self._queues is not None:
+            self._queues.close()
+            self._queues = None
+
+    # --- reading, in any process ---
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """The events of one stretch, a page at a time."""
+        return read_stretch(self.place, partition, self.options.page_size)
+
+    # --- what the planning needs ---
+
+    def _open(self) -> Queues:
+        if self._queues is None:
+            self._queues = self.place.connect()
+        return self._queues
+
+    def _names(self) -> list[str]:
+        return list(self._open()) if self.options.queue is None else [self.options.queue]
+
+    def _begin(self, start: Offset, name: str) -> str:
+        """Where a queue begins that came into being since the stream did."""
+        if start["new"] != "oldest":
+            return str(start["new"])
+        queues = self._open()
+        return first_place(queues.store, QueueKey(queues.tenant, name), queues.info().cursor)
+
+    def _ahead(self, places: Mapping[str, str], end: str) -> list[str]:
+        """The queues of which something has happened."""
+        store, last = self._open().store, read_cursor(end)
+        found = {
+            name: store.events(QueueKey(self.place.tenant, name), cursor, 1)
+            for name, cursor in places.items()
+            if read_cursor(cursor) < last
+        }
+        return [n for n, page in found.items() if page and read_cursor(page[0].cursor) <= last]
+
+    def _walk(self, name: str, after: str, end: str, most: int | None) -> str:
+        """The place so many events on, or the end. Only where there is a limit they are read."""
+        if most is None:
+            return end
+        store, key = self._open().store, QueueKey(self.place.tenant, name)
+        while most > 0:
+            page = store.events(key, after, min(most, self.options.page_size))
+            page = [event for event in page if read_cursor(event.cursor) <= read_cursor(end)]
+            if not page:
+                return end
+            after, most = page[-1].cursor, most - len(page)
+        return after
+
+
+def _offset(
+    new: str, places: Mapping[str, str], begun: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """`queues` has how far each was read; `new` is where those begin that are not among them.
+
+    `begun` has where the queues began that are in this micro-batch for the first time.
+    """
+    return {"new": new, "queues": dict(places), "begun": dict(begun or {})}
+
+
+def require_offset(offset: Offset) -> None:
+    """Refuse an offset that another source wrote."""
+    if not isinstance(offset.get("queues"), Mapping):
+        raise ConfigError(
+            f"the checkpoint has an offset of another source: {dict(offset)!r}. "
+            "Give each query a checkpointLocation of its own"
+        )

@@ -1,0 +1,78 @@
+"""The journal in pieces that can be read on their own, in parallel and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from ackline.events import Event, make_cursor, read_cursor
+from ackline.job import QueueKey
+from ackline.queues import Queues
+from ackline.stores.base import Store
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """The events of one queue behind `after`, up to and with `until`."""
+
+    queue: str
+    after: str
+    until: str
+
+
+def first_place(store: Store, key: QueueKey, end: str) -> str:
+    """Just before the oldest event that a queue's journal has; its end if there is none.
+
+    Unlike no cursor at all, it notices when that event has been dropped since.
+    """
+    oldest = store.events(key, None, 1)
+    return make_cursor(read_cursor(oldest[0].cursor)[0], 0) if oldest else end
+
+
+def whole_journal(queues: Queues, names: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Where the journals of these queues begin and end now."""
+    end = queues.info().cursor
+    keys = {name: QueueKey(queues.tenant, name) for name in names}
+    starts = {name: first_place(queues.store, key, end) for name, key in keys.items()}
+    return starts, dict.fromkeys(keys, end)
+
+
+def cut(starts: Mapping[str, str], ends: Mapping[str, str], partitions: int) -> list[Piece]:
+    """The journals between two places, in about so many pieces of about equal length."""
+    open_ = {
+        queue: (starts[queue], end)
+        for queue, end in ends.items()
+        if read_cursor(starts[queue]) < read_cursor(end)
+    }
+    if not open_:
+        return []
+    each = max(1, partitions // len(open_))
+    return [
+        Piece(queue, after, until)
+        for queue, (start, end) in open_.items()
+        for after, until in _steps(start, end, each)
+    ]
+
+
+def _steps(start: str, end: str, count: int) -> Iterator[tuple[str, str]]:
+    """Cut by the numbers of batches, which need not be read for it."""
+    first, last = read_cursor(start)[0], read_cursor(end)[0]
+    count = max(1, min(count, last - first))
+    marks = [make_cursor(first + (last - first) * step // count, 0) for step in range(1, count)]
+    return zip([start, *marks], [*marks, end], strict=True)
+
+
+def read_piece(store: Store, tenant: str, piece: Piece, page_size: int) -> Iterator[list[Event]]:
+    """The events of a piece, a page at a time; `EventsDropped` if some are gone."""
+    key, after, until = QueueKey(tenant, piece.queue), piece.after, read_cursor(piece.until)
+    while True:
+        page = store.events(key, after, page_size)
+        if not page:
+            return
+        if read_cursor(page[-1].cursor) > until:
+            page = [event for event in page if read_cursor(event.cursor) <= until]
+            if page:
+                yield page
+            return
+        yield page
+        after = page[-1].cursor

@@ -1,0 +1,21 @@
+"""Columns that hold JSON already."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ackline.errors import InvalidPayload
+
+_look_through = msgspec.json.Decoder(msgspec.Raw).decode
+
+
+def json_bytes(what: str, value: str | bytes) -> bytes:
+    """JSON as it stands, byte for byte, or `InvalidPayload`."""
+    data = value.encode() if isinstance(value, str) else value
+    try:
+        _look_through(data)
+        if isinstance(value, bytes):
+            value.decode()
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidPayload(f"the {what} is no JSON: {error}") from None
+    return data

@@ -1,0 +1,108 @@
+"""Keeps the leases of a stream for as long as its driver lives."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from ackline.errors import StoreError
+from ackline.job import QueueKey
+from ackline.spark.manifests import Lease
+from ackline.stores.base import Hold, Store, WorkerBeat
+
+logger = logging.getLogger("ackline")
+
+CHUNK = 1000
+"""Leases per round trip."""
+
+LONGEST_PAUSE = 10.0
+"""Seconds between signs of life at most."""
+
+
+class LeaseKeeper:
+    """One thread in the planner that extends every lease the stream holds.
+
+    It stops by itself when another driver has taken the stream over.
+    """
+
+    def __init__(
+        self, store: Store, key: QueueKey, worker: str, lease: float, fenced: Callable[[], bool]
+    ) -> None:
+        self._store = store
+        self._key = key
+        self._lease = lease
+        self._fenced = fenced
+        self._held: set[Lease] = set()
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._beat = WorkerBeat(
+            id=worker,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            started_at=time.time(),
+            concurrency=1,
+            kinds=None,
+            # As long as the leases: a driver that restarts is not dead.
+            ttl=lease,
+        )
+
+    def start(self) -> None:
+        """Go on until `stop`."""
+        name = f"ackline leases {self._key}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Leave the leases as they are: whoever starts next goes on with them."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+
+    def hold(self, leases: Iterable[Lease]) -> None:
+        """Keep these from now on."""
+        with self._lock:
+            self._held.update(leases)
+
+    def drop(self, leases: Iterable[Lease]) -> None:
+        """Keep these no longer."""
+        with self._lock:
+            self._held.difference_update(leases)
+
+    def extend(self, leases: Iterable[Lease]) -> set[Lease]:
+        """Extend leases now; answers with those that are lost."""
+        several, lost = sorted(leases), set[Lease]()
+        for start in range(0, len(several), CHUNK) if several else (0,):
+            chunk = several[start : start + CHUNK]
+            holds = [Hold(id, token, self._lease) for id, token in chunk]
+            reply = self._store.heartbeat(self._key, self._beat, holds)
+            lost.update(chunk[index] for index in reply.lost)
+        self.drop(lost)
+        return lost
+
+    def beat(self) -> None:
+        """Extend all of them."""
+        with self._lock:
+            held = set(self._held)
+        if lost := self.extend(held):
+            logger.warning(
+                "%s: %d leases of %r are lost; their jobs will be delivered again",
+                self._key,
+                len(lost),
+                self._beat.id,
+            )
+
+    def _run(self) -> None:
+        pause = min(self._lease / 4, LONGEST_PAUSE)
+        while not self._stopped.wait(pause):
+            try:
+                if self._fenced():
+                    logger.warning("%s: %r is read by another driver", self._key, self._beat.id)
+                    return
+                self.beat()
+            except StoreError as error:
+                logger.error("the leases of %r could not be extended: %s", self._beat.id, error)

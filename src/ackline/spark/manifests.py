@@ -1,0 +1,187 @@
+"""What a stream has claimed, kept in the store: one manifest for each micro-batch.
+
+Every write is guarded by the stream's state, and each driver that starts puts its own mark on
+that. So of two drivers only the last can write, and the other finds out when it tries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from ackline.ids import new_id
+from ackline.job import QueueKey
+from ackline.limits import OWN_KEYS
+from ackline.spark.errors import StreamFenced
+from ackline.stores.base import KeyWrite, Store
+
+Lease = tuple[str, int]
+"""A job's id and the token it was claimed under."""
+
+KEPT = 20
+"""How many committed manifests stay, for Spark may go back to them."""
+
+MOST = 10_000
+
+NO_VERSION = -1
+"""No key ever has it."""
+
+
+class StreamState(msgspec.Struct, frozen=True):
+    """Where a stream stands."""
+
+    generation: str
+    """Made when the stream began; offsets name it."""
+    epoch: int = 0
+    """How many drivers have read it."""
+    by: str = ""
+    """The driver that reads it now."""
+    planned: int = 0
+    """The last micro-batch that Spark is known to have logged."""
+    plans: int = 0
+    """How many drivers have begun with it."""
+    committed: int = 0
+    """The last micro-batch that is known to be done, and whose jobs are settled."""
+    write: str = ""
+    """Another one with each write, so that a write whose answer was lost is known again."""
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """The jobs of one micro-batch."""
+
+    batch: int
+    leases: tuple[Lease, ...]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_state = msgspec.msgpack.Decoder(StreamState).decode
+_decode_leases = msgspec.msgpack.Decoder(tuple[Lease, ...]).decode
+
+
+class ManifestRoom:
+    """The state, the manifests and the waiting pieces of one stream, as the store has them.
+
+    `begin` reads them once; from then on this driver is the only one that can write.
+    """
+
+    def __init__(self, store: Store, key: QueueKey, stream: str) -> None:
+        self._store = store
+        self._tenant = key.tenant
+        self._stream = stream
+        self._path = (OWN_KEYS, "spark", key.name, stream)
+        self._by = new_id()
+        self._version = 0
+        self.state = StreamState("")
+        self.manifests: dict[int, Manifest] = {}
+        self.waiting: list[tuple[Lease, ...]] = []
+        """Pieces of a micro-batch that was cut up: each is to be one of its own."""
+
+    def begin(self) -> None:
+        """Take the stream over from whoever reads it, and see what it holds."""
+        while True:
+            found, version = self._find()
+            state = found or StreamState(new_id())
+            mine = msgspec.structs.replace(state, epoch=state.epoch + 1, by=self._by)
+            write = KeyWrite(key=self._state_path, value=_encode(mine), version=version)
+            if self._store.write_keys(self._tenant, [write]):
+                break
+        self.state, self._version = self._found()
+        self.manifests = {
+            batch: Manifest(batch, leases) for batch, leases in self._read("batch").items()
+        }
+        self.waiting = [leases for _, leases in sorted(self._read("waiting").items())]
+
+    def save(
+        self,
+        state: StreamState,
+        manifest: Manifest | None = None,
+        waiting: Sequence[tuple[Lease, ...]] | None = None,
+    ) -> None:
+        """Write all of it or nothing; `StreamFenced` if another driver has begun."""
+        state = msgspec.structs.replace(state, write=new_id())
+        writes = [KeyWrite(key=self._state_path, value=_encode(state), version=0)]
+        if manifest is not None:
+            writes.append(self._set("batch", manifest.batch, manifest.leases))
+        if waiting is not None:
+            writes += self._replace_waiting(waiting)
+        old = [batch for batch in self.manifests if batch <= state.committed - KEPT]
+        writes += [KeyWrite(key=self._key("batch", batch), value=None) for batch in old]
+        self._write(state, writes)
+        self.state = state
+        for batch in old:
+            del self.manifests[batch]
+        if manifest is not None:
+            self.manifests[manifest.batch] = manifest
+        if waiting is not None:
+            self.waiting = list(waiting)
+
+    def restart(self) -> None:
+        """Forget all that was claimed, and begin as if the stream were new."""
+        fresh = StreamState(new_id(), self.state.epoch, self._by, write=new_id())
+        writes = [KeyWrite(key=self._state_path, value=_encode(fresh), version=0)]
+        writes += [KeyWrite(key=self._key("batch", one), value=None) for one in self.manifests]
+        writes += self._replace_waiting([])
+        self._write(fresh, writes)
+        self.state, self.manifests, self.waiting = fresh, {}, []
+
+    def fenced(self) -> bool:
+        """Whether another driver has taken over. Any thread may ask."""
+        found, _ = self._find()
+        return found is None or found.by != self._by
+
+    @property
+    def held(self) -> set[Lease]:
+        """Every lease that the stream still answers for."""
+        batches: Iterable[tuple[Lease, ...]] = (
+            manifest.leases
+            for manifest in self.manifests.values()
+            if manifest.batch > self.state.committed
+        )
+        return {lease for leases in (*batches, *self.waiting) for lease in leases}
+
+    # --- keys ---
+
+    @property
+    def _state_path(self) -> tuple[str, ...]:
+        return (*self._path, "state")
+
+    def _key(self, what: str, number: int) -> tuple[str, ...]:
+        return (*self._path, what, f"{number:016d}")
+
+    def _set(self, what: str, number: int, leases: tuple[Lease, ...]) -> KeyWrite:
+        return KeyWrite(key=self._key(what, number), value=_encode(leases))
+
+    def _replace_waiting(self, waiting: Sequence[tuple[Lease, ...]]) -> list[KeyWrite]:
+        kept = [self._set("waiting", number, leases) for number, leases in enumerate(waiting)]
+        gone = range(len(waiting), len(self.waiting))
+        return kept + [KeyWrite(key=self._key("waiting", number), value=None) for number in gone]
+
+    def _read(self, what: str) -> dict[int, tuple[Lease, ...]]:
+        entries = self._store.read_keys(self._tenant, (*self._path, what), MOST)
+        return {int(entry.key[-1]): _decode_leases(entry.value) for entry in entries}
+
+    def _write(self, state: StreamState, writes: list[KeyWrite]) -> None:
+        while True:
+            writes[0] = msgspec.structs.replace(writes[0], version=self._version)
+            if self._store.write_keys(self._tenant, writes):
+                found, version = self._find()
+                # Never the version of another driver's mark: its state would be overwritten.
+                self._version = version if found == state else NO_VERSION
+                return
+            found, self._version = self._found()
+            if found == state:
+                # An earlier try was done, though its answer was lost.
+                return
+
+    def _found(self) -> tuple[StreamState, int]:
+        found, version = self._find()
+        if found is None or found.by != self._by:
+            raise StreamFenced(self._stream)
+        return found, version
+
+    def _find(self) -> tuple[StreamState | None, int]:
+        for entry in self._store.read_keys(self._tenant, self._state_path, 1):
+            if entry.key == self._state_path:
+                return _decode_state(entry.value), entry.version
+        return None, 0

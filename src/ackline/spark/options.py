@@ -1,0 +1,260 @@
+"""Every option of the format, in one place: its name, its meaning, its default.
+
+Spark hands them over as text, their names in any case; `asked.py` reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from ackline.errors import ConfigError
+from ackline.events import read_cursor
+from ackline.limits import require_name, require_priority, require_seconds
+
+
+class Common(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What every use of the format needs."""
+
+    store: Annotated[str, Meta(description="The store's URL; executors must reach it.")]
+    table: Annotated[str, Meta(description="What to read or write; `load(…)` names it, too.")]
+    tenant: Annotated[str, Meta(description="Whose queues.")] = "default"
+    shared_files: Annotated[
+        bool,
+        Meta(description="Every machine sees the same files, so SQLite may be used by many."),
+    ] = False
+
+    def __post_init__(self) -> None:
+        require_name("tenant", self.tenant)
+
+
+class Reading(Common, frozen=True, kw_only=True, rename="camel"):
+    """What every reader has."""
+
+    queue: Annotated[str | None, Meta(description="Only this queue; else all of them.")] = None
+    page_size: Annotated[
+        int, Meta(ge=1, le=100_000, description="Rows in memory at once, for each task.")
+    ] = 1000
+    partitions: Annotated[
+        int, Meta(ge=1, le=10_000, description="Tasks that read in parallel, about.")
+    ] = 8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.queue is not None:
+            require_name("queue", self.queue)
+
+
+class ReadJobs(Reading, frozen=True, kw_only=True, rename="camel"):
+    """Reading `jobs` or `dlq` as a table."""
+
+    pushdown: Annotated[
+        bool,
+        Meta(
+            description="Let the store filter by state, queue, kind and time. Needs "
+            "`spark.sql.python.filterPushdown.enabled`."
+        ),
+    ] = False
+
+
+class ReadEvents(Reading, frozen=True, kw_only=True, rename="camel"):
+    """Reading `events` as a table or a stream."""
+
+    page_size: Annotated[
+        int, Meta(ge=1, le=100_000, description="Rows in memory at once, for each task.")
+    ] = 5000
+    start: Annotated[
+        str, Meta(description="`oldest` that is kept, `now`, or a cursor to read on behind.")
+    ] = "oldest"
+    pushdown: Annotated[
+        bool,
+        Meta(
+            description="Let the store filter by queue. Needs "
+            "`spark.sql.python.filterPushdown.enabled`."
+        ),
+    ] = False
+    reader: Annotated[
+        str | None,
+        Meta(description="A name under which the journal is kept until the stream has read it."),
+    ] = None
+    max_events_per_trigger: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="Events in one micro-batch at most.")
+    ] = None
+    wait: Annotated[
+        float, Meta(ge=0, le=60, description="Seconds that an idle stream waits for news.")
+    ] = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.reader is not None:
+            require_name("reader", self.reader)
+        if self.start not in ("oldest", "now"):
+            try:
+                read_cursor(self.start)
+            except ValueError as error:
+                raise ConfigError(f"{error}: start is 'oldest', 'now' or a cursor") from None
+
+
+class ReadClaims(Reading, frozen=True, kw_only=True, rename="camel"):
+    """Reading `jobs` as a stream: each micro-batch is claimed, and settled when it is done."""
+
+    queue: Annotated[str, Meta(description="The queue to claim from.")]
+    stream_id: Annotated[
+        str,
+        Meta(
+            description="A lasting name for this stream: one for each checkpoint, the same after "
+            "every restart. Under it the store keeps what was claimed."
+        ),
+    ]
+    kinds: Annotated[
+        str | None, Meta(description="Only these kinds, with commas between them.")
+    ] = None
+    max_jobs_per_trigger: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="Jobs in one micro-batch at most.")
+    ] = 10_000
+    max_bytes_per_trigger: Annotated[
+        int,
+        Meta(
+            ge=1, le=1 << 30, description="Bytes of payload after which no more jobs are claimed."
+        ),
+    ] = 64 << 20
+    lease: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="Seconds that jobs stay leased without a sign of life from the driver: "
+            "longer than its restart takes.",
+        ),
+    ] = 300.0
+    ack: Annotated[
+        Literal["commit", "outcome"],
+        Meta(
+            description="`commit` completes jobs when their micro-batch is committed; with "
+            "`outcome` you write the outcome of each to the table `outcomes`."
+        ),
+    ] = "commit"
+    max_replays: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1000,
+            description="How often a micro-batch may be begun again before it is cut into "
+            "smaller ones, and a single job sent to the DLQ.",
+        ),
+    ] = 3
+    keep_for: Annotated[
+        float,
+        Meta(ge=0, description="Seconds that completed jobs are kept at least, to be replayed."),
+    ] = 3600.0
+    retry_for: Annotated[
+        float,
+        Meta(ge=0, description="Seconds that an unreachable store is tried again for."),
+    ] = 60.0
+    wait: Annotated[
+        float, Meta(ge=0, le=60, description="Seconds that an idle stream waits for jobs.")
+    ] = 0.5
+    reset: Annotated[
+        bool,
+        Meta(description="Begin anew with another checkpoint: give back what the old one holds."),
+    ] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_name("streamId", self.worker)
+        require_seconds("lease", self.lease, above_zero=True)
+        for kind in self.kind_set or ():
+            require_name("kind", kind)
+
+    @property
+    def worker(self) -> str:
+        """The name under which jobs are claimed: the same after every restart."""
+        return f"spark {self.stream_id}"
+
+    @property
+    def kind_set(self) -> frozenset[str] | None:
+        """The kinds to claim; None is all."""
+        if self.kinds is None:
+            return None
+        return frozenset(kind.strip() for kind in self.kinds.split(","))
+
+
+class WriteJobs(Common, frozen=True, kw_only=True, rename="camel"):
+    """Writing `jobs`: each row is enqueued. A column of the same name goes before an option."""
+
+    queue: Annotated[str | None, Meta(description="The queue; else a column `queue`.")] = None
+    id_from: Annotated[
+        Literal["column", "content"],
+        Meta(
+            description="Where ids come from: the column `id`, or a hash of queue, kind and "
+            "payload, so that equal rows are one job."
+        ),
+    ] = "column"
+    payload_as: Annotated[
+        Literal["json", "value"],
+        Meta(
+            description="`json`: a text or binary `payload` is JSON already. `value`: it is a "
+            "value, to be written as JSON."
+        ),
+    ] = "json"
+    existing: Annotated[
+        Literal["keep", "replace"],
+        Meta(
+            description="What to do with an id whose job has failed or was cancelled: leave it, "
+            "so that a repeated write never runs it twice, or enqueue it anew."
+        ),
+    ] = "keep"
+    kind: Annotated[str | None, Meta(description="The kind of all jobs.")] = None
+    priority: Annotated[int | None, Meta(description="The priority of all jobs.")] = None
+    delay: Annotated[float | None, Meta(description="Seconds until they are due.")] = None
+    max_attempts: Annotated[int | None, Meta(description="Their attempts.")] = None
+    rejected_path: Annotated[
+        str | None,
+        Meta(
+            description="A folder for rows that are refused, as Parquet, with the reason. "
+            "Without it, a write that has some fails and lists them."
+        ),
+    ] = None
+    max_rejected: Annotated[
+        int,
+        Meta(ge=1, le=1_000_000, description="Refused rows of one task above which it fails."),
+    ] = 1000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.queue is not None:
+            require_name("queue", self.queue)
+        if self.kind is not None:
+            require_name("kind", self.kind)
+        if self.priority is not None:
+            require_priority(self.priority)
+        require_seconds("delay", self.delay)
+
+
+class WriteOutcomes(Common, frozen=True, kw_only=True, rename="camel"):
+    """Writing `outcomes`: each row settles a claimed job."""
+
+    queue: Annotated[str | None, Meta(description="The queue; else a column `queue`.")] = None
+    rejected_path: Annotated[
+        str | None,
+        Meta(description="A folder for rows that are refused, as Parquet, with the reason."),
+    ] = None
+    max_rejected: Annotated[
+        int,
+        Meta(ge=1, le=1_000_000, description="Refused rows of one task above which it fails."),
+    ] = 1000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.queue is not None:
+            require_name("queue", self.queue)
+
+
+ROLES: Mapping[str, Mapping[str, type[Common]]] = {
+    "read": {"jobs": ReadJobs, "dlq": ReadJobs, "events": ReadEvents},
+    "readStream": {"jobs": ReadClaims, "events": ReadEvents},
+    "write": {"jobs": WriteJobs, "outcomes": WriteOutcomes},
+}
+"""What can be done with which table, and the options that it has."""

@@ -1,0 +1,167 @@
+"""Rows that settle claimed jobs: complete, fail, retry or dead, each under its lease's token."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from ackline import lifecycle
+from ackline.errors import InvalidJob, InvalidName, InvalidOption, LeaseLost
+from ackline.job import Record
+from ackline.lifecycle import Transition
+from ackline.limits import require_seconds
+from ackline.outcome import Dead, Done, Outcome, Retry
+from ackline.queue import Queue
+from ackline.queue.consumer import failure_from
+from ackline.queues import Queues
+from ackline.spark.columns import require_outcomes
+from ackline.spark.json_text import json_bytes
+from ackline.spark.options import WriteOutcomes
+from ackline.spark.place import Place
+from ackline.spark.rejected import Rejected, RowsRejected, Written, report
+
+CHUNK = 500
+
+
+class Settler:
+    """Settles the jobs that the rows of one task name."""
+
+    def __init__(self, queues: Queues, options: WriteOutcomes) -> None:
+        self._queues = queues
+        self._options = options
+
+    def settle(self, rows: Sequence[dict[str, Any]]) -> list[Rejected]:
+        """Apply what the rows say; answers with those that were refused."""
+        by_queue: dict[str, list[dict[str, Any]]] = {}
+        rejected = []
+        for row in rows:
+            try:
+                by_queue.setdefault(self._queue_of(row), []).append(row)
+            except InvalidJob as error:
+                rejected.append(Rejected.of(row, error))
+        for name, some in by_queue.items():
+            rejected += self._settle(self._queues[name], some)
+        return rejected
+
+    def _queue_of(self, row: dict[str, Any]) -> str:
+        name = row.get("queue") or self._options.queue
+        if not name or row["id"] is None or row["token"] is None:
+            raise InvalidName("the row lacks its queue, id or token")
+        return str(name)
+
+    def _settle(self, queue: Queue[Any, Any], rows: list[dict[str, Any]]) -> list[Rejected]:
+        rejected = []
+        decided: list[tuple[dict[str, Any], Transition]] = []
+        for row, record in zip(rows, self._look(queue, rows), strict=True):
+            try:
+                decided.append((row, decide(queue, row, record)))
+            except (InvalidJob, LeaseLost) as error:
+                rejected.append(Rejected.of(row, error))
+        verdicts = queue.apply([transition for _, transition in decided])
+        for (row, transition), verdict in zip(decided, verdicts, strict=True):
+            if not verdict.applied:
+                rejected.append(Rejected.of(row, LeaseLost(transition.id, verdict.state)))
+        return rejected
+
+    def _look(self, queue: Queue[Any, Any], rows: list[dict[str, Any]]) -> list[Record | None]:
+        return queue.store.get(queue.key, [row["id"] for row in rows])
+
+
+def decide(queue: Queue[Any, Any], row: dict[str, Any], record: Record | None) -> Transition:
+    """The step that a row leads to; a stale one is refused when it is applied."""
+    if record is None:
+        raise LeaseLost(row["id"], None)
+    # By the token of the row, not of the job: that is what makes a stale row harmless.
+    held = msgspec.structs.replace(record, token=row["token"])
+    error = row.get("error") or "the outcome named no error"
+    return lifecycle.settle(
+        held,
+        _outcome(row),
+        _result(row.get("result")),
+        failure_from(held, error),
+        queue.policy(record),
+        queue.random,
+    )
+
+
+def _outcome(row: dict[str, Any]) -> Outcome:
+    delay = row.get("delay")
+    delay = None if delay is None else float(delay)
+    require_seconds("delay", delay)
+    match row["outcome"]:
+        case "complete":
+            return Done()
+        case "fail" | "retry":
+            return Retry(delay)
+        case "dead":
+            return Dead()
+        case other:
+            raise InvalidOption(f"the outcome is complete, fail, retry or dead, not {other!r}")
+
+
+def _result(value: str | bytes | None) -> bytes | None:
+    """A result is JSON already; None is a result, too."""
+    return None if value is None else json_bytes("result", value)
+
+
+def settle_rows(
+    place: Place, options: WriteOutcomes, batches: Iterator[pyarrow.RecordBatch]
+) -> Written:
+    """Settle what one task was given. Done twice, the second time changes nothing."""
+    written, rejected = 0, list[Rejected]()
+    with place.open() as queues:
+        settler = Settler(queues, options)
+        for batch in batches:
+            for start in range(0, batch.num_rows, CHUNK):
+                rows = batch.slice(start, CHUNK).to_pylist()
+                refused = settler.settle(rows)
+                rejected += refused
+                written += len(rows) - len(refused)
+                if len(rejected) > options.max_rejected:
+                    raise RowsRejected(rejected, written)
+    return Written(written, 0, rejected)
+
+
+class OutcomesWriter(DataSourceArrowWriter):
+    """Settles the jobs that a DataFrame's rows name."""
+
+    def __init__(self, options: WriteOutcomes, place: Place, schema: StructType) -> None:
+        require_outcomes(schema, options.queue)
+        self.options = options
+        self.place = place
+        self.name = f"write-{uuid.uuid4()}"
+
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
+        """One task's rows."""
+        return settle_rows(self.place, self.options, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """All tasks are done: say what was refused."""
+        report(messages, self.options.rejected_path, self.name)
+
+
+class OutcomesStreamWriter(DataSourceStreamArrowWriter):
+    """Settles the jobs that a stream's rows name; a repeated micro-batch changes nothing."""
+
+    def __init__(self, options: WriteOutcomes, place: Place, schema: StructType) -> None:
+        require_outcomes(schema, options.queue)
+        self.options = options
+        self.place = place
+
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
+        """One task's rows."""
+        return settle_rows(self.place, self.options, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """The micro-batch is done: say what was refused."""
+        report(messages, self.options.rejected_path, f"batch-{batchId}")

@@ -1,0 +1,112 @@
+"""The audit as a job: what is read, judged, and looked at once more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from ackline.config import resolve
+from ackline.errors import EventsDropped
+from ackline.events import make_cursor
+from ackline.job import NO_OPTIONS, QueueKey, Record, State
+from ackline.limits import DEFAULT_PRIORITY
+from ackline.queues import Queues
+from ackline.spark.pipelines.audit import findings
+from ackline.spark.pipelines.lives import JOB
+from ackline.spark.rows import place_of
+from ackline.stores.base import QueueInfo
+
+OF_THIS_MOMENT = ("lost", "unheard_of", "differs")
+"""Findings that compare the journal with the store, which goes on while they are read."""
+
+LISTED = 1000
+"""How many findings are brought together to be shown; all are counted."""
+
+
+class Audit(msgspec.Struct, frozen=True, kw_only=True):
+    """What an audit found."""
+
+    events: int
+    jobs: int
+    counts: Mapping[str, int]
+    """How many of each finding."""
+    listed: list[dict[str, str | None]]
+    trimmed: tuple[str, ...]
+    """Queues whose journal has lost its beginning: of them less can be said."""
+
+    @property
+    def passed(self) -> bool:
+        """Zero is the only pass."""
+        return not any(self.counts.values())
+
+
+def run_audit(
+    spark: SparkSession, url: str, queues: Queues, names: Iterable[str] | None = None
+) -> Audit:
+    """Judge the journals of these queues, or of all."""
+    wanted = sorted(set(queues if names is None else names))
+    infos = [info for info in queues.describe() if info.key.name in wanted]
+    trimmed = tuple(info.key.name for info in infos if is_trimmed(queues, info.key))
+    end = queues.info().cursor
+
+    def read(table: str, **options: str) -> DataFrame:
+        reader = spark.read.format("ackline").option("store", url).option("tenant", queues.tenant)
+        return reader.options(**options).load(table).where(F.col("queue").isin(wanted))
+
+    # The journal up to here; then the jobs; then what has happened since.
+    events = read("events").where(F.col("place") <= place_of(end)).cache()
+    jobs = read("jobs").drop("payload", "result", "error_traceback").cache()
+    sizes = events.count(), jobs.count()
+    found = findings(events, jobs, limits_of(spark, infos), trimmed)
+    found = clear(found, read("events", start=end)).cache()
+    try:
+        counts = {
+            row["finding"]: row["count"] for row in found.groupBy("finding").count().collect()
+        }
+        listed = found.orderBy("finding", "queue", "id", "place").limit(LISTED).collect()
+    finally:
+        for kept in (events, jobs, found):
+            kept.unpersist()
+    return Audit(
+        events=sizes[0],
+        jobs=sizes[1],
+        counts=counts,
+        listed=[row.asDict() for row in listed],
+        trimmed=trimmed,
+    )
+
+
+def clear(found: DataFrame, since: DataFrame) -> DataFrame:
+    """Leave out what compares a job with the store, if the job has gone on since."""
+    of_this_moment = F.col("finding").isin(list(OF_THIS_MOMENT))
+    gone_on = since.select(*JOB).distinct()
+    still = found.where(of_this_moment).join(gone_on, [*JOB], "left_anti")
+    return found.where(~of_this_moment).unionByName(still.select(found.columns))
+
+
+def is_trimmed(queues: Queues, key: QueueKey) -> bool:
+    """Whether the oldest entries of a journal were dropped already."""
+    try:
+        queues.store.events(key, make_cursor(0, 0), 1)
+    except EventsDropped:
+        return True
+    return False
+
+
+def limits_of(spark: SparkSession, infos: Iterable[QueueInfo]) -> DataFrame:
+    """The attempts of each queue and kind, as they are set now; a null kind is all others."""
+    rows = [
+        (info.key.tenant, info.key.name, kind, attempts_of(info, kind))
+        for info in infos
+        for kind in (None, *info.settings.kinds)
+    ]
+    return spark.createDataFrame(rows, "tenant string, queue string, kind string, max_attempts int")
+
+
+def attempts_of(info: QueueInfo, kind: str | None) -> int:
+    """How often a job of a kind is tried, unless it has a limit of its own."""
+    job = Record("", kind or "", State.QUEUED, b"", DEFAULT_PRIORITY, NO_OPTIONS, 0, 0.0)
+    return resolve(job, info.settings).max_attempts

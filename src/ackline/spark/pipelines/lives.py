@@ -1,0 +1,78 @@
+"""The journal as lives of jobs: each entry with what came before it."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from ackline.events import Act
+from ackline.job import TERMINAL
+from ackline.lifecycle import LEGAL
+
+JOB = ("tenant", "queue", "id")
+"""What makes a job: a moved one is another from then on."""
+
+TERMINAL_STATES = sorted(state.value for state in TERMINAL)
+GIVEN_BACK = [Act.RELEASE.value, Act.SNOOZE.value]
+ANEW = [Act.ENQUEUE.value, Act.REDRIVE.value]
+NOWHERE = ""
+"""The state of a job that is not there, where null would compare as unknown."""
+
+
+def is_arrival() -> Column:
+    """A job that came from another queue."""
+    return (F.col("act") == Act.MOVE.value) & F.col("source").isNull()
+
+
+def steps_of(events: DataFrame) -> DataFrame:
+    """The entries about single jobs, with `before` and `life`.
+
+    `before` is where the entry before left the job, null if there is none; `life` counts how often
+    it was enqueued, redriven or moved here; `deliveries` how often it was handed out in this life
+    and not given back.
+    """
+    of_job = Window.partitionBy(*JOB).orderBy("place")
+    of_life = Window.partitionBy(*JOB, "life").orderBy("place")
+    begins = F.col("act").isin(ANEW) | is_arrival()
+    handed_out = (
+        F.when(F.col("act") == Act.CLAIM.value, 1)
+        .when(F.col("act").isin(GIVEN_BACK), -1)
+        .when(is_arrival(), F.col("attempt"))
+        .otherwise(0)
+    )
+    return (
+        events.where(F.col("id") != "")
+        .withColumn("leads_to", F.coalesce("to", F.lit(NOWHERE)))
+        .withColumn("comes_from", F.coalesce("source", F.lit(NOWHERE)))
+        .withColumn("before", F.lag("leads_to").over(of_job))
+        .withColumn("life", F.sum(begins.cast("int")).over(of_job))
+        .withColumn("deliveries", F.sum(handed_out).over(of_life))
+    )
+
+
+def last_states(steps: DataFrame) -> DataFrame:
+    """Where the journal leaves each job: `state`, null if it is gone."""
+    last = F.max_by(F.struct("to", "act", "place", "kind"), "place")
+    found = steps.groupBy(*JOB).agg(last.alias("last"))
+    return found.select(
+        *JOB,
+        F.col("last.to").alias("state"),
+        F.col("last.act").alias("act"),
+        F.col("last.place").alias("place"),
+        F.col("last.kind").alias("kind"),
+    )
+
+
+def is_legal() -> Column:
+    """Whether the lifecycle knows a step such as this."""
+    known = [
+        f"{act} {source or NOWHERE} {to or NOWHERE}"
+        for act, targets in LEGAL.items()
+        if act is not Act.MOVE
+        for source, states in targets.items()
+        for to in states
+    ]
+    # A move is told twice: the departure in one journal, the arrival in the other.
+    for state in LEGAL[Act.MOVE]:
+        known += [f"{Act.MOVE} {state} {NOWHERE}", f"{Act.MOVE} {NOWHERE} {state}"]
+    return F.concat_ws(" ", "act", "comes_from", "leads_to").isin(known)

@@ -1,0 +1,128 @@
+"""Jobs and events as Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow
+
+from ackline.events import Event, read_cursor
+from ackline.job import Options, QueueKey, Record
+from ackline.spark import schemas
+
+_MICROSECONDS = pyarrow.timestamp("us", tz="UTC")
+
+
+def moment(seconds: float | None) -> datetime | None:
+    """A time of a store as Spark has it."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+def place_of(cursor: str) -> str:
+    """A cursor as text that sorts as the journal does.
+
+    >>> place_of("9.10") < place_of("10.2")
+    True
+    """
+    batch, used = read_cursor(cursor)
+    return f"{batch:032x}{used:08x}"
+
+
+def _places(events: Iterable[Event]) -> Iterator[str]:
+    # Many events share their batch, so its part is made once.
+    last, head = "", ""
+    for event in events:
+        batch, _, used = event.cursor.partition(".")
+        if batch != last:
+            last, head = batch, f"{int(batch):032x}"
+        yield f"{head}{int(used):08x}"
+
+
+def jobs_batch(key: QueueKey, records: Sequence[Record]) -> pyarrow.RecordBatch:
+    """Jobs with the columns of `schemas.JOBS`."""
+    failures = [record.failure for record in records]
+    columns = _shared(key, records) | {
+        "state": [record.state.value for record in records],
+        "worker": [record.worker for record in records],
+        "cancel_requested": [record.cancel_requested for record in records],
+        "started_at": _times(record.started_at for record in records),
+        "deadline": _times(record.deadline for record in records),
+        "run_at": _times(record.run_at for record in records),
+        "finished_at": _times(record.finished_at for record in records),
+        "expires_at": _times(record.expires_at for record in records),
+        "max_attempts": [_own_attempts(record.options) for record in records],
+        "result": [record.result for record in records],
+        "error_type": [failure and failure.type for failure in failures],
+        "error_message": [failure and failure.message for failure in failures],
+        "error_traceback": [failure and failure.traceback for failure in failures],
+    }
+    return _batch("jobs", columns)
+
+
+def claims_batch(key: QueueKey, records: Sequence[Record]) -> pyarrow.RecordBatch:
+    """Claimed jobs with the columns of `schemas.CLAIMS`."""
+    return _batch("claims", _shared(key, records))
+
+
+def events_batch(events: Sequence[Event]) -> pyarrow.RecordBatch:
+    """Events with the columns of `schemas.EVENTS`."""
+    columns = {
+        "tenant": [event.queue.tenant for event in events],
+        "queue": [event.queue.name for event in events],
+        "cursor": [event.cursor for event in events],
+        "place": list(_places(events)),
+        "at": _times(event.at for event in events),
+        "act": [event.act.value for event in events],
+        "id": [event.id for event in events],
+        "kind": [event.kind for event in events],
+        "source": [event.source and event.source.value for event in events],
+        "to": [event.to and event.to.value for event in events],
+        "attempt": [event.attempt for event in events],
+        "token": [event.token for event in events],
+        "worker": [event.worker for event in events],
+        "note": [event.note for event in events],
+        "by": [event.by for event in events],
+    }
+    return _batch("events", columns)
+
+
+def _shared(key: QueueKey, records: Sequence[Record]) -> dict[str, Any]:
+    return {
+        "tenant": [key.tenant] * len(records),
+        "queue": [key.name] * len(records),
+        "id": [record.id for record in records],
+        "kind": [record.kind for record in records],
+        "priority": [record.priority for record in records],
+        "payload": [record.payload for record in records],
+        "codec": [record.options.codec or "json" for record in records],
+        "attempts": [record.attempts for record in records],
+        "created_at": _times(record.created_at for record in records),
+        "token": [record.token for record in records],
+        "group": [record.options.group for record in records],
+        "headers": [list(record.options.headers.items()) for record in records],
+        "trace": [record.options.trace for record in records],
+    }
+
+
+def _own_attempts(options: Options) -> int | None:
+    if options.max_attempts is not None or options.backoff is None:
+        return options.max_attempts
+    # A schedule lists the waits between attempts, so it also says how many there are.
+    return len(options.backoff.delays) + 1 if options.backoff.delays else None
+
+
+def _times(seconds: Iterable[float | None]) -> pyarrow.Array:
+    # As whole microseconds: making datetimes of them would cost most of the time.
+    micros = [None if moment is None else round(moment * 1e6) for moment in seconds]
+    return pyarrow.array(micros, pyarrow.int64()).cast(_MICROSECONDS)
+
+
+def _batch(name: str, columns: dict[str, Any]) -> pyarrow.RecordBatch:
+    schema = schemas.arrow(name)
+    arrays = [
+        column if isinstance(column, pyarrow.Array) else pyarrow.array(column, field.type)
+        for field, column in ((field, columns[field.name]) for field in schema)
+    ]
+    return pyarrow.RecordBatch.from_arrays(arrays, schema=schema)

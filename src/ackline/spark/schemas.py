@@ -1,0 +1,128 @@
+"""The columns of every table, in one place. A change of them is a new `VERSION`."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+if TYPE_CHECKING:
+    import pyarrow
+
+VERSION = 1
+"""Of the columns below. Tables that are kept say which version they were written with."""
+
+_TEXT, _BYTES, _TIME, _FLAG = StringType(), BinaryType(), TimestampType(), BooleanType()
+_NUMBER, _TOKEN = IntegerType(), LongType()
+_HEADERS = MapType(_TEXT, _TEXT)
+
+
+def _schema(required: dict[str, DataType], optional: dict[str, DataType]) -> StructType:
+    schema = StructType()
+    for name, kind in required.items():
+        schema.add(name, kind, nullable=False)
+    for name, kind in optional.items():
+        schema.add(name, kind)
+    return schema
+
+
+JOBS = _schema(
+    {
+        "tenant": _TEXT,
+        "queue": _TEXT,
+        "id": _TEXT,
+        "kind": _TEXT,
+        "state": _TEXT,
+        "priority": _NUMBER,
+        "payload": _BYTES,
+        "codec": _TEXT,
+        "attempts": _NUMBER,
+        "created_at": _TIME,
+        "token": _TOKEN,
+        "worker": _TEXT,
+        "cancel_requested": _FLAG,
+    },
+    {
+        "started_at": _TIME,
+        "deadline": _TIME,
+        "run_at": _TIME,
+        "finished_at": _TIME,
+        "expires_at": _TIME,
+        "max_attempts": _NUMBER,
+        "group": _TEXT,
+        "headers": _HEADERS,
+        "trace": _TEXT,
+        "result": _BYTES,
+        "error_type": _TEXT,
+        "error_message": _TEXT,
+        "error_traceback": _TEXT,
+    },
+)
+"""A job as it stands: what reading `jobs` and `dlq` gives.
+
+`max_attempts` is the job's own; without one, its kind's or its queue's holds.
+"""
+
+EVENTS = _schema(
+    {
+        "tenant": _TEXT,
+        "queue": _TEXT,
+        "cursor": _TEXT,
+        "place": _TEXT,
+        "at": _TIME,
+        "act": _TEXT,
+        "id": _TEXT,
+        "kind": _TEXT,
+    },
+    {
+        "source": _TEXT,
+        "to": _TEXT,
+        "attempt": _NUMBER,
+        "token": _TOKEN,
+        "worker": _TEXT,
+        "note": _TEXT,
+        "by": _TEXT,
+    },
+)
+"""One entry of the journal. `place` sorts as the journal does; `cursor` is what readers pass on.
+
+`id` is empty for an act on the whole queue.
+"""
+
+CLAIMS = _schema(
+    {
+        "tenant": _TEXT,
+        "queue": _TEXT,
+        "id": _TEXT,
+        "kind": _TEXT,
+        "priority": _NUMBER,
+        "payload": _BYTES,
+        "codec": _TEXT,
+        "attempts": _NUMBER,
+        "created_at": _TIME,
+        "token": _TOKEN,
+    },
+    {"group": _TEXT, "headers": _HEADERS, "trace": _TEXT},
+)
+"""A claimed job: what streaming `jobs` gives. `token` is the lease that its outcome must name."""
+
+
+@cache
+def arrow(name: str) -> pyarrow.Schema:
+    """The same columns as Arrow has them."""
+    return to_arrow_schema(BY_NAME[name], timezone="UTC")
+
+
+BY_NAME = {"jobs": JOBS, "events": EVENTS, "claims": CLAIMS}

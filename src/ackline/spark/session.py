@@ -1,0 +1,102 @@
+"""Starting Spark from a command: on this machine, or where `--master` says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from ackline.errors import ConfigError
+
+JAVA = (17, 21)
+"""The versions that Spark 4 runs on."""
+
+SPARK = (4, 2)
+"""The oldest version with what the format needs."""
+
+LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+"""On one machine nothing listens beyond it."""
+
+ALWAYS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def spark_session(
+    master: str | None = None, *, name: str = "ackline", settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Start Spark, or say what it lacks; `master` is `local[*]` unless something else is said."""
+    require_spark(pyspark.__version__)
+    master = master or "local[*]"
+    local = master.startswith("local")
+    if local:
+        require_java()
+        # Spark looks the machine's name up, and warns where that is no address of others.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        # Workers must be this Python, for the packages are installed here. Only by this Spark
+        # also looks for formats with it.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    chosen = ALWAYS | (LOCAL if local else {}) | dict(settings or {})
+    builder = SparkSession.builder.appName(name)
+    builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    if not master.startswith("sc://"):
+        session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def require_spark(version: str) -> None:
+    """Refuse a Spark that is too old."""
+    found = tuple(int(part) for part in version.split(".")[:2])
+    if found < SPARK:
+        needed = ".".join(map(str, SPARK))
+        raise ConfigError(
+            f"PySpark {version} is too old, {needed} is needed: pip install 'ackline[spark]'"
+        )
+
+
+def require_java() -> None:
+    """Refuse a machine without a Java that Spark runs on."""
+    known = " or ".join(map(str, JAVA))
+    java = _java()
+    if java is None:
+        raise ConfigError(
+            f"Spark needs Java {known}, and none was found: install it (Debian: apt install "
+            "openjdk-17-jre-headless; macOS: brew install openjdk@17), or name it in JAVA_HOME"
+        )
+    version = java_version(java)
+    if version is not None and version < JAVA[0]:
+        raise ConfigError(
+            f"{java} is Java {version}, and Spark needs {known}: install that, or name it in "
+            "JAVA_HOME"
+        )
+
+
+def _java() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        program = Path(home) / "bin" / "java"
+        return str(program) if os.access(program, os.X_OK) else None
+    return shutil.which("java")
+
+
+def java_version(java: str) -> int | None:
+    """The major version that a Java says it is; None if it says nothing that can be read."""
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+    return int(found[1]) if found else None

@@ -1,0 +1,105 @@
+"""The format `ackline`: which reader or writer serves which table."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from ackline.errors import ConfigError
+from ackline.spark import schemas
+from ackline.spark.asked import read_options, table_of
+from ackline.spark.claims_stream import ClaimsStreamReader
+from ackline.spark.events import EventsReader, PushingEventsReader
+from ackline.spark.events_stream import EventsStreamReader
+from ackline.spark.jobs import JobsReader, PushingJobsReader
+from ackline.spark.options import (
+    ReadClaims,
+    ReadEvents,
+    ReadJobs,
+    WriteJobs,
+    WriteOutcomes,
+)
+from ackline.spark.outcomes import OutcomesStreamWriter, OutcomesWriter
+from ackline.spark.place import Place, find_place
+from ackline.spark.writer import JobsStreamWriter, JobsWriter
+
+
+class AcklineSource(DataSource):
+    """Jobs and the journal of any store, as tables and streams.
+
+    >>> spark.read.format("ackline").option("store", url).load("jobs")  # doctest: +SKIP
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format(…)` is given."""
+        return "ackline"
+
+    def schema(self) -> StructType:
+        """The columns of the table; a stream of jobs has those of claims."""
+        table = table_of(self.options)
+        if table == "jobs" and "streamId" in self.options:
+            return schemas.CLAIMS
+        tables = {"jobs": schemas.JOBS, "dlq": schemas.JOBS, "events": schemas.EVENTS}
+        if table not in tables:
+            raise ConfigError(f"no table {table!r} can be read: there are {', '.join(tables)}")
+        return tables[table]
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For `spark.read`."""
+        options = read_options("read", self.options)
+        place = find_place(options)
+        if isinstance(options, ReadEvents):
+            _require_schema(schema, schemas.EVENTS)
+            return (PushingEventsReader if options.pushdown else EventsReader)(options, place)
+        assert isinstance(options, ReadJobs)
+        _require_schema(schema, schemas.JOBS)
+        return (PushingJobsReader if options.pushdown else JobsReader)(options, place)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """For `spark.readStream`."""
+        options = read_options("readStream", self.options)
+        place = find_place(options)
+        if isinstance(options, ReadEvents):
+            _require_schema(schema, schemas.EVENTS)
+            return EventsStreamReader(options, place)
+        assert isinstance(options, ReadClaims)
+        _require_schema(schema, schemas.CLAIMS)
+        return ClaimsStreamReader(options, place)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """For `DataFrame.write`."""
+        options, place = self._writing(overwrite)
+        if isinstance(options, WriteOutcomes):
+            return OutcomesWriter(options, place, schema)
+        return JobsWriter(options, place, schema)
+
+    def streamWriter(  # noqa: N802
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamArrowWriter:
+        """For `DataFrame.writeStream`."""
+        options, place = self._writing(overwrite)
+        if isinstance(options, WriteOutcomes):
+            return OutcomesStreamWriter(options, place, schema)
+        return JobsStreamWriter(options, place, schema)
+
+    def _writing(self, overwrite: bool) -> tuple[WriteJobs | WriteOutcomes, Place]:
+        if overwrite:
+            raise ConfigError('jobs are added, never overwritten: write with .mode("append")')
+        options = read_options("write", self.options)
+        assert isinstance(options, WriteJobs | WriteOutcomes)
+        return options, find_place(options, creates=True)
+
+
+def _require_schema(asked: StructType, ours: StructType) -> None:
+    if asked.names != ours.names:
+        raise ConfigError(
+            f"this table has the columns {', '.join(ours.names)}: leave .schema(…) out, "
+            "and choose columns with select"
+        )

@@ -1,0 +1,109 @@
+"""Rows into jobs: a bulk enqueue whose ids make it safe to be repeated."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import pyarrow
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from ackline.job import Draft, QueueKey, State
+from ackline.queues import Queues
+from ackline.spark.columns import Columns, columns_of_jobs
+from ackline.spark.drafts import DraftMaker
+from ackline.spark.options import WriteJobs
+from ackline.spark.place import Place
+from ackline.spark.rejected import Rejected, RowsRejected, Written, report
+
+CHUNK = 1000
+"""Jobs per round trip."""
+
+
+def enqueue_rows(
+    place: Place, options: WriteJobs, columns: Columns, batches: Iterator[pyarrow.RecordBatch]
+) -> Written:
+    """Enqueue what one task was given. Done twice, the second time changes nothing."""
+    written, known, rejected = 0, 0, list[Rejected]()
+    with place.open() as queues:
+        maker = DraftMaker(queues, options, columns)
+        made = itertools.chain.from_iterable(map(maker.make, batches))
+        while chunk := list(itertools.islice(made, CHUNK)):
+            rejected += [one for one in chunk if isinstance(one, Rejected)]
+            if len(rejected) > options.max_rejected:
+                raise RowsRejected(rejected, written + known)
+            drafts = [one for one in chunk if not isinstance(one, Rejected)]
+            new = _enqueue(queues, drafts, keep=options.existing == "keep")
+            written, known = written + new, known + len(drafts) - new
+    return Written(written, known, rejected)
+
+
+def _enqueue(queues: Queues, drafts: list[tuple[str, Draft]], *, keep: bool) -> int:
+    """Answers how many were new."""
+    by_queue: dict[str, list[Draft]] = {}
+    for name, draft in drafts:
+        by_queue.setdefault(name, []).append(draft)
+    count = 0
+    for name, some in by_queue.items():
+        key = QueueKey(queues.tenant, name)
+        if new := _unknown(queues, key, some) if keep and _may_replace(queues, key) else some:
+            count += sum(receipt.accepted for receipt in queues.store.enqueue(key, new))
+    return count
+
+
+def _may_replace(queues: Queues, key: QueueKey) -> bool:
+    """Whether there is any job that an enqueue of its id would replace."""
+    counts = queues[key.name].counts()
+    return bool(counts[State.FAILED] or counts[State.CANCELLED])
+
+
+def _unknown(queues: Queues, key: QueueKey, drafts: list[Draft]) -> list[Draft]:
+    """Those whose id no job has: one that has failed or was cancelled would be replaced."""
+    there = queues.store.get(key, [draft.id for draft in drafts])
+    return [
+        msgspec.structs.replace(draft, surely_new=True)
+        for draft, job in zip(drafts, there, strict=True)
+        if job is None
+    ]
+
+
+class JobsWriter(DataSourceArrowWriter):
+    """Writes a DataFrame's rows as jobs."""
+
+    def __init__(self, options: WriteJobs, place: Place, schema: StructType) -> None:
+        self.options = options
+        self.place = place
+        self.columns = columns_of_jobs(schema, options)
+        self.name = f"write-{uuid.uuid4()}"
+
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
+        """One task's rows."""
+        return enqueue_rows(self.place, self.options, self.columns, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """All tasks are done: say what was refused."""
+        report(messages, self.options.rejected_path, self.name)
+
+
+class JobsStreamWriter(DataSourceStreamArrowWriter):
+    """Writes a stream's rows as jobs. A micro-batch that is repeated enqueues nothing twice."""
+
+    def __init__(self, options: WriteJobs, place: Place, schema: StructType) -> None:
+        self.options = options
+        self.place = place
+        self.columns = columns_of_jobs(schema, options)
+
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
+        """One task's rows."""
+        return enqueue_rows(self.place, self.options, self.columns, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """The micro-batch is done: say what was refused."""
+        report(messages, self.options.rejected_path, f"batch-{batchId}")

@@ -1,0 +1,101 @@
+"""Stores of every kind with a clock of their own, and one Spark for all tests that need it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ackline.clock import ManualClock
+from ackline.queues import Queues
+from ackline.stores.registry import store_from_url
+from ackline.testing.servers.postgres import PostgresServer
+from ackline.testing.servers.redis import RedisServer
+from tests.spark.places import TestPlace
+
+KINDS = ("sqlite", "redis", "postgres")
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    with PostgresServer(synchronous_commit="off", autovacuum="off") as server:
+        yield server
+
+
+@pytest.fixture(params=KINDS)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty store of each kind."""
+    match request.param:
+        case "redis":
+            server = request.getfixturevalue("redis_server")
+            return f"{server.url}?prefix={tmp_path.name}"
+        case "postgres":
+            server = request.getfixturevalue("postgres_server")
+            return f"{server.socket_url}&schema={tmp_path.name}"
+        case _:
+            return f"sqlite:///{tmp_path}/jobs.db?durability=normal"
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/jobs.db"
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def connect(url: str, clock: ManualClock) -> Iterator[Callable[[], Queues]]:
+    """Opens the store by the test's clock, as often as there are drivers."""
+    opened: list[Queues] = []
+
+    def call() -> Queues:
+        store = store_from_url(url, clock)
+        store.open()
+        opened.append(Queues(store))
+        return opened[-1]
+
+    yield call
+    for queues in opened:
+        queues.close()
+
+
+@pytest.fixture
+def queues(connect: Callable[[], Queues]) -> Queues:
+    return connect()
+
+
+@pytest.fixture
+def place(connect: Callable[[], Queues]) -> TestPlace:
+    return TestPlace(connect)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    """One Spark for all tests of a process; it takes some seconds to start."""
+    from ackline.spark.session import spark_session
+
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    session = spark_session(
+        "local[2]",
+        name="ackline tests",
+        settings={
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.adaptive.enabled": "false",
+            "spark.sql.python.filterPushdown.enabled": "true",
+            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        },
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()

@@ -1,0 +1,149 @@
+"""The audit finds every fault that was put in, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+import ackline
+from ackline.clock import ManualClock
+from ackline.events import Act
+from ackline.job import QueueKey, State
+from ackline.queues import Queues
+from ackline.spark import schemas
+from ackline.spark.pipelines.audit import findings
+from ackline.spark.pipelines.auditing import limits_of, run_audit
+from ackline.spark.rows import events_batch, jobs_batch
+from ackline.stores.base import Filter
+from ackline.stores.memory import MemoryStore
+from tests.spark.histories import all_events, change, live_through
+
+
+@pytest.fixture(scope="module")
+def lived():
+    """A store in which much has happened."""
+    clock = ManualClock()
+    store = MemoryStore(clock)
+    store.open()
+    queues = Queues(store)
+    live_through(queues, clock, 60)
+    yield queues
+    queues.close()
+
+
+@pytest.fixture
+def judge(spark, lived):
+    def call(events, leave_out=frozenset(), trimmed=()):
+        jobs = []
+        for name in lived:
+            key = QueueKey("default", name)
+            page = lived.store.page(key, Filter(), None, 10_000).jobs
+            batch = jobs_batch(key, [job for job in page if job.id not in leave_out])
+            jobs += batch.to_pandas().to_dict("records")
+        journal = spark.createDataFrame(events_batch(events).to_pandas(), schemas.EVENTS)
+        store = spark.createDataFrame(
+            [(j["tenant"], j["queue"], j["id"], j["kind"], j["state"], None) for j in jobs],
+            "tenant string, queue string, id string, kind string, state string, max_attempts int",
+        )
+        found = findings(journal, store, limits_of(spark, lived.describe()), trimmed)
+        return {(row["finding"], row["id"]) for row in found.collect()}
+
+    return call
+
+
+def last_of(events):
+    return list({(event.queue, event.id): event for event in events if event.id}.values())
+
+
+def test_a_true_journal_adds_up(lived, judge):
+    events = all_events(lived)
+    acts = {event.act for event in events}
+    assert acts >= {Act.EXPIRE, Act.SNOOZE, Act.RELEASE, Act.REDRIVE, Act.MOVE, Act.CANCEL}
+
+    assert judge(events) == set()
+
+
+def test_every_fault_is_found_and_nothing_else(lived, judge):
+    """Each in another job, so that each is found for itself."""
+    events = all_events(lived)
+    waiting = [event.id for event in last_of(events) if event.to is State.QUEUED]
+    ended = iter([event for event in last_of(events) if event.act is Act.COMPLETE])
+    lost = waiting[0]
+    hidden, unclaimed, twice, wrong, undone = (next(ended).id for _ in range(5))
+
+    def spoil(event):
+        if event.id == hidden:
+            return None
+        if event.id == unclaimed and event.act is Act.CLAIM:
+            return None
+        if event.id == wrong and event.act is Act.COMPLETE:
+            return change(event, act=Act.PROMOTE)
+        return None if event.id == undone and event.act is Act.COMPLETE else event
+
+    spoilt = [event for event in map(spoil, events) if event is not None]
+    end = next(event for event in events if event.id == twice and event.act is Act.COMPLETE)
+    spoilt.append(change(end, cursor="900000.1"))
+    often = next(event for event in last_of(events) if event.to is State.FAILED)
+    spoilt += once_too_often(often)
+
+    assert judge(spoilt, leave_out={lost}) == {
+        ("lost", lost),
+        ("unheard_of", hidden),
+        ("broken", unclaimed),
+        ("illegal", wrong),
+        ("differs", undone),
+        ("broken", twice),
+        ("ended_twice", twice),
+        ("delivered_too_often", often.id),
+    }
+
+
+def once_too_often(dead):
+    """A failed job is redriven, and handed out four times where three are allowed."""
+    handed_out = (Act.CLAIM, State.QUEUED, State.PROCESSING)
+    lapsed = (Act.EXPIRE, State.PROCESSING, State.QUEUED)
+    steps = [
+        (Act.REDRIVE, State.FAILED, State.QUEUED),
+        *[handed_out, lapsed] * 3,
+        handed_out,
+        (Act.EXPIRE, State.PROCESSING, State.FAILED),
+    ]
+    return [
+        change(dead, act=act, source=source, to=to, cursor=f"90000{number}.1")
+        for number, (act, source, to) in enumerate(steps, start=1)
+    ]
+
+
+def test_a_trimmed_journal_is_not_blamed_for_its_beginning(lived, judge):
+    events = [event for event in all_events(lived) if event.queue.name == "email"]
+    half = events[len(events) // 2 :]
+
+    assert {name for name, _ in judge(half, trimmed=["email"])} <= {"unheard_of"}
+
+
+def test_a_journal_that_is_not_known_to_be_trimmed_is(lived, judge):
+    """The control: without that knowledge, it is as if entries were missing."""
+    events = [event for event in all_events(lived) if event.queue.name == "email"]
+
+    assert "broken" in {name for name, _ in judge(events[len(events) // 2 :])}
+
+
+class TestOfAStore:
+    def live(self, queues):
+        queue = queues["email"]
+        queue.enqueue_many(range(30))
+        for job in queue.claim(10):
+            queue.complete(job)
+
+    @pytest.mark.parametrize(
+        "url",
+        ["sqlite", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("redis", "postgres"))],
+        indirect=True,
+    )
+    def test_it_passes(self, spark, url):
+        with ackline.open(url) as queues:
+            self.live(queues)
+
+            found = run_audit(spark, url, queues)
+
+        assert found.passed
+        assert (found.events, found.jobs, found.trimmed) == (50, 30, ())

@@ -1,0 +1,405 @@
+"""A stream of jobs, with every way a driver can die, on every store."""
+
+from __future__ import annotations
+
+import pytest
+
+from ackline import NewJob
+from ackline.errors import StoreUnavailable
+from ackline.job import State
+from ackline.spark import replay, retrying
+from ackline.spark.claims_stream import ClaimsStreamReader
+from ackline.spark.errors import StreamFenced, StreamMismatch
+from ackline.spark.options import ReadClaims
+from tests.spark.driver import POINTS, Checkpoint, Died, Driver
+
+LEASE = 300.0
+
+
+@pytest.fixture
+def start(place):
+    """Starts drivers; none outlives the test."""
+    drivers = []
+
+    def call(checkpoint, *, now=False, **options):
+        options = {"max_jobs_per_trigger": 10, "lease": LEASE, "wait": 0.0} | options
+        asked = ReadClaims(
+            store="", table="jobs", queue="email", **{"stream_id": "lake", **options}
+        )
+        drivers.append(Driver(ClaimsStreamReader(asked, place), checkpoint, now=now))
+        return drivers[-1]
+
+    yield call
+    for driver in drivers:
+        driver.die()
+
+
+@pytest.fixture
+def email(queues):
+    return queues["email"]
+
+
+@pytest.fixture
+def checkpoint():
+    return Checkpoint()
+
+
+def put(queue, count, prefix="j", **options):
+    ids = [f"{prefix}{number}" for number in range(count)]
+    queue.enqueue_many([NewJob({"id": id}, id=id, **options) for id in ids])
+    return ids
+
+
+def test_jobs_come_once_and_are_completed_when_committed(email, start, checkpoint):
+    ids = put(email, 25)
+    driver = start(checkpoint)
+
+    assert driver.trigger()
+    assert email.counts()[State.PROCESSING] == 10
+    driver.run()
+
+    assert checkpoint.ids == ids
+    assert [len(rows) for rows in checkpoint.lake.values()] == [10, 10, 5]
+    assert email.counts()[State.COMPLETED] == 25
+
+
+def test_an_idle_stream_leaves_nothing_unsettled(email, start, checkpoint):
+    put(email, 3)
+    driver = start(checkpoint)
+    driver.trigger()
+    assert email.counts()[State.PROCESSING] == 3
+
+    assert not driver.trigger()
+
+    assert email.counts()[State.COMPLETED] == 3
+
+
+def test_rows_tell_what_the_job_is(email, start, checkpoint):
+    email.enqueue({"a": 1}, id="a", kind="welcome", priority=7, group="g", headers={"k": "v"})
+    start(checkpoint).run()
+
+    row = checkpoint.rows[0]
+    assert (row["queue"], row["id"], row["kind"], row["priority"]) == ("email", "a", "welcome", 7)
+    assert (row["payload"], row["codec"], row["attempts"]) == (b'{"a":1}', "json", 1)
+    assert (row["group"], dict(row["headers"])) == ("g", {"k": "v"})
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_killed_driver_repeats_its_batch_while_leases_live(
+    point, email, start, checkpoint, clock
+):
+    ids = put(email, 25)
+    first = start(checkpoint)
+    first.trigger()
+    with pytest.raises(Died):
+        first.trigger(die_at=point)
+    first.die()
+    clock.advance(LEASE / 2)
+
+    start(checkpoint).run()
+
+    assert checkpoint.ids == ids
+    assert email.counts()[State.COMPLETED] == 25
+    assert all(job.attempts == 1 for job in email.jobs().jobs)
+
+
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("stolen", [False, True])
+def test_nothing_is_lost_or_doubled_when_leases_lapse(
+    point, stolen, email, start, checkpoint, clock
+):
+    ids = put(email, 25)
+    first = start(checkpoint)
+    first.trigger()
+    with pytest.raises(Died):
+        first.trigger(die_at=point)
+    first.die()
+    clock.advance(LEASE + 1)
+    taken = []
+    if stolen:
+        thief = email.claim(3)
+        taken = [job.id for job in thief]
+        for job in thief:
+            email.complete(job)
+
+    start(checkpoint, now=True).run()
+
+    assert {*checkpoint.ids, *taken} == set(ids)
+    assert email.counts()[State.COMPLETED] == 25
+    if not (stolen and point == "committed"):
+        # There alone Spark knows that the batch is done, and the store did not hear of it in time.
+        assert len(set(checkpoint.ids)) == len(checkpoint.ids)
+
+
+def test_a_sink_that_appends_has_doubles_when_leases_lapse(email, start, checkpoint, clock):
+    """The control: it is the overwriting of a batch's own path that makes it exactly once."""
+    put(email, 5)
+    first = start(checkpoint)
+    with pytest.raises(Died):
+        first.trigger(die_at="sunk")
+    first.die()
+    clock.advance(LEASE + 1)
+
+    start(checkpoint).run()
+
+    assert len(checkpoint.appended) == 10
+    assert len(checkpoint.ids) == 5
+
+
+def test_what_was_claimed_but_not_saved_goes_back(email, start, checkpoint, monkeypatch):
+    ids = put(email, 5)
+    first = start(checkpoint)
+
+    def die(*_arguments, **_options):
+        raise Died
+
+    first._call("initialOffset")
+    monkeypatch.setattr(first.reader._claims.room, "save", die)
+    with pytest.raises(Died):
+        first.trigger()
+    first.die()
+    assert email.counts()[State.PROCESSING] == 5
+
+    start(checkpoint).run()
+
+    assert sorted(checkpoint.ids) == ids
+    assert all(job.attempts == 1 for job in email.jobs().jobs)
+
+
+def test_the_driver_keeps_its_leases(email, start, checkpoint, clock):
+    put(email, 5)
+    driver = start(checkpoint)
+    with pytest.raises(Died):
+        driver.trigger(die_at="read")
+    for _ in range(5):
+        clock.advance(LEASE * 0.8)
+        driver.reader._claims._keeper.beat()
+
+    start(checkpoint).run()
+
+    assert len(checkpoint.appended) == 5
+    assert all(job.attempts == 1 for job in email.jobs().jobs)
+
+
+def test_a_jobs_own_short_lease_is_lengthened(email, start, checkpoint, clock):
+    put(email, 2, lease=1.0)
+    driver = start(checkpoint)
+    with pytest.raises(Died):
+        driver.trigger(die_at="claimed")
+    clock.advance(LEASE / 2)
+
+    assert email.store.leases(email.key) == []
+
+
+def test_a_zombie_is_fenced(email, start, checkpoint):
+    put(email, 30)
+    zombie = start(checkpoint)
+    zombie.trigger()
+    start(checkpoint).trigger()
+
+    with pytest.raises(StreamFenced, match="taken over"):
+        zombie.trigger()
+    start(checkpoint).run()
+
+    assert sorted(checkpoint.ids) == sorted(f"j{number}" for number in range(30))
+    assert email.counts()[State.COMPLETED] == 30
+
+
+def test_a_zombie_cannot_complete_what_was_left_out(email, start, checkpoint, clock):
+    """It wrote a batch, slept past its lease, and wakes up to settle it."""
+    ids = put(email, 5)
+    zombie = start(checkpoint)
+    with pytest.raises(Died):
+        zombie.trigger(die_at="sunk")
+    clock.advance(LEASE + 1)
+    successor = start(checkpoint)
+    with pytest.raises(Died):
+        successor.trigger(die_at="planned")
+    assert checkpoint.offsets.keys() == {0}
+
+    claims = zombie.reader._claims
+    claims._settle(claims.room.manifests[1])
+    assert email.counts()[State.COMPLETED] == 0
+    successor.run()
+
+    assert sorted(checkpoint.ids) == ids
+
+
+def test_a_new_checkpoint_is_refused(email, start, checkpoint):
+    put(email, 15)
+    start(checkpoint).run()
+
+    with pytest.raises(StreamMismatch, match="another checkpoint"):
+        start(Checkpoint()).trigger()
+
+
+def test_a_new_checkpoint_begins_anew_when_asked_to(email, start, checkpoint):
+    put(email, 15)
+    first = start(checkpoint)
+    first.trigger()
+    first.trigger()
+    other = Checkpoint()
+
+    start(other, reset=True).run()
+
+    assert len(other.ids) == 5
+    assert email.counts()[State.COMPLETED] == 15
+
+
+def test_another_streams_checkpoint_is_refused(email, start, checkpoint):
+    put(email, 15)
+    start(checkpoint).run()
+
+    with pytest.raises(StreamMismatch, match="belongs to stream 'lake'"):
+        start(checkpoint, stream_id="pond").trigger()
+
+
+def test_a_checkpoint_that_is_ahead_of_the_store_settles_nothing(email, start, checkpoint):
+    put(email, 5)
+    first = start(checkpoint)
+    first.trigger()
+    offset = checkpoint.offsets[0].replace('"batch": 1', '"batch": 7')
+    checkpoint.offsets[0] = offset
+
+    with pytest.raises(StreamMismatch, match="micro-batch 7"):
+        start(checkpoint).trigger()
+
+    assert email.counts()[State.PROCESSING] == 5
+
+
+def test_batches_that_are_settled_can_be_read_again(email, start, checkpoint):
+    """Spark's asynchronous log of commits may be behind when the driver dies."""
+    ids = put(email, 25)
+    start(checkpoint).run()
+    for batch in (1, 2):
+        checkpoint.commits.discard(batch)
+    del checkpoint.offsets[2]
+
+    start(checkpoint).run()
+
+    assert checkpoint.ids == ids
+
+
+def test_available_now_ends_with_what_waited(email, start, checkpoint):
+    put(email, 15)
+    driver = start(checkpoint, now=True)
+    driver.trigger()
+    put(email, 10, prefix="late")
+
+    driver.run()
+
+    assert len(checkpoint.ids) == 15
+    assert email.counts()[State.QUEUED] == 10
+
+
+def test_batches_are_bounded_in_bytes(email, start, checkpoint):
+    put(email, 3000)
+    start(checkpoint, max_jobs_per_trigger=5000, max_bytes_per_trigger=10).trigger()
+
+    assert len(checkpoint.ids) == 1000
+
+
+def test_only_the_kinds_asked_for_are_claimed(email, start, checkpoint):
+    put(email, 2, kind="a")
+    put(email, 2, prefix="k", kind="b")
+    start(checkpoint, kinds="b, c").run()
+
+    assert checkpoint.ids == ["k0", "k1"]
+
+
+class TestPoison:
+    def crash(self, start, checkpoint, poison):
+        """A driver that dies of one job, started again until it lives."""
+        deaths = 0
+        while True:
+            driver = start(checkpoint, max_replays=2, max_jobs_per_trigger=50)
+            read = driver._read
+
+            def read_or_die(part, read=read):
+                rows = read(part)
+                if any(row["id"] == poison for row in rows):
+                    raise Died
+                return rows
+
+            driver._read = read_or_die
+            try:
+                driver.run()
+            except Died:
+                deaths += 1
+                driver.die()
+                assert deaths < 20
+            else:
+                return deaths
+
+    def test_it_ends_in_the_dlq_and_harms_no_other(self, email, start, checkpoint, monkeypatch):
+        monkeypatch.setattr(replay, "PIECES", 7)
+        ids = put(email, 50)
+
+        deaths = self.crash(start, checkpoint, "j13")
+
+        # Twice in the whole batch of 50, twice in a piece of 7, twice alone.
+        assert deaths == 3 * 2
+        assert email.status("j13").state is State.FAILED
+        assert "never committed" in email.status("j13").record.failure.message
+        assert sorted(checkpoint.ids) == sorted(set(ids) - {"j13"})
+        assert all(job.attempts == 1 for job in email.jobs(limit=1000).jobs)
+
+
+class TestOutcomes:
+    def test_who_writes_none_fails_the_job(self, email, start, checkpoint):
+        put(email, 2)
+        driver = start(checkpoint, ack="outcome")
+        driver.trigger()
+        job = checkpoint.rows[0]
+        record = email.store.get(email.key, [job["id"]])[0]
+        email.complete(email.wrap(record), "done")
+
+        driver.trigger()
+
+        assert email.result("j0") == "done"
+        assert email.status("j1").state is State.FAILING
+        assert "without an outcome" in email.status("j1").record.failure.message
+
+
+class TestLostAnswers:
+    """The store did what was asked for, and the connection broke before it could say so."""
+
+    @pytest.mark.parametrize("verb", ["write_keys", "claim", "apply", "heartbeat"])
+    @pytest.mark.parametrize("times", [1, 2, 3])
+    def test_each_step_is_safe_to_repeat(self, verb, times, email, start, checkpoint, monkeypatch):
+        monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.001)
+        ids = put(email, 25)
+        driver = start(checkpoint)
+        driver._call("initialOffset")
+        store = driver.reader._queues.store
+        act, left = getattr(store, verb), [times]
+
+        def act_and_break(*arguments, **options):
+            answer = act(*arguments, **options)
+            left[0] -= 1
+            if not left[0]:
+                raise StoreUnavailable("the connection broke")
+            return answer
+
+        monkeypatch.setattr(store, verb, act_and_break)
+        driver.run()
+
+        assert left[0] <= 0 or verb == "heartbeat"
+        assert sorted(checkpoint.ids) == sorted(ids)
+        assert len(checkpoint.appended) == 25
+        assert email.counts()[State.COMPLETED] == 25
+        start(checkpoint).run()
+        assert len(checkpoint.appended) == 25
+
+    def test_a_store_that_stays_away_ends_the_query(self, email, start, checkpoint, monkeypatch):
+        """The control."""
+        put(email, 5)
+        driver = start(checkpoint, retry_for=0.0)
+        driver._call("initialOffset")
+
+        def broken(*arguments, **options):
+            raise StoreUnavailable("gone")
+
+        monkeypatch.setattr(driver.reader._queues.store, "claim", broken)
+        with pytest.raises(StoreUnavailable):
+            driver.trigger()

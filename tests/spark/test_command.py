@@ -1,0 +1,85 @@
+"""`ackline pipeline audit`, and what is said when Spark cannot run."""
+
+from __future__ import annotations
+
+import sys
+
+import apsw
+import pytest
+
+import ackline
+from ackline.cli import pipeline
+from ackline.cli.app import run
+from ackline.errors import ConfigError
+from ackline.spark import session
+
+
+class KeptSpark:
+    """The Spark of all tests, which a command must not stop."""
+
+    def __init__(self, spark):
+        self._spark = spark
+
+    def __getattr__(self, name):
+        return getattr(self._spark, name)
+
+    def stop(self):
+        pass
+
+
+@pytest.fixture
+def audit(spark, sqlite_url, monkeypatch, capsys):
+    monkeypatch.setattr(pipeline, "start_spark", lambda master: KeptSpark(spark))
+    with ackline.open(sqlite_url) as queues:
+        queues["email"].enqueue_many(range(10))
+
+    def call(*arguments):
+        code = run(["--store", sqlite_url, *arguments[:1], "pipeline", "audit", *arguments[1:]])
+        return code, capsys.readouterr()
+
+    return call
+
+
+def test_a_lost_job_ends_it_with_1(audit, sqlite_url):
+    file = apsw.Connection(sqlite_url.removeprefix("sqlite:///"))
+    file.execute("DELETE FROM place WHERE job = 1")
+    file.execute("DELETE FROM job WHERE num = 1")
+    file.close()
+
+    code, said = audit("--tenant=default", "email")
+
+    assert code == 1
+    assert "last heard of as queued" in said.out
+    assert "the journal does not add up: 1 finding" in said.err
+
+
+def test_without_pyspark_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ackline.spark.session", None)
+
+    with pytest.raises(ConfigError, match=r"pip install 'ackline\[spark\]'"):
+        pipeline.start_spark(None)
+
+
+def test_without_java_it_says_what_to_install(monkeypatch):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    with pytest.raises(ConfigError, match="needs Java 17 or 21, and none was found"):
+        session.require_java()
+
+
+def test_an_old_java_is_refused(monkeypatch, tmp_path):
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_392\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+    with pytest.raises(ConfigError, match="is Java 8, and Spark needs 17 or 21"):
+        session.require_java()
+
+
+def test_an_old_spark_is_refused():
+    with pytest.raises(ConfigError, match=r"PySpark 4\.1\.0 is too old, 4\.2 is needed"):
+        session.require_spark("4.1.0")
+    session.require_spark("4.10.1")

@@ -1,0 +1,108 @@
+"""Options are checked when a query is planned, and a mistake says what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+import ackline
+from ackline.errors import AcklineError, ConfigError, StoreUnavailable
+from ackline.spark.asked import meanings, read_options
+from ackline.spark.options import ROLES
+from ackline.spark.place import Place, find_place
+from ackline.spark.source import AcklineSource
+from pyspark_ackline import DefaultSource
+
+
+def asked(role="read", **options):
+    return read_options(role, {"store": "sqlite:///x.db", **options})
+
+
+@pytest.mark.parametrize(
+    ("role", "options", "words"),
+    [
+        ("read", {}, "which table"),
+        ("read", {"table": "jbs"}, "no table 'jbs': it has jobs, dlq, events"),
+        ("read", {"table": "outcomes"}, "read has no table 'outcomes'"),
+        ("read", {"table": "jobs", "pageSize": "0"}, "pageSize='0': Expected `int` >= 1"),
+        ("read", {"table": "jobs", "pageSize": "many"}, "pageSize='many'"),
+        ("read", {"table": "jobs", "pagSize": "5"}, "did you mean 'pageSize'?"),
+        ("read", {"table": "jobs", "tenant": ""}, "the tenant must have"),
+        ("readStream", {"table": "jobs", "queue": "q"}, "'streamId' is missing: A lasting name"),
+        ("readStream", {"table": "jobs", "streamId": "s"}, "'queue' is missing"),
+        ("readStream", {"table": "events", "start": "soon"}, "'oldest', 'now' or a cursor"),
+        ("readStream", {"table": "dlq"}, "it has jobs, events"),
+        ("write", {"table": "jobs", "priority": "11"}, "from 0 (lowest) to 9 (highest), not 11"),
+        ("write", {"table": "jobs", "delay": "-1"}, "delay must be 0 to"),
+        ("write", {"table": "jobs", "existing": "drop"}, "existing='drop'"),
+    ],
+)
+def test_a_mistake_says_what_is_wrong(role, options, words):
+    with pytest.raises(AcklineError) as caught:
+        asked(role, **options)
+
+    assert words in str(caught.value)
+
+
+def test_a_store_must_be_named():
+    with pytest.raises(ConfigError, match="'store' is missing: The store's URL"):
+        read_options("read", {"table": "jobs"})
+
+
+def test_names_are_read_in_any_case_and_load_names_the_table():
+    assert asked(path="jobs", PAGESIZE="7") == asked(table="jobs", pageSize="7")
+
+
+# In the order of the table: every process that runs a share of the tests must count them alike.
+@pytest.mark.parametrize(
+    "kind", dict.fromkeys(kind for tables in ROLES.values() for kind in tables.values())
+)
+def test_every_option_says_what_it_means(kind):
+    assert all(meanings(kind).values())
+
+
+def test_memory_is_refused():
+    with pytest.raises(ConfigError, match="lives in one process"):
+        find_place(read_options("read", {"store": "memory://", "table": "jobs"}))
+
+
+def test_a_file_that_is_not_there_is_not_made(tmp_path):
+    options = read_options("read", {"store": f"sqlite:///{tmp_path}/no.db", "table": "jobs"})
+
+    with pytest.raises(StoreUnavailable, match="sees no store at"):
+        find_place(options)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_relative_path_is_made_absolute(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ackline.open("sqlite:///a b.db").close()
+
+    place = find_place(read_options("read", {"store": "sqlite:///a%20b.db", "table": "jobs"}))
+
+    monkeypatch.chdir("/")
+    with place.open() as queues:
+        assert list(queues) == []
+
+
+def test_a_file_of_another_machine_is_refused(sqlite_url):
+    ackline.open(sqlite_url).close()
+    place = Place(url=sqlite_url, tenant="default", host="elsewhere")
+
+    with pytest.raises(ConfigError, match="of elsewhere: use Redis or PostgreSQL"):
+        place.connect()
+
+    shared = Place(url=sqlite_url, tenant="default", host="elsewhere", shared_files=True)
+    shared.connect().close()
+
+
+def test_an_unreachable_server_is_told_at_planning():
+    options = {"store": "redis://127.0.0.1:1/0", "table": "jobs"}
+
+    with pytest.raises(StoreUnavailable):
+        find_place(read_options("read", options))
+
+
+def test_spark_finds_the_format_by_the_name_of_its_module():
+    assert DefaultSource is AcklineSource
+    assert DefaultSource.name() == "ackline"

@@ -1,0 +1,146 @@
+"""Spark itself finds the format, reads and writes it on every store, and calls in this order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ackline
+from ackline.job import State
+from ackline.spark.claims_stream import ClaimsStreamReader
+from ackline.spark.place import find_place
+from ackline.spark.source import AcklineSource
+from tests.spark.asking import read_options
+from tests.spark.driver import Checkpoint, Driver
+
+
+@pytest.fixture
+def read(spark, url):
+    def call(table, **options):
+        return spark.read.format("ackline").option("store", url).options(**options).load(table)
+
+    return call
+
+
+@pytest.fixture
+def stream(spark, url):
+    def call(table, source="ackline", **options):
+        return spark.readStream.format(source).option("store", url).options(**options).load(table)
+
+    return call
+
+
+def run(frame, checkpoint, lake):
+    """Everything that is there now into a lake of which each micro-batch has a path of its own."""
+
+    def sink(batch, number):
+        batch.write.mode("overwrite").parquet(f"{lake}/batch_id={number}")
+
+    query = (
+        frame.writeStream.foreachBatch(sink)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+@pytest.mark.parametrize("url", ["redis", "postgres"], indirect=True)
+def test_from_rows_to_jobs_to_a_lake(spark, url, read, stream, tmp_path):
+    rows = spark.range(100).selectExpr(
+        "concat('j', id) as id",
+        "cast(id % 10 as int) as priority",
+        "to_json(struct(id)) as payload",
+    )
+    for _ in range(2):
+        writing = rows.write.format("ackline").option("store", url).option("table", "jobs")
+        writing.option("queue", "email").mode("append").save()
+    assert read("jobs").where("state = 'queued'").count() == 100
+    pushed = read("jobs", pushdown="true").where("state = 'failed' or queue = 'other'")
+    assert pushed.count() == 0
+
+    options = {"queue": "email", "streamId": "lake", "maxJobsPerTrigger": "60", "wait": "0"}
+    run(stream("jobs", **options), tmp_path / "checkpoint", tmp_path / "lake")
+    run(stream("events"), tmp_path / "events-checkpoint", tmp_path / "events")
+
+    lake = spark.read.parquet(str(tmp_path / "lake"))
+    assert (lake.count(), lake.select("id").distinct().count()) == (100, 100)
+    acts = {row["act"]: row["count"] for row in _counted(spark, tmp_path / "events")}
+    assert acts == {"enqueue": 100, "claim": 100, "complete": 100}
+    with ackline.open(url) as queues:
+        assert queues["email"].counts()[State.COMPLETED] == 100
+
+
+def _counted(spark, path):
+    return spark.read.parquet(str(path)).groupBy("act").count().collect()
+
+
+class NotingReader(ClaimsStreamReader):
+    """Notes what Spark calls."""
+
+    def note(self, method):
+        with Path(self.options.stream_id).open("a") as file:
+            file.write(f"{method}\n")
+
+    def initialOffset(self):  # noqa: N802
+        self.note("initialOffset")
+        return super().initialOffset()
+
+    def prepareForTriggerAvailableNow(self):  # noqa: N802
+        self.note("prepareForTriggerAvailableNow")
+        super().prepareForTriggerAvailableNow()
+
+    def latestOffset(self, start, limit):  # noqa: N802
+        self.note("latestOffset")
+        return super().latestOffset(start, limit)
+
+    def partitions(self, start, end):
+        self.note("partitions")
+        return super().partitions(start, end)
+
+    def commit(self, end):
+        self.note("commit")
+        super().commit(end)
+
+
+class NotingSource(AcklineSource):
+    @classmethod
+    def name(cls):
+        return "noting"
+
+    def streamReader(self, schema):  # noqa: N802
+        reader = super().streamReader(schema)
+        assert isinstance(reader, ClaimsStreamReader)
+        return NotingReader(reader.options, reader.place)
+
+
+def test_the_order_of_calls_is_the_one_that_tests_go_by(spark, sqlite_url, tmp_path):
+    spark.dataSource.register(NotingSource)
+    notes, model = tmp_path / "notes", tmp_path / "model"
+    with ackline.open(sqlite_url) as queues:
+        queues["email"].enqueue_many(range(25))
+        queues["model"].enqueue_many(range(25))
+
+    def options(queue, stream):
+        return {"queue": queue, "streamId": str(stream), "maxJobsPerTrigger": "10", "wait": "0"}
+
+    frame = spark.readStream.format("noting").option("store", sqlite_url)
+    run(
+        frame.options(**options("email", notes)).load("jobs"),
+        tmp_path / "checkpoint",
+        tmp_path / "lake",
+    )
+    said = {"store": sqlite_url, "table": "jobs", **options("model", model)}
+    asked = read_options("readStream", said)
+    driver = Driver(NotingReader(asked, find_place(asked)), Checkpoint(), now=True)
+    driver.run()
+    driver.reader.stop()
+
+    assert notes.read_text().split() == model.read_text().split()
+
+
+@pytest.mark.parametrize("url", ["redis"], indirect=True)
+def test_a_mistake_is_told_in_a_sentence(spark, read):
+    with pytest.raises(Exception, match="did you mean 'pageSize'"):
+        read("jobs", pagSize="1").count()

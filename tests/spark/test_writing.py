@@ -1,0 +1,309 @@
+"""Rows into jobs, and outcomes of claimed jobs: writers without Spark, on every store."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from ackline.errors import ConfigError
+from ackline.job import State
+from ackline.spark.drafts import content_id
+from ackline.spark.outcomes import OutcomesStreamWriter, OutcomesWriter
+from ackline.spark.rejected import RowsRejected
+from ackline.spark.writer import JobsStreamWriter, JobsWriter
+from tests.spark.asking import read_options
+
+TEXT = pyarrow.string()
+
+
+@pytest.fixture
+def writer(place):
+    def make(table, kind=JobsWriter, **options):
+        options = {"store": "x", "table": "jobs", "queue": "email", **options}
+        return kind(read_options("write", options), place, from_arrow_schema(table.schema))
+
+    return make
+
+
+@pytest.fixture
+def settler(place):
+    def make(table, kind=OutcomesWriter, **options):
+        options = {"store": "x", "table": "outcomes", "queue": "email", **options}
+        return kind(read_options("write", options), place, from_arrow_schema(table.schema))
+
+    return make
+
+
+@pytest.fixture
+def email(queues):
+    return queues["email"]
+
+
+def write(writer, table, tasks=2):
+    """Some tasks, each with some of the rows, then the commit."""
+    size = -(-table.num_rows // tasks)
+    parts = [table.slice(start, size) for start in range(0, table.num_rows, size)]
+    messages = [writer.write(iter(part.to_batches())) for part in parts]
+    writer.commit(messages)
+    return messages
+
+
+def test_each_row_is_a_job(email, writer):
+    table = pyarrow.table(
+        {
+            "id": ["a", "b"],
+            "kind": ["welcome", None],
+            "priority": [9, None],
+            "delay": [None, 60.0],
+            "max_attempts": [7, None],
+            "backoff": [[1.0, 5.0], None],
+            "headers": pyarrow.array([[("k", "v")], None], pyarrow.map_(TEXT, TEXT)),
+            "group": ["g", None],
+            "payload": ['{"to": "ann"}', "[1]"],
+        }
+    )
+
+    write(writer(table, kind=JobsWriter), table)
+
+    a, b = email.store.get(email.key, ["a", "b"])
+    assert (a.kind, a.priority, a.state, a.payload) == (
+        "welcome",
+        9,
+        State.QUEUED,
+        b'{"to": "ann"}',
+    )
+    assert (a.options.max_attempts, a.options.group) == (7, "g")
+    assert a.options.backoff.delays == (1.0, 5.0)
+    assert dict(a.options.headers) == {"k": "v"}
+    assert (b.kind, b.priority, b.state) == ("default", 5, State.SCHEDULED)
+
+
+def test_columns_without_a_meaning_are_the_payload(email, writer):
+    table = pyarrow.table({"id": ["a"], "to": ["ann"], "n": [1], "price": [Decimal("1.50")]})
+
+    write(writer(table), table)
+
+    assert email.status("a").payload == {"to": "ann", "n": 1, "price": "1.50"}
+
+
+def test_a_time_to_run_at(email, writer, clock):
+    at = datetime.fromtimestamp(clock.now() + 100, UTC)
+    table = pyarrow.table(
+        {
+            "id": ["a"],
+            "run_at": pyarrow.array([at], pyarrow.timestamp("us", tz="UTC")),
+            "payload": ["1"],
+        }
+    )
+
+    write(writer(table), table)
+
+    assert email.status("a").record.run_at == pytest.approx(clock.now() + 100)
+
+
+def test_a_column_names_the_queue(queues, writer):
+    table = pyarrow.table({"id": ["1", "1"], "queue": ["a", "b"], "payload": ["1", "2"]})
+
+    write(writer(table), table)
+
+    assert queues["a"].status("1").payload == 1
+    assert queues["b"].status("1").payload == 2
+
+
+def test_a_repeated_write_enqueues_nothing_twice(email, writer):
+    table = pyarrow.table({"id": [str(n) for n in range(2500)], "payload": ["1"] * 2500})
+    first = write(writer(table), table)
+    failed, done = email.claim(2)
+    email.bury(failed, "no")
+    email.complete(done)
+
+    again = write(writer(table), table)
+
+    assert sum(message.written for message in first) == 2500
+    assert [(message.written, message.known) for message in again] == [(0, 1250), (0, 1250)]
+    assert email.status(failed.id).state is State.FAILED
+    assert email.status(done.id).state is State.COMPLETED
+
+
+def test_what_failed_is_enqueued_anew_when_asked_to(email, writer):
+    """The control: it is the look before the write that keeps a failed job as it is."""
+    table = pyarrow.table({"id": ["a"], "payload": ["1"]})
+    write(writer(table), table)
+    email.bury(email.claim(1)[0], "no")
+
+    write(writer(table, existing="replace"), table)
+
+    assert email.status("a").state is State.QUEUED
+
+
+def test_a_task_that_is_tried_again_enqueues_nothing_twice(email, writer):
+    table = pyarrow.table({"id": [str(n) for n in range(1500)], "payload": ["1"] * 1500})
+    one = writer(table)
+
+    def cut_off():
+        yield from table.slice(0, 1200).to_batches()
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        one.write(cut_off())
+    assert 0 < email.counts()[State.QUEUED] < 1500
+    write(one, table)
+
+    assert email.counts()[State.QUEUED] == 1500
+
+
+def test_equal_contents_are_one_job(email, writer):
+    table = pyarrow.table({"payload": ['{"a":1}', '{"a":1}', '{"a":2}']})
+
+    for _ in range(2):
+        write(writer(table, idFrom="content"), table)
+
+    assert email.counts()[State.QUEUED] == 2
+    assert email.status(content_id("email", "", b'{"a":1}')).payload == {"a": 1}
+
+
+def test_content_ids_do_not_meet():
+    assert content_id("a", "bc", b"") != content_id("ab", "c", b"")
+
+
+BROKEN: dict[str, list[Any]] = {
+    "id": ["ok", None, "bad json", "bad priority", "x" * 600, "no payload"],
+    "priority": [1, 1, 1, 17, 1, 1],
+    "payload": ["1", "2", "{", "4", "5", None],
+}
+
+
+def test_broken_rows_fail_the_write_and_are_listed(email, writer):
+    table = pyarrow.table(BROKEN)
+
+    with pytest.raises(RowsRejected) as caught:
+        write(writer(table), table)
+
+    said = str(caught.value)
+    assert said.startswith("5 rows were refused; the other 1 are written")
+    for words in ("has no id", "no JSON", "not 17", "1 to 512 bytes", "no payload"):
+        assert words in said
+    assert email.counts()[State.QUEUED] == 1
+
+
+def test_broken_rows_are_kept_aside_with_the_reason(email, writer, tmp_path):
+    table = pyarrow.table(BROKEN)
+    aside = tmp_path / "aside"
+
+    write(writer(table, rejectedPath=str(aside)), table)
+
+    rows = pyarrow.parquet.read_table(aside).to_pylist()
+    assert [json.loads(row["row"])["id"] for row in rows] == BROKEN["id"][1:]
+    assert {row["error"] for row in rows} == {"InvalidName", "InvalidPayload", "InvalidOption"}
+
+
+def test_a_repeated_micro_batch_keeps_its_broken_rows_once(writer, tmp_path):
+    table = pyarrow.table(BROKEN)
+    one = writer(table, kind=JobsStreamWriter, rejectedPath=tmp_path.as_uri() + "/aside")
+
+    for _ in range(2):
+        one.commit([one.write(iter(table.to_batches()))], 7)
+
+    assert [path.name for path in (tmp_path / "aside").iterdir()] == ["batch-7.parquet"]
+
+
+def test_too_many_broken_rows_end_the_task(writer):
+    table = pyarrow.table({"id": pyarrow.array([None] * 50, TEXT), "payload": ["1"] * 50})
+
+    with pytest.raises(RowsRejected, match="50 rows were refused"):
+        writer(table, maxRejected="10").write(iter(table.to_batches()))
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "words"),
+    [
+        ({"payload": ["1"]}, {}, "add a column 'id', or set idFrom=content"),
+        ({"id": ["1"], "payload": ["1"]}, {"idFrom": "content"}, "drop one of them"),
+        ({"id": ["1"]}, {}, "no column for the payload"),
+        ({"id": [1], "payload": ["1"]}, {}, "column 'id' is bigint, but must be string"),
+        ({"id": ["1"], "payload": ["1"], "to": ["a"]}, {}, "'to' beside it that mean nothing"),
+        ({"id": ["1"], "priority": ["high"], "payload": ["1"]}, {}, "cast it"),
+    ],
+)
+def test_a_table_that_cannot_be_jobs_is_refused_at_planning(columns, options, words, writer):
+    with pytest.raises(ConfigError) as caught:
+        writer(pyarrow.table(columns), **options)
+
+    assert words in str(caught.value)
+
+
+def test_a_queue_must_be_named(place):
+    table = pyarrow.table({"id": ["1"], "payload": ["1"]})
+    options = read_options("write", {"store": "x", "table": "jobs"})
+
+    with pytest.raises(ConfigError, match="which queue"):
+        JobsWriter(options, place, from_arrow_schema(table.schema))
+
+
+class TestOutcomes:
+    def rows(self, jobs, **columns):
+        return pyarrow.table(
+            {
+                "id": [job.id for job in jobs],
+                "token": [job.record.token for job in jobs],
+                **columns,
+            }
+        )
+
+    def test_each_row_settles_its_job(self, email, settler):
+        for id in "abcd":
+            email.enqueue(id, id=id)
+        jobs = email.claim(4)
+        table = self.rows(
+            jobs,
+            outcome=["complete", "fail", "retry", "dead"],
+            result=['{"n": 1}', None, None, None],
+            error=[None, "slow", None, "bad"],
+            delay=[None, None, 30.0, None],
+        )
+
+        for _ in range(2):
+            write(settler(table), table)
+
+        assert email.result("a") == {"n": 1}
+        states = [email.status(id).state for id in "bcd"]
+        assert states == [State.FAILING, State.FAILING, State.FAILED]
+        assert email.status("b").record.failure.message == "slow"
+        assert email.status("d").record.failure.message == "bad"
+
+    def test_a_stale_token_changes_nothing_and_is_told(self, email, settler, clock):
+        email.enqueue(1, id="a")
+        old = email.claim(1, lease=10)
+        clock.advance(11)
+        new = email.claim(1)[0]
+        table = self.rows(old, outcome=["complete"])
+
+        with pytest.raises(RowsRejected, match="lease of job 'a' is lost"):
+            write(settler(table), table)
+
+        email.complete(new, "mine")
+        assert email.result("a") == "mine"
+
+    def test_unknown_outcomes_and_broken_results_are_told(self, email, settler):
+        for id in "ab":
+            email.enqueue(id, id=id)
+        jobs = email.claim(2)
+        table = self.rows(jobs, outcome=["done", "complete"], result=[None, "{"])
+        one = settler(table, kind=OutcomesStreamWriter)
+
+        with pytest.raises(RowsRejected) as caught:
+            one.commit([one.write(iter(table.to_batches()))], 0)
+
+        assert "complete, fail, retry or dead, not 'done'" in str(caught.value)
+        assert "the result is no JSON" in str(caught.value)
+
+    def test_a_table_without_tokens_is_refused(self, settler):
+        with pytest.raises(ConfigError, match="an outcome lacks 'token'"):
+            settler(pyarrow.table({"id": ["a"], "outcome": ["complete"]}))
