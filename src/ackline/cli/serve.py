@@ -1,0 +1,185 @@
+"""`ackline serve`: the HTTP service, in one process or several."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ackline.cli import values
+from ackline.cli.app import command
+from ackline.cli.enqueue import PANEL
+from ackline.cli.exits import UsageMistake
+from ackline.cli.session import Session
+from ackline.cli.words import count
+from ackline.cli.worker import start_logging
+from ackline.errors import MissingExtra
+from ackline.queue import Queue
+from ackline.queues import Queues
+from ackline.stores.base import Store
+from ackline.stores.registry import store_from_url
+
+if TYPE_CHECKING:
+    from ackline.service.settings import Settings
+
+logger = logging.getLogger("ackline")
+
+
+@command("serve", panel=PANEL, creates=True)
+def serve(
+    session: Session,
+    host: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="The port; 0 takes a free one.")] = None,
+    base_path: Annotated[
+        str | None, typer.Option(metavar="PATH", help="What the paths of all routes begin with.")
+    ] = None,
+    processes: Annotated[int | None, typer.Option(min=1, help="How many processes.")] = None,
+    config: Annotated[Path | None, typer.Option(metavar="FILE", help="Settings, as TOML.")] = None,
+    maintenance: Annotated[
+        bool | None, typer.Option(help="Sweep, promote and prune in this process too.")
+    ] = None,
+    grace: Annotated[
+        float | None,
+        typer.Option(
+            parser=values.seconds, metavar="SPAN", help="How long requests may go on at a stop."
+        ),
+    ] = None,
+    stored_keys: Annotated[
+        bool | None, typer.Option(help="Ask for API keys, and believe those in the store.")
+    ] = None,
+    log_json: Annotated[bool, typer.Option("--log-json", help="Log in JSON lines.")] = False,
+    socket_number: Annotated[int | None, typer.Option("--socket", hidden=True)] = None,
+    id: Annotated[str | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Serve queues over HTTP, for programs in any language.
+
+    Without auth it listens on this machine only. Settings come from the file, then from
+    ACKLINE_… variables, then from these options; the later wins.
+
+    SIGTERM or Ctrl-C stops it: not ready any more, streams end and give back what they hold,
+    requests under way may finish.
+
+    ackline serve --port 8000
+    """
+    flags = {
+        "store": session.url if session.common.store is not None else None,
+        "host": host,
+        "port": port,
+        "base_path": base_path,
+        "processes": processes,
+        "maintenance": maintenance,
+        "grace": grace,
+        "stored_keys": stored_keys,
+    }
+    start_logging(as_json=log_json or session.json, verbose=False)
+    settings = _settings(config, flags)
+    if socket_number is not None:
+        _run(settings, socket.socket(fileno=socket_number), id)
+    elif settings.processes == 1:
+        _run_alone(settings)
+    else:
+        options = [] if config is None else ["--config", str(config)]
+        options += ["--log-json"] * (log_json or session.json)
+        _supervise(settings, [*options, *_words(flags)])
+
+
+def _settings(file: Path | None, flags: dict[str, Any]) -> Settings:
+    try:
+        from ackline.service.auth import authenticator_for
+        from ackline.service.settings import load
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"ackline serve (no module {error.name!r})", "service") from None
+    settings = load(file, flags=flags)
+    # Refuses an address that is not safe without auth, and keys that cannot be read.
+    authenticator_for(settings, store_from_url(settings.store))
+    return settings
+
+
+def _run_alone(settings: Settings) -> None:
+    from ackline.service.server import bind
+
+    _run(settings, bind(settings), None)
+
+
+def _run(settings: Settings, listener: socket.socket, id: str | None) -> None:
+    from ackline.service.runtime import Runtime
+    from ackline.service.server import Server, address_of
+    from ackline.worker.supervisor import stop_with_parent
+
+    runtime = Runtime.from_settings(settings)
+    if id is not None:
+        runtime.worker = id
+
+    def announce() -> None:
+        info = runtime.store.info()
+        where = f"{address_of(listener, settings)}{settings.base}"
+        logger.info("serving %s at %s", f"{info.name} {info.location}", where)
+
+    server = Server(runtime, announce)
+    if id is not None:
+        stop_with_parent(server.request_stop)
+    server.run(listener)
+    logger.info("stopped")
+
+
+# --- several processes ---
+
+
+def _words(flags: dict[str, Any]) -> list[str]:
+    words = []
+    for name, value in flags.items():
+        option = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            words.append(option if value else option.replace("--", "--no-", 1))
+        elif value is not None:
+            words += [option, str(value)]
+    return words
+
+
+class AllQueues:
+    """Every queue that the store has by now."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __iter__(self) -> Iterator[Queue[Any, Any]]:
+        for info in self._store.describe(None):
+            yield Queues(self._store, info.key.tenant)[info.key.name]
+
+
+def _supervise(settings: Settings, options: list[str]) -> None:
+    from ackline.service.server import address_of, bind
+    from ackline.worker.supervisor import Supervisor
+
+    store = store_from_url(settings.store)
+    if not store.capabilities.shared:
+        raise UsageMistake(
+            f"each process would have a {store.capabilities.name} store of its own: "
+            "use --processes 1, or a store on disk"
+        )
+    store.open()
+    listener = bind(settings)
+    number = listener.fileno()
+
+    def command_for(id: str) -> list[str]:
+        program = [sys.executable, "-m", "ackline", "serve", *options]
+        return [*program, "--socket", str(number), "--id", id]
+
+    logger.info(
+        "serving at %s%s by %s",
+        address_of(listener, settings),
+        settings.base,
+        count(settings.processes, "process", "processes"),
+    )
+    try:
+        queues = AllQueues(store)
+        Supervisor(queues, command_for, processes=settings.processes, pass_fds=[number]).run()
+    finally:
+        store.close()
+    logger.info("supervisor %d stopped", os.getpid())

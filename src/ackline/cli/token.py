@@ -1,0 +1,200 @@
+"""`ackline token …`: what callers of the service show: API keys, and tokens to try it with."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+from rich.text import Text
+
+from ackline.cli import values
+from ackline.cli.app import app, command
+from ackline.cli.enqueue import PANEL
+from ackline.cli.exits import Refusal
+from ackline.cli.queues import new_table
+from ackline.cli.session import Session
+from ackline.cli.words import plain
+from ackline.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from ackline.service.credentials import ApiKey
+
+token = typer.Typer(no_args_is_help=True, help="API keys and test tokens for the service.")
+app.add_typer(token, name="token", rich_help_panel=PANEL)
+
+SCOPES = ("produce", "consume", "read", "admin")
+
+Scopes = Annotated[
+    list[str],
+    typer.Option("--scope", help="What it may: produce, consume, read, admin. Can be repeated."),
+]
+QueueLimits = Annotated[
+    list[str] | None, typer.Option("--queue", help="Only this queue. Can be repeated.")
+]
+KindLimits = Annotated[
+    list[str] | None, typer.Option("--kind", help="Only jobs of this kind. Can be repeated.")
+]
+Operator = Annotated[
+    bool, typer.Option("--operator", help="It sees the figures of all tenants in /metrics.")
+]
+
+
+@command("create", panel=PANEL, creates=True, group=token)
+def create(
+    session: Session,
+    name: Annotated[str, typer.Argument(help="Whose key it is, as the journal will call it.")],
+    scope: Scopes,
+    queue: QueueLimits = None,
+    kind: KindLimits = None,
+    operator: Operator = False,
+    expires: Annotated[
+        float | None,
+        typer.Option(parser=values.seconds, metavar="SPAN", help="For how long it is good."),
+    ] = None,
+    for_file: Annotated[
+        bool, typer.Option("--for-file", help="Keep nothing: print what a settings file needs.")
+    ] = False,
+) -> None:
+    """Make an API key for a machine. It is shown once; only its hash is kept.
+
+    The key is of the tenant that --tenant names, and is kept in the store.
+
+    ackline token create billing --tenant acme --scope produce --queue email
+    """
+    keys = _api_keys()
+    text, id = keys.new_key()
+    limits = {"queues": queue, "kinds": kind, "operator": operator}
+    said = {"id": id, "hash": _credentials().hash_of(text), "name": name, "tenant": session.tenant}
+    said |= {"scopes": _checked(scope)} | {what: value for what, value in limits.items() if value}
+    if expires is not None:
+        said["expires"] = _in(expires).isoformat()
+    key = msgspec.convert(said, _credentials().ApiKey)
+    if not for_file:
+        keys.keep_key(session.queues.store, key)
+    if session.json:
+        session.document({"key": text, **said})
+        return
+    session.line(text)
+    session.notice("Shown once. Send it as `Authorization: Bearer …`.")
+    if for_file:
+        session.notice(f"Into the file of `ackline serve --config`:\n\n{_toml('api_keys', said)}")
+    else:
+        session.notice(
+            f"Its hash is in the store: start the service with --stored-keys.\n"
+            f"To take it back: ackline token revoke {id}"
+        )
+
+
+@command("list", panel=PANEL, group=token)
+def list_tokens(session: Session) -> None:
+    """Show the API keys that are kept in the store, of all tenants."""
+    found = _api_keys().list_keys(session.queues.store)
+    if session.json:
+        for key in found:
+            session.document({n: v for n, v in msgspec.to_builtins(key).items() if n != "hash"})
+        return
+    if not found:
+        session.say("no API keys in this store", "dim")
+        return
+    table = new_table("id", "name", "tenant", "scopes", "only", "expires")
+    for key in found:
+        ends = "never" if key.expires is None else f"{key.expires:%Y-%m-%d %H:%M}"
+        words = [plain(key.name), plain(key.tenant), " ".join(sorted(key.scopes)), _only(key), ends]
+        table.add_row(Text(key.id, "bold"), *words)
+    session.say(table)
+
+
+@command("revoke", panel=PANEL, group=token)
+def revoke(
+    session: Session, id: Annotated[str, typer.Argument(help="As `ackline token list` shows it.")]
+) -> None:
+    """Take an API key back: within seconds it opens nothing any more."""
+    if not _api_keys().revoke_key(session.queues.store, id):
+        raise Refusal(f"there is no API key {id!r} in this store")
+    session.document({"revoked": id}) if session.json else session.say("revoked")
+
+
+@command("test", panel=PANEL, group=token)
+def trial(
+    session: Session,
+    scope: Scopes,
+    queue: QueueLimits = None,
+    kind: KindLimits = None,
+    operator: Operator = False,
+    expires: Annotated[
+        float, typer.Option(parser=values.seconds, metavar="SPAN", help="For how long it is good.")
+    ] = 3600.0,
+    directory: Annotated[Path, typer.Option(help="Where the key pair is, or is made.")] = Path(
+        "ackline-test-issuer"
+    ),
+) -> None:
+    """Make a token (JWT) as an issuer would, to try the service before there is one.
+
+    The first call makes a key pair: the private key stays in the directory, readable by you only.
+
+    ackline token test --tenant acme --scope produce --scope read
+    """
+    issuer = _pairs()
+    pair = issuer.KeyPair.at(directory)
+    words = [*_checked(scope), *(["operator"] if operator else [])]
+    claims = {"tenant": session.tenant, "scope": " ".join(words), "queues": queue, "kinds": kind}
+    given = {name: value for name, value in claims.items() if value is not None}
+    text = pair.sign(given, time.time() + expires)
+    if session.json:
+        session.document({"token": text})
+        return
+    session.line(text)
+    session.notice(
+        f"Good for {expires:g} s. Send it as `Authorization: Bearer …`.\n"
+        f"Into the file of `ackline serve --config`:\n\n{_toml('issuers', pair.settings)}"
+    )
+
+
+def _checked(scopes: list[str]) -> list[str]:
+    for scope in scopes:
+        if scope not in SCOPES:
+            raise typer.BadParameter(f"{scope!r} is no scope: there are {', '.join(SCOPES)}")
+    return scopes
+
+
+def _in(seconds: float) -> datetime.datetime:
+    when = datetime.datetime.fromtimestamp(time.time() + seconds, datetime.UTC)
+    return when.replace(microsecond=0)
+
+
+def _only(key: ApiKey) -> str:
+    words = [f"queue {plain(name)}" for name in sorted(key.queues or ())]
+    words += [f"kind {plain(name)}" for name in sorted(key.kinds or ())]
+    return ", ".join([*words, "operator"] if key.operator else words)
+
+
+def _toml(table: str, said: dict[str, Any]) -> str:
+    """A table of a settings file; JSON's texts, lists and booleans are TOML's as well."""
+    lines = [f"{name} = {json.dumps(value)}" for name, value in said.items()]
+    return "\n".join([f"[[{table}]]", *lines])
+
+
+def _api_keys() -> Any:
+    return _service("auth.api_keys")
+
+
+def _credentials() -> Any:
+    return _service("credentials")
+
+
+def _pairs() -> Any:
+    return _service("auth.trial_issuer")
+
+
+def _service(module: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(f"ackline.service.{module}")
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"ackline token (no module {error.name!r})", "service") from None

@@ -1,0 +1,84 @@
+"""The application: every route, what they are given, and how errors are answered."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from litestar import Litestar, Request, Router
+from litestar.di import NamedDependency, Provide
+from litestar.types import ASGIApp
+
+from ackline.service.auth.guard import Guard
+from ackline.service.bodies import StrictBodies
+from ackline.service.caller import Caller
+from ackline.service.metrics import Measured
+from ackline.service.openapi import openapi_config
+from ackline.service.paths import KeepSegments, prepare
+from ackline.service.problems import Unauthorized, to_response
+from ackline.service.routes import dead_letters, documentation, health, keys, messages
+from ackline.service.routes.v1 import (
+    bulk,
+    events,
+    jobs,
+    queues,
+    schedules,
+    store,
+    tickets,
+    transfer,
+    work,
+)
+from ackline.service.runtime import Runtime
+from ackline.service.settings import Settings
+
+
+def create_app(settings: Settings | None = None, runtime: Runtime | None = None) -> ASGIApp:
+    """The service as an ASGI application.
+
+    >>> app = create_app(Settings(store="memory://"))
+    """
+    runtime = runtime or Runtime.from_settings(settings or Settings())
+    app = Litestar(
+        route_handlers=[_routes(runtime.settings), health.router],
+        dependencies={
+            "runtime": Provide(lambda: runtime, sync_to_thread=False),
+            "caller": Provide(_caller),
+        },
+        exception_handlers={Exception: to_response},
+        guards=[Guard(runtime.authenticator)],
+        before_request=prepare,
+        lifespan=[_lifespan(runtime)],
+        plugins=[StrictBodies()],
+        request_max_body_size=runtime.settings.max_body,
+        openapi_config=openapi_config(runtime.settings.base),
+        logging_config=None,
+        debug=False,
+    )
+    return Measured(KeepSegments(app), runtime.metrics)
+
+
+def _routes(settings: Settings) -> Router:
+    everything = [queues, jobs, work, bulk, transfer, schedules, events, keys, tickets, store]
+    v1 = Router("/v1", route_handlers=[module.router for module in everything])
+    simple = [messages, dead_letters, keys, documentation]
+    return Router(settings.base or "/", route_handlers=[v1, *(module.router for module in simple)])
+
+
+async def _caller(request: Request[Any, Any, Any], runtime: NamedDependency[Runtime]) -> Caller:
+    principal = request.scope["user"]
+    if principal is None:
+        raise Unauthorized("this needs a token or an API key: send `Authorization: Bearer …`")
+    return Caller(runtime, principal, request.receive)
+
+
+def _lifespan(runtime: Runtime) -> Any:
+    @asynccontextmanager
+    async def run(_app: Litestar) -> AsyncIterator[None]:
+        await runtime.open()
+        try:
+            yield
+        finally:
+            await runtime.close()
+
+    return run

@@ -1,0 +1,26 @@
+"""Who calls: nobody in particular on this machine, or whom a token or an API key names."""
+
+from __future__ import annotations
+
+from ackline.errors import ConfigError
+from ackline.service.auth.base import Authenticator
+from ackline.service.auth.bearer import Bearer
+from ackline.service.auth.loopback import Loopback
+from ackline.service.settings import Settings
+from ackline.stores.base import Store
+
+__all__ = ["Authenticator", "authenticator_for"]
+
+
+def authenticator_for(settings: Settings, store: Store) -> Authenticator:
+    """The authenticator that the settings ask for; none is only for loopback."""
+    if settings.auth:
+        return Bearer(settings, store)
+    if settings.loopback:
+        return Loopback()
+    raise ConfigError(
+        f"{settings.host or 'every address'} can be reached from other machines, and no auth is "
+        "configured.\nMake an API key with `ackline token create NAME --tenant T --scope produce` "
+        "and start with --stored-keys, or name the issuers of tokens in the file of --config "
+        "(docs/guides/auth.md); or bind to 127.0.0.1."
+    )

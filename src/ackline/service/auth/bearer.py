@@ -1,0 +1,44 @@
+"""Auth by what a request shows: a token, an API key, or a ticket for a stream."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ackline.service.auth.api_keys import PREFIX, ApiKeys, read_key
+from ackline.service.auth.base import Connection
+from ackline.service.auth.tickets import redeem
+from ackline.service.auth.tokens import Tokens
+from ackline.service.caller import Principal
+from ackline.service.credentials import ApiKey
+from ackline.service.problems import Unauthorized
+from ackline.service.settings import Settings
+from ackline.service.streams import TICKET, is_stream
+from ackline.stores.base import Store
+
+
+class Bearer:
+    """Everyone who shows something that is believed."""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._store = store
+        self._tokens = Tokens(settings.issuers)
+        self._keys = ApiKeys(settings.api_keys, self._look if settings.stored_keys else None)
+
+    async def authenticate(self, connection: Connection) -> Principal:
+        header = connection.headers.get("authorization")
+        if header is None:
+            return await self._by_ticket(connection)
+        scheme, _, shown = header.partition(" ")
+        shown = shown.strip()
+        if scheme.lower() != "bearer" or not shown:
+            raise Unauthorized("send `Authorization: Bearer …` with a token or an API key")
+        return await (self._keys if shown.startswith(PREFIX) else self._tokens).check(shown)
+
+    async def _by_ticket(self, connection: Connection) -> Principal:
+        ticket = connection.query_params.get(TICKET)
+        if ticket is None or not is_stream(connection.route_handler):
+            raise Unauthorized("this needs a token or an API key: send `Authorization: Bearer …`")
+        return await asyncio.to_thread(redeem, self._store, ticket)
+
+    async def _look(self, id: str) -> ApiKey | None:
+        return await asyncio.to_thread(read_key, self._store, id)

@@ -1,0 +1,202 @@
+"""The public keys of an issuer: fetched off the event loop, kept, and fetched again when due."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import logging
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import jwt
+import msgspec
+
+from ackline.errors import ConfigError
+from ackline.service.credentials import Algorithm, Issuer
+from ackline.service.problems import Refused
+
+logger = logging.getLogger("ackline.service")
+
+FRESH = 300.0
+"""Seconds after which a set is fetched again, whoever asks for a key."""
+
+COOLDOWN = 30.0
+"""Seconds between two fetches at least: unknown keys in made-up tokens cause no more."""
+
+STALE = 86_400.0
+"""Seconds for which a set is believed that could not be fetched again."""
+
+PATIENCE = 5.0
+LONGEST_SET = 1024 * 1024
+
+KEYS_OF: dict[Algorithm, tuple[str, str | None]] = {
+    "EdDSA": ("OKP", "Ed25519"),
+    "ES256": ("EC", "P-256"),
+    "ES384": ("EC", "P-384"),
+    "ES512": ("EC", "P-521"),
+    **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", None)),
+}
+"""The type and the curve of keys that an algorithm can be checked with."""
+
+SHORTEST_SECRET = {"HS256": 32, "HS384": 48, "HS512": 64}
+"""Bytes; a shorter secret can be guessed from a token."""
+
+FAULTS = (OSError, ValueError, RecursionError, http.client.HTTPException)
+"""What fetching and reading a set can end in."""
+
+
+class KeysUnavailable(Refused):
+    """The keys that tokens are checked with could not be had."""
+
+    status = 503
+    type = "auth-unavailable"
+
+
+class Keys(Protocol):
+    """Finds the key that a token says it is signed with."""
+
+    async def find(self, kid: str | None) -> Any | None: ...
+
+
+class StaticKey:
+    """One key, whatever a token calls it."""
+
+    def __init__(self, key: Any) -> None:
+        self._key = key
+
+    async def find(self, kid: str | None) -> Any | None:  # noqa: ARG002
+        return self._key
+
+
+class KeySet:
+    """The keys behind a URL or in a file, by their `kid`."""
+
+    def __init__(
+        self, issuer: Issuer, source: str, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._issuer = issuer
+        self._source = source
+        self._monotonic = monotonic
+        self._keys: dict[str | None, Any] = {}
+        self._fetched_at = self._tried_at = float("-inf")
+        self._turn = asyncio.Lock()
+
+    async def find(self, kid: str | None) -> Any | None:
+        """The key of this name; without one, the only key that there is."""
+        known = self._pick(kid) is not None
+        # One who finds the set old fetches it; the others go on with the key that they know.
+        if not known or (self._age > FRESH and not self._turn.locked()):
+            await self._refetch(kid)
+        if self._age > STALE:
+            raise KeysUnavailable("the keys that tokens are checked with cannot be had")
+        return self._pick(kid)
+
+    @property
+    def _age(self) -> float:
+        return self._monotonic() - self._fetched_at
+
+    def _pick(self, kid: str | None) -> Any | None:
+        if kid is None and len(self._keys) == 1:
+            return next(iter(self._keys.values()))
+        return self._keys.get(kid)
+
+    async def _refetch(self, kid: str | None) -> None:
+        async with self._turn:
+            if self._age <= FRESH and self._pick(kid) is not None:
+                return  # someone else has just fetched it
+            if self._monotonic() - self._tried_at < COOLDOWN:
+                return
+            self._tried_at = self._monotonic()
+            try:
+                text = await asyncio.to_thread(read_source, self._source)
+                self._keys = keys_in(text, self._issuer.algorithm)
+            except FAULTS as error:
+                # Not the error's text: it may quote what was read.
+                what = type(error).__name__
+                logger.warning("the keys of %s cannot be had: %s", self._issuer.issuer, what)
+            else:
+                self._fetched_at = self._monotonic()
+
+
+def read_source(source: str) -> bytes:
+    """The bytes of a set; redirects are not followed, for they may lead anywhere."""
+    if "://" not in source:
+        return Path(source).read_bytes()
+    with _opener.open(source, timeout=PATIENCE) as answer:
+        text: bytes = answer.read(LONGEST_SET + 1)
+    if len(text) > LONGEST_SET:
+        raise ValueError("too long")
+    return text
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_request: Any, **_more: Any) -> None:
+        return None
+
+
+_opener = urllib.request.build_opener(_NoRedirects)
+
+
+def keys_in(text: bytes, algorithm: Algorithm) -> dict[str | None, Any]:
+    """The keys of a set that this algorithm can be checked with, by `kid`."""
+    described = msgspec.json.decode(text, type=dict[str, Any]).get("keys")
+    if not isinstance(described, list):
+        raise ValueError("not a set of keys")
+    usable = [one for one in described if isinstance(one, dict) and _serves(one, algorithm)]
+    return {one.get("kid"): _public_key(one, algorithm) for one in usable}
+
+
+def _serves(key: dict[str, Any], algorithm: Algorithm) -> bool:
+    kind, curve = KEYS_OF[algorithm]
+    return (
+        key.get("kty") == kind
+        and (curve is None or key.get("crv") == curve)
+        and key.get("use", "sig") == "sig"
+        and key.get("alg", algorithm) == algorithm
+        and isinstance(key.get("kid"), str | None)
+    )
+
+
+def _public_key(described: dict[str, Any], algorithm: Algorithm) -> Any:
+    public = {name: value for name, value in described.items() if name != "d"}
+    try:
+        return jwt.PyJWK(public, algorithm).key
+    except jwt.PyJWTError:
+        raise ValueError("a key that cannot be read") from None
+
+
+def keys_for(issuer: Issuer) -> Keys:
+    """Where an issuer's keys come from; a file that cannot be used is refused now."""
+    if issuer.jwks is not None:
+        if "://" not in issuer.jwks:
+            _require_readable(issuer, issuer.jwks)
+        return KeySet(issuer, issuer.jwks)
+    return StaticKey(_static_key(issuer, Path(issuer.key_file or "")))
+
+
+def _require_readable(issuer: Issuer, source: str) -> None:
+    try:
+        keys_in(read_source(source), issuer.algorithm)
+    except FAULTS:
+        raise ConfigError(
+            f"issuer {issuer.issuer}: {source} cannot be read as a set of keys (JWKS)"
+        ) from None
+
+
+def _static_key(issuer: Issuer, file: Path) -> Any:
+    try:
+        text = file.read_bytes().strip()
+    except OSError as error:
+        raise ConfigError(f"issuer {issuer.issuer}: {file}: {error.strerror}") from None
+    least = SHORTEST_SECRET.get(issuer.algorithm, 0)
+    if len(text) < least:
+        raise ConfigError(f"{file}: a secret for {issuer.algorithm} has {least} bytes or more")
+    if b"PRIVATE KEY" in text:
+        raise ConfigError(f"{file} is a private key: the service needs the public one only")
+    try:
+        return jwt.get_algorithm_by_name(issuer.algorithm).prepare_key(text)
+    except (jwt.PyJWTError, ValueError, TypeError):
+        raise ConfigError(f"{file} has no key for {issuer.algorithm}") from None

@@ -1,0 +1,33 @@
+"""No auth: for programs of this machine only."""
+
+from __future__ import annotations
+
+import ipaddress
+from urllib.parse import urlsplit
+
+from ackline.service.auth.base import Connection
+from ackline.service.caller import ANYONE_HERE, Principal
+from ackline.service.problems import Forbidden
+
+
+class Loopback:
+    """Everyone on this machine, without a token; but no page of a foreign site in its browser."""
+
+    async def authenticate(self, connection: Connection) -> Principal:
+        headers = connection.headers
+        host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+        if not _is_here(host):
+            # A foreign name that resolves to this machine: DNS rebinding.
+            raise Forbidden("without auth, this service is called by a loopback name only")
+        if headers.get("sec-fetch-site") == "cross-site":
+            raise Forbidden("without auth, pages of other sites may not call this service")
+        return ANYONE_HERE
+
+
+def _is_here(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,139 @@
+"""Tokens (JWT): who signed them, for whom, until when, and what they allow."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any
+
+import jwt
+import msgspec
+
+from ackline.errors import ConfigError, InvalidName
+from ackline.service.auth.key_sets import Keys, keys_for
+from ackline.service.caller import Principal, Scope
+from ackline.service.credentials import Issuer, require_tenant
+from ackline.service.problems import Unauthorized
+
+LONGEST_TOKEN = 8192
+REQUIRED = ("exp", "aud", "iss")
+OPERATOR = "operator"
+
+REMEMBERED = 10_000
+REMEMBERED_FOR = 30.0
+"""Seconds for which a token that was checked is not checked again."""
+
+LONGEST_NAME = 200
+
+_FAULTS = (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError)
+"""What reading a text that only looks like a token can end in."""
+
+
+class Tokens:
+    """Checks tokens of the issuers that are configured."""
+
+    def __init__(self, issuers: Iterable[Issuer]) -> None:
+        self._issuers: dict[str, tuple[Issuer, Keys]] = {}
+        self._checked: OrderedDict[bytes, tuple[Principal, float]] = OrderedDict()
+        for issuer in issuers:
+            if issuer.issuer in self._issuers:
+                raise ConfigError(f"issuer {issuer.issuer} is there twice")
+            self._issuers[issuer.issuer] = (issuer, keys_for(issuer))
+
+    async def check(self, token: str) -> Principal:
+        """Who shows this token, or `Unauthorized`."""
+        if len(token) > LONGEST_TOKEN:
+            raise Unauthorized("the token is too long")
+        digest, now = hashlib.sha256(token.encode()).digest(), time.time()
+        principal, good_until = self._checked.get(digest, (None, 0.0))
+        if principal is None or good_until <= now:
+            principal = await self._verify(token)
+            self._remember(digest, principal, now)
+        return principal
+
+    def _remember(self, digest: bytes, principal: Principal, now: float) -> None:
+        self._checked[digest] = (principal, min(now + REMEMBERED_FOR, principal.until or 0.0))
+        self._checked.move_to_end(digest)
+        if len(self._checked) > REMEMBERED:
+            self._checked.popitem(last=False)
+
+    async def _verify(self, token: str) -> Principal:
+        try:
+            unverified = jwt.decode_complete(token, options={"verify_signature": False})
+        except _FAULTS:
+            raise Unauthorized("this is neither a token (JWT) nor an API key") from None
+        found = self._issuers.get(str(unverified["payload"].get("iss")))
+        if found is None:
+            raise Unauthorized("the token is not of an issuer that is known here")
+        issuer, keys = found
+        header = unverified["header"]
+        # Before any key is looked at: the token does not choose how it is checked.
+        if header.get("alg") != issuer.algorithm:
+            raise Unauthorized(f"tokens of this issuer are signed with {issuer.algorithm}")
+        kid = header.get("kid")
+        key = await keys.find(kid) if isinstance(kid, str | None) else None
+        if key is None:
+            raise Unauthorized("the token is signed with a key that is not known here")
+        return _principal(issuer, _claims(token, key, issuer))
+
+
+def _claims(token: str, key: Any, issuer: Issuer) -> dict[str, Any]:
+    try:
+        return jwt.decode(
+            token,
+            key,
+            algorithms=[issuer.algorithm],
+            audience=issuer.audience,
+            issuer=issuer.issuer,
+            leeway=issuer.leeway,
+            options={"require": list(REQUIRED)},
+        )
+    except jwt.ExpiredSignatureError:
+        raise Unauthorized("the token has expired") from None
+    except jwt.InvalidAudienceError:
+        raise Unauthorized("the token is for another audience") from None
+    except jwt.MissingRequiredClaimError as error:
+        raise Unauthorized(f"the token has no claim {error.claim!r}") from None
+    except _FAULTS:
+        raise Unauthorized("the token is not valid") from None
+
+
+def _principal(issuer: Issuer, claims: dict[str, Any]) -> Principal:
+    scopes = _scopes(claims.get(issuer.scope_claim), issuer.scope_claim)
+    return Principal(
+        _tenant(issuer, claims),
+        frozenset(Scope(word) for word in scopes if word in set(Scope)),
+        _names(claims.get(issuer.queues_claim), issuer.queues_claim),
+        _names(claims.get(issuer.kinds_claim), issuer.kinds_claim),
+        name=str(claims.get("sub") or "token")[:LONGEST_NAME],
+        operator=issuer.operators and OPERATOR in scopes,
+        until=float(claims["exp"]) + issuer.leeway,
+    )
+
+
+def _tenant(issuer: Issuer, claims: dict[str, Any]) -> str:
+    tenant = claims.get(issuer.tenant_claim)
+    if tenant is None:
+        raise Unauthorized(f"the token has no claim {issuer.tenant_claim!r}")
+    try:
+        require_tenant(tenant)
+    except (InvalidName, ValueError):
+        raise Unauthorized(f"the claim {issuer.tenant_claim!r} names no tenant") from None
+    if issuer.tenants is not None and tenant not in issuer.tenants:
+        raise Unauthorized("the issuer of the token does not speak for its tenant")
+    return str(tenant)
+
+
+def _scopes(claim: Any, name: str) -> frozenset[str]:
+    """Words in a text (RFC 8693), or a list of them; scopes of others are left alone."""
+    words = claim.split() if isinstance(claim, str) else claim
+    return _names(words, name) or frozenset()
+
+
+def _names(claim: Any, name: str) -> frozenset[str] | None:
+    try:
+        return msgspec.convert(claim, frozenset[str] | None)
+    except msgspec.ValidationError:
+        raise Unauthorized(f"the claim {name!r} of the token is no list of names") from None

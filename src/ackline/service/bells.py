@@ -1,0 +1,179 @@
+"""Waking those who wait for news of a store: one thread for all who wait for the same."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from ackline.job import QueueKey
+from ackline.stores.base import Listener, Store, Topic
+
+logger = logging.getLogger("ackline.service")
+
+LONGEST_WAIT = 1.0
+"""News can be lost; so someone looks again after this many seconds."""
+
+TROUBLED_WAIT = 1.0
+"""Do not spin on a store that is down."""
+
+LINGER = 10.0
+"""Seconds that a bell outlives its last user: who polls comes again."""
+
+Place = tuple[tuple[QueueKey, ...], Topic, frozenset[str] | None]
+
+
+class Bell:
+    """Rings when a queue may have news: for one waiter after the other, or for all.
+
+    A job is for one consumer, so `ready` wakes one, and who got all that it asked for passes it
+    on to the next. Everything else is told to all. Who watches passes nothing on, because nobody
+    knows what it does with the news: it hears all of them.
+    """
+
+    def __init__(self, store: Store, place: Place, loop: asyncio.AbstractEventLoop) -> None:
+        self._store = store
+        self._place = place
+        self._loop = loop
+        self._one_at_a_time = place[1] == "ready"
+        self._waiting: deque[asyncio.Event] = deque()
+        self._watching: set[asyncio.Event] = set()
+        self._rung = True
+        self._someone_waits = threading.Event()
+        self._listener: Listener | None = None
+        self._due = float("inf")
+        self._closed = False
+        self.users = 0
+        name = f"ackline bell {place[0][0] if place[0] else ''}"
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    # --- on the event loop ---
+
+    def join(self, waiter: asyncio.Event) -> None:
+        """Wait in line; what rang while nobody waited is told at once."""
+        self._waiting.append(waiter)
+        if self._rung:
+            self.ring()
+        else:
+            self._someone_waits.set()
+
+    def leave(self, waiter: asyncio.Event) -> bool:
+        """Wait no more; False if it had been rung for."""
+        try:
+            self._waiting.remove(waiter)
+        except ValueError:
+            return False
+        return True
+
+    def watch(self, waiter: asyncio.Event) -> None:
+        """Hear all news from now on, without a place in the line."""
+        self._watching.add(waiter)
+        self._someone_waits.set()
+
+    def unwatch(self, waiter: asyncio.Event) -> None:
+        """Hear no more."""
+        self._watching.discard(waiter)
+
+    def ring(self, news: bool = False) -> None:
+        """Wake the next in line, or the one who comes next; or all, who stay in line.
+
+        Who watches is woken by `news` only, not because it is time to look.
+        """
+        for waiter in self._watching if news else ():
+            waiter.set()
+        self._rung = not self._waiting
+        if self._one_at_a_time and self._waiting:
+            self._waiting.popleft().set()
+        else:
+            for waiter in self._waiting:
+                waiter.set()
+        if self._waiting or self._watching:
+            self._someone_waits.set()
+
+    def expect(self, seconds: float) -> None:
+        """Ring in so many seconds at the latest: then a job becomes due."""
+        due = time.monotonic() + seconds
+        if due < self._due:
+            self._due = due
+            if self._listener is not None:
+                self._listener.wake()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._closed = True
+        self._someone_waits.set()
+        if self._listener is not None:
+            self._listener.wake()
+
+    # --- in its own thread ---
+
+    def _run(self) -> None:
+        while not self._closed:
+            try:
+                self._listen()
+            except Exception:
+                logger.warning("news of %s cannot be heard", self._place[0], exc_info=True)
+                time.sleep(TROUBLED_WAIT)
+                self._tell()
+
+    def _listen(self) -> None:
+        keys, topic, kinds = self._place
+        with self._store.listen(keys, topic, kinds) as self._listener:
+            self._tell()  # what came before the listener was there
+            while True:
+                # News that wake one listener only are not for a process where nobody waits.
+                self._someone_waits.wait()
+                if self._closed:
+                    return
+                left = min(LONGEST_WAIT, max(0.0, self._due - time.monotonic()))
+                news = self._listener.wait(left)
+                if time.monotonic() >= self._due:
+                    self._due = float("inf")
+                self._tell(news)
+
+    def _tell(self, news: bool = True) -> None:
+        self._someone_waits.clear()
+        if not self._closed and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.ring, news)
+
+
+class Bells:
+    """The bells of one process, shared by all who wait for the same news."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._bells: dict[Place, Bell] = {}
+
+    @asynccontextmanager
+    async def bell(
+        self, keys: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
+    ) -> AsyncIterator[Bell]:
+        """Use a bell; the last user's leaving closes it, after a while."""
+        place: Place = (tuple(keys), topic, kinds)
+        loop = asyncio.get_running_loop()
+        bell = self._bells.get(place)
+        if bell is None:
+            bell = self._bells[place] = Bell(self._store, place, loop)
+        bell.users += 1
+        try:
+            yield bell
+        finally:
+            bell.users -= 1
+            if not bell.users:
+                loop.call_later(LINGER, self._close_unused, place)
+
+    def close(self) -> None:
+        """End all threads."""
+        for bell in self._bells.values():
+            bell.close()
+        self._bells.clear()
+
+    def _close_unused(self, place: Place) -> None:
+        bell = self._bells.get(place)
+        if bell is not None and not bell.users:
+            del self._bells[place]
+            bell.close()

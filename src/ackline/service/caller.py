@@ -1,0 +1,112 @@
+"""Who calls, and what it may: the only way from a request to a queue."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from litestar.types import Receive
+
+from ackline.aio import AsyncQueue
+from ackline.job import QueueKey
+from ackline.limits import require_name
+from ackline.queues import DEFAULT_TENANT, Queues
+from ackline.service.problems import Forbidden
+
+if TYPE_CHECKING:
+    from ackline.service.runtime import Runtime
+
+
+class Scope(enum.StrEnum):
+    """What a caller may do."""
+
+    PRODUCE = "produce"
+    CONSUME = "consume"
+    READ = "read"
+    ADMIN = "admin"
+
+
+class Principal(msgspec.Struct, frozen=True):
+    """Who was recognized: its tenant, and what it is limited to (None: to nothing)."""
+
+    tenant: str
+    scopes: frozenset[Scope]
+    queues: frozenset[str] | None = None
+    kinds: frozenset[str] | None = None
+    name: str = ""
+    """Written into the journal beside what it does."""
+    operator: bool = False
+    """Whether it sees figures of all tenants."""
+    until: float | None = None
+    """When it has to show again who it is; its streams end then."""
+
+
+ANYONE_HERE = Principal(DEFAULT_TENANT, frozenset(Scope), name="http", operator=True)
+"""Whoever reaches the loopback address of this machine."""
+
+
+class Caller:
+    """One request's access to the store: each act names the scope that it needs."""
+
+    def __init__(self, runtime: Runtime, principal: Principal, receive: Receive) -> None:
+        self.runtime = runtime
+        self.principal = principal
+        self.receive = receive
+        """Tells when the client leaves."""
+        self.tenant = principal.tenant
+
+    @property
+    def by(self) -> str:
+        """How the journal calls it."""
+        return self.principal.name
+
+    def require(self, scope: Scope) -> None:
+        """Refuse who may not do this at all."""
+        if scope not in self.principal.scopes:
+            raise Forbidden(f"this needs the scope {scope}, which your token does not have")
+
+    def queue(self, name: str, scope: Scope) -> AsyncQueue[Any, Any]:
+        """A queue that the caller may do this with, there or not."""
+        self.require(scope)
+        require_name("queue", name)
+        if not self.may_see(name):
+            raise Forbidden(f"your token is not for queue {name!r}")
+        return self.runtime.queue(QueueKey(self.tenant, name))
+
+    def may_see(self, queue: str) -> bool:
+        """Whether a queue is one of those it is limited to."""
+        return self.principal.queues is None or queue in self.principal.queues
+
+    def may_touch(self, kind: str) -> bool:
+        """Whether a kind is one of those it is limited to; jobs of others are not there for it."""
+        return self.principal.kinds is None or kind in self.principal.kinds
+
+    def require_kind(self, kind: str) -> None:
+        """Refuse a kind that the caller is not limited to."""
+        if not self.may_touch(kind):
+            raise Forbidden(f"your token is not for jobs of kind {kind!r}")
+
+    def kinds(self, wanted: Iterable[str] | None) -> frozenset[str] | None:
+        """The kinds to hand out: those asked for, within those that it is limited to."""
+        asked = frozenset(wanted) if wanted is not None else None
+        for kind in asked or ():
+            require_name("kind", kind)
+            self.require_kind(kind)
+        return asked if asked is not None else self.principal.kinds
+
+    def require_all_kinds(self) -> None:
+        """Refuse an act on a queue as a whole to who may touch some kinds only."""
+        if self.principal.kinds is not None:
+            raise Forbidden("this concerns all kinds of jobs, and your token is for some only")
+
+    def require_all_queues(self) -> None:
+        """Refuse what belongs to no queue to who may touch some queues or kinds only."""
+        if self.principal.queues is not None or self.principal.kinds is not None:
+            raise Forbidden("keys belong to the whole tenant, and your token is for parts of it")
+
+    def room(self, scope: Scope) -> Queues:
+        """The tenant's keys and its list of queues."""
+        self.require(scope)
+        return Queues(self.runtime.store, self.tenant)

@@ -1,0 +1,144 @@
+"""What callers can show: tokens of which issuers, and API keys. As the settings have them."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import hmac
+import ipaddress
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ackline.limits import require_name
+from ackline.service.caller import Principal, Scope
+
+SERVICE_TENANT = "ackline.service"
+"""Where the service keeps keys and tickets; nobody can be of this tenant."""
+
+Algorithm = Literal[
+    "EdDSA", "ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512",
+    "HS256", "HS384", "HS512",
+]  # fmt: skip
+
+LONGEST_LEEWAY = 60.0
+
+
+class Issuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose tokens (JWT) are believed, checked with which keys, and where they say what.
+
+    Either `jwks` or `key_file` has the keys.
+    """
+
+    issuer: str
+    """As `iss` has it, letter by letter."""
+    audience: str
+    """One of `aud`."""
+    algorithm: Algorithm
+    """The only one that its tokens may be signed with."""
+    jwks: str | None = None
+    """Its public keys: an https URL, or the path of a file."""
+    key_file: str | None = None
+    """A file with its public key (PEM), or with the shared secret of an HS algorithm."""
+    tenants: tuple[str, ...] | None = None
+    """The tenants that it may speak for; all, unless said."""
+    operators: bool = False
+    """Whether the scope `operator` in its tokens counts."""
+    leeway: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_LEEWAY)] = 10.0
+    """Seconds that its clock may differ from ours."""
+    tenant_claim: str = "tenant"
+    scope_claim: str = "scope"
+    """Words in a text, or a list of them."""
+    queues_claim: str = "queues"
+    """A list; without it, all queues."""
+    kinds_claim: str = "kinds"
+    """A list; without it, all kinds."""
+
+    def __post_init__(self) -> None:
+        if not self.issuer or not self.audience:
+            raise ValueError("an issuer needs its name and an audience, neither of them empty")
+        if (self.jwks is None) == (self.key_file is None):
+            raise ValueError(f"issuer {self.issuer}: give either jwks or key_file")
+        if self.jwks is not None:
+            _require_jwks(self, self.jwks)
+
+    @property
+    def shared_secret(self) -> bool:
+        """Whether who checks its tokens could also make them."""
+        return self.algorithm.startswith("HS")
+
+
+class ApiKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is kept of an API key: a hash, and what it opens. `ackline token create` makes one."""
+
+    id: str
+    hash: str
+    """`sha256:` and the hash of the whole key."""
+    name: str
+    """Written into the journal beside what is done with it."""
+    tenant: str
+    scopes: frozenset[Scope]
+    queues: frozenset[str] | None = None
+    kinds: frozenset[str] | None = None
+    operator: bool = False
+    """Whether it sees figures of all tenants."""
+    expires: Annotated[datetime.datetime, msgspec.Meta(tz=True)] | None = None
+
+    def __post_init__(self) -> None:
+        digits = self.hash.removeprefix(HASHED_BY)
+        if digits == self.hash or len(digits) != 64 or set(digits) - set("0123456789abcdef"):
+            raise ValueError(f"the hash of API key {self.id} must be {HASHED_BY} and 64 hex digits")
+        require_tenant(self.tenant)
+
+    def opens_with(self, key: str) -> bool:
+        """Whether this is the key, in a time that tells nothing about it."""
+        return hmac.compare_digest(self.hash, hash_of(key))
+
+    def expired(self, now: float) -> bool:
+        """Whether its time is over."""
+        return self.expires is not None and self.expires.timestamp() <= now
+
+    def principal(self, until: float) -> Principal:
+        """Who calls with it."""
+        if self.expires is not None:
+            until = min(until, self.expires.timestamp())
+        return Principal(
+            self.tenant,
+            self.scopes,
+            self.queues,
+            self.kinds,
+            name=self.name,
+            operator=self.operator,
+            until=until,
+        )
+
+
+HASHED_BY = "sha256:"
+
+
+def hash_of(key: str) -> str:
+    """The hash of an API key. It is as random as a hash is long, so one round is enough."""
+    return HASHED_BY + hashlib.sha256(key.encode()).hexdigest()
+
+
+def require_tenant(tenant: Any) -> None:
+    """Refuse a tenant that nobody can be of."""
+    require_name("tenant", tenant)
+    if tenant == SERVICE_TENANT:
+        raise ValueError(f"the tenant {SERVICE_TENANT} is the service's own")
+
+
+def _require_jwks(issuer: Issuer, jwks: str) -> None:
+    if issuer.shared_secret:
+        raise ValueError(f"issuer {issuer.issuer}: jwks has public keys, {issuer.algorithm} none")
+    parts = urlsplit(jwks)
+    if "://" in jwks and parts.scheme != "https" and not _plain_and_near(parts):
+        raise ValueError(f"issuer {issuer.issuer}: jwks must be an https URL or a file's path")
+
+
+def _plain_and_near(parts: Any) -> bool:
+    try:
+        return parts.scheme == "http" and ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return False

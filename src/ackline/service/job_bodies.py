@@ -1,0 +1,97 @@
+"""Jobs as clients write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from ackline.config import Policy
+from ackline.queue import EnqueueOptions, NewJob
+from ackline.retry import Backoff, Jitter, Shape, backoff_from
+from ackline.service.bodies import Body
+from ackline.service.parameters import Priority, Seconds
+
+
+class BackoffBody(Body):
+    """How long to wait between attempts."""
+
+    shape: Shape
+    base: Seconds = 0.0
+    factor: Seconds = 2.0
+    cap: Seconds = 3600.0
+    jitter: Jitter = "none"
+    delays: tuple[Seconds, ...] = ()
+
+    def backoff(self) -> Backoff:
+        """The same for the library."""
+        return Backoff(**msgspec.structs.asdict(self))
+
+
+Waits = list[Seconds] | BackoffBody
+"""A list of delays, or a rule."""
+
+
+def backoff_of(waits: Waits) -> Backoff:
+    """The backoff that a client means."""
+    return waits.backoff() if isinstance(waits, BackoffBody) else backoff_from(waits)
+
+
+class JobOptions(Body):
+    """All that can be said about a job beside its payload; times are in seconds."""
+
+    id: str | UnsetType = UNSET
+    kind: str | UnsetType = UNSET
+    priority: Priority | UnsetType = UNSET
+    delay: Seconds | UnsetType = UNSET
+    run_at: float | UnsetType = UNSET
+    max_attempts: int | UnsetType = UNSET
+    backoff: Waits | UnsetType = UNSET
+    lease: Seconds | UnsetType = UNSET
+    timeout: Seconds | UnsetType = UNSET
+    result_ttl: Seconds | UnsetType = UNSET
+    keys_if_undelivered: list[list[str]] | UnsetType = UNSET
+    group: str | UnsetType = UNSET
+    headers: dict[str, str] | UnsetType = UNSET
+    trace: str | UnsetType = UNSET
+
+    def for_enqueue(self) -> EnqueueOptions:
+        """The same for the library."""
+        given = {
+            name: value
+            for name in JobOptions.__struct_fields__
+            if (value := getattr(self, name)) is not UNSET
+        }
+        if "backoff" in given:
+            given["backoff"] = backoff_of(given["backoff"])
+        return cast(EnqueueOptions, given)
+
+
+class JobBody(JobOptions):
+    """A job to be enqueued."""
+
+    payload: Any = None
+
+    def new_job(self) -> NewJob[Any]:
+        """The same for the library."""
+        return NewJob(self.payload, **self.for_enqueue())
+
+
+class PolicyBody(Body):
+    """What holds for a kind or a queue; null leaves it to the next wider level."""
+
+    max_attempts: int | None = None
+    backoff: Waits | None = None
+    lease: Seconds | None = None
+    timeout: Seconds | None = None
+    result_ttl: Seconds | None = None
+    keep_failed: Seconds | None = None
+    keep_cancelled: Seconds | None = None
+
+    def policy(self) -> Policy:
+        """The same for the library."""
+        values: Mapping[str, Any] = msgspec.structs.asdict(self)
+        backoff = backoff_of(self.backoff) if self.backoff is not None else None
+        return Policy(**{**values, "backoff": backoff})

@@ -1,0 +1,110 @@
+"""The description of the API: OpenAPI 3.1, with examples and the errors that every route has."""
+
+from __future__ import annotations
+
+import copy
+from importlib.metadata import version
+from typing import Any
+
+from litestar import Request, Router
+from litestar.handlers.http_handlers import HTTPRouteHandler
+from litestar.openapi import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.types import Method
+
+from ackline.service.auth.guard import OPEN
+from ackline.service.examples import EXAMPLES
+from ackline.service.problems import MEDIA_TYPE
+from ackline.service.streams import MEDIA_TYPE as STREAM
+from ackline.service.streams import TICKET
+
+DESCRIPTION = """A reliable job queue over HTTP.
+
+*Messages*, *Dead letters* and *Keys* are the simple face, with times in milliseconds.
+The routes below `v1` are the whole surface, with times in seconds and batches.
+Every error is a problem detail (RFC 9457)."""
+
+PROBLEM = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string", "description": "urn:ackline:problem: and a word."},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string", "description": "What went wrong, and what to do."},
+        "at": {"type": "string", "description": "The place in the body, or the parameter."},
+        "state": {"type": "string", "description": "Where the job stands."},
+        "cursor": {"type": "string", "description": "Where the kept events begin."},
+    },
+}
+ANY_PROBLEM = {
+    "description": "A problem.",
+    "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+}
+
+BEARER = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "A token (JWT) of an issuer that the service believes, or an API key.",
+}
+TICKET_PARAMETER = {
+    "name": TICKET,
+    "in": "query",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "From `POST …/v1/tickets`, for browsers: an EventSource sends no header.",
+}
+
+
+class Description(JsonRenderPlugin):
+    """Adds what all operations have in common."""
+
+    def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
+        """The description as JSON."""
+        return self.render_json(request, complete(openapi_schema))
+
+
+def complete(described: dict[str, Any]) -> dict[str, Any]:
+    """The description with problems and examples."""
+    described = copy.deepcopy(described)
+    components = described.setdefault("components", {})
+    components.setdefault("schemas", {})["Problem"] = PROBLEM
+    components["securitySchemes"] = {"bearer": BEARER}
+    # Without auth, on this machine, nothing has to be shown.
+    described["security"] = [{"bearer": []}, {}]
+    for path in described["paths"].values():
+        for operation in path.values():
+            if isinstance(operation, dict):
+                _complete_operation(operation)
+    return described
+
+
+def _complete_operation(operation: dict[str, Any]) -> None:
+    operation["responses"].pop("400", None)
+    operation["responses"]["default"] = ANY_PROBLEM
+    if any(STREAM in one.get("content", {}) for one in operation["responses"].values()):
+        operation.setdefault("parameters", []).append(TICKET_PARAMETER)
+    example = EXAMPLES.get(operation["operationId"].removeprefix("v1_"))
+    body = operation.get("requestBody")
+    if example is not None and body is not None:
+        body["content"]["application/json"]["example"] = example
+
+
+def operation_id(handler: HTTPRouteHandler, _method: Method, path: list[Any]) -> str:
+    """A name for each operation: where it is, and what it does."""
+    prefix = "v1_" if "v1" in path else ""
+    module = handler.fn.__module__.rpartition(".")[2]
+    return f"{prefix}{module}_{handler.fn.__name__}"
+
+
+def openapi_config(base: str) -> OpenAPIConfig:
+    """Serve the description below the base path."""
+    return OpenAPIConfig(
+        title="Ackline",
+        version=version("ackline"),
+        description=DESCRIPTION,
+        openapi_router=Router(base or "/", route_handlers=[], opt=OPEN, include_in_schema=False),
+        render_plugins=[Description(path="/openapi.json")],
+        operation_id_creator=operation_id,
+        use_handler_docstrings=True,
+    )

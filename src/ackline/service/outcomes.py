@@ -1,0 +1,152 @@
+"""What workers say became of their jobs, many in one step."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, assert_never
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from ackline import lifecycle
+from ackline.aio import AsyncQueue
+from ackline.errors import AcklineError, JobNotFound, LeaseLost
+from ackline.events import Act
+from ackline.job import Failure, Record, State
+from ackline.lifecycle import Transition, Verdict
+from ackline.limits import storable
+from ackline.queue import Queue
+from ackline.queue.consumer import LONGEST_MESSAGE, LONGEST_TRACEBACK
+from ackline.service.bodies import Body
+from ackline.service.caller import Caller
+from ackline.service.parameters import Seconds
+from ackline.service.problems import Problem, problem_of
+from ackline.service.settling import token_of
+
+
+class ErrorBody(Body):
+    """Why an attempt failed."""
+
+    type: str = "Error"
+    message: str = ""
+    traceback: str = ""
+
+
+class OutcomeBody(Body):
+    """What became of one job, by its id and the token of its lease."""
+
+    id: str
+    token: str
+    outcome: Literal["complete", "fail", "bury", "snooze", "release", "cancel", "progress"]
+    result: Any = None
+    """With `complete` its result; with `progress` how far it is."""
+    error: ErrorBody | str | None = None
+    delay: Seconds | None = None
+    """With `fail` instead of the backoff; with `snooze` how long."""
+
+
+class Settled(msgspec.Struct):
+    """Whether it was done; if not, the problem."""
+
+    id: str
+    ok: bool
+    state: State | None
+    problem: Problem | UnsetType = UNSET
+
+
+async def settle_all(
+    caller: Caller, queue: AsyncQueue[Any, Any], outcomes: list[OutcomeBody]
+) -> list[Settled]:
+    """Apply all outcomes in one step; each is fenced by its own token."""
+    tokens = [token_of(outcome.token) for outcome in outcomes]
+    runtime, key = caller.runtime, queue.sync.key
+    held = [runtime.held.find(key, outcome.id) for outcome in outcomes]
+    results = await runtime.call(_settle, caller, queue.sync, outcomes, tokens, held)
+    for outcome, token, result in zip(outcomes, tokens, results, strict=True):
+        if outcome.outcome != "progress" or not result.ok:
+            runtime.held.settled(key, outcome.id, token)
+    return results
+
+
+def _settle(
+    caller: Caller,
+    queue: Queue[Any, Any],
+    outcomes: list[OutcomeBody],
+    tokens: list[int],
+    held: list[Record | None],
+) -> list[Settled]:
+    _look_up(queue, outcomes, held)
+    transitions: list[Transition] = []
+    results: list[Settled | None] = []
+    for outcome, token, record in zip(outcomes, tokens, held, strict=True):
+        try:
+            if record is None or not caller.may_touch(record.kind):
+                raise JobNotFound(queue.name, outcome.id)
+            mine = msgspec.structs.replace(record, token=token)
+            transitions.append(_transition(queue, outcome, mine))
+            results.append(None)
+        except AcklineError as error:
+            results.append(_refused(outcome.id, error, None))
+    verdicts = iter(queue.apply(transitions) if transitions else [])
+    return [
+        result or _settled(outcome.id, next(verdicts))
+        for outcome, result in zip(outcomes, results, strict=True)
+    ]
+
+
+def _look_up(
+    queue: Queue[Any, Any], outcomes: list[OutcomeBody], held: list[Record | None]
+) -> None:
+    """Ask the store for jobs that another process handed out."""
+    missing = [index for index, record in enumerate(held) if record is None]
+    if missing:
+        found = queue.store.get(queue.key, [outcomes[index].id for index in missing])
+        for index, record in zip(missing, found, strict=True):
+            held[index] = record
+
+
+def _transition(queue: Queue[Any, Any], said: OutcomeBody, job: Record) -> Transition:
+    policy = queue.policy(job)
+    match said.outcome:
+        case "complete":
+            return lifecycle.complete(job, queue.encode_result(said.result), policy)
+        case "fail":
+            return lifecycle.fail(job, _failure(said, job), policy, queue.random, said.delay)
+        case "bury":
+            return lifecycle.bury(job, _failure(said, job), policy)
+        case "snooze":
+            return lifecycle.snooze(job, said.delay or 0.0)
+        case "release":
+            return lifecycle.release(job)
+        case "cancel":
+            return lifecycle.stop(job, _error(said).message or "cancelled by its worker", policy)
+        case "progress":
+            return lifecycle.progress(job, queue.encode_progress(said.result))
+        case _:
+            assert_never(said.outcome)
+
+
+def _error(said: OutcomeBody) -> ErrorBody:
+    if isinstance(said.error, ErrorBody):
+        return said.error
+    return ErrorBody(message=said.error or "")
+
+
+def _failure(said: OutcomeBody, job: Record) -> Failure:
+    error = _error(said)
+    return Failure(
+        act=Act.FAIL,
+        attempt=job.attempts,
+        type=storable(error.type[:512]) or "Error",
+        message=storable(error.message[:LONGEST_MESSAGE]),
+        traceback=storable(error.traceback[-LONGEST_TRACEBACK:]),
+    )
+
+
+def _settled(id: str, verdict: Verdict) -> Settled:
+    if verdict.applied:
+        return Settled(id, True, verdict.state)
+    return _refused(id, LeaseLost(id, verdict.state), verdict.state)
+
+
+def _refused(id: str, error: AcklineError, state: State | None) -> Settled:
+    return Settled(id, False, state, problem_of(error))

@@ -1,0 +1,32 @@
+"""Parameters that several routes have."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from litestar.params import PathParameter, QueryParameter
+
+from ackline.job import State
+from ackline.limits import LONGEST_DELAY
+
+Queue = Annotated[str, PathParameter(description="The queue's name.")]
+JobId = Annotated[str, PathParameter(description="The job's id.")]
+States = Annotated[
+    list[State] | None, QueryParameter(name="state", description="Only jobs in these states.")
+]
+KindList = Annotated[
+    list[str] | None, QueryParameter(name="kind", description="Only jobs of these kinds.")
+]
+Cursor = Annotated[
+    str | None, QueryParameter(description="Where the page before ended.", max_length=4096)
+]
+Moment = Annotated[float | None, QueryParameter(ge=0, le=1e11)]
+Text = Annotated[
+    str | None,
+    QueryParameter(description="A piece of the payload, as JSON writes it.", max_length=1000),
+]
+PageSize = Annotated[int, QueryParameter(ge=1, le=1000)]
+
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=LONGEST_DELAY)]
+Priority = Annotated[int, msgspec.Meta(ge=0, le=9)]

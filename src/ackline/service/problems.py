@@ -1,0 +1,186 @@
+"""Every error as a problem detail (RFC 9457): one mapping from errors to answers."""
+
+from __future__ import annotations
+
+import http
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from litestar import Request, Response
+from litestar.exceptions import HTTPException, MethodNotAllowedException, ValidationException
+
+from ackline import errors
+from ackline.errors import AcklineError
+
+logger = logging.getLogger("ackline.service")
+
+MEDIA_TYPE = "application/problem+json"
+TYPES = "urn:ackline:problem:"
+"""What the `type` of a problem begins with; the rest is a word that programs can compare."""
+
+RETRY_AFTER = 1
+"""Seconds after which to try again what a busy store refused."""
+
+
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What went wrong, where, and what to do about it."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    at: str | None = None
+    """The place in the body or the parameter that was refused."""
+    state: str | None = None
+    """Where the job stands, if the answer depends on it."""
+    cursor: str | None = None
+    """Where the kept events begin, if some are gone."""
+
+
+class Refused(AcklineError):
+    """A request that the service itself refuses."""
+
+    status = 400
+    type = "bad-request"
+
+    def __init__(self, detail: str, *, at: str | None = None) -> None:
+        super().__init__(detail)
+        self.at = at
+
+
+class Forbidden(Refused):
+    """The caller is known, and may not."""
+
+    status = 403
+    type = "forbidden"
+
+
+class Unauthorized(Refused):
+    """Nobody knows who calls."""
+
+    status = 401
+    type = "unauthorized"
+
+
+class NotFound(Refused):
+    """There is no such thing, or not for this caller."""
+
+    status = 404
+    type = "not-found"
+
+
+class Conflict(Refused):
+    """It is not as the caller believes."""
+
+    status = 409
+    type = "conflict"
+
+
+class TooLarge(Refused):
+    """More than a request may have."""
+
+    status = 413
+    type = "too-large"
+
+
+class WrongMediaType(Refused):
+    """A body that is not JSON."""
+
+    status = 415
+    type = "wrong-media-type"
+
+
+ANSWERS: Mapping[type[AcklineError], tuple[int, str]] = {
+    errors.InvalidJob: (422, "invalid-job"),
+    errors.InvalidName: (422, "invalid-name"),
+    errors.InvalidOption: (422, "invalid-option"),
+    errors.InvalidPayload: (422, "invalid-payload"),
+    errors.PayloadTooLarge: (413, "payload-too-large"),
+    errors.ConfigError: (422, "invalid-setting"),
+    errors.Timeout: (504, "timeout"),
+    errors.JobNotFound: (404, "not-found"),
+    errors.JobFailed: (409, "job-failed"),
+    errors.JobCancelled: (409, "job-cancelled"),
+    errors.WrongState: (409, "wrong-state"),
+    errors.LeaseLost: (409, "lease-lost"),
+    errors.EventsDropped: (410, "events-dropped"),
+    errors.ReaderMoved: (409, "reader-moved"),
+    errors.KeysChanged: (409, "keys-changed"),
+    errors.StoreError: (503, "store-failed"),
+    errors.StoreUnavailable: (503, "store-unavailable"),
+    errors.StoreFull: (507, "store-full"),
+    errors.StoreReadOnly: (503, "store-read-only"),
+    errors.StoreMismatch: (503, "store-mismatch"),
+}
+"""Which status and type an error of the library has; that of the nearest class counts."""
+
+
+def problem_of(error: Exception) -> Problem:
+    """What to answer for an error."""
+    match error:
+        case Refused():
+            return _problem(error.status, error.type, str(error), at=error.at)
+        case AcklineError():
+            return _of_library(error)
+        case ValidationException():
+            return _of_parameters(error)
+        case HTTPException():
+            word = http.HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
+            return _problem(error.status_code, word, error.detail or word)
+        case _:
+            return _problem(500, "internal", "an error in the service; its log has the details")
+
+
+def to_response(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
+    """Answer an error; only what is the service's own fault is logged."""
+    problem = problem_of(error)
+    if isinstance(error, ValidationException) and problem.at is not None:
+        problem = msgspec.structs.replace(problem, at=_public_name(request, problem.at))
+    if problem.status == 500:
+        logger.exception("%s %s failed", request.method, request.url.path, exc_info=error)
+    return Response(
+        problem,
+        status_code=problem.status,
+        media_type=MEDIA_TYPE,
+        headers=_headers(problem, error),
+    )
+
+
+def _problem(status: int, word: str, detail: str, **more: Any) -> Problem:
+    title = http.HTTPStatus(status).phrase
+    return Problem(type=TYPES + word, title=title, status=status, detail=detail, **more)
+
+
+def _of_library(error: AcklineError) -> Problem:
+    status, word = next(ANSWERS[kind] for kind in type(error).__mro__ if kind in ANSWERS)
+    state = getattr(error, "state", None)
+    cursor = error.cursor if isinstance(error, errors.EventsDropped) else None
+    return _problem(status, word, str(error), state=state and str(state), cursor=cursor)
+
+
+def _of_parameters(error: ValidationException) -> Problem:
+    found = error.extra if isinstance(error.extra, list) else []
+    said = [f"{one.get('key', 'request')}: {one.get('message', '')}" for one in found]
+    at = found[0].get("key") if found else None
+    if at == "data":
+        return _problem(400, "bad-body", "the body is missing", at="$")
+    return _problem(400, "bad-request", "; ".join(said) or error.detail, at=at)
+
+
+def _public_name(request: Request[Any, Any, Any], name: str) -> str:
+    """How clients write a parameter; in the code it may be called otherwise."""
+    field = request.route_handler.parsed_fn_signature.parameters.get(name)
+    return getattr(field and field.kwarg_definition, "name", None) or name
+
+
+def _headers(problem: Problem, error: Exception) -> dict[str, str]:
+    headers = {"cache-control": "no-store"}
+    if isinstance(error, MethodNotAllowedException) and error.headers:
+        headers |= error.headers
+    if problem.status == 401:
+        headers["www-authenticate"] = "Bearer"
+    if problem.status in (429, 503):
+        headers["retry-after"] = str(RETRY_AFTER)
+    return headers

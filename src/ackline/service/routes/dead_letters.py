@@ -1,0 +1,157 @@
+"""The dead-letter queue: messages whose attempts are spent."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Router, delete, get, post
+from litestar.di import NamedDependency
+from litestar.params import PathParameter, QueryParameter
+
+from ackline.aio import AsyncQueue
+from ackline.errors import JobNotFound, WrongState
+from ackline.job import Record, State
+from ackline.service.caller import Caller, Scope
+from ackline.service.documents import payload_of
+from ackline.service.problems import NotFound
+from ackline.service.routes.messages import DEFAULT_QUEUE, Done, QueueName
+from ackline.stores.base import Filter
+
+DEAD = Filter(states=frozenset({State.FAILED}))
+FARTHEST = 100_000
+"""How far an offset may reach: each page before it has to be read."""
+
+LetterId = Annotated[str, PathParameter(description="The id of the message.")]
+
+
+class DeadLetter(msgspec.Struct, rename="camel"):
+    """A message that was given up; times are in milliseconds since 1970."""
+
+    id: str
+    original_id: str
+    value: msgspec.Raw
+    attempts: int
+    error_message: str
+    original_created_at: int
+    failed_at: int
+    kind: str
+
+
+class Requeued(msgspec.Struct, rename="camel"):
+    """It is back in its queue."""
+
+    ok: bool
+    new_id: str
+
+
+class Purged(msgspec.Struct, rename="camel"):
+    """How many were deleted."""
+
+    deleted_count: int
+
+
+@get("/", summary="List dead letters")
+async def list_letters(
+    caller: NamedDependency[Caller],
+    queue: QueueName = DEFAULT_QUEUE,
+    limit: Annotated[int, QueryParameter(ge=1, le=1000)] = 50,
+    offset: Annotated[int, QueryParameter(ge=0, le=FARTHEST)] = 0,
+) -> list[DeadLetter]:
+    """Dead letters, in the order of their line."""
+    line = caller.queue(queue, Scope.READ)
+    which = msgspec.structs.replace(DEAD, kinds=caller.kinds(None))
+    found = await caller.runtime.call(_slice, line, which, offset, limit)
+    return [_letter(record) for record in found]
+
+
+@get("/{id:str}", summary="Show a dead letter")
+async def get_letter(
+    id: LetterId, caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE
+) -> DeadLetter:
+    """One dead letter."""
+    return _letter(await _find(caller, caller.queue(queue, Scope.READ), id))
+
+
+@post("/{id:str}/requeue", status_code=200, summary="Requeue a dead letter")
+async def requeue(
+    id: LetterId, caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE
+) -> Requeued:
+    """Back into its queue, with all its attempts; it moves and is never copied."""
+    line = caller.queue(queue, Scope.ADMIN)
+    await _find(caller, line, id)
+    try:
+        await line.redrive(id, by=caller.by)
+    except (JobNotFound, WrongState):
+        raise _absent(queue, id) from None
+    return Requeued(True, id)
+
+
+@delete("/{id:str}", status_code=200, summary="Delete a dead letter")
+async def delete_letter(
+    id: LetterId, caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE
+) -> Done:
+    """Gone for good."""
+    line = caller.queue(queue, Scope.ADMIN)
+    if not await line.purge(
+        states=[State.FAILED], kinds=caller.kinds(None), ids=[id], by=caller.by
+    ):
+        raise _absent(queue, id)
+    return Done()
+
+
+@delete("/", status_code=200, summary="Purge the dead letters")
+async def purge(caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE) -> Purged:
+    """All dead letters of the queue, gone for good."""
+    line = caller.queue(queue, Scope.ADMIN)
+    kinds = caller.kinds(None)
+    return Purged(await line.purge(states=[State.FAILED], kinds=kinds, by=caller.by))
+
+
+async def _find(caller: Caller, queue: AsyncQueue[Any, Any], id: str) -> Record:
+    store = caller.runtime.store
+    record = (await caller.runtime.call(store.get, queue.sync.key, [id]))[0]
+    dead = record is not None and record.state is State.FAILED
+    if record is None or not dead or not caller.may_touch(record.kind):
+        raise _absent(queue.name, id)
+    return record
+
+
+def _absent(queue: str, id: str) -> NotFound:
+    return NotFound(f"queue {queue!r} has no dead letter {id!r}")
+
+
+def _slice(queue: AsyncQueue[Any, Any], which: Filter, offset: int, limit: int) -> list[Record]:
+    """The store pages by cursor, so what lies before the offset is read over."""
+    store, key = queue.sync.store, queue.sync.key
+    found: list[Record] = []
+    cursor = None
+    while len(found) < limit:
+        page = store.page(key, which, cursor, offset + limit if offset else limit - len(found))
+        found += page.jobs[offset:]
+        offset = max(0, offset - len(page.jobs))
+        cursor = page.cursor
+        if cursor is None:
+            break
+    return found[:limit]
+
+
+def _letter(record: Record) -> DeadLetter:
+    failure = record.failure
+    return DeadLetter(
+        id=record.id,
+        original_id=record.id,
+        value=payload_of(record),
+        attempts=record.attempts,
+        error_message=failure.message if failure is not None else "",
+        original_created_at=round(record.created_at * 1000),
+        failed_at=round((record.finished_at or 0.0) * 1000),
+        kind=record.kind,
+    )
+
+
+router = Router(
+    "/queue/dlq",
+    route_handlers=[list_letters, get_letter, requeue, delete_letter, purge],
+    tags=["Dead letters"],
+)

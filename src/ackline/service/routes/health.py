@@ -1,0 +1,50 @@
+"""Whether the service is alive, and whether it should get requests."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from litestar import MediaType, Request, Response, Router, get
+from litestar.di import NamedDependency
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from ackline.service.auth.guard import HALF_OPEN, OPEN
+from ackline.service.caller import Caller, Scope
+from ackline.service.health import Readiness, examine
+from ackline.service.runtime import Runtime
+
+
+@get("/livez", summary="Is the process alive?", opt=OPEN)
+async def livez() -> dict[str, str]:
+    """Answers as long as the event loop runs; the store is not asked."""
+    return {"status": "alive"}
+
+
+@get("/readyz", summary="Should it get requests?", opt=HALF_OPEN)
+async def readyz(
+    request: Request[Any, Any, Any], runtime: NamedDependency[Runtime]
+) -> Response[Readiness]:
+    """Whether the store can be written and swept, and what an answered enqueue survives.
+
+    503 while one of these is not so, and from the moment that the service was asked to stop.
+    Where callers have to show who they are, only those who do are told why.
+    """
+    readiness = await examine(runtime)
+    if request.scope["user"] is None:
+        readiness.checks.clear()
+    return Response(readiness, status_code=200 if readiness.ready else 503)
+
+
+@get("/metrics", summary="Figures for Prometheus", media_type=MediaType.TEXT)
+async def metrics(caller: NamedDependency[Caller]) -> Response[bytes]:
+    """What the queues hold; for operators those of all tenants, and what this process does."""
+    caller.require(Scope.READ)
+    figures = caller.runtime.metrics
+    operator = caller.principal.operator
+    ask = figures.text if operator else partial(figures.text_for, caller.tenant, caller.may_see)
+    text = await caller.runtime.call(ask)
+    return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+
+router = Router("/", route_handlers=[livez, readyz, metrics], tags=["Health"])

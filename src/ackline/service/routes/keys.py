@@ -1,0 +1,77 @@
+"""Keys: what undeliverable messages left behind, and what clients keep beside it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Router, delete, get, put
+from litestar.di import NamedDependency
+from litestar.params import JSONBody, PathParameter, QueryParameter
+from litestar.response import Stream
+
+from ackline.service.bodies import Body
+from ackline.service.caller import Caller
+from ackline.service.key_room import KeyDocument, Room
+from ackline.service.paths import parts_of
+from ackline.service.routes.messages import Done
+from ackline.service.streams import stream_response
+
+Prefix = Annotated[
+    list[str] | None,
+    QueryParameter(description="The first parts of the keys; give it once for each part."),
+]
+WholeKey = Annotated[
+    str, PathParameter(description="The parts of the key, one segment each, percent-encoded.")
+]
+
+
+class NewValue(Body):
+    """A value; with a version, only if the key still has it (0: only if there is none)."""
+
+    value: Any
+    version: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+
+@get("/keys", summary="List keys")
+async def list_keys(
+    caller: NamedDependency[Caller],
+    prefix: Prefix = None,
+    limit: Annotated[int, QueryParameter(ge=1, le=10_000)] = 1000,
+) -> list[KeyDocument]:
+    """The keys that start so, in order."""
+    return await Room(caller).list(tuple(prefix or ()), limit)
+
+
+@get("/keys/{key:path}", summary="Read a key")
+async def get_key(key: WholeKey, caller: NamedDependency[Caller]) -> KeyDocument:
+    """One key with its value."""
+    return await Room(caller).get(parts_of(key))
+
+
+@put("/keys/{key:path}", summary="Write a key")
+async def set_key(
+    key: WholeKey, data: JSONBody[NewValue], caller: NamedDependency[Caller]
+) -> KeyDocument:
+    """Set a value, whatever it was, or only if nobody else changed it."""
+    return await Room(caller).set(parts_of(key), data.value, data.version)
+
+
+@delete("/keys/{key:path}", status_code=200, summary="Delete a key")
+async def delete_key(key: WholeKey, caller: NamedDependency[Caller]) -> Done:
+    """Gone for good."""
+    await Room(caller).delete(parts_of(key))
+    return Done()
+
+
+@get("/watch", summary="Watch keys (SSE)", media_type="text/event-stream")
+async def watch_keys(caller: NamedDependency[Caller], prefix: Prefix = None) -> Stream:
+    """A stream of `set` for each key that is there or changes, and `delete` for each that goes."""
+    return stream_response(Room(caller).watch(tuple(prefix or ())))
+
+
+router = Router(
+    "/",
+    route_handlers=[list_keys, get_key, set_key, delete_key, watch_keys],
+    tags=["Keys"],
+)

@@ -1,0 +1,89 @@
+"""Bulk: one act on everything that matches, counted first if asked."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+from litestar import Router, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
+from ackline.job import QueueKey, State
+from ackline.service import bulk
+from ackline.service.bodies import Body
+from ackline.service.bulk import STATES, Action
+from ackline.service.caller import Caller, Scope
+from ackline.service.parameters import Queue
+from ackline.service.problems import Refused
+from ackline.stores.base import Filter
+
+
+class FilterBody(Body):
+    """Which jobs; what is left out does not matter."""
+
+    states: list[State] | None = None
+    kinds: list[str] | None = None
+    ids: list[str] | None = None
+    created_after: float | None = None
+    created_before: float | None = None
+    text: str | None = None
+
+
+class BulkBody(Body):
+    """What to do to which jobs; with `dry_run` they are only counted."""
+
+    action: Action
+    filter: FilterBody
+    dry_run: bool = False
+    to: str | None = None
+    """With `move`, the queue."""
+
+
+class BulkDone(msgspec.Struct):
+    """How many matched, or how many it was done to."""
+
+    action: Action
+    dry_run: bool
+    count: int
+
+
+@post("/bulk", status_code=200, summary="Act on all that match")
+async def act_on_all(
+    queue: Queue, data: JSONBody[BulkBody], caller: NamedDependency[Caller]
+) -> BulkDone:
+    """Cancel, redrive, move or delete all jobs that match and can be; others are left alone."""
+    line = caller.queue(queue, Scope.ADMIN).sync
+    which = await caller.runtime.call(_filter, caller, data)
+    target = _target(caller, data)
+    if data.dry_run:
+        done = await caller.runtime.call(bulk.count, line, which)
+    else:
+        done = await caller.runtime.call(bulk.act, line, data.action, which, target, caller.by)
+    return BulkDone(data.action, data.dry_run, done)
+
+
+def _filter(caller: Caller, data: BulkBody) -> Filter:
+    said = data.filter
+    before = said.created_before
+    if before is None and data.action == "delete" and not data.dry_run:
+        # What is enqueued while it deletes is not what the caller has seen.
+        before = math.nextafter(caller.runtime.store.info().now, math.inf)
+    states = frozenset(said.states) if said.states is not None else frozenset(State)
+    return Filter(
+        states=states & STATES[data.action],
+        kinds=caller.kinds(said.kinds),
+        ids=frozenset(said.ids) if said.ids is not None else None,
+        created_after=said.created_after,
+        created_before=before,
+        text=said.text,
+    )
+
+
+def _target(caller: Caller, data: BulkBody) -> QueueKey | None:
+    if (data.action == "move") != (data.to is not None):
+        raise Refused("`to` names the queue to move to, and belongs to `move` alone", at="$.to")
+    return caller.queue(data.to, Scope.ADMIN).sync.key if data.to is not None else None
+
+
+router = Router("/queues/{queue:str}", route_handlers=[act_on_all], tags=["Bulk"])

@@ -1,0 +1,75 @@
+"""Events: all that happened, in order, by pages or as it happens."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from litestar import Router, get
+from litestar.di import NamedDependency
+from litestar.params import HeaderParameter, QueryParameter
+from litestar.response import Stream
+
+from ackline.events import read_cursor
+from ackline.service.caller import Caller
+from ackline.service.documents import EventDocument, event_document
+from ackline.service.journal import Journal, SweepDocument, sweeps_of
+from ackline.service.parameters import PageSize
+from ackline.service.problems import Refused
+from ackline.service.streams import stream_response
+
+QueueFilter = Annotated[str | None, QueryParameter(description="Only of this queue.")]
+After = Annotated[str | None, QueryParameter(description="Only what comes after this cursor.")]
+LastEventId = Annotated[
+    str | None,
+    HeaderParameter(name="Last-Event-ID", description="The id of the last event that was seen."),
+]
+
+
+class EventPage(msgspec.Struct):
+    """Events, what the sweeps among them did, and the cursor to read on from.
+
+    The cursor stays the same when there are no more events yet.
+    """
+
+    events: list[EventDocument]
+    sweeps: list[SweepDocument]
+    cursor: str | None
+
+
+@get("/", summary="Read events")
+async def list_events(
+    caller: NamedDependency[Caller],
+    queue: QueueFilter = None,
+    after: After = None,
+    limit: PageSize = 100,
+) -> EventPage:
+    """A page of the journal; 410 if what comes after the cursor is not kept any more."""
+    events, cursor = await Journal(caller, queue).read(_checked(after), limit)
+    return EventPage([event_document(one) for one in events], sweeps_of(events), cursor)
+
+
+@get("/stream", summary="Follow events (SSE)", media_type="text/event-stream")
+async def stream_events(
+    caller: NamedDependency[Caller],
+    queue: QueueFilter = None,
+    after: After = None,
+    last_event_id: LastEventId = None,
+) -> Stream:
+    """Each event under the name of its act, with its cursor as id; from now on, or from a cursor.
+
+    A browser that was cut off reads on by itself where it ended.
+    """
+    journal = Journal(caller, queue)
+    return stream_response(journal.follow(_checked(last_event_id) or _checked(after)))
+
+
+def _checked(cursor: str | None) -> str | None:
+    try:
+        read_cursor(cursor)
+    except ValueError as error:
+        raise Refused(str(error), at="after") from None
+    return cursor or None
+
+
+router = Router("/events", route_handlers=[list_events, stream_events], tags=["Events"])

@@ -1,0 +1,284 @@
+"""Jobs: put in, looked at, and acted on one by one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Response, Router, delete, get, patch, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody, QueryParameter
+from msgspec import UNSET, UnsetType
+
+from ackline.aio import AsyncQueue
+from ackline.errors import JobNotFound
+from ackline.job import Record, State
+from ackline.queue import Completed, Enqueued, Queued
+from ackline.service.bodies import Body
+from ackline.service.caller import Caller, Scope
+from ackline.service.documents import JobDocument, event_document, job_document, raw
+from ackline.service.idempotency import IdempotencyKey, enqueue_once
+from ackline.service.job_bodies import JobBody
+from ackline.service.paging import read_page
+from ackline.service.parameters import (
+    Cursor,
+    JobId,
+    KindList,
+    Moment,
+    PageSize,
+    Priority,
+    Queue,
+    Seconds,
+    States,
+    Text,
+)
+from ackline.service.problems import TooLarge
+from ackline.service.timeline import timeline as look_through
+from ackline.stores.base import Filter
+
+
+class EnqueuedDocument(msgspec.Struct):
+    """What became of an enqueue: accepted now, or there before, perhaps with its result."""
+
+    id: str
+    accepted: bool
+    state: State
+    result: Any | UnsetType = UNSET
+
+
+class Batch(Body):
+    """Many jobs to be enqueued."""
+
+    jobs: list[JobBody]
+
+
+class EnqueuedBatch(msgspec.Struct):
+    """One answer for each job, in the same order."""
+
+    jobs: list[EnqueuedDocument]
+
+
+class JobPage(msgspec.Struct):
+    """A page of jobs; pass `cursor` back for the next one, null ends it."""
+
+    jobs: list[JobDocument]
+    cursor: str | None
+
+
+class ResultDocument(msgspec.Struct):
+    """What a completed job answered."""
+
+    id: str
+    result: msgspec.Raw
+
+
+class Stands(msgspec.Struct):
+    """Where the job stands now."""
+
+    id: str
+    state: State
+
+
+class EditBody(Body):
+    """New values for a job that is not processing; what is left out stays."""
+
+    payload: Any | UnsetType = UNSET
+    priority: Priority | None = None
+    delay: Seconds | None = None
+
+
+class RedriveBody(Body):
+    """When a redriven job runs: so many seconds from now."""
+
+    delay: Seconds = 0.0
+
+
+class MoveBody(Body):
+    """Which queue a job is handed to."""
+
+    to: str
+
+
+@post("/", summary="Enqueue a job")
+async def enqueue(
+    queue: Queue,
+    data: JSONBody[JobBody],
+    caller: NamedDependency[Caller],
+    idempotency_key: IdempotencyKey = None,
+) -> Response[EnqueuedDocument]:
+    """Store a job: 201 if it is new, 200 if a job of its id is there already."""
+    line = _producing(caller, queue, [data])
+    options = data.for_enqueue()
+    answer = await enqueue_once(caller.runtime, line, data.payload, options, idempotency_key)
+    return Response(
+        _enqueued(caller, answer), status_code=201 if isinstance(answer, Queued) else 200
+    )
+
+
+@post("/batch", status_code=200, summary="Enqueue many jobs")
+async def enqueue_many(
+    queue: Queue, data: JSONBody[Batch], caller: NamedDependency[Caller]
+) -> EnqueuedBatch:
+    """Store all new ones in one step; if one is refused, none is stored."""
+    require_batch(caller, len(data.jobs))
+    line = _producing(caller, queue, data.jobs)
+    answers = await line.enqueue_many([job.new_job() for job in data.jobs])
+    return EnqueuedBatch([_enqueued(caller, answer) for answer in answers])
+
+
+@get("/", summary="List and search jobs")
+async def list_jobs(
+    queue: Queue,
+    caller: NamedDependency[Caller],
+    states: States = None,
+    kinds: KindList = None,
+    created_after: Moment = None,
+    created_before: Moment = None,
+    text: Text = None,
+    cursor: Cursor = None,
+    limit: PageSize = 100,
+) -> JobPage:
+    """Jobs by state, then in the order of their line; each is listed once."""
+    line = caller.queue(queue, Scope.READ)
+    which = Filter(
+        states=frozenset(states or State),
+        kinds=caller.kinds(kinds),
+        created_after=created_after,
+        created_before=created_before,
+        text=text,
+    )
+    page = await caller.runtime.call(
+        read_page, caller.runtime.store, line.sync.key, which, cursor, limit
+    )
+    return JobPage([job_document(record, queue) for record in page.jobs], page.cursor)
+
+
+@get("/{id:str}", summary="Show a job")
+async def get_job(
+    queue: Queue,
+    id: JobId,
+    caller: NamedDependency[Caller],
+    timeline: Annotated[bool, QueryParameter(description="With what happened to it.")] = True,
+) -> JobDocument:
+    """A job with the attempts that did not complete, and its timeline from the journal."""
+    line, record = await _find(caller, queue, id, Scope.READ)
+    document = job_document(record, queue)
+    if timeline:
+        store = caller.runtime.store
+        events, complete = await caller.runtime.call(look_through, store, line.sync.key, id)
+        document.timeline = [event_document(event) for event in events]
+        document.timeline_complete = complete
+    return document
+
+
+@get("/{id:str}/result", summary="Await a result")
+async def get_result(
+    queue: Queue,
+    id: JobId,
+    caller: NamedDependency[Caller],
+    wait: Annotated[float, QueryParameter(ge=0, le=60, description="Seconds to wait.")] = 0.0,
+) -> ResultDocument:
+    """The result of a completed job; 504 if it has not finished in time, 409 if it failed."""
+    line, _ = await _find(caller, queue, id, Scope.READ)
+    await line.result(id, wait)
+    _, record = await _find(caller, queue, id, Scope.READ)
+    return ResultDocument(id, raw(record.result, record.options.codec))
+
+
+@post("/{id:str}/cancel", status_code=200, summary="Cancel a job")
+async def cancel(queue: Queue, id: JobId, caller: NamedDependency[Caller]) -> Stands:
+    """Cancel a job that waits; ask one that runs to stop. A finished one stays as it is."""
+    line, _ = await _find(caller, queue, id, Scope.PRODUCE)
+    return Stands(id, await line.cancel(id, by=caller.by))
+
+
+@post("/{id:str}/redrive", status_code=200, summary="Redrive a job")
+async def redrive(
+    queue: Queue, id: JobId, caller: NamedDependency[Caller], data: JSONBody[RedriveBody]
+) -> Stands:
+    """Take a job out of the DLQ and run it again, with all its attempts."""
+    line, _ = await _find(caller, queue, id, Scope.ADMIN)
+    await line.redrive(id, delay=data.delay, by=caller.by)
+    return Stands(id, State.SCHEDULED if data.delay else State.QUEUED)
+
+
+@patch("/{id:str}", summary="Edit a job")
+async def edit(
+    queue: Queue, id: JobId, data: JSONBody[EditBody], caller: NamedDependency[Caller]
+) -> JobDocument:
+    """Change the payload, the priority or the delay of a job that is not processing."""
+    line, _ = await _find(caller, queue, id, Scope.ADMIN)
+    changes: dict[str, Any] = {"priority": data.priority, "delay": data.delay}
+    if data.payload is not UNSET:
+        changes["payload"] = data.payload
+    await line.edit(id, by=caller.by, **changes)
+    _, record = await _find(caller, queue, id, Scope.ADMIN)
+    return job_document(record, queue)
+
+
+@post("/{id:str}/move", status_code=200, summary="Move a job")
+async def move(
+    queue: Queue, id: JobId, data: JSONBody[MoveBody], caller: NamedDependency[Caller]
+) -> JobDocument:
+    """Hand a job that is not processing to another queue."""
+    line, _ = await _find(caller, queue, id, Scope.ADMIN)
+    caller.queue(data.to, Scope.ADMIN)
+    await line.move(id, data.to, by=caller.by)
+    _, record = await _find(caller, data.to, id, Scope.ADMIN)
+    return job_document(record, data.to)
+
+
+@delete("/{id:str}", status_code=204, summary="Delete a job")
+async def delete_job(queue: Queue, id: JobId, caller: NamedDependency[Caller]) -> None:
+    """Gone for good, whatever its state."""
+    line, _ = await _find(caller, queue, id, Scope.ADMIN)
+    if not await line.purge(ids=[id], by=caller.by):
+        raise JobNotFound(queue, id)
+
+
+def require_batch(caller: Caller, size: int) -> None:
+    """Refuse more than one request may have."""
+    most = caller.runtime.settings.max_batch
+    if size > most:
+        raise TooLarge(f"{size:,} at once; the limit is {most:,}: send several requests")
+
+
+def _producing(caller: Caller, queue: str, jobs: list[JobBody]) -> AsyncQueue[Any, Any]:
+    for job in jobs:
+        caller.require_kind(job.kind if isinstance(job.kind, str) else "default")
+    return caller.queue(queue, Scope.PRODUCE)
+
+
+async def _find(
+    caller: Caller, queue: str, id: str, scope: Scope
+) -> tuple[AsyncQueue[Any, Any], Record]:
+    line = caller.queue(queue, scope)
+    record = (await caller.runtime.call(caller.runtime.store.get, line.sync.key, [id]))[0]
+    if record is None or not caller.may_touch(record.kind):
+        raise JobNotFound(queue, id)
+    return line, record
+
+
+def _enqueued(caller: Caller, answer: Enqueued) -> EnqueuedDocument:
+    # The job of this id may be of a kind whose results are not for the caller.
+    told = caller.principal.kinds is None
+    result = answer.result if told and isinstance(answer, Completed) else UNSET
+    return EnqueuedDocument(answer.id, isinstance(answer, Queued), answer.state, result)
+
+
+router = Router(
+    "/queues/{queue:str}/jobs",
+    route_handlers=[
+        enqueue,
+        enqueue_many,
+        list_jobs,
+        get_job,
+        get_result,
+        cancel,
+        redrive,
+        edit,
+        move,
+        delete_job,
+    ],
+    tags=["Jobs"],
+)

@@ -1,0 +1,245 @@
+"""Queues: what they hold, how they are set, and acts on all of one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Router, delete, get, patch, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody, QueryParameter
+from msgspec import UNSET, UnsetType
+
+from ackline.aio import AsyncQueue
+from ackline.config import QueueSettings
+from ackline.job import LIVE, QueueKey, State
+from ackline.service.bodies import Body
+from ackline.service.caller import Caller, Scope
+from ackline.service.job_bodies import PolicyBody
+from ackline.service.parameters import Queue, Seconds
+from ackline.service.problems import Conflict, NotFound
+from ackline.service.renaming import rename
+from ackline.stores.base import QueueInfo, WorkerRecord
+
+
+class QueueDocument(msgspec.Struct):
+    """A queue with its counts and settings."""
+
+    queue: str
+    paused: bool
+    counts: dict[State, int]
+    settings: dict[str, Any]
+
+
+class Queues(msgspec.Struct):
+    """All queues that the caller may see."""
+
+    queues: list[QueueDocument]
+
+
+class Changed(msgspec.Struct):
+    """How many jobs it was done to."""
+
+    changed: int
+
+
+class SettingsBody(Body):
+    """New settings; what is left out stays."""
+
+    policy: PolicyBody | UnsetType = UNSET
+    kinds: dict[str, PolicyBody] | UnsetType = UNSET
+    ageing: Seconds | UnsetType = UNSET
+    group_limit: Annotated[int, msgspec.Meta(ge=1)] | UnsetType = UNSET
+    max_jobs: Annotated[int, msgspec.Meta(ge=0)] | UnsetType | None = UNSET
+    keep_journal: Seconds | UnsetType = UNSET
+    max_journal: Annotated[int, msgspec.Meta(ge=0)] | UnsetType | None = UNSET
+
+    def changes(self) -> dict[str, Any]:
+        """The same for the library."""
+        fields = self.__struct_fields__
+        said = {name: getattr(self, name) for name in fields}
+        given = {name: value for name, value in said.items() if value is not UNSET}
+        if isinstance(self.policy, PolicyBody):
+            given["policy"] = self.policy.policy()
+        if isinstance(self.kinds, dict):
+            given["kinds"] = {kind: policy.policy() for kind, policy in self.kinds.items()}
+        return given
+
+
+class NewName(Body):
+    """What a queue is called from now on."""
+
+    to: str
+
+
+class WorkerDocument(msgspec.Struct):
+    """A worker with its last sign of life."""
+
+    id: str
+    queue: str
+    host: str
+    pid: int
+    started_at: float
+    seen_at: float
+    alive: bool
+    holds: int
+    concurrency: int
+    kinds: tuple[str, ...] | None
+
+
+class Workers(msgspec.Struct):
+    """All workers."""
+
+    workers: list[WorkerDocument]
+
+
+@get("/queues", summary="List queues")
+async def list_queues(caller: NamedDependency[Caller]) -> Queues:
+    """All queues with their counts; what they cost does not depend on the number of jobs."""
+    return Queues([_document(info) for info in await _described(caller)])
+
+
+@get("/queues/{queue:str}", summary="Show a queue")
+async def get_queue(queue: Queue, caller: NamedDependency[Caller]) -> QueueDocument:
+    """One queue with its counts and settings."""
+    return _document(await _require(caller, queue, Scope.READ))
+
+
+@patch("/queues/{queue:str}", summary="Change a queue's settings")
+async def configure(
+    queue: Queue, data: JSONBody[SettingsBody], caller: NamedDependency[Caller]
+) -> QueueDocument:
+    """Change some settings; a queue that is not there comes into being."""
+    line = _whole(caller, queue)
+    await line.configure(by=caller.by, **data.changes())
+    return _document(await _require(caller, queue, Scope.ADMIN))
+
+
+@post("/queues/{queue:str}/pause", status_code=200, summary="Pause a queue")
+async def pause(queue: Queue, caller: NamedDependency[Caller]) -> QueueDocument:
+    """Hand out no more jobs; those that run go on."""
+    await _whole(caller, queue).pause(by=caller.by)
+    return _document(await _require(caller, queue, Scope.ADMIN))
+
+
+@post("/queues/{queue:str}/resume", status_code=200, summary="Resume a queue")
+async def resume(queue: Queue, caller: NamedDependency[Caller]) -> QueueDocument:
+    """Hand out jobs again."""
+    await _whole(caller, queue).resume(by=caller.by)
+    return _document(await _require(caller, queue, Scope.ADMIN))
+
+
+@post("/queues/{queue:str}/purge", status_code=200, summary="Purge a queue")
+async def purge(queue: Queue, caller: NamedDependency[Caller]) -> Changed:
+    """Delete all jobs, whatever their state; the queue and its settings stay."""
+    await _require(caller, queue, Scope.ADMIN)
+    line = caller.queue(queue, Scope.ADMIN)
+    return Changed(await line.purge(kinds=caller.kinds(None), by=caller.by))
+
+
+@delete("/queues/{queue:str}", status_code=200, summary="Delete a queue")
+async def delete_queue(
+    queue: Queue,
+    caller: NamedDependency[Caller],
+    force: Annotated[bool, QueryParameter(description="Also if it holds live jobs.")] = False,
+) -> Changed:
+    """Delete its jobs and forget its settings; refused while it holds live jobs."""
+    line = _whole(caller, queue)
+    info = await _require(caller, queue, Scope.ADMIN)
+    live = sum(info.counts[state] for state in LIVE)
+    if live and not force:
+        raise Conflict(f"queue {queue!r} holds {live} live jobs: purge it first, or use force")
+    gone = await line.purge(by=caller.by)
+    store, key = caller.runtime.store, info.key
+    await caller.runtime.call(store.configure, key, QueueSettings(), caller.by)
+    return Changed(gone)
+
+
+@post("/queues/{queue:str}/rename", status_code=200, summary="Rename a queue")
+async def rename_queue(
+    queue: Queue, data: JSONBody[NewName], caller: NamedDependency[Caller]
+) -> QueueDocument:
+    """Move all jobs and the settings to a queue of another name; refused while jobs run."""
+    source, target = _whole(caller, queue), _whole(caller, data.to)
+    await _require(caller, queue, Scope.ADMIN)
+    await caller.runtime.call(rename, source.sync, target.sync, caller.by)
+    return _document(await _require(caller, data.to, Scope.ADMIN))
+
+
+@get("/queues/{queue:str}/workers", summary="List a queue's workers")
+async def queue_workers(queue: Queue, caller: NamedDependency[Caller]) -> Workers:
+    """The workers that have given a sign of life."""
+    info = await _require(caller, queue, Scope.READ)
+    return Workers(await caller.runtime.call(_workers, caller, [info.key]))
+
+
+@get("/workers", summary="List workers")
+async def all_workers(caller: NamedDependency[Caller]) -> Workers:
+    """The workers of all queues."""
+    keys = [info.key for info in await _described(caller)]
+    return Workers(await caller.runtime.call(_workers, caller, keys))
+
+
+async def _described(caller: Caller) -> list[QueueInfo]:
+    room = caller.room(Scope.READ)
+    found = await caller.runtime.call(room.describe)
+    return [info for info in found if caller.may_see(info.key.name)]
+
+
+def _whole(caller: Caller, name: str) -> AsyncQueue[Any, Any]:
+    line = caller.queue(name, Scope.ADMIN)
+    caller.require_all_kinds()
+    return line
+
+
+async def _require(caller: Caller, name: str, scope: Scope) -> QueueInfo:
+    key = caller.queue(name, scope).sync.key
+    found = await caller.runtime.call(caller.runtime.store.describe, key.tenant, key.name)
+    if not found:
+        raise NotFound(f"there is no queue {name!r}; it comes into being with its first job")
+    return found[0]
+
+
+def _document(info: QueueInfo) -> QueueDocument:
+    settings = msgspec.to_builtins(info.settings)
+    return QueueDocument(info.key.name, info.settings.paused, dict(info.counts), settings)
+
+
+def _workers(caller: Caller, keys: list[QueueKey]) -> list[WorkerDocument]:
+    store = caller.runtime.store
+    now = store.info().now
+    return [_worker(key.name, worker, now) for key in keys for worker in store.workers(key)]
+
+
+def _worker(queue: str, worker: WorkerRecord, now: float) -> WorkerDocument:
+    beat = worker.beat
+    return WorkerDocument(
+        id=beat.id,
+        queue=queue,
+        host=beat.host,
+        pid=beat.pid,
+        started_at=beat.started_at,
+        seen_at=worker.seen_at,
+        alive=worker.expires_at > now,
+        holds=worker.holds,
+        concurrency=beat.concurrency,
+        kinds=beat.kinds,
+    )
+
+
+router = Router(
+    "/",
+    route_handlers=[
+        list_queues,
+        get_queue,
+        configure,
+        pause,
+        resume,
+        purge,
+        delete_queue,
+        rename_queue,
+        queue_workers,
+        all_workers,
+    ],
+    tags=["Queues"],
+)

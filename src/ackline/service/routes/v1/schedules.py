@@ -1,0 +1,111 @@
+"""Schedules: a job at each tick of a cron expression."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from litestar import Router, delete, get, put
+from litestar.di import NamedDependency
+from litestar.params import JSONBody, PathParameter
+
+from ackline.cron import Schedule
+from ackline.limits import require_name
+from ackline.service import schedules
+from ackline.service.caller import Caller, Scope
+from ackline.service.job_bodies import JobOptions
+from ackline.service.parameters import Queue
+from ackline.service.problems import NotFound
+
+Name = Annotated[str, PathParameter(description="The schedule's name.")]
+
+
+class ScheduleBody(JobOptions):
+    """When to enqueue which job. Its id, delay and run_at are decided by the schedule."""
+
+    cron: str = ""
+    payload: Any = None
+    timezone: str = "UTC"
+    catch_up: Literal["one", "all", "none"] = "one"
+
+
+class ScheduleDocument(msgspec.Struct):
+    """A schedule, and when it ticks next."""
+
+    name: str
+    queue: str
+    cron: str
+    kind: str
+    payload: Any
+    timezone: str
+    catch_up: str
+    options: dict[str, Any]
+    next_at: float
+
+
+class Schedules(msgspec.Struct):
+    """All schedules of a queue."""
+
+    schedules: list[ScheduleDocument]
+
+
+@get("/", summary="List schedules")
+async def list_schedules(queue: Queue, caller: NamedDependency[Caller]) -> Schedules:
+    """All schedules that were made here; those in workers' code are not listed."""
+    key = caller.queue(queue, Scope.READ).sync.key
+    store = caller.runtime.store
+    found = await caller.runtime.call(schedules.read, store, key)
+    info = await caller.runtime.call(store.info)
+    own = [schedule for schedule in found if caller.may_touch(schedule.kind)]
+    return Schedules([_document(queue, schedule, info.now) for schedule in own])
+
+
+@put("/{name:str}", summary="Make or replace a schedule")
+async def put_schedule(
+    queue: Queue, name: Name, data: JSONBody[ScheduleBody], caller: NamedDependency[Caller]
+) -> ScheduleDocument:
+    """From now on a job is enqueued at each tick: one a tick, however many processes run."""
+    line = caller.queue(queue, Scope.ADMIN)
+    require_name("schedule", name)
+    options: dict[str, Any] = dict(data.for_enqueue())
+    kind = options.pop("kind", "default")
+    caller.require_kind(kind)
+    schedule = Schedule(name, data.cron, kind, data.payload, data.timezone, data.catch_up, options)
+    # What could not be enqueued is refused now, not at the first tick.
+    line.sync.draft(data.payload, {"kind": kind, **options})  # type: ignore[typeddict-item]
+    store = caller.runtime.store
+    await caller.runtime.call(schedules.write, store, line.sync.key, schedule)
+    info = await caller.runtime.call(store.info)
+    return _document(queue, schedule, info.now)
+
+
+@delete("/{name:str}", status_code=204, summary="Delete a schedule")
+async def delete_schedule(queue: Queue, name: Name, caller: NamedDependency[Caller]) -> None:
+    """No more ticks; jobs of earlier ones stay."""
+    key = caller.queue(queue, Scope.ADMIN).sync.key
+    store = caller.runtime.store
+    found = await caller.runtime.call(schedules.read, store, key)
+    own = any(one.name == name and caller.may_touch(one.kind) for one in found)
+    if not own or not await caller.runtime.call(schedules.delete, store, key, name):
+        raise NotFound(f"queue {queue!r} has no schedule {name!r}")
+
+
+def _document(queue: str, schedule: Schedule, now: float) -> ScheduleDocument:
+    return ScheduleDocument(
+        name=schedule.name,
+        queue=queue,
+        cron=schedule.cron,
+        kind=schedule.kind,
+        payload=schedule.payload,
+        timezone=schedule.timezone,
+        catch_up=schedule.catch_up,
+        options=dict(schedule.options),
+        next_at=schedule.next_tick(now),
+    )
+
+
+router = Router(
+    "/queues/{queue:str}/schedules",
+    route_handlers=[list_schedules, put_schedule, delete_schedule],
+    tags=["Schedules"],
+)

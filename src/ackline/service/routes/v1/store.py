@@ -1,0 +1,138 @@
+"""The store itself: the verbs that `ackline.open("http://…")` speaks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from importlib.metadata import version
+from typing import Annotated, Any
+from urllib.parse import unquote
+
+import msgspec
+from litestar import Request, Response, Router, post
+from litestar.di import NamedDependency
+from litestar.params import PathParameter
+from litestar.response import Stream
+
+from ackline.errors import AcklineError
+from ackline.service.bodies import BadBody, read_json
+from ackline.service.caller import Caller
+from ackline.service.problems import Forbidden, NotFound, Refused, WrongMediaType
+from ackline.service.store_access import Arguments, ask, permit
+from ackline.service.streams import PING, event, stream_response
+from ackline.stores.wire import (
+    JSON,
+    LISTEN,
+    LISTENING,
+    MSGPACK,
+    NEWS,
+    TENANT_HEADER,
+    VERBS,
+    Verb,
+    Welcome,
+)
+
+AnyRequest = Request[Any, Any, Any]
+VerbName = Annotated[str, PathParameter(description="The verb's name.")]
+
+
+@post("/welcome", status_code=200, summary="Open the service as a store")
+async def welcome(request: AnyRequest, caller: NamedDependency[Caller]) -> Response[bytes]:
+    """Whose queues these credentials open, and what the store can do."""
+    _require_tenant(request, caller)
+    runtime = caller.runtime
+    said = Welcome(
+        tenant=caller.tenant,
+        capabilities=msgspec.structs.replace(
+            runtime.store.capabilities, name="http", persistent=True, shared=True, joins=False
+        ),
+        version=f"ackline {version('ackline')}",
+        max_body=runtime.settings.max_body,
+        ping_every=runtime.settings.ping_every,
+    )
+    encode = msgspec.json.encode if _media_type(request) == JSON else msgspec.msgpack.encode
+    return Response(encode(said), media_type=_media_type(request))
+
+
+@post("/{verb:str}", status_code=200, summary="Call a verb of the store")
+async def call(
+    verb: VerbName, request: AnyRequest, caller: NamedDependency[Caller]
+) -> Response[bytes]:
+    """One verb: its arguments in, what the store answers out, in the format of the request."""
+    known = VERBS.get(verb)
+    if known is None:
+        raise NotFound(f"a store has no verb {verb!r}. It has: {', '.join(VERBS)}, listen")
+    _require_tenant(request, caller)
+    media_type, body = _media_type(request), await request.body()
+    answer = await caller.runtime.call(_answer, caller, known, media_type, body)
+    return Response(answer, media_type=media_type)
+
+
+@post("/listen", status_code=200, summary="Hear news of queues (SSE)")
+async def listen(request: AnyRequest, caller: NamedDependency[Caller]) -> Stream:
+    """`listening` when nothing is missed any more, then `news` when there may be something."""
+    _require_tenant(request, caller)
+    said = _read(LISTEN, _media_type(request), await request.body(), caller)
+    return stream_response(_news(caller, permit(caller, LISTEN.name, said)))
+
+
+def _answer(caller: Caller, verb: Verb, media_type: str, body: bytes) -> bytes:
+    """All that takes time, in a thread."""
+    arguments = permit(caller, verb.name, _read(verb, media_type, body, caller))
+    try:
+        answer = ask(caller, verb.name, arguments)
+    except ValueError as error:
+        if isinstance(error, AcklineError):
+            raise
+        raise Refused(str(error)) from None  # a cursor that is none
+    return verb.formats[media_type].write(answer)
+
+
+def _read(verb: Verb, media_type: str, body: bytes, caller: Caller) -> Arguments:
+    calls = verb.formats[media_type].calls
+    try:
+        said = read_json(body, calls) if media_type == JSON else calls.decode(body)
+    except msgspec.ValidationError as error:
+        # An error of the library, raised where a struct checked itself, has its own answer.
+        if isinstance(error.__cause__, AcklineError):
+            raise error.__cause__ from None
+        raise BadBody(str(error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadBody(f"the body is not MessagePack: {error}") from None
+    return verb.unpack(said, caller.tenant)
+
+
+async def _news(caller: Caller, said: Arguments) -> AsyncIterator[bytes]:
+    runtime = caller.runtime
+    stream = runtime.streams.open(caller.principal.until)
+    try:
+        async with runtime.bells.bell(said["queues"], said["topic"], said["kinds"]) as bell:
+            bell.watch(stream.wake)
+            try:
+                yield event(LISTENING)
+                while not stream.ended:
+                    news = await stream.pause(runtime.settings.ping_every)
+                    yield event(NEWS) if news else PING
+            finally:
+                bell.unwatch(stream.wake)
+    finally:
+        runtime.streams.close(stream)
+
+
+def _require_tenant(request: AnyRequest, caller: Caller) -> None:
+    """Refuse who means another tenant's queues; it would get its own ones instead."""
+    said = request.headers.get(TENANT_HEADER)
+    if said is not None and unquote(said) != caller.tenant:
+        raise Forbidden(f"your token is for tenant {caller.tenant!r}, not for {unquote(said)!r}")
+
+
+def _media_type(request: AnyRequest) -> str:
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type not in (MSGPACK, JSON):
+        said = repr(media_type) if media_type else "none"
+        raise WrongMediaType(f"the body must be {MSGPACK} or {JSON}; its content type is {said}")
+    return media_type
+
+
+router = Router(
+    "/store", route_handlers=[welcome, call, listen], tags=["Store"], include_in_schema=False
+)

@@ -1,0 +1,30 @@
+"""Tickets for streams in a browser."""
+
+from __future__ import annotations
+
+import msgspec
+from litestar import Router, post
+from litestar.di import NamedDependency
+
+from ackline.service.auth.tickets import LIFE, issue
+from ackline.service.caller import Caller
+
+
+class Ticket(msgspec.Struct):
+    """A ticket, and for how many seconds it can be used."""
+
+    ticket: str
+    expires_in: int
+
+
+@post("/tickets", summary="Get a ticket for a stream")
+async def make_ticket(caller: NamedDependency[Caller]) -> Ticket:
+    """A ticket opens one stream, as `?ticket=…`, for whoever cannot send a header.
+
+    It may what the caller may, and works once: who reads it in a log has nothing.
+    """
+    ticket = await caller.runtime.call(issue, caller.runtime.store, caller.principal)
+    return Ticket(ticket, LIFE)
+
+
+router = Router("/", route_handlers=[make_ticket], tags=["Tickets"])

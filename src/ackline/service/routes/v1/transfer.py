@@ -1,0 +1,43 @@
+"""Jobs in bulk, as JSON lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Request, Router, get, post
+from litestar.di import NamedDependency
+from litestar.response import Stream
+
+from ackline.job import State
+from ackline.service.caller import Caller, Scope
+from ackline.service.parameters import KindList, Queue, States
+from ackline.service.transfer import Import, Imported, export
+from ackline.stores.base import Filter
+
+LINES = "application/x-ndjson"
+
+
+@post("/import", status_code=200, summary="Import jobs", request_max_body_size=None)
+async def import_jobs(
+    queue: Queue, request: Request[Any, Any, Any], caller: NamedDependency[Caller]
+) -> Imported:
+    """Enqueue a job for each line, as they come; the body is as long as it likes.
+
+    Each line is a job as `POST …/jobs` takes it. The first bad line ends it; those before are
+    stored, and with ids of their own all can be sent again.
+    """
+    line = caller.queue(queue, Scope.PRODUCE)
+    return await Import(caller, line).read(request.stream())
+
+
+@get("/export", summary="Export jobs", media_type=LINES)
+async def export_jobs(
+    queue: Queue, caller: NamedDependency[Caller], states: States = None, kinds: KindList = None
+) -> Stream:
+    """Every job that matches, a line each."""
+    line = caller.queue(queue, Scope.READ)
+    which = Filter(states=frozenset(states or State), kinds=caller.kinds(kinds))
+    return Stream(export(caller.runtime, line, which), media_type=LINES)
+
+
+router = Router("/queues/{queue:str}", route_handlers=[import_jobs, export_jobs], tags=["Transfer"])

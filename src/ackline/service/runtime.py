@@ -1,0 +1,107 @@
+"""What all requests of one process share: the store, its queues, the streams, the stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
+
+from ackline.aio import AsyncQueue
+from ackline.aio.base import Threads
+from ackline.job import QueueKey
+from ackline.queue.consumer import worker_id
+from ackline.queues import Queues
+from ackline.service.auth import Authenticator, authenticator_for
+from ackline.service.bells import Bells
+from ackline.service.caretaker import Caretaker
+from ackline.service.held import Held
+from ackline.service.metrics import Metrics
+from ackline.service.settings import Settings
+from ackline.service.streams import Streams
+from ackline.stores.base import Store
+from ackline.stores.registry import store_from_url
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+MOST_QUEUES = 1000
+"""Queues that are kept at hand; each may have a thread that writes for it."""
+
+
+class Runtime:
+    """One process of the service."""
+
+    def __init__(self, settings: Settings, store: Store, authenticator: Authenticator) -> None:
+        self.settings = settings
+        self.store = store
+        self.authenticator = authenticator
+        self.threads = Threads()
+        self.worker = worker_id()
+        """Under this name streams hold their leases."""
+        self.bells = Bells(store)
+        self.held = Held()
+        self.streams = Streams()
+        self.caretaker = Caretaker(store, settings)
+        self.metrics = Metrics(self)
+        self.draining = False
+        self._queues: OrderedDict[QueueKey, AsyncQueue[Any, Any]] = OrderedDict()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Runtime:
+        """Make what the settings ask for; nothing is opened yet."""
+        store = store_from_url(settings.store)
+        return cls(settings, store, authenticator_for(settings, store))
+
+    async def open(self) -> None:
+        """Open the store and start the maintenance."""
+        await asyncio.to_thread(self.store.open)
+        if self.settings.maintenance:
+            self.caretaker.start()
+
+    def queue(self, key: QueueKey) -> AsyncQueue[Any, Any]:
+        """A queue, ready to be used from the event loop."""
+        queue = self._queues.get(key)
+        if queue is None:
+            queue = self._queues[key] = self._open_queue(key)
+            if len(self._queues) > MOST_QUEUES:
+                _, unused = self._queues.popitem(last=False)
+                self.soon(unused.close())
+        else:
+            self._queues.move_to_end(key)
+        return queue
+
+    def _open_queue(self, key: QueueKey) -> AsyncQueue[Any, Any]:
+        queue = Queues(self.store, key.tenant).queue(
+            key.name, max_payload=self.settings.max_payload
+        )
+        queue.defaults = self.settings.defaults
+        return AsyncQueue(queue, self.threads)
+
+    async def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run something short that blocks, off the event loop."""
+        return await self.threads.call(function, *args, **kwargs)
+
+    def soon(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Have something done that no request waits for; the stop does."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def drain(self) -> None:
+        """Stop is near: hand out no more, and end the streams."""
+        self.draining = True
+        self.streams.end_all()
+
+    async def close(self) -> None:
+        """Let go of everything, after what is under way."""
+        self.drain()
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.bells.close()
+        await asyncio.to_thread(self.caretaker.stop)
+        for queue in self._queues.values():
+            await queue.close()
+        await asyncio.to_thread(self.store.close)
+        self.threads.close()

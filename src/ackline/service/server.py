@@ -1,0 +1,118 @@
+"""One process of the service on its sockets: from the first request to a stop without loss."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable, Generator
+
+import uvicorn
+
+from ackline.errors import ConfigError
+from ackline.service.app import create_app
+from ackline.service.runtime import Runtime
+from ackline.service.settings import Settings
+from ackline.worker.signals import hear_signals
+
+logger = logging.getLogger("ackline.service")
+
+BACKLOG = 2048
+
+
+def bind(settings: Settings) -> socket.socket:
+    """Take the address, so that it is known before anything else happens."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    # Named, for asyncio leaves out TCP_NODELAY where the protocol is not: each answer, being
+    # written in two pieces, would then wait 40 ms for the client's acknowledgement.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        where = f"{settings.host} port {settings.port}"
+        raise ConfigError(f"cannot listen on {where}: {error.strerror or error}") from None
+    # From now on clients wait instead of being refused, whichever process will answer them.
+    listener.listen(BACKLOG)
+    return listener
+
+
+def address_of(listener: socket.socket, settings: Settings) -> str:
+    """Where clients find it."""
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"http://{host}:{listener.getsockname()[1]}"
+
+
+class QuietServer(uvicorn.Server):
+    """Leaves signals to us: a stop has steps that come before its own."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+class Server:
+    """Serves until it is told to stop: first not ready, then no streams, then no connections."""
+
+    def __init__(self, runtime: Runtime, on_start: Callable[[], None] | None = None) -> None:
+        self._runtime = runtime
+        self._on_start = on_start
+        config = uvicorn.Config(
+            create_app(runtime=runtime),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="on",
+            backlog=BACKLOG,
+            timeout_graceful_shutdown=max(1, round(runtime.settings.grace)),
+        )
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
+        self._server = QuietServer(config)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop_asked = False
+
+    def run(self, listener: socket.socket) -> None:
+        """Serve on this socket until SIGTERM, SIGINT or SIGHUP; a second one does not wait."""
+        deafen = hear_signals(lambda _number: self.request_stop())
+        try:
+            factory = self._server.config.get_loop_factory()
+            with asyncio.Runner(loop_factory=factory) as runner:
+                runner.run(self.serve(listener))
+        finally:
+            deafen()
+
+    def request_stop(self) -> None:
+        """Begin to stop; any thread may call it."""
+        again, self._stop_asked = self._stop_asked, True
+        if again:
+            self._server.force_exit = self._server.should_exit = True
+        elif self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._drain)
+
+    async def serve(self, listener: socket.socket) -> None:
+        """Serve on this socket until `request_stop`."""
+        self._loop = asyncio.get_running_loop()
+        if self._stop_asked:
+            return
+        announcing = self._loop.create_task(self._announce())
+        try:
+            await self._server.serve([listener])
+        finally:
+            announcing.cancel()
+
+    async def _announce(self) -> None:
+        while not self._server.started:
+            await asyncio.sleep(0.01)
+        if self._on_start is not None:
+            self._on_start()
+
+    def _drain(self) -> None:
+        logger.info("stopping: not ready any more, streams are ended")
+        self._runtime.drain()
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._runtime.settings.drain, self._exit)
+
+    def _exit(self) -> None:
+        self._server.should_exit = True

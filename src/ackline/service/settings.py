@@ -1,0 +1,211 @@
+"""What `ackline serve` can be told: by a file, by the environment, by flags; the later wins."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ackline import retry
+from ackline.config import DEFAULTS, Resolved
+from ackline.errors import ConfigError
+from ackline.limits import LONGEST_DELAY
+from ackline.service.credentials import ApiKey, Issuer
+
+PREFIX = "ACKLINE_"
+
+FROM_SEEDS: Mapping[str, tuple[str, float]] = {
+    "ACK_TIMEOUT_SECONDS": ("lease", 1.0),
+    "MAX_ATTEMPTS": ("max_attempts", 1),
+    "REQUEUE_BATCH_SIZE": ("sweep_batch", 1),
+    "OVERDUE_CHECK_INTERVAL_MS": ("sweep_every", 0.001),
+}
+"""Variables that other queues of this sort are set by: which setting, and in which unit."""
+
+FROM_MANIFEST: Mapping[str, tuple[str, float]] = {
+    "lockDuration": ("lease", 0.001),
+    "cleanupInterval": ("sweep_every", 0.001),
+}
+"""Names of a manifest's `queue` section, in milliseconds."""
+
+FILE_ONLY = ("issuers", "api_keys")
+"""Lists of many settings each: too much for a variable."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All settings of the service; times are in seconds."""
+
+    store: str = "sqlite:///ackline.db"
+    host: str = "127.0.0.1"
+    port: int = 8000
+    """0 takes a free one."""
+    processes: int = 1
+    base_path: str = "/api"
+
+    lease: float = DEFAULTS.lease
+    """How long a message is locked for its consumer, unless its queue or itself says otherwise."""
+    max_attempts: int = DEFAULTS.max_attempts
+    backoff: tuple[float, ...] = (1.0, 5.0, 10.0)
+    """The waits between attempts, unless a queue or a job says otherwise."""
+
+    maintenance: bool = True
+    """Whether to sweep, promote, prune and fire schedules in this process."""
+    sweep_every: float = 1.0
+    """How often overdue leases are looked for; 0 leaves it to claims."""
+    sweep_batch: int = 100
+    """How many overdue leases one sweep of a queue takes back at most."""
+
+    max_body: int = 16 * 1024 * 1024
+    """Bytes of a request; a larger one is refused before it is read."""
+    max_payload: int = 1024 * 1024
+    """Bytes of one payload or result."""
+    max_batch: int = 1000
+    """Jobs in one request."""
+    ping_every: float = 15.0
+    """How often a silent stream says that it is alive."""
+    drain: float = 0.5
+    """At a stop: how long to answer 503 on /readyz before connections are refused."""
+    grace: float = 10.0
+    """At a stop: how long requests under way may take to end."""
+
+    issuers: tuple[Issuer, ...] = ()
+    """Whose tokens are believed; in the file only, as `[[issuers]]`."""
+    api_keys: tuple[ApiKey, ...] = ()
+    """API keys, as hashes; in the file only, as `[[api_keys]]`."""
+    stored_keys: bool = False
+    """Whether API keys that `ackline token create` keeps in the store are believed."""
+
+    def __post_init__(self) -> None:
+        _require("port", 0 <= self.port <= 65535, "from 0 to 65535", self.port)
+        for name in ("processes", "max_attempts", "sweep_batch", "max_body", "max_payload"):
+            value = getattr(self, name)
+            _require(name, value >= 1, "1 or more", value)
+        _require("max_batch", 1 <= self.max_batch <= 10_000, "from 1 to 10,000", self.max_batch)
+        for name in ("lease", "ping_every"):
+            value = getattr(self, name)
+            _require(name, 0 < value <= LONGEST_DELAY, "above 0", value)
+        for name in ("sweep_every", "drain", "grace"):
+            value = getattr(self, name)
+            _require(name, 0 <= value <= LONGEST_DELAY, "0 or more", value)
+        _require("backoff", bool(self.backoff), "one delay or more", self.backoff)
+        plain = self.base_path.startswith("/") and not set(self.base_path) & set("{}?#% ")
+        _require("base_path", plain, "a path such as /api", self.base_path)
+
+    @property
+    def base(self) -> str:
+        """The base path without a slash at its end; empty for the root."""
+        return self.base_path.rstrip("/")
+
+    @property
+    def auth(self) -> bool:
+        """Whether callers have to show who they are."""
+        return bool(self.issuers or self.api_keys or self.stored_keys)
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only programs of this machine can reach it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def defaults(self) -> Resolved:
+        """The policy of jobs about which nothing else is said."""
+        return msgspec.structs.replace(
+            DEFAULTS,
+            lease=self.lease,
+            max_attempts=self.max_attempts,
+            backoff=retry.schedule(self.backoff),
+        )
+
+
+def load(
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    flags: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Read the settings: defaults, then the file, the environment, the flags that were given.
+
+    >>> load(environment={"ACK_TIMEOUT_SECONDS": "60"}, flags={"port": 9000}).lease
+    60.0
+    """
+    said: dict[str, Any] = {}
+    if file is not None:
+        said |= _from_file(file)
+    said |= _from_environment(os.environ if environment is None else environment)
+    said |= {name: value for name, value in (flags or {}).items() if value is not None}
+    return _settings(said, "a flag, a variable or the file")
+
+
+def _from_file(file: Path) -> dict[str, Any]:
+    try:
+        said = tomllib.loads(file.read_text())
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} is not TOML: {error}") from None
+    manifest = said.pop("queue", {})
+    if not isinstance(manifest, dict) or manifest.keys() - FROM_MANIFEST.keys():
+        known = ", ".join(FROM_MANIFEST)
+        raise ConfigError(f"{file}: its section [queue] can have {known}, nothing else")
+    for name, value in manifest.items():
+        field, unit = FROM_MANIFEST[name]
+        said.setdefault(field, _number(f"{file}: queue.{name}", value) * unit)
+    _settings(said, str(file))
+    return said
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    said: dict[str, Any] = {}
+    for name, (field, unit) in FROM_SEEDS.items():
+        if name in environment:
+            said[field] = _number(name, environment[name]) * unit
+    for field in Settings.__struct_fields__:
+        name = PREFIX + field.upper()
+        if name in environment and field in FILE_ONLY:
+            raise ConfigError(f"{name} is not read: name {field} in the file of --config")
+        if name in environment:
+            said[field] = _read(name, environment[name], field)
+    return said
+
+
+def _read(name: str, text: str, field: str) -> Any:
+    value: Any = [part.strip() for part in text.split(",")] if field == "backoff" else text
+    try:
+        return msgspec.to_builtins(getattr(_lax({field: value}), field))
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{name}={text!r} cannot be: {error}") from None
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{name} must be a number, not {value!r}") from None
+    return int(number) if number.is_integer() else number
+
+
+def _settings(said: Mapping[str, Any], where: str) -> Settings:
+    try:
+        return _lax(said)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where} says what cannot be: {error}") from None
+
+
+def _lax(said: Mapping[str, Any]) -> Settings:
+    return msgspec.convert(said, Settings, strict=False)
+
+
+def _require(name: str, holds: bool, wanted: str, value: object) -> None:
+    if not holds:
+        raise ValueError(f"{name} must be {wanted}, not {value!r}")

@@ -1,0 +1,114 @@
+"""The open streams of a process, and how they are written: server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from litestar.response import Stream
+from litestar.types import Receive
+
+MEDIA_TYPE = "text/event-stream"
+HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
+"""Nobody between us and the client may keep a piece of the stream back."""
+
+
+def event(name: str, data: bytes = b"", id: str | None = None) -> bytes:
+    """One event as it goes over the wire."""
+    lines = [b"event: " + name.encode()]
+    if id is not None:
+        # A line break inside would begin a field of its own; a NUL makes clients drop the id.
+        lines.append(b"id: " + id.translate(_NO_BREAKS).encode())
+    lines += [b"data: " + line for line in _lines(data)]
+    return b"\n".join([*lines, b"", b""])
+
+
+def _lines(data: bytes) -> list[bytes]:
+    return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+
+
+_NO_BREAKS = {ord(break_): "\N{REPLACEMENT CHARACTER}" for break_ in "\r\n\0"}
+
+PING = event("ping")
+
+TICKET = "ticket"
+"""The parameter by which a page in a browser shows who it is: it cannot send a header."""
+
+
+def is_stream(handler: Any) -> bool:
+    """Whether a route answers with a stream of events."""
+    return bool(getattr(handler, "media_type", None) == MEDIA_TYPE)
+
+
+def stream_response(events: AsyncIterator[bytes]) -> Stream:
+    """An answer that goes on until its iterator ends or the client leaves."""
+    return Stream(events, media_type=MEDIA_TYPE, headers=HEADERS)
+
+
+class StreamEnd:
+    """Tells a stream to wake up: there may be something to do, or it should end."""
+
+    def __init__(self) -> None:
+        self.wake = asyncio.Event()
+        self.ended = False
+        self.left = False
+        """Whether it ended because its client is gone."""
+
+    async def watch(self, receive: Receive) -> None:
+        """End when the client leaves. Who sends a stream hears of it; who only waits does not."""
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self.left = True
+        self.end()
+
+    def end(self) -> None:
+        """End the stream, as soon as it looks."""
+        self.ended = True
+        self.wake.set()
+
+    async def pause(self, seconds: float) -> bool:
+        """Wait to be woken (True), or so many seconds (False)."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.wake.wait()
+        except TimeoutError:
+            return False
+        self.wake.clear()
+        return True
+
+
+class Streams:
+    """All open streams of this process."""
+
+    def __init__(self) -> None:
+        self._open: dict[StreamEnd, asyncio.TimerHandle | None] = {}
+        self._draining = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def open(self, until: float | None = None, stream: StreamEnd | None = None) -> StreamEnd:
+        """Begin a stream, which ends at this time; one that comes too late ends at once."""
+        stream = stream or StreamEnd()
+        self._open[stream] = None if until is None else _end_later(stream, until)
+        if self._draining:
+            stream.end()
+        return stream
+
+    def close(self, stream: StreamEnd) -> None:
+        """A stream has ended."""
+        timer = self._open.pop(stream, None)
+        if timer is not None:
+            timer.cancel()
+
+    def end_all(self) -> None:
+        """End all of them."""
+        self._draining = True
+        for stream in self._open:
+            stream.end()
+
+
+def _end_later(stream: StreamEnd, until: float) -> asyncio.TimerHandle:
+    return asyncio.get_running_loop().call_later(max(0.0, until - time.time()), stream.end)

@@ -1,0 +1,106 @@
+"""Jobs as JSON lines: into a queue and out of it, never more than a piece in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from ackline.aio import AsyncQueue
+from ackline.errors import AcklineError
+from ackline.queue import Completed, NewJob, Queued
+from ackline.service.bodies import read_json
+from ackline.service.caller import Caller
+from ackline.service.documents import job_document
+from ackline.service.job_bodies import JobBody
+from ackline.service.problems import Problem, TooLarge, problem_of
+from ackline.service.runtime import Runtime
+from ackline.stores.base import Filter
+
+CHUNK = 1000
+PAGE = 500
+LONGEST_LINE = 4 * 1024 * 1024
+
+_decoder = msgspec.json.Decoder(JobBody)
+_encode = msgspec.json.Encoder().encode
+
+
+class Imported(msgspec.Struct, omit_defaults=True):
+    """What became of the lines; it stops at the first bad one, and the ones before are stored."""
+
+    lines: int = 0
+    enqueued: int = 0
+    duplicates: int = 0
+    completed: int = 0
+    stopped_at: int | None = None
+    problem: Problem | None = None
+
+
+class Import:
+    """Lines on their way into a queue."""
+
+    def __init__(self, caller: Caller, queue: AsyncQueue[Any, Any]) -> None:
+        self._caller = caller
+        self._queue = queue
+        self._jobs: list[NewJob[Any]] = []
+        self.counts = Imported()
+
+    async def read(self, pieces: AsyncIterator[bytes]) -> Imported:
+        """Enqueue line by line as they come."""
+        try:
+            async for line in _lines(pieces):
+                self.counts.lines += 1
+                if line.strip():
+                    self._add(line)
+                if len(self._jobs) == CHUNK:
+                    await self._store()
+        except AcklineError as error:
+            self.counts.stopped_at = self.counts.lines
+            self.counts.problem = problem_of(error)
+        await self._store()
+        return self.counts
+
+    def _add(self, line: bytes) -> None:
+        job = read_json(line, _decoder)
+        self._caller.require_kind(job.kind if isinstance(job.kind, str) else "default")
+        new = job.new_job()
+        self._queue.sync.draft(new.payload, new.options)  # what is refused, is refused here
+        self._jobs.append(new)
+
+    async def _store(self) -> None:
+        jobs, self._jobs = self._jobs, []
+        for answer in await self._queue.enqueue_many(jobs) if jobs else ():
+            if isinstance(answer, Queued):
+                self.counts.enqueued += 1
+            elif isinstance(answer, Completed):
+                self.counts.completed += 1
+            else:
+                self.counts.duplicates += 1
+
+
+async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    rest = b""
+    async for piece in pieces:
+        *whole, rest = (rest + piece).split(b"\n")
+        for line in whole:
+            yield line
+        if len(rest) > LONGEST_LINE:
+            raise TooLarge(f"a line is longer than {LONGEST_LINE:,} bytes")
+    if rest:
+        yield rest
+
+
+async def export(
+    runtime: Runtime, queue: AsyncQueue[Any, Any], which: Filter
+) -> AsyncIterator[bytes]:
+    """All jobs that match, a line each."""
+    cursor: str | None = None
+    while True:
+        page = await runtime.call(runtime.store.page, queue.sync.key, which, cursor, PAGE)
+        if page.jobs:
+            documents = (job_document(record, queue.name) for record in page.jobs)
+            yield b"".join(_encode(document) + b"\n" for document in documents)
+        cursor = page.cursor
+        if cursor is None:
+            return

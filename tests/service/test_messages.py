@@ -1,0 +1,264 @@
+"""Messages over HTTP: enqueued, taken, and settled."""
+
+from __future__ import annotations
+
+import pytest
+
+from ackline.job import QueueKey, State
+
+DEFAULT = QueueKey("default", "default")
+
+
+def record(runtime, id, queue=DEFAULT):
+    return runtime.store.get(queue, [id])[0]
+
+
+def test_a_message_goes_in_and_comes_out(api):
+    id = api.enqueue({"to": "ann"})
+
+    message = api.get("/queue/poll")["message"]
+
+    assert (message["id"], message["value"], message["attempts"]) == (id, {"to": "ann"}, 1)
+    assert api.get("/queue/poll") == {"message": None}
+
+
+def test_options_are_in_milliseconds(api, runtime):
+    id = api.enqueue(
+        1,
+        delay=60_000,
+        backoffSchedule=[1000, 5000],
+        keysIfUndelivered=[["a", "b"]],
+        priority=9,
+        lockDuration=7000,
+    )
+
+    job = record(runtime, id)
+    assert job.state is State.SCHEDULED
+    assert job.run_at - job.created_at == pytest.approx(60)
+    assert job.options.backoff.delays == (1.0, 5.0)
+    assert job.options.keys_if_undelivered == (("a", "b"),)
+    assert (job.priority, job.options.lease) == (9, 7.0)
+
+
+def test_the_queue_is_chosen_by_option_or_by_query(api):
+    first = api.enqueue(1, queue="one")
+    second = api.post("/queue/enqueue", {"value": 2}, params={"queue": "two"})["id"]
+
+    assert api.get("/queue/poll", queue="one")["message"]["id"] == first
+    assert api.get("/queue/poll", queue="two")["message"]["id"] == second
+    assert api.get("/queue/poll")["message"] is None
+
+
+def test_an_id_that_is_alive_is_a_duplicate(api):
+    api.enqueue(1, id="once")
+
+    again = api.post("/queue/enqueue", {"value": 2, "options": {"id": "once"}})
+
+    assert again == {"ok": True, "id": "once", "duplicate": True, "state": "queued"}
+    assert api.get("/queue/stats")["total"] == 1
+
+
+def test_a_poll_takes_only_the_kinds_that_it_asks_for(api):
+    api.enqueue(1, kind="red")
+    blue = api.enqueue(2, kind="blue")
+
+    assert api.get("/queue/poll", kinds="green,blue")["message"]["id"] == blue
+    assert api.get("/queue/poll", kinds="green,blue")["message"] is None
+
+
+class TestAck:
+    def test_by_the_id_alone(self, api, runtime):
+        id = api.enqueue()
+        api.get("/queue/poll")
+
+        assert api.post("/queue/ack", {"id": id}) == {"ok": True}
+        assert record(runtime, id).state is State.COMPLETED
+
+    def test_by_the_receipt(self, api, runtime):
+        id = api.enqueue()
+        receipt = api.get("/queue/poll")["message"]["receipt"]
+
+        api.post("/queue/ack", {"id": id, "receipt": receipt, "result": [1]})
+
+        assert record(runtime, id).result == b"[1]"
+
+    def test_again_answers_the_same(self, api):
+        id = api.enqueue()
+        receipt = api.get("/queue/poll")["message"]["receipt"]
+
+        for body in [{"id": id, "receipt": receipt}] * 2 + [{"id": id}] * 2:
+            assert api.post("/queue/ack", body) == {"ok": True}
+
+    def test_by_a_stale_receipt_is_refused_and_changes_nothing(self, api, runtime):
+        id = api.enqueue(1, backoffSchedule=[0])
+        stale = api.get("/queue/poll")["message"]["receipt"]
+        api.post("/queue/nack", {"id": id, "receipt": stale})
+        fresh = api.get("/queue/poll", wait=5)["message"]["receipt"]
+
+        problem = api.post("/queue/ack", {"id": id, "receipt": stale}, status=409)
+
+        assert problem["type"].endswith("lease-lost")
+        assert problem["state"] == "processing"
+        assert record(runtime, id).state is State.PROCESSING
+        api.post("/queue/ack", {"id": id, "receipt": fresh})
+
+    def test_of_a_message_that_nobody_holds_is_refused(self, api):
+        id = api.enqueue()
+
+        assert api.post("/queue/ack", {"id": id}, status=409)["state"] == "queued"
+
+    def test_of_an_unknown_message(self, api):
+        assert api.post("/queue/ack", {"id": "never"}, status=404)["type"].endswith("not-found")
+
+    def test_with_something_that_is_no_receipt(self, api):
+        id = api.enqueue()
+        api.get("/queue/poll")
+
+        for receipt in ("", "x", "1.5", "-1", "9" * 30):
+            problem = api.post("/queue/ack", {"id": id, "receipt": receipt}, status=400)
+            assert problem["at"] == "receipt"
+
+
+class TestNack:
+    def test_tries_again_after_the_backoff(self, api, runtime):
+        id = api.enqueue(1, backoffSchedule=[90_000])
+        api.get("/queue/poll")
+
+        api.post("/queue/nack", {"id": id, "error": "no route"})
+
+        job = record(runtime, id)
+        assert job.state is State.FAILING
+        assert job.failure.message == "no route"
+
+    def test_or_after_its_own_delay(self, api):
+        id = api.enqueue()
+        api.get("/queue/poll")
+
+        api.post("/queue/nack", {"id": id, "delay": 50})
+
+        assert api.get("/queue/poll", wait=5)["message"]["attempts"] == 2
+
+    def test_a_schedule_of_two_waits_makes_three_attempts(self, api, runtime):
+        id = api.enqueue({"n": 1}, backoffSchedule=[0, 0], keysIfUndelivered=[["lost", "n"]])
+
+        for attempt in (1, 2, 3):
+            assert api.get("/queue/poll", wait=5)["message"]["attempts"] == attempt
+            api.post("/queue/nack", {"id": id})
+
+        assert record(runtime, id).state is State.FAILED
+        assert api.get("/keys", prefix="lost")[0]["value"] == {"n": 1}
+
+    def test_the_server_s_default_is_three_attempts(self, api, runtime):
+        id = api.enqueue()
+
+        for _ in range(3):
+            assert api.get("/queue/poll", wait=5)["message"] is not None
+            api.post("/queue/nack", {"id": id, "delay": 0})
+
+        assert record(runtime, id).state is State.FAILED
+
+
+def test_touch_holds_a_message_for_longer(api, runtime):
+    id = api.enqueue()
+    api.get("/queue/poll")
+    before = record(runtime, id).deadline
+
+    api.post("/queue/touch", {"id": id, "duration": 600_000})
+
+    assert record(runtime, id).deadline > before + 500
+    api.post("/queue/touch", {"id": id})
+    assert record(runtime, id).deadline < before + 500
+
+
+def test_a_touch_never_revives(api):
+    id = api.enqueue()
+    receipt = api.get("/queue/poll")["message"]["receipt"]
+    api.post("/queue/ack", {"id": id})
+
+    api.post("/queue/touch", {"id": id, "receipt": receipt}, status=409)
+
+
+def test_stats_count_what_is_there(api):
+    for _ in range(3):
+        api.enqueue()
+    api.enqueue(1, delay=60_000)
+    dead = api.enqueue(1, maxAttempts=1, priority=9)
+    assert api.get("/queue/poll")["message"]["id"] == dead
+    api.post("/queue/nack", {"id": dead})
+    api.get("/queue/poll")
+
+    assert api.get("/queue/stats") == {"pending": 3, "processing": 1, "dlq": 1, "total": 5}
+
+
+class TestIdempotencyKey:
+    def send(self, api, value, status=200):
+        headers = {"Idempotency-Key": "order 7"}
+        return api.post("/queue/enqueue", {"value": value}, status, headers=headers)
+
+    def test_the_same_request_is_the_same_message(self, api):
+        first, again = self.send(api, 1), self.send(api, 1)
+
+        assert (again["id"], again["duplicate"]) == (first["id"], True)
+        assert api.get("/queue/stats")["total"] == 1
+
+    def test_another_value_under_the_same_key_is_refused(self, api):
+        self.send(api, 1)
+
+        assert self.send(api, 2, status=422)["type"].endswith("idempotency-key-reused")
+
+    def test_a_key_is_no_id(self, api):
+        api.enqueue(1, id="order 7")
+
+        assert "duplicate" not in self.send(api, 1)
+
+
+class TestDeadLetters:
+    @pytest.fixture
+    def dead(self, api):
+        ids = []
+        for number in range(3):
+            ids.append(api.enqueue({"n": number}, maxAttempts=1))
+            api.get("/queue/poll")
+            api.post("/queue/nack", {"id": ids[-1], "error": f"reason {number}"})
+        return ids
+
+    def test_are_listed_with_what_happened(self, api, dead):
+        letter = api.get("/queue/dlq", limit=50, offset=0)[0]
+
+        assert letter["id"] == letter["originalId"] == dead[0]
+        assert letter["value"] == {"n": 0}
+        assert (letter["attempts"], letter["errorMessage"]) == (1, "reason 0")
+        assert 0 < letter["originalCreatedAt"] <= letter["failedAt"]
+
+    def test_by_pages(self, api, dead):
+        pages = [api.get("/queue/dlq", limit=2, offset=offset) for offset in (0, 2, 4)]
+
+        assert [[letter["id"] for letter in page] for page in pages] == [dead[:2], dead[2:], []]
+        assert [x["id"] for x in api.get("/queue/dlq", limit=2, offset=1)] == dead[1:]
+
+    def test_one_can_be_looked_at(self, api, dead):
+        assert api.get(f"/queue/dlq/{dead[1]}")["errorMessage"] == "reason 1"
+
+    def test_requeue_moves(self, api, dead):
+        assert api.post(f"/queue/dlq/{dead[1]}/requeue") == {"ok": True, "newId": dead[1]}
+
+        assert api.get("/queue/poll")["message"]["id"] == dead[1]
+        assert api.get("/queue/stats")["dlq"] == 2
+
+    def test_delete(self, api, dead):
+        assert api.delete(f"/queue/dlq/{dead[1]}") == {"ok": True}
+        assert len(api.get("/queue/dlq")) == 2
+
+    def test_purge(self, api, dead):
+        waiting = api.enqueue()
+
+        assert api.delete("/queue/dlq") == {"deletedCount": 3}
+        assert api.get("/queue/poll")["message"]["id"] == waiting
+
+    def test_only_dead_letters_are_there(self, api):
+        waiting = api.enqueue()
+
+        for method, path in (("GET", ""), ("POST", "/requeue"), ("DELETE", "")):
+            for id in (waiting, "never"):
+                api(method, f"/queue/dlq/{id}{path}", 404)
+        assert api.get("/queue/stats")["pending"] == 1

@@ -1,0 +1,395 @@
+"""The store's own verbs over HTTP: who may what, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from litestar.testing import TestClient
+
+from ackline.config import DEFAULTS, Policy, QueueSettings
+from ackline.events import Act
+from ackline.job import Draft, Options, QueueKey, State
+from ackline.lifecycle import Edit as Change
+from ackline.lifecycle import (
+    Transition,
+    cancel,
+    complete,
+    edit,
+    expire,
+    move,
+    redrive,
+    request_cancel,
+)
+from ackline.service import Settings, create_app
+from ackline.service.caller import Principal, Scope
+from ackline.service.runtime import Runtime
+from ackline.service.store_access import SCOPES
+from ackline.stores.base import ClaimRequest, Filter, Hold, KeyWrite, WorkerBeat
+from ackline.stores.memory import MemoryStore
+from ackline.stores.wire import JSON, MSGPACK, TENANT_HEADER, VERBS
+
+from .conftest import HERE
+
+KEY = QueueKey("acme", "mail")
+BEAT = WorkerBeat(id="w", host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=9.0)
+REQUEST = ClaimRequest(worker="w", limit=5, lease=30.0)
+ALL = frozenset(Scope)
+
+CALLS: dict[str, dict[str, Any]] = {
+    "info": {},
+    "enqueue": {"queue": KEY, "drafts": [Draft("new", "mail", b"1")], "keys": []},
+    "claim": {"queue": KEY, "request": REQUEST, "transitions": []},
+    "heartbeat": {"queue": KEY, "beat": BEAT, "holds": [Hold("a", 1, 30.0)]},
+    "promote": {"queue": KEY, "limit": 5},
+    "leases": {"queue": KEY, "worker": None, "limit": 5},
+    "prune": {"queue": KEY, "limit": 5},
+    "get": {"queue": KEY, "ids": ["a"]},
+    "page": {"queue": KEY, "which": Filter(), "cursor": None, "limit": 5},
+    "describe": {"name": None},
+    "workers": {"queue": KEY},
+    "events": {"queue": KEY, "after": None, "limit": 5},
+    "purge": {"queue": KEY, "which": Filter(), "limit": 5},
+    "read_keys": {"prefix": ("k",), "limit": 5},
+}
+"""One call of each verb whose scope does not depend on what is asked for."""
+
+
+class Fixed:
+    """Everyone is the same caller; a test says which."""
+
+    principal = Principal("acme", ALL, name="ann")
+
+    async def authenticate(self, connection):
+        return self.principal
+
+
+@pytest.fixture(scope="module")
+def running():
+    """One service for all; each test has a store and a caller of its own."""
+    runtime = Runtime(Settings(maintenance=False), MemoryStore(), Fixed())
+    with TestClient(create_app(runtime=runtime), base_url=HERE) as client:
+        yield runtime, client
+
+
+@pytest.fixture
+def store(running):
+    running[0].store = MemoryStore()
+    return running[0].store
+
+
+@pytest.fixture
+def who(running):
+    running[0].authenticator.principal = Fixed.principal
+    return running[0].authenticator
+
+
+@pytest.fixture
+def client(running, store, who):
+    return running[1]
+
+
+@pytest.fixture
+def ask(client):
+    """Calls a verb as the library does."""
+
+    def call(verb, status=200, /, **arguments):
+        known = VERBS[verb]
+        answer = client.post(
+            f"/api/v1/store/{verb}",
+            content=known.pack(arguments),
+            headers={"content-type": MSGPACK},
+        )
+        assert answer.status_code == status, answer.text
+        return known.formats[MSGPACK].answers.decode(answer.content) if status == 200 else answer
+
+    return call
+
+
+def apply(ask, *steps, status=200):
+    return ask("apply", status, queue=KEY, transitions=steps)
+
+
+def as_caller(who, *scopes, **limits):
+    who.principal = Principal("acme", frozenset(scopes), name="ann", **limits)
+
+
+class TestScopes:
+    @pytest.mark.parametrize("verb", CALLS)
+    @pytest.mark.parametrize("scope", Scope)
+    def test_each_verb_needs_one_of_its_scopes(self, ask, who, verb, scope):
+        as_caller(who, scope)
+
+        ask(verb, 200 if scope in SCOPES[verb] else 403, **CALLS[verb])
+
+    @pytest.mark.parametrize("verb", CALLS)
+    def test_who_may_nothing_gets_nothing(self, ask, who, verb):
+        as_caller(who)
+
+        assert "scope" in ask(verb, 403, **CALLS[verb]).json()["detail"]
+
+    def test_no_verb_is_forgotten(self):
+        assert SCOPES.keys() == VERBS.keys() | {"listen"}
+        assert CALLS.keys() == VERBS.keys() - {"apply", "configure", "write_keys"}
+
+    @pytest.mark.parametrize(
+        ("step", "needed"),
+        [
+            (Transition("a", Act.COMPLETE, State.COMPLETED, 7), Scope.CONSUME),
+            (Transition("a", Act.CANCEL, State.CANCELLED, 7), Scope.CONSUME),
+            (cancel("a", DEFAULTS), Scope.PRODUCE),
+            (request_cancel("a"), Scope.PRODUCE),
+            (redrive("a"), Scope.ADMIN),
+            (edit("a", Change(priority=9)), Scope.ADMIN),
+            (move("a", QueueKey("acme", "slow")), Scope.ADMIN),
+        ],
+    )
+    def test_each_transition_needs_its_scope(self, ask, who, step, needed):
+        for scope in Scope:
+            as_caller(who, scope)
+            apply(ask, step, status=200 if scope is needed else 403)
+        as_caller(who, *(ALL - {needed}))
+        apply(ask, step, status=403)
+
+    def test_an_act_is_not_smuggled_in_with_a_claim(self, ask, who):
+        ask("enqueue", queue=KEY, drafts=[Draft("a", "mail", b"1")])
+        as_caller(who, Scope.CONSUME)
+
+        ask("claim", 403, queue=KEY, request=REQUEST, transitions=[redrive("a")])
+
+        as_caller(who, Scope.READ)
+        [job] = ask("get", queue=KEY, ids=["a"])
+        assert job.state is State.QUEUED
+
+    def test_a_worker_may_publish_its_policies_and_nothing_else(self, ask, who):
+        as_caller(who, Scope.CONSUME)
+        stored = QueueSettings()
+        mine = QueueSettings(kinds={"mail": Policy(max_attempts=5)})
+
+        assert ask("configure", queue=KEY, settings=mine, expected=stored) is True
+        more = msgspec.structs.replace(mine, paused=True)
+        ask("configure", 403, queue=KEY, settings=more, expected=mine)
+        ask("configure", 403, queue=KEY, settings=more)
+
+    @pytest.mark.parametrize(
+        ("key", "scopes"),
+        [
+            (("mine",), {Scope.ADMIN}),
+            (("ackline", "schedules", "mail"), {Scope.ADMIN}),
+            (("ackline", "recovered", "mail"), {Scope.ADMIN, Scope.CONSUME}),
+            (("ackline", "readers", "mail"), {Scope.ADMIN, Scope.CONSUME, Scope.READ}),
+        ],
+    )
+    def test_keys_are_written_by_those_they_belong_to(self, ask, who, key, scopes):
+        write = KeyWrite(key=key, value=b"1")
+        for scope in Scope:
+            as_caller(who, scope)
+            ask("write_keys", 200 if scope in scopes else 403, writes=[write])
+
+
+class TestTenants:
+    def test_the_tenant_is_the_callers(self, ask, store):
+        ask("enqueue", queue=QueueKey("somebody else", "mail"), drafts=[Draft("a", "mail", b"1")])
+
+        assert [info.key for info in store.describe(None)] == [KEY]
+
+    def test_who_means_another_tenant_is_refused(self, client):
+        headers = {"content-type": MSGPACK, TENANT_HEADER: "other"}
+        body = VERBS["describe"].pack({"name": None})
+
+        answer = client.post("/api/v1/store/describe", content=body, headers=headers)
+
+        assert answer.status_code == 403
+        assert "'acme'" in answer.json()["detail"]
+
+    def test_a_foreign_queue_is_never_seen(self, ask, store):
+        foreign = QueueKey("other", "mail")
+        store.enqueue(foreign, [Draft("a", "mail", b"secret")])
+        ask("enqueue", queue=KEY, drafts=[Draft("mine", "mail", b"1")])
+
+        assert [info.key for info in ask("describe", name=None)] == [KEY]
+        assert [event.id for event in ask("events", queue=None, after=None, limit=1)] == ["mine"]
+        assert ask("get", queue=KEY, ids=["a"]) == [None]
+        assert ask("claim", **CALLS["claim"]).jobs[0].id == "mine"
+
+    def test_a_job_is_not_moved_to_another_tenant(self, ask, store):
+        ask("enqueue", queue=KEY, drafts=[Draft("a", "mail", b"1")])
+
+        [verdict] = apply(ask, move("a", QueueKey("other", "mail")))
+
+        assert not verdict.applied
+        assert [info.key for info in store.describe(None)] == [KEY]
+
+
+class TestLimitedTokens:
+    def test_other_queues_are_out_of_reach(self, ask, who):
+        ask("enqueue", queue=QueueKey("acme", "secret"), drafts=[Draft("s", "mail", b"1")])
+        as_caller(who, *Scope, queues=frozenset({"mail"}))
+
+        for verb, arguments in CALLS.items():
+            if "queue" in arguments:
+                ask(verb, 403, **{**arguments, "queue": QueueKey("acme", "secret")})
+        ask("describe", 403, name="secret")
+        assert ask("describe", name=None) == []
+        assert ask("events", queue=None, after=None, limit=9) == []
+        apply(ask, move("a", QueueKey("acme", "secret")), status=403)
+
+    def test_other_kinds_are_out_of_reach(self, ask, who):
+        drafts = [Draft("a", "mail", b"1"), Draft("b", "secret", b"2")]
+        ask("enqueue", queue=KEY, drafts=drafts)
+        as_caller(who, *Scope, kinds=frozenset({"mail"}))
+
+        ask("enqueue", 403, queue=KEY, drafts=[Draft("c", "secret", b"1")])
+        assert [job and job.id for job in ask("get", queue=KEY, ids=["b", "a"])] == [None, "a"]
+        page = ask("page", **CALLS["page"])
+        assert [job.id for job in page.jobs] == ["a"]
+        events = ask("events", queue=KEY, after=None, limit=9)
+        assert [event.id for event in events] == ["a"]
+        assert [job.id for job in ask("claim", **CALLS["claim"]).jobs] == ["a"]
+        wanted = msgspec.structs.replace(REQUEST, kinds=frozenset({"secret"}))
+        ask("claim", 403, queue=KEY, request=wanted)
+        assert ask("purge", **CALLS["purge"]) == 1
+
+    def test_jobs_of_other_kinds_are_not_touched_by_their_ids(self, ask, who, store):
+        store.enqueue(KEY, [Draft("a", "mail", b"1"), Draft("b", "secret", b"2")])
+        as_caller(who, *Scope, kinds=frozenset({"mail"}))
+
+        steps = [cancel(id, DEFAULTS) for id in ("b", "a", "none")]
+        assert [verdict.applied for verdict in apply(ask, *steps)] == [False, True, False]
+        assert [verdict.state for verdict in apply(ask, steps[0], steps[2])] == [None, None]
+        assert [job.state for job in store.get(KEY, ["a", "b"])] == [
+            State.CANCELLED,
+            State.QUEUED,
+        ]
+        claimed = ask("claim", queue=KEY, request=REQUEST, transitions=steps[:1])
+        assert [verdict.applied for verdict in claimed.verdicts] == [False]
+        ask("heartbeat", 403, queue=KEY, beat=BEAT, holds=[Hold("b", 1, 30.0)])
+        ask("heartbeat", queue=KEY, beat=BEAT, holds=[Hold("a", 1, 30.0)])
+
+    def test_settings_of_other_kinds_are_not_changed(self, ask, who, store):
+        store.configure(KEY, QueueSettings(kinds={"secret": Policy()}))
+        as_caller(who, *Scope, kinds=frozenset({"mail"}))
+        old = store.describe("acme", "mail")[0].settings
+
+        own = msgspec.structs.replace(old, kinds={**old.kinds, "mail": Policy(max_attempts=7)})
+        assert ask("configure", queue=KEY, settings=own, expected=old) is True
+        ask("configure", 403, queue=KEY, settings=QueueSettings(), expected=own)
+        ask("configure", 403, queue=KEY, settings=msgspec.structs.replace(own, paused=True))
+
+    @pytest.mark.parametrize(
+        "limit", [{"kinds": frozenset({"a"})}, {"queues": frozenset({"mail"})}]
+    )
+    def test_keys_of_the_whole_tenant_are_out_of_reach(self, ask, who, store, limit):
+        store.write_keys("acme", [KeyWrite(key=("k", "1"), value=b"secret")])
+        as_caller(who, *Scope, **limit)
+
+        assert ask("read_keys", prefix=("k",), limit=5) == []
+        ask("write_keys", 403, writes=[KeyWrite(key=("k", "2"), value=b"1")])
+
+
+class TestSignatures:
+    def test_what_is_done_is_written_under_the_callers_name(self, ask):
+        ask("enqueue", queue=KEY, drafts=[Draft("a", "mail", b"1")])
+        apply(ask, cancel("a", DEFAULTS, by="the boss"))
+        ask("configure", queue=KEY, settings=QueueSettings(paused=True), by="")
+
+        told = {e.act: e.by for e in ask("events", queue=KEY, after=None, limit=9)}
+
+        assert told[Act.CANCEL] == "ann: the boss"
+        assert told[Act.PAUSE] == "ann"
+
+
+class TestWhatIsRefused:
+    @pytest.mark.parametrize(
+        "draft",
+        [
+            Draft("", "mail", b""),
+            Draft("x" * 513, "mail", b""),
+            Draft("a", "", b""),
+            Draft("a", "mail", b"", priority=10),
+            Draft("a", "mail", b"", delay=-1.0),
+            Draft("a", "mail", b"", delay=float("nan")),
+            Draft("a", "mail", b"", run_at=1e12),
+            Draft("a", "mail", b"", options=Options(keys_if_undelivered=(("ackline", "cron"),))),
+        ],
+    )
+    def test_a_draft_that_a_queue_would_not_make(self, ask, draft):
+        ask("enqueue", 422, queue=KEY, drafts=[Draft("fine", "mail", b""), draft])
+
+        assert ask("describe", name=None) == []
+
+    def test_a_payload_that_is_too_large(self, ask):
+        ask("enqueue", 413, queue=KEY, drafts=[Draft("a", "mail", b"x" * (2**20 + 1))])
+
+    @pytest.mark.parametrize(
+        "step",
+        [
+            Transition("a", Act.COMPLETE, State.FAILED, 1),
+            Transition("a", Act.COMPLETE, None, 1),
+            Transition("a", Act.EXTEND, State.COMPLETED, 1),
+            Transition("a", Act.ENQUEUE, State.QUEUED),
+            Transition("a", Act.CLAIM, State.PROCESSING),
+            Transition("a", Act.PRUNE),
+            Transition("a", Act.FAIL, State.FAILED, 1, keys=(("ackline", "recovered", "mail"),)),
+            Transition("a", Act.SNOOZE, State.SCHEDULED, 1, attempts=-1),
+            Transition("a", Act.SNOOZE, State.SCHEDULED, 1, delay=float("inf")),
+            edit("a", Change(priority=99)),
+        ],
+    )
+    def test_a_transition_that_the_lifecycle_would_not_make(self, ask, step):
+        ask("enqueue", queue=KEY, drafts=[Draft("a", "mail", b"1")])
+
+        apply(ask, step, status=422)
+
+    def test_what_the_lifecycle_makes_is_taken(self, ask):
+        ask("enqueue", queue=KEY, drafts=[Draft(id, "mail", b"1") for id in "ab"])
+        a, b = ask("claim", **CALLS["claim"]).jobs
+
+        verdicts = apply(ask, complete(a, b"1", DEFAULTS), expire(b, DEFAULTS))
+
+        assert [verdict.applied for verdict in verdicts] == [True, True]
+
+    @pytest.mark.parametrize("limit", [-1, 10_001])
+    def test_a_limit_without_measure(self, ask, limit):
+        ask("promote", 422, queue=KEY, limit=limit)
+
+    def test_a_cursor_that_is_none(self, ask):
+        ask("events", 400, queue=KEY, after="nonsense", limit=5)
+
+    @pytest.mark.parametrize(
+        ("body", "media_type", "status"),
+        [
+            (b"\xc1", MSGPACK, 400),
+            (b"", MSGPACK, 400),
+            (b'{"queue": "mail"}', MSGPACK, 400),
+            (b'{"queue": "mail"}', JSON, 400),
+            (b'{"queue": "mail", "ids": [], "tenant": "other"}', JSON, 400),
+            (b'{"queue": "mail", "ids": [], "ids": []}', JSON, 400),
+            (b'{"queue": true, "ids": []}', JSON, 400),
+            (b'{"queue": "mail", "ids": []}', "text/plain", 415),
+            (b'{"queue": "mail", "ids": ["a"]}', JSON, 200),
+        ],
+    )
+    def test_bodies_are_read_strictly(self, client, body, media_type, status):
+        answer = client.post(
+            "/api/v1/store/get", content=body, headers={"content-type": media_type}
+        )
+
+        assert answer.status_code == status, answer.text
+
+    def test_a_verb_that_is_none(self, client):
+        for verb in ("close", "open", "join", "__init__", "_lock"):
+            answer = client.post(
+                f"/api/v1/store/{verb}", content=b"\x80", headers={"content-type": MSGPACK}
+            )
+            assert answer.status_code == 404
+
+
+def test_where_the_store_is_stays_the_services_secret(ask, who):
+    as_caller(who, Scope.READ)
+
+    info = ask("info")
+
+    assert (info.location, info.details) == ("", {})
+    assert info.durability

@@ -1,0 +1,299 @@
+"""Streams on real sockets: prompt, bounded by their window, and nothing is lost when they end."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+from httpx_sse import ServerSentEvent, connect_sse
+
+from ackline.job import QueueKey, State
+from ackline.service import Settings
+
+DEFAULT = QueueKey("default", "default")
+
+
+@pytest.fixture
+def settings(tmp_path) -> Settings:
+    return Settings(store=f"sqlite:///{tmp_path}/jobs.db", port=0, drain=0.1, ping_every=30)
+
+
+@contextmanager
+def listening(live, path: str = "/queue/listen", **options) -> Iterator[Iterator[ServerSentEvent]]:
+    with (
+        httpx.Client(base_url=live.url, timeout=10) as client,
+        connect_sse(client, "GET", live.runtime.settings.base + path, **options) as source,
+    ):
+        yield source.iter_sse()
+
+
+def messages(events, count):
+    found: list[dict[str, Any]] = []
+    while len(found) < count:
+        event = next(events)
+        if event.event == "message":
+            found.append(json.loads(event.data))
+    return found
+
+
+def soon(holds, seconds=5.0):
+    until = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < until, "it never came true"
+        time.sleep(0.01)
+
+
+def counts(live):
+    return live.api.get("/queue/stats")
+
+
+def test_what_waits_is_sent_at_once(live):
+    ids = [live.api.enqueue({"n": n}) for n in range(3)]
+
+    with listening(live) as events:
+        event = next(events)
+        data = json.loads(event.data)
+        assert (event.event, event.id, data["id"]) == ("message", ids[0], ids[0])
+        assert (data["value"], data["attempts"]) == ({"n": 0}, 1)
+        assert [m["id"] for m in messages(events, 2)] == ids[1:]
+
+
+def test_an_empty_queue_says_ping(live):
+    with listening(live) as events:
+        event = next(events)
+        assert (event.event, event.data) == ("ping", "")
+
+
+def test_a_new_message_comes_without_delay(live):
+    with listening(live) as events:
+        next(events)
+        waits = []
+        for n in range(10):
+            began = time.perf_counter()
+            live.api.enqueue(n)
+            (message,) = messages(events, 1)
+            waits.append(time.perf_counter() - began)
+            live.api.post("/queue/ack", {"id": message["id"], "receipt": message["receipt"]})
+
+    assert sorted(waits)[5] < 0.25
+
+
+def test_never_more_than_the_window(live):
+    for n in range(5):
+        live.api.enqueue(n)
+
+    with listening(live, "/queue/listen?prefetch=2") as events:
+        first, second = messages(events, 2)
+        time.sleep(0.3)
+        assert counts(live)["processing"] == 2
+        live.api.post("/queue/ack", {"id": first["id"]})
+        (third,) = messages(events, 1)
+        assert third["value"] == 2
+        live.api.post("/queue/nack", {"id": second["id"], "delay": 60_000})
+        assert messages(events, 1)[0]["value"] == 3
+        assert counts(live)["processing"] == 2
+
+
+def test_what_was_settled_elsewhere_makes_room(live):
+    for n in range(2):
+        live.api.enqueue(n)
+
+    with listening(live, "/queue/listen?prefetch=1") as events:
+        (first,) = messages(events, 1)
+        store = live.runtime.store
+        store.purge(DEFAULT, _only(first["id"]), 10)
+        assert messages(events, 1)[0]["value"] == 1
+
+
+def _only(id):
+    from ackline.stores.base import Filter
+
+    return Filter(ids=frozenset({id}))
+
+
+def test_a_lapsed_lock_makes_room_and_the_message_comes_again(live):
+    live.api.enqueue("slow", lockDuration=300)
+
+    with listening(live, "/queue/listen?prefetch=1") as events:
+        (first,) = messages(events, 1)
+        (again,) = messages(events, 1)
+
+    assert (again["id"], again["attempts"]) == (first["id"], 2)
+    assert again["receipt"] != first["receipt"]
+
+
+def test_a_client_that_leaves_gives_all_back(live):
+    for n in range(3):
+        live.api.enqueue(n)
+
+    with listening(live) as events:
+        messages(events, 3)
+        assert counts(live)["processing"] == 3
+
+    soon(lambda: counts(live) == {"pending": 3, "processing": 0, "dlq": 0, "total": 3})
+    assert live.api.get("/queue/poll")["message"]["attempts"] == 1
+
+
+def test_only_the_kinds_asked_for(live):
+    live.api.enqueue(1, kind="red")
+    live.api.enqueue(2, kind="blue")
+
+    with listening(live, "/queue/listen?kinds=blue") as events:
+        assert messages(events, 1)[0]["value"] == 2
+        assert counts(live)["pending"] == 1
+
+
+def test_a_delayed_message_comes_when_it_is_due(live):
+    with listening(live) as events:
+        next(events)
+        began = time.monotonic()
+        live.api.enqueue("later", delay=400)
+        messages(events, 1)
+
+    assert 0.39 <= time.monotonic() - began < 2.5
+
+
+def test_many_listeners_share_the_work(live):
+    seen: list[str] = []
+
+    def consume(events):
+        for event in events:
+            if event.event == "message":
+                id = json.loads(event.data)["id"]
+                seen.append(id)
+                live.api.post("/queue/ack", {"id": id})
+
+    def listen():
+        try:
+            with listening(live, "/queue/listen?prefetch=1") as events:
+                consume(events)
+        except httpx.TransportError:
+            pass  # the service has stopped
+
+    threads = [threading.Thread(target=listen) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    ids = [live.api.enqueue(n) for n in range(40)]
+    soon(lambda: counts(live)["total"] == 0, 20)
+    live.runtime.streams.end_all()
+    for thread in threads:
+        thread.join(10)
+
+    assert sorted(seen) == sorted(ids)
+
+
+class TestLongPoll:
+    def test_waits_for_a_message(self, live):
+        answers = []
+        thread = threading.Thread(
+            target=lambda: answers.append(live.api.get("/queue/poll", wait=10))
+        )
+        thread.start()
+        soon(lambda: len(live.runtime.streams) == 1)
+        id = live.api.enqueue()
+        thread.join(5)
+
+        assert answers[0]["message"]["id"] == id
+
+    def test_ends_with_null(self, live):
+        began = time.monotonic()
+
+        assert live.api.get("/queue/poll", wait=0.2)["message"] is None
+        assert time.monotonic() - began >= 0.2
+
+    def test_one_that_leaves_takes_nothing_with_it(self, live):
+        with pytest.raises(httpx.ReadTimeout):
+            live.client.get("/api/queue/poll?wait=30", timeout=0.3)
+        soon(lambda: len(live.runtime.streams) == 0)
+
+        live.api.enqueue()
+
+        assert live.api.get("/queue/poll")["message"]["attempts"] == 1
+
+
+class TestStop:
+    def test_not_ready_first_then_streams_end_and_give_back(self, live):
+        for n in range(2):
+            live.api.enqueue(n)
+        with listening(live) as events:
+            messages(events, 2)
+            live.runtime.settings = Settings(drain=1.0)
+            live.request_stop()
+            soon(lambda: live.client.get("/readyz").status_code == 503)
+            assert live.client.get("/livez").status_code == 200
+            assert list(events) == []
+
+        live.runtime.store.open()
+        found = live.runtime.store.describe("default")[0].counts
+        assert (found[State.QUEUED], found[State.PROCESSING]) == (2, 0)
+
+    def test_nothing_is_handed_out_any_more(self, live):
+        live.api.enqueue()
+        live.runtime.drain()
+
+        assert live.api.get("/queue/poll", wait=5)["message"] is None
+        with listening(live) as events:
+            assert list(events) == []
+
+
+class TestKeys:
+    def test_a_watcher_sees_what_undelivered_messages_leave(self, live):
+        live.api.enqueue({"n": 1}, maxAttempts=1, keysIfUndelivered=[["lost", "n"]])
+
+        with listening(live, "/watch?prefix=lost") as events:
+            assert next(events).event == "ping"
+            message = live.api.get("/queue/poll")["message"]
+            live.api.post("/queue/nack", {"id": message["id"]})
+            event = next(events)
+            assert event.event == "set"
+            assert json.loads(event.data)["key"] == ["lost", "n"]
+            assert json.loads(event.data)["value"] == {"n": 1}
+            live.api.delete("/keys/lost/n")
+            event = next(events)
+            assert (event.event, json.loads(event.data)) == ("delete", {"key": ["lost", "n"]})
+
+
+class TestEvents:
+    def test_are_told_as_they_happen(self, live):
+        with listening(live, "/v1/events/stream") as events:
+            next(events)
+            id = live.api.enqueue()
+            event = next(events)
+            assert (event.event, json.loads(event.data)["id"]) == ("enqueue", id)
+
+    def test_go_on_behind_the_last_one_seen(self, live):
+        first, second = live.api.enqueue(), live.api.enqueue()
+        page = live.api.get("/v1/events", queue="default")
+        cursor = page["events"][0]["cursor"]
+
+        headers = {"Last-Event-ID": cursor}
+        with listening(live, "/v1/events/stream", headers=headers) as events:
+            assert next(events).event == "ping"
+            event = next(events)
+            assert json.loads(event.data)["id"] == second != first
+            assert event.id == page["events"][1]["cursor"]
+
+    def test_a_sweep_is_told_as_one(self, live):
+        for attempts in (1, 2, 2):
+            live.api.enqueue(1, lockDuration=50, maxAttempts=attempts)
+        with listening(live, "/v1/events/stream") as events:
+            next(events)
+            live.api.post("/v1/queues/default/claim", {"limit": 3})
+            told: list[tuple[str, dict[str, Any]]] = []
+            while len([t for t in told if t[0] == "expire"]) < 3:
+                event = next(events)
+                told.append((event.event, json.loads(event.data)))
+        requeued = [data["payload"] for name, data in told if name == "requeue"]
+        moved = [data["payload"] for name, data in told if name == "move_to_dlq"]
+        assert sum(one["count"] for one in requeued) == 2
+        assert sum(one["dlq_count"] for one in requeued) == 1
+        assert {one["triggered_by"] for one in requeued} == {"scheduler"}
+        assert moved == [{"count": 1}]
+        sweep = next(data for name, data in told if name == "requeue")
+        assert sweep.keys() == {"type", "timestamp", "payload"}

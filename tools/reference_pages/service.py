@@ -1,0 +1,46 @@
+"""Tables of the service: its routes, and which error answers with what."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import Any
+
+from tools.reference_pages.markdown import table
+
+
+def routes() -> str:
+    """Every route behind the base path, by group."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for path, operations in _description()["paths"].items():
+        for method, operation in operations.items():
+            row = (f"`{method.upper()} {path}`", operation["summary"])
+            groups.setdefault(operation["tags"][0], []).append(row)
+    parts = [f"### {group}\n\n{table(('route', ''), rows)}" for group, rows in groups.items()]
+    return "\n\n".join(parts)
+
+
+def problems() -> str:
+    """Which status and type an error has."""
+    module = importlib.import_module("ackline.service.problems")
+    rows = [
+        (str(status), f"`{word}`", f"`{error.__name__}`")
+        for error, (status, word) in module.ANSWERS.items()
+    ]
+    importlib.import_module("ackline.service")  # where its modules add their own
+    rows += [(str(kind.status), f"`{kind.type}`", "") for kind in _family(module.Refused)]
+    return table(("status", "type", "of the library"), sorted(rows))
+
+
+def _family(kind: Any) -> list[Any]:
+    return [kind, *(one for below in kind.__subclasses__() for one in _family(below))]
+
+
+def _description() -> dict[str, Any]:
+    """The OpenAPI description, as a client gets it."""
+    testing = importlib.import_module("litestar.testing")
+    service = importlib.import_module("ackline.service")
+    app = service.create_app(service.Settings(store="memory://"))
+    with testing.TestClient(app, base_url="http://service.localhost") as client:
+        described: dict[str, Any] = json.loads(client.get("/api/openapi.json").text)
+    return described
