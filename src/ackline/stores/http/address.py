@@ -1,0 +1,89 @@
+"""Read `https://jobs.example.com/api?timeout=10&ca=ca.pem`."""
+
+from __future__ import annotations
+
+import ipaddress
+from urllib.parse import SplitResult, parse_qsl, urlsplit
+
+import msgspec
+
+from ackline.errors import ConfigError
+from ackline.stores.options import Reader, file, read_options, seconds, yes
+
+PORTS = {"http": 80, "https": 443}
+BASE = "/api"
+"""Where a service answers, unless it was told otherwise."""
+
+
+class Address(msgspec.Struct, frozen=True, kw_only=True):
+    """Which service, and how to talk to it. The token is not part of it."""
+
+    host: str
+    port: int
+    tls: bool = False
+    base: str = BASE
+    timeout: float = 10.0
+    """Seconds until a service that does not answer counts as gone."""
+    ca: str | None = None
+    """A file with the certificates to trust; None trusts those of the system."""
+    plaintext: bool = False
+    """Whether a token may be sent unencrypted to another machine."""
+
+    @property
+    def location(self) -> str:
+        """Where it is."""
+        scheme = "https" if self.tls else "http"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port == PORTS[scheme] else f":{self.port}"
+        return f"{scheme}://{host}{port}{self.base}"
+
+    @property
+    def private(self) -> bool:
+        """Whether nobody between here and there can read what is sent."""
+        return self.tls or self.plaintext or _is_here(self.host)
+
+
+def read_address(url: str) -> Address:
+    """Read a URL; a mistake in it raises ConfigError that says which."""
+    parts = _split(url)
+    given: dict[str, object] = {
+        "host": parts.hostname or "localhost",
+        "port": parts.port or PORTS[parts.scheme],
+        "tls": parts.scheme == "https",
+        "base": parts.path.rstrip("/") if parts.path else BASE,
+    }
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    address = Address(**given | read_options("http", _READERS, options))  # type: ignore[arg-type]
+    if address.ca and not address.tls:
+        raise ConfigError("ca is for TLS: the URL then starts with https")
+    return address
+
+
+def _split(url: str) -> SplitResult:
+    if "@" in url:
+        # Without a word of what it is: URLs are printed, and a token may be in this one.
+        raise ConfigError(
+            "a token does not belong in a URL: pass token=… or set ACKLINE_TOKEN, "
+            "and name the service as https://host/api"
+        )
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise ConfigError(f"{url!r} cannot be read: {error}") from None
+    if any(not 32 < ord(char) < 127 for char in parts.netloc + parts.path):
+        raise ConfigError(f"{url!r} has characters that a URL cannot have")
+    return parts
+
+
+def _is_here(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+_READERS: dict[str, Reader] = {"timeout": seconds, "ca": file, "plaintext": yes}
+"""What a URL may say behind its question mark, and how it is read."""

@@ -1,0 +1,137 @@
+"""Connections to a service: kept open between calls, and nothing is sent twice."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import select
+import ssl
+from collections import deque
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from ackline.errors import AcklineError, ConfigError, StoreClosed
+from ackline.stores.http.address import Address
+from ackline.stores.http.errors import broken, error_of
+from ackline.stores.wire import MSGPACK, TENANT_HEADER
+
+MOST_IDLE = 32
+"""Connections that are kept for later calls; as many as are needed are made."""
+
+PATH = "/v1/store/"
+
+
+class Connections:
+    """All connections of one store; each call has one of its own, so threads share nothing."""
+
+    def __init__(self, address: Address, token: str | None) -> None:
+        self.address = address
+        self.where = address.location
+        self._headers = {"Content-Type": MSGPACK, "Accept": MSGPACK, **_authorization(token)}
+        if token and not address.private:
+            raise ConfigError(
+                f"a token for {self.where} could be read on its way: use https://, or say "
+                "?plaintext=yes where the network itself is trusted"
+            )
+        self._tls: ssl.SSLContext | None = None
+        # A deque needs no lock, which a fork could leave held.
+        self._idle: deque[http.client.HTTPConnection] = deque(maxlen=MOST_IDLE)
+        self._pid = 0
+        self._opened = False
+
+    def open(self) -> None:
+        """Be ready to connect; nothing is sent yet."""
+        if self.address.tls and self._tls is None:
+            try:
+                self._tls = ssl.create_default_context(cafile=self.address.ca)
+            except OSError as error:
+                raise ConfigError(f"{self.address.ca} cannot be read: {error}") from None
+        self._opened = True
+
+    def close(self) -> None:
+        """Let go of those that nobody uses; the others close when their call ends."""
+        self._opened = False
+        idle, self._idle = self._idle, deque(maxlen=MOST_IDLE)
+        for connection in idle:
+            connection.close()
+
+    def post(self, verb: str, body: bytes, tenant: str | None = None) -> bytes:
+        """Ask for a verb, once; if that cannot be answered, an error of ours says why."""
+        connection = self._take()
+        try:
+            connection.request("POST", self.path_of(verb), body, self.headers(tenant))
+            response = connection.getresponse()
+            if not response.chunked and response.length is None:
+                # Then the end of the connection is that of the answer, be it whole or not.
+                raise http.client.IncompleteRead(b"")
+            answer = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise broken(self.where, error) from error
+        except BaseException:
+            # Half an answer would be taken for the next one.
+            connection.close()
+            raise
+        if response.will_close or not self._opened:
+            connection.close()
+        else:
+            self._idle.append(connection)
+        if response.status != 200:
+            raise self.error_of(response.status, answer)
+        return answer
+
+    def connect(self, timeout: float) -> http.client.HTTPConnection:
+        """A connection of one's own, not yet made."""
+        self._require_open()
+        host, port = self.address.host, self.address.port
+        if self._tls is not None:
+            return http.client.HTTPSConnection(host, port, timeout=timeout, context=self._tls)
+        return http.client.HTTPConnection(host, port, timeout=timeout)
+
+    def path_of(self, verb: str) -> str:
+        """Where a verb is asked for."""
+        return f"{self.address.base}{PATH}{verb}"
+
+    def headers(self, tenant: str | None) -> Mapping[str, str]:
+        """What every request says beside its body."""
+        if tenant is None:
+            return self._headers
+        return {**self._headers, TENANT_HEADER: quote(tenant, safe="")}
+
+    def error_of(self, status: int, body: bytes) -> AcklineError:
+        """The error that an answer stands for."""
+        return error_of(self.where, status, body)
+
+    def _take(self) -> http.client.HTTPConnection:
+        self._require_open()
+        if self._pid != os.getpid():
+            # After a fork, those that are open are the parent's.
+            self._pid, self._idle = os.getpid(), deque(maxlen=MOST_IDLE)
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return self.connect(self.address.timeout)
+            if _is_quiet(connection):
+                return connection
+            connection.close()
+
+    def _require_open(self) -> None:
+        if not self._opened:
+            raise StoreClosed(f"the store at {self.where} is closed: open() it")
+
+
+def _is_quiet(connection: http.client.HTTPConnection) -> bool:
+    """Whether nothing came while it was idle; if something did, the other side has hung up."""
+    poll = select.poll()
+    poll.register(connection.sock, select.POLLIN)
+    return not poll.poll(0)
+
+
+def _authorization(token: str | None) -> dict[str, str]:
+    if not token:
+        return {}
+    if any(not 32 < ord(char) < 127 for char in token):
+        # It is not shown: whoever reads the message must not learn most of it.
+        raise ConfigError("the token has a space or a character that no token can have")
+    return {"Authorization": f"Bearer {token}"}

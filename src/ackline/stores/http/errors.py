@@ -1,0 +1,99 @@
+"""What went wrong at the other end, or on the way there, as errors of ours."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+
+import msgspec
+
+from ackline import errors
+from ackline.errors import AcklineError, StoreError, StoreMismatch, StoreUnavailable
+
+TYPES = "urn:ackline:problem:"
+"""What the type of a service's problem begins with."""
+
+KINDS: Mapping[str, type[AcklineError]] = {
+    "bad-body": errors.InvalidOption,
+    "bad-request": errors.InvalidOption,
+    "invalid-job": errors.InvalidJob,
+    "invalid-name": errors.InvalidName,
+    "invalid-option": errors.InvalidOption,
+    "invalid-payload": errors.InvalidPayload,
+    "payload-too-large": errors.PayloadTooLarge,
+    "invalid-setting": errors.ConfigError,
+    "events-dropped": errors.EventsDropped,
+    "keys-changed": errors.KeysChanged,
+    "store-failed": errors.StoreError,
+    "store-unavailable": errors.StoreUnavailable,
+    "store-full": errors.StoreFull,
+    "store-read-only": errors.StoreReadOnly,
+    "store-mismatch": errors.StoreMismatch,
+}
+"""Which error a problem was, before the service wrote it down."""
+
+PASSING = frozenset({408, 425, 429, 502, 503, 504})
+"""Answers that another try may not get, whoever between here and the store gave them."""
+
+
+class Problem(msgspec.Struct):
+    """What is read of a problem (RFC 9457)."""
+
+    type: str = ""
+    detail: str = ""
+    cursor: str | None = None
+
+
+def error_of(where: str, status: int, body: bytes) -> AcklineError:
+    """The error that an answer stands for."""
+    problem = _read(body)
+    kind = KINDS.get(problem.type.removeprefix(TYPES))
+    if kind is not None and problem.type.startswith(TYPES):
+        return _rebuilt(kind, problem)
+    if status == 401:
+        return StoreError(
+            f"{where} wants a token that it knows ({problem.detail}): "
+            "pass token=… or set ACKLINE_TOKEN"
+        )
+    if status == 403:
+        return StoreError(f"{where} does not allow this: {problem.detail}")
+    if status in (404, 405) or 300 <= status < 400:
+        return StoreMismatch(
+            f"{where} is no Ackline service that can be opened as a store (it answered {status}): "
+            "does the URL end with its base path, as in https://host/api?"
+        )
+    if status == 413:
+        return errors.InvalidPayload(f"{where} takes no request of this size: enqueue less at once")
+    if status in PASSING:
+        return StoreUnavailable(f"{where} cannot do it now ({status}): {problem.detail}")
+    return StoreError(f"{where} failed ({status}): {problem.detail or 'its log may say why'}")
+
+
+def broken(where: str, error: Exception) -> StoreError:
+    """The error for a connection that could not be made, or was cut."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return StoreError(
+            f"the certificate of {where} cannot be trusted: {error.verify_message}. "
+            "?ca=FILE names the authority that issued it"
+        )
+    if isinstance(error, TimeoutError):
+        return StoreUnavailable(f"{where} did not answer in time; what was sent may be done")
+    if isinstance(error, OSError):
+        return StoreUnavailable(f"{where} cannot be reached: {error}")
+    return StoreUnavailable(f"{where} was cut off; what was sent may be done: {error!r}")
+
+
+def _read(body: bytes) -> Problem:
+    try:
+        return msgspec.json.decode(body, type=Problem)
+    except msgspec.DecodeError:
+        return Problem()  # of a proxy, perhaps: it has words of its own
+
+
+def _rebuilt(kind: type[AcklineError], problem: Problem) -> AcklineError:
+    """An error with the words that it had; constructors would make new ones."""
+    error = kind.__new__(kind)
+    error.args = (problem.detail,)
+    if isinstance(error, errors.EventsDropped):
+        error.cursor = problem.cursor or ""
+    return error

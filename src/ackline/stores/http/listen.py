@@ -1,0 +1,144 @@
+"""Wake-ups by server-sent events: each listener has a stream, and a thread that reads it."""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Self
+
+from ackline.errors import AcklineError
+from ackline.stores.http.connection import Connections
+from ackline.stores.http.errors import broken
+from ackline.stores.wire import LISTENING, NEWS
+
+logger = logging.getLogger("ackline")
+
+FIRST_RETRY, LAST_RETRY = 0.05, 2.0
+"""Seconds between tries to listen again: doubled each time, up to the last."""
+
+_LISTENING, _NEWS = (f"event: {word}".encode() for word in (LISTENING, NEWS))
+
+
+class HttpListener:
+    """Waits for the news of one stream.
+
+    A stream that breaks is asked for again. What was missed meanwhile is unknown, so the wait
+    then ends as if there were news: nobody stays deaf.
+    """
+
+    def __init__(
+        self,
+        connections: Connections,
+        call: bytes,
+        tenant: str | None,
+        silence: float,
+        forget: Callable[[HttpListener], None],
+    ) -> None:
+        self._connections = connections
+        self._call = call
+        self._tenant = tenant
+        self._silence = silence
+        """Seconds after which a stream that says nothing is dead."""
+        self._forget = forget
+        self._news = threading.Event()
+        self._closing = threading.Event()
+        self._connection, self._stream = self._subscribe()
+        threading.Thread(target=self._run, name="ackline http news", daemon=True).start()
+
+    def wait(self, timeout: float) -> bool:
+        if not self._news.wait(timeout):
+            return False
+        if not self._closing.is_set():
+            self._news.clear()
+        return True
+
+    def wake(self) -> None:
+        self._news.set()
+
+    def close(self) -> None:
+        if self._closing.is_set():
+            return
+        self._closing.set()
+        self._news.set()
+        _hang_up(self._connection)
+        self._forget(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    # --- the stream ---
+
+    def _subscribe(self) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        """Ask for the stream; when it has begun, nothing is missed any more."""
+        connection = self._connections.connect(self._connections.address.timeout)
+        try:
+            headers = {**self._connections.headers(self._tenant), "Connection": "close"}
+            connection.request("POST", self._connections.path_of("listen"), self._call, headers)
+            sock = connection.sock
+            stream = connection.getresponse()
+            if stream.status != 200:
+                raise self._connections.error_of(stream.status, stream.read())
+            _read_to(stream, _LISTENING)
+            sock.settimeout(self._silence)
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise broken(self._connections.where, error) from error
+        except BaseException:
+            connection.close()
+            raise
+        # The response took the socket over; it is needed again to hang up.
+        connection.sock = sock
+        return connection, stream
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            try:
+                while not self._closing.is_set():
+                    _read_to(self._stream, _NEWS)
+                    self._news.set()
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                if not self._closing.is_set():
+                    where = self._connections.where
+                    logger.warning("%s: the stream of news ended: %r", where, error)
+            self._let_go()
+            self._news.set()
+            self._listen_again()
+        self._let_go()
+
+    def _listen_again(self) -> None:
+        pause = FIRST_RETRY
+        while not self._closing.wait(pause):
+            try:
+                self._connection, self._stream = self._subscribe()
+            except AcklineError:
+                pause = min(LAST_RETRY, 2 * pause)
+            else:
+                self._news.set()
+                return
+
+    def _let_go(self) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.close()
+        self._connection.close()
+
+
+def _read_to(stream: http.client.HTTPResponse, wanted: bytes) -> None:
+    """Read up to an event of this name; pings and data are passed over."""
+    while (line := stream.readline()).rstrip() != wanted:
+        if not line:
+            raise http.client.IncompleteRead(b"")
+
+
+def _hang_up(connection: http.client.HTTPConnection) -> None:
+    """End the read under way in another thread."""
+    sock = connection.sock
+    if sock is not None:
+        with suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)

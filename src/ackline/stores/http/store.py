@@ -1,0 +1,230 @@
+"""The verbs of the store over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from ackline.config import QueueSettings
+from ackline.errors import StoreClosed, StoreMismatch
+from ackline.events import Event
+from ackline.job import Draft, QueueKey, Record
+from ackline.lifecycle import Transition, Verdict
+from ackline.stores.base import (
+    REPAIR_LIMIT,
+    BeatReply,
+    Capabilities,
+    Claimed,
+    ClaimRequest,
+    Filter,
+    Hold,
+    Joining,
+    Key,
+    KeyWrite,
+    Listener,
+    Page,
+    QueueInfo,
+    Receipt,
+    Store,
+    StoreInfo,
+    Topic,
+    WorkerBeat,
+    WorkerRecord,
+    refuse_to_join,
+)
+from ackline.stores.http.address import Address
+from ackline.stores.http.connection import Connections
+from ackline.stores.http.listen import HttpListener
+from ackline.stores.wire import LISTEN, MSGPACK, VERBS, Verb, Welcome, tenant_of
+
+T = TypeVar("T")
+
+_read_welcome = msgspec.msgpack.Decoder(Welcome).decode
+
+
+class HttpStore:
+    """Keeps jobs in a service. What the service's own store promises holds here as well.
+
+    >>> store = HttpStore(read_address("https://jobs.example.com/api"), token)  # doctest: +SKIP
+    """
+
+    capabilities = Capabilities(
+        name="http", persistent=True, shared=True, batch=200, journal=1_000_000
+    )
+    """Until it is open; from then on as the service says."""
+
+    def __init__(self, address: Address, token: str | None = None) -> None:
+        self._connections = Connections(address, token)
+        self._listeners: set[HttpListener] = set()
+        self._welcome: Welcome | None = None
+
+    def open(self) -> None:
+        self._connections.open()
+        try:
+            said = self._connections.post("welcome", b"")
+            self._welcome = welcome = self._read(said, _read_welcome)
+        except BaseException:
+            self._connections.close()
+            raise
+        self.capabilities = welcome.capabilities
+
+    def close(self) -> None:
+        for listener in list(self._listeners):
+            listener.close()
+        self._connections.close()
+
+    @property
+    def tenant(self) -> str:
+        """Whose queues the token opens."""
+        return self._welcomed.tenant
+
+    @property
+    def _welcomed(self) -> Welcome:
+        if self._welcome is None:
+            raise StoreClosed(f"the store at {self._connections.where} was never opened")
+        return self._welcome
+
+    def info(self) -> StoreInfo:
+        found = self._ask(Store.info)
+        return msgspec.structs.replace(
+            found,
+            name="http",
+            location=self._connections.where,
+            version=f"{self._welcomed.version} over {found.name} {found.version}",
+        )
+
+    # --- jobs in, out and through ---
+
+    def enqueue(
+        self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
+    ) -> list[Receipt]:
+        if keys:
+            # They are written with all the jobs, or not at all: in one request.
+            return self._ask(Store.enqueue, queue=queue, drafts=drafts, keys=keys)
+        return self._ask_in_parts(Store.enqueue, "drafts", queue=queue, drafts=drafts)
+
+    def claim(
+        self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
+    ) -> Claimed:
+        arguments = {"queue": queue, "request": request, "transitions": transitions}
+        if transitions and self._too_large(VERBS["claim"].pack(arguments)):
+            verdicts = self.apply(queue, transitions)
+            return msgspec.structs.replace(self.claim(queue, request), verdicts=verdicts)
+        return self._ask(Store.claim, **arguments)
+
+    def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
+        return self._ask_in_parts(Store.apply, "transitions", queue=queue, transitions=transitions)
+
+    def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
+        return self._ask(Store.heartbeat, queue=queue, beat=beat, holds=holds)
+
+    def join(self, connection: object) -> Joining:
+        del connection
+        return refuse_to_join("a service, over HTTP,")
+
+    # --- maintenance ---
+
+    def promote(self, queue: QueueKey, limit: int) -> int:
+        return self._ask(Store.promote, queue=queue, limit=limit)
+
+    def leases(
+        self, queue: QueueKey, *, worker: str | None = None, limit: int = REPAIR_LIMIT
+    ) -> list[Record]:
+        return self._ask(Store.leases, queue=queue, worker=worker, limit=limit)
+
+    def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
+        return self._ask(Store.prune, queue=queue, limit=limit, keep_from=keep_from)
+
+    # --- looking ---
+
+    def get(self, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
+        return self._ask(Store.get, queue=queue, ids=ids)
+
+    def page(self, queue: QueueKey, which: Filter, cursor: str | None, limit: int) -> Page:
+        return self._ask(Store.page, queue=queue, which=which, cursor=cursor, limit=limit)
+
+    def describe(self, tenant: str | None, name: str | None = None) -> list[QueueInfo]:
+        """All queues of the token's tenant; no token opens those of every tenant."""
+        return self._ask(Store.describe, tenant=tenant, name=name)
+
+    def workers(self, queue: QueueKey) -> list[WorkerRecord]:
+        return self._ask(Store.workers, queue=queue)
+
+    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
+        """The journal behind a cursor; without a queue, of all queues of the token's tenant."""
+        return self._ask(Store.events, queue=queue, after=after, limit=limit)
+
+    def listen(
+        self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
+    ) -> Listener:
+        arguments: dict[str, Any] = {"queues": queues, "topic": topic, "kinds": kinds}
+        silence = 2 * self._welcomed.ping_every + self._connections.address.timeout
+        listener = HttpListener(
+            self._connections,
+            LISTEN.pack(arguments),
+            tenant_of(arguments),
+            silence,
+            self._listeners.discard,
+        )
+        self._listeners.add(listener)
+        return listener
+
+    # --- operating ---
+
+    def configure(
+        self,
+        queue: QueueKey,
+        settings: QueueSettings,
+        by: str = "",
+        *,
+        expected: QueueSettings | None = None,
+    ) -> bool:
+        return self._ask(Store.configure, queue=queue, settings=settings, by=by, expected=expected)
+
+    def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
+        return self._ask(Store.purge, queue=queue, which=which, limit=limit, by=by)
+
+    # --- the small key-value room ---
+
+    def read_keys(self, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
+        return self._ask(Store.read_keys, tenant=tenant, prefix=prefix, limit=limit)
+
+    def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
+        return self._ask(Store.write_keys, tenant=tenant, writes=writes)
+
+    # --- asking ---
+
+    def _ask(self, method: Callable[..., T], **arguments: Any) -> T:
+        verb = VERBS[method.__name__]
+        answer: T = self._send(verb, verb.pack(arguments), arguments)
+        return answer
+
+    def _ask_in_parts(self, method: Callable[..., list[T]], part: str, **arguments: Any) -> list[T]:
+        """Ask for each of many; in several requests if one would be too large for the service."""
+        verb, many = VERBS[method.__name__], arguments[part]
+        body = verb.pack(arguments)
+        if len(many) < 2 or not self._too_large(body):
+            answers: list[T] = self._send(verb, body, arguments)
+            return answers
+        half = len(many) // 2
+        return [
+            answer
+            for piece in (many[:half], many[half:])
+            for answer in self._ask_in_parts(method, part, **{**arguments, part: piece})
+        ]
+
+    def _too_large(self, body: bytes) -> bool:
+        return len(body) > self._welcomed.max_body
+
+    def _send(self, verb: Verb, body: bytes, arguments: Mapping[str, Any]) -> Any:
+        answer = self._connections.post(verb.name, body, tenant_of(arguments))
+        return self._read(answer, verb.formats[MSGPACK].answers.decode)
+
+    def _read(self, answer: bytes, decode: Callable[[bytes], T]) -> T:
+        try:
+            return decode(answer)
+        except msgspec.DecodeError as error:
+            where = self._connections.where
+            raise StoreMismatch(f"{where} speaks another Ackline's language: {error}") from None

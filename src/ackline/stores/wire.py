@@ -1,0 +1,149 @@
+"""A store's verbs over a wire: what they take and answer, derived from `Store` itself.
+
+A queue goes by its name. Whose it is, the caller's credentials say, never what was sent.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, get_type_hints
+
+import msgspec
+
+from ackline.job import QueueKey
+from ackline.stores.base import Capabilities, Store
+
+MSGPACK, JSON = "application/vnd.msgpack", "application/json"
+
+TENANT_HEADER = "Ackline-Tenant"
+"""Whose queues are meant, percent-encoded: to be refused if the credentials are another's."""
+
+LISTENING, NEWS = "listening", "news"
+"""The events of a stream of news: it has begun, and there may be something to look for."""
+
+
+class Welcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a service says to a client that opens it as a store."""
+
+    tenant: str
+    """Whose queues the credentials open."""
+    capabilities: Capabilities
+    version: str
+    max_body: int
+    """Bytes of a request; larger ones are refused."""
+    ping_every: float
+    """Seconds of silence after which a stream says that it is alive."""
+
+
+class Format:
+    """How one media type writes what a verb takes and answers."""
+
+    def __init__(self, module: Any, call: Any, answer: Any) -> None:
+        self.write: Callable[[Any], bytes] = module.Encoder().encode
+        self.calls = module.Decoder(call)
+        self.answers = module.Decoder(answer)
+
+
+class Verb:
+    """One verb of the protocol: its arguments as a struct, and how both sides read it."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        hints = get_type_hints(method)
+        parameters = [p for p in inspect.signature(method).parameters.values() if p.name in hints]
+        self.name = method.__name__
+        self._takes_tenant = "tenant" in hints
+        self._queues = {p.name for p in parameters if hints[p.name] in _BY_NAME}
+        self.call = msgspec.defstruct(
+            f"{self.name.title().replace('_', '')}Call",
+            [_field(p, hints[p.name]) for p in parameters if p.name != "tenant"],
+            kw_only=True,
+            forbid_unknown_fields=True,
+        )
+        answer = hints["return"] if self.name != "listen" else None
+        self.formats: Mapping[str, Format] = {
+            MSGPACK: Format(msgspec.msgpack, self.call, answer),
+            JSON: Format(msgspec.json, self.call, answer),
+        }
+
+    def pack(self, arguments: Mapping[str, Any]) -> bytes:
+        """The arguments as they are sent."""
+        said = {
+            name: _name_of(value) if name in self._queues else value
+            for name, value in arguments.items()
+            if name != "tenant"
+        }
+        return self.formats[MSGPACK].write(self.call(**said))
+
+    def unpack(self, call: msgspec.Struct, tenant: str) -> dict[str, Any]:
+        """The arguments as a store takes them: every queue is the tenant's."""
+        arguments: dict[str, Any] = {"tenant": tenant} if self._takes_tenant else {}
+        for name in call.__struct_fields__:
+            value = getattr(call, name)
+            arguments[name] = _queue_of(tenant, value) if name in self._queues else value
+        return arguments
+
+
+def tenant_of(arguments: Mapping[str, Any]) -> str | None:
+    """Whose queues the arguments of a verb are about, if they say."""
+    for value in arguments.values():
+        first = value[0] if isinstance(value, (list, tuple)) and value else value
+        if isinstance(first, QueueKey):
+            return first.tenant
+    return arguments.get("tenant")
+
+
+_BY_NAME: Mapping[Any, Any] = {
+    QueueKey: str,
+    QueueKey | None: str | None,
+    Sequence[QueueKey]: Sequence[str],
+}
+"""How the types that name a queue are sent."""
+
+
+def _field(parameter: inspect.Parameter, kind: Any) -> Any:
+    sent = _BY_NAME.get(kind, kind)
+    if parameter.default is inspect.Parameter.empty:
+        return (parameter.name, sent)
+    return (parameter.name, sent, parameter.default)
+
+
+def _name_of(queue: Any) -> Any:
+    if queue is None:
+        return None
+    return queue.name if isinstance(queue, QueueKey) else [one.name for one in queue]
+
+
+def _queue_of(tenant: str, name: Any) -> Any:
+    if name is None:
+        return None
+    if isinstance(name, str):
+        return QueueKey(tenant, name)
+    return [QueueKey(tenant, one) for one in name]
+
+
+VERBS: Mapping[str, Verb] = {
+    method.__name__: Verb(method)
+    for method in (
+        Store.info,
+        Store.enqueue,
+        Store.claim,
+        Store.apply,
+        Store.heartbeat,
+        Store.promote,
+        Store.leases,
+        Store.prune,
+        Store.get,
+        Store.page,
+        Store.describe,
+        Store.workers,
+        Store.events,
+        Store.configure,
+        Store.purge,
+        Store.read_keys,
+        Store.write_keys,
+    )
+}
+"""What a store is asked and answers at once. `listen` is a stream, and `join` has no wire."""
+
+LISTEN = Verb(Store.listen)

@@ -1,0 +1,74 @@
+"""Commands on a service: `--store http://…` is a store like any other."""
+
+from __future__ import annotations
+
+import pytest
+
+from ackline.job import QueueKey
+from ackline.service.caller import Principal, Scope
+from ackline.service.problems import Unauthorized
+from ackline.service.runtime import Runtime
+from ackline.service.settings import Settings
+from ackline.stores.memory import MemoryStore
+from ackline.testing.servers.service import ServiceThread
+
+SECRET = "ak_very-secret-indeed"
+
+
+class Doorkeeper:
+    """Knows one token, of the tenant acme."""
+
+    async def authenticate(self, connection):
+        if connection.headers.get("authorization") != f"Bearer {SECRET}":
+            raise Unauthorized("this token is not known")
+        return Principal("acme", frozenset(Scope), name="ann")
+
+
+@pytest.fixture
+def service():
+    settings = Settings(port=0, maintenance=False, drain=0.0, grace=1.0)
+    with ServiceThread(Runtime(settings, MemoryStore(), Doorkeeper())) as service:
+        yield service
+
+
+@pytest.fixture
+def on_service(cli, service, monkeypatch):
+    monkeypatch.setenv("ACKLINE_TOKEN", SECRET)
+    return lambda *words: cli(*words, "--store", service.url)
+
+
+def test_a_job_goes_in_and_is_seen_under_the_tokens_tenant(on_service, service):
+    assert on_service("enqueue", "mail", '{"to": "ann"}', "--id", "a").code == 0
+
+    seen = on_service("--json", "show", "mail", "a")
+
+    assert seen.code == 0
+    assert seen.document["id"] == "a"
+    [info] = service.runtime.store.describe(None)
+    assert info.key == QueueKey("acme", "mail")
+
+
+def test_the_doctor_looks_through_the_service(on_service, service):
+    found = on_service("doctor")
+
+    assert found.code == 0
+    assert f"http {service.url}" in found.out
+    assert "jobs live as long as this process" in found.out
+    assert SECRET not in found.out + found.err
+
+
+def test_another_tenant_is_refused(on_service):
+    refused = on_service("queues", "--tenant", "other")
+
+    assert refused.code != 0
+    assert "your token is for tenant 'acme', not for 'other'" in refused.err
+
+
+def test_an_unknown_token_is_refused_and_not_shown(on_service, monkeypatch):
+    monkeypatch.setenv("ACKLINE_TOKEN", "ak_somebody-elses")
+
+    refused = on_service("doctor")
+
+    assert refused.code != 0
+    assert "ACKLINE_TOKEN" in refused.err
+    assert "somebody-elses" not in refused.out + refused.err

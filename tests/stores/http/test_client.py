@@ -1,0 +1,219 @@
+"""The client: connections that are kept, cut, inherited, encrypted; batches that are too large."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import socket
+import ssl
+import threading
+from pathlib import Path
+
+import msgspec
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from ackline.config import DEFAULTS
+from ackline.errors import InvalidPayload, StoreError, StoreUnavailable
+from ackline.job import State
+from ackline.lifecycle import Verdict, complete
+from ackline.service.runtime import Runtime
+from ackline.service.settings import Settings
+from ackline.stores.base import ClaimRequest
+from ackline.stores.http import HttpStore
+from ackline.stores.http.address import read_address
+from ackline.testing.servers.service import ServiceThread
+
+from .conftest import QUEUE, SOON, drafts
+
+REQUEST = ClaimRequest(worker="w", limit=1000, lease=30.0)
+
+
+def test_calls_of_one_thread_share_a_connection(store):
+    for n in range(5):
+        store.enqueue(QUEUE, drafts(1, start=n))
+
+    assert len(store._connections._idle) == 1
+
+
+def test_a_connection_that_was_hung_up_is_not_used_again(store):
+    store.info()
+    [connection] = store._connections._idle
+    connection.sock.shutdown(socket.SHUT_RDWR)
+
+    assert store.enqueue(QUEUE, drafts(1))[0].accepted
+    assert connection not in store._connections._idle
+
+
+def test_a_child_can_use_its_parents_store(store):
+    store.enqueue(QUEUE, drafts(1))
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(0 if store.enqueue(QUEUE, drafts(1, start=1))[0].accepted else 1)
+        except BaseException:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+
+    assert store.enqueue(QUEUE, drafts(1, start=2))[0].accepted
+    assert None not in store.get(QUEUE, ["id0", "id1", "id2"])
+
+
+class TestLarge:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        return msgspec.structs.replace(settings, max_body=100_000, max_payload=60_000)
+
+    def test_batches_go_in_as_many_requests_as_it_takes(self, store):
+        receipts = store.enqueue(QUEUE, drafts(20, size=40_000))
+
+        assert [receipt.id for receipt in receipts] == [f"id{n}" for n in range(20)]
+        jobs = store.claim(QUEUE, REQUEST).jobs
+        assert [job.payload for job in jobs] == [b"x" * 40_000] * 20
+
+        steps = [complete(job, b"r" * 40_000, DEFAULTS) for job in jobs]
+        store.enqueue(QUEUE, drafts(1, start=50))
+        claimed = store.claim(QUEUE, REQUEST, steps)
+
+        assert claimed.verdicts == [Verdict(True, State.COMPLETED)] * 20
+        assert [job.id for job in claimed.jobs] == ["id50"]
+
+    def test_what_cannot_be_parted_is_refused(self, store):
+        with pytest.raises(InvalidPayload):
+            store.enqueue(QUEUE, drafts(1, size=70_000))
+        with pytest.raises(InvalidPayload):
+            store.enqueue(QUEUE, drafts(1, size=200_000))
+
+        assert store.get(QUEUE, ["id0"]) == [None]
+
+
+def test_a_listener_outlives_a_restart_of_the_service(settings):
+    runtime = Runtime.from_settings(settings)
+    with ServiceThread(runtime) as first:
+        port = int(first.url.rpartition(":")[2].partition("/")[0])
+        store = HttpStore(read_address(first.url))
+        store.open()
+        listener = store.listen([QUEUE], "ready")
+    while listener.wait(0.2):
+        pass
+    with pytest.raises(StoreUnavailable):
+        store.enqueue(QUEUE, drafts(1))
+
+    again = Runtime.from_settings(msgspec.structs.replace(settings, port=port))
+    with ServiceThread(again):
+        assert listener.wait(SOON)  # what was missed is unknown
+        while listener.wait(0.2):
+            pass
+        store.enqueue(QUEUE, drafts(1))
+        assert listener.wait(SOON)
+        store.close()
+
+
+def test_everyone_who_listens_hears_of_a_job(open_store):
+    """A listener may be busy, and nobody knows: so the news is not for one of them."""
+    listeners = [open_store().listen([QUEUE], "ready") for _ in range(3)]
+    for listener in listeners:
+        while listener.wait(0.1):
+            pass
+
+    open_store().enqueue(QUEUE, drafts(1))
+
+    assert all(listener.wait(SOON) for listener in listeners)
+
+
+class TestTls:
+    """A service behind a proxy that speaks TLS: here, a pipe between two sockets."""
+
+    @pytest.fixture
+    def encrypted(self, service, tmp_path):
+        certificate, key = _make_certificate(tmp_path)
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(certificate, key)
+        plain = int(service.url.rpartition(":")[2].partition("/")[0])
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            threading.Thread(target=_relay, args=[listener, context, plain], daemon=True).start()
+            yield f"https://localhost:{listener.getsockname()[1]}/api", certificate
+
+    def test_a_certificate_is_verified(self, encrypted):
+        url, certificate = encrypted
+
+        with pytest.raises(StoreError, match="cannot be trusted"):
+            HttpStore(read_address(url)).open()
+
+        store = HttpStore(read_address(f"{url}?ca={certificate}"))
+        store.open()
+        assert store.enqueue(QUEUE, drafts(1))[0].accepted
+        with store.listen([QUEUE], "ready") as listener:
+            while listener.wait(0.2):
+                pass
+            store.enqueue(QUEUE, drafts(1, start=1))
+            assert listener.wait(SOON)
+        store.close()
+
+    def test_a_certificate_of_another_name_is_refused(self, encrypted):
+        url, certificate = encrypted
+        by_number = url.replace("localhost", "127.0.0.1")
+
+        with pytest.raises(StoreError, match="certificate"):
+            HttpStore(read_address(f"{by_number}?ca={certificate}")).open()
+
+
+def _make_certificate(place: Path) -> tuple[Path, Path]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    certificate, secret = place / "certificate.pem", place / "key.pem"
+    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    secret.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return certificate, secret
+
+
+def _relay(listener: socket.socket, context: ssl.SSLContext, port: int) -> None:
+    while True:
+        try:
+            peer, _ = listener.accept()
+        except OSError:
+            return
+        threading.Thread(target=_serve_one, args=[peer, context, port], daemon=True).start()
+
+
+def _serve_one(peer: socket.socket, context: ssl.SSLContext, port: int) -> None:
+    try:
+        outer = context.wrap_socket(peer, server_side=True)
+    except OSError:
+        peer.close()
+        return
+    with outer, socket.create_connection(("127.0.0.1", port)) as inner:
+        back = threading.Thread(target=_pump, args=[inner, outer], daemon=True)
+        back.start()
+        _pump(outer, inner)
+        back.join()
+
+
+def _pump(source: socket.socket, target: socket.socket) -> None:
+    try:
+        while data := source.recv(65536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass

@@ -1,0 +1,166 @@
+"""Workers over HTTP: they run as ever, outlive the service, and a stale one is refused."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ackline
+from ackline.errors import LeaseLost
+from ackline.job import State
+from ackline.testing.servers.ports import free_port
+
+SOURCE = Path(ackline.__file__).parents[1]
+MANY = 10_000
+SOME = 2_000
+
+
+class Killable:
+    """`ackline serve` on a port that stays the same from one life to the next."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._process: subprocess.Popen[str] | None = None
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "ackline", "serve", "--port", str(self.port)]
+        self._process = subprocess.Popen(
+            command,
+            cwd=self._place,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        )
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            if "serving" in line:
+                return
+        raise AssertionError("the service did not start")
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        self._process.communicate()
+
+
+@pytest.fixture
+def service_process(tmp_path: Path) -> Iterator[Killable]:
+    running = Killable(tmp_path)
+    yield running
+    running.kill()
+
+
+def run_worker(
+    queue: ackline.Queue[Any, Any], is_done: Callable[[], bool], seconds: float = 60.0
+) -> None:
+    worker = ackline.Worker(queue, concurrency=8)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    until = time.monotonic() + seconds
+    while not is_done() and time.monotonic() < until:
+        time.sleep(0.02)
+    worker.stop()
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+def test_a_worker_drains_ten_thousand_jobs(service):
+    ran: Counter[int] = Counter()
+    with ackline.open(service.url) as queues:
+        queue = queues["numbers"]
+
+        @queue.handler("number")
+        def handle(job):
+            ran[job.payload] += 1
+            return job.payload
+
+        queue.enqueue_many(range(MANY), kind="number")
+        run_worker(queue, lambda: len(ran) == MANY)
+
+        assert ran == Counter(range(MANY))
+        assert queue.counts()[State.COMPLETED] == MANY
+
+
+def test_a_call_is_answered_by_a_worker_elsewhere(service):
+    with ackline.open(service.url) as here, ackline.open(service.url) as there:
+        there["math"].handler("double")(lambda job: 2 * job.payload)
+        asked: list[int] = []
+
+        def ask() -> None:
+            asked.append(here["math"].enqueue_and_wait(21, kind="double", timeout=20))
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        run_worker(there["math"], lambda: bool(asked))
+        thread.join()
+
+    assert asked == [42]
+
+
+def test_a_worker_outlives_a_killed_service_and_nothing_is_lost(service_process):
+    ran: Counter[int] = Counter()
+    with ackline.open(service_process.url) as queues:
+        queue = queues["numbers"]
+        accepted = [queue.enqueue(n, id=str(n), kind="number").id for n in range(50)]
+        accepted += [
+            one.id
+            for one in queue.enqueue_many(
+                ackline.NewJob(n, id=str(n), kind="number") for n in range(50, SOME)
+            )
+        ]
+
+        @queue.handler("number", lease=2.0, max_attempts=20)
+        def handle(job):
+            ran[job.payload] += 1
+            time.sleep(0.001)
+
+        killed = threading.Event()
+
+        def kill_once_and_restart() -> None:
+            while len(ran) < SOME // 4:
+                time.sleep(0.01)
+            service_process.kill()
+            killed.set()
+            time.sleep(0.5)
+            service_process.start()
+
+        killer = threading.Thread(target=kill_once_and_restart)
+        killer.start()
+        run_worker(queue, lambda: killed.is_set() and len(ran) == SOME)
+        killer.join()
+
+        assert sorted(accepted, key=int) == [str(n) for n in range(SOME)]
+        assert set(ran) == set(range(SOME))
+        counts = queue.counts()
+        assert counts[State.COMPLETED] == SOME
+        # Only what was under way when the service died may have run twice.
+        assert sum(ran.values()) - SOME <= 8 * 200
+
+
+def test_a_stale_lease_is_refused_after_a_restart(service_process):
+    with ackline.open(service_process.url) as queues:
+        queue = queues["work"]
+        queue.enqueue(1, id="a")
+        [stale] = queue.claim(1, lease=0.2, worker="slow")
+        service_process.kill()
+        service_process.start()
+        [live] = queue.claim(1, lease=30, wait=20, worker="other")
+
+        with pytest.raises(LeaseLost):
+            queue.complete(stale, "late")
+        queue.complete(live, "in time")
+
+        assert queue.result("a") == "in time"
