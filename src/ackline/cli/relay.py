@@ -1,0 +1,170 @@
+"""`ackline relay`: pass the jobs of one store on to another, each exactly once."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import msgspec
+import typer
+
+import ackline
+from ackline.cli import values
+from ackline.cli.app import command
+from ackline.cli.enqueue import PANEL
+from ackline.cli.exits import UsageMistake
+from ackline.cli.session import Session, require_made, store_url
+from ackline.cli.words import count, plain
+from ackline.cli.worker import start_logging
+from ackline.queues import Queues
+from ackline.relay import Relay, RelayStats
+from ackline.relay.relay import BATCH, LEASE
+from ackline.worker.patience import keep_trying
+from ackline.worker.signals import hear_signals
+
+logger = logging.getLogger("ackline")
+
+REPORT_EVERY = 10.0
+"""Seconds between lines of the log that tell what was passed on."""
+
+
+@command("relay", panel=PANEL)
+def relay(
+    session: Session,
+    to: Annotated[str, typer.Option("--to", metavar="URL", help="The store to pass them on to.")],
+    queue: Annotated[
+        list[str],
+        typer.Option(
+            "--queue", metavar="NAME[=OTHER]", help="Which queue, and its name there if another."
+        ),
+    ],
+    source: Annotated[
+        str | None,
+        typer.Option("--from", metavar="URL", help="The store they are in; else --store."),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Pass on what is ready, then end.")] = False,
+    batch: Annotated[int, typer.Option(min=1, help="Jobs per round trip.")] = BATCH,
+    lease: Annotated[
+        float,
+        typer.Option(
+            parser=values.seconds,
+            metavar="SPAN",
+            help="How soon another relay takes over from one that died.",
+        ),
+    ] = LEASE,
+    maintenance: Annotated[
+        bool, typer.Option(help="Promote, sweep and prune in the source too.")
+    ] = True,
+    log_json: Annotated[bool, typer.Option("--log-json", help="Log in JSON lines.")] = False,
+) -> None:
+    """Pass the jobs of one store on to another, each exactly once.
+
+    For jobs that were enqueued within the transaction of an application (an outbox in
+    PostgreSQL), and run by workers of another store, such as Redis. A job keeps its id, kind,
+    payload, priority and options; a delayed one is passed on when it is due.
+
+    SIGTERM or Ctrl-C stops it. While a store is away it waits, and goes on by itself.
+
+    ackline relay --from postgresql://localhost/app --to redis://localhost --queue email
+    """
+    start_logging(as_json=log_json or session.json, verbose=False)
+    stopping = threading.Event()
+    origin = session.url if source is None else store_url(source)
+    require_made(origin)
+    deafen = hear_signals(lambda _number: stopping.set())
+    try:
+        with (
+            _opened(origin, session, stopping, patient=not once) as here,
+            _opened(store_url(to), session, stopping, patient=not once) as there,
+        ):
+            relays = [
+                Relay(here[name], there[other], batch=batch, lease=lease, maintenance=maintenance)
+                for name, other in map(_names, dict.fromkeys(queue))
+            ]
+            if once:
+                _pass_on_once(relays)
+            else:
+                _pass_on(relays, stopping)
+            _tell(session, relays)
+    except _Stopped:
+        return
+    finally:
+        deafen()
+
+
+class _Stopped(Exception):
+    """Asked to stop before both stores were open."""
+
+
+def _names(text: str) -> tuple[str, str]:
+    name, mark, other = text.partition("=")
+    if not name or (mark and not other):
+        raise UsageMistake(f"--queue {text!r}: write a queue's name, or NAME=OTHER")
+    return name, other or name
+
+
+@contextlib.contextmanager
+def _opened(
+    url: str, session: Session, stopping: threading.Event, *, patient: bool
+) -> Iterator[Queues]:
+    """A store, waited for if it is away."""
+
+    def open_it() -> Queues:
+        return ackline.open(url, tenant=session.tenant)
+
+    queues = keep_trying(open_it, stopping) if patient else open_it()
+    if queues is None:
+        raise _Stopped
+    with queues:
+        yield queues
+
+
+def _pass_on_once(relays: Sequence[Relay]) -> None:
+    for one in relays:
+        one.drain()
+
+
+def _pass_on(relays: Sequence[Relay], stopping: threading.Event) -> None:
+    threads = [threading.Thread(target=one.run, name=f"relay {one.source.key}") for one in relays]
+    for one, thread in zip(relays, threads, strict=True):
+        logger.info("relay of %s to %s: started", one.source.key, one.target)
+        thread.start()
+    told = [0] * len(relays)
+    while not stopping.wait(REPORT_EVERY):
+        told = [_report(one, before) for one, before in zip(relays, told, strict=True)]
+    for one in relays:
+        one.request_stop()
+    for thread in threads:
+        thread.join()
+
+
+def _report(one: Relay, before: int) -> int:
+    relayed = one.stats().relayed
+    if relayed > before:
+        logger.info("relay of %s: %s passed on", one.source.key, count(relayed - before, "job"))
+    return relayed
+
+
+def _tell(session: Session, relays: Sequence[Relay]) -> None:
+    if session.json:
+        told = [
+            {"queue": one.source.name, "to": one.target.name, **msgspec.structs.asdict(one.stats())}
+            for one in relays
+        ]
+        session.document({"relays": told})
+        return
+    for one in relays:
+        session.line(f"{plain(one.source.name)}: {_in_words(one.stats())}")
+
+
+def _in_words(stats: RelayStats) -> str:
+    parts = [f"{count(stats.relayed, 'job')} passed on"]
+    more = {
+        "known there already": stats.known,
+        "found passed on by a relay that died": stats.replayed,
+        "refused, see the DLQ": stats.refused,
+    }
+    return ", ".join([*parts, *(f"{number:,} {what}" for what, number in more.items() if number)])

@@ -1,0 +1,106 @@
+"""Jobs that were taken back from workers: how many, by which way, and which ones nobody took."""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from ackline.errors import StoreError
+from ackline.job import QueueKey, State
+from ackline.lifecycle import Verdict
+from ackline.limits import OWN_KEYS
+from ackline.stores.base import KeyWrite, Store
+
+logger = logging.getLogger("ackline")
+
+
+class Way(enum.StrEnum):
+    """How a job came back from a worker that did not settle it."""
+
+    MONITOR = "monitor"
+    """The supervisor saw the worker's process die."""
+    HEARTBEAT = "heartbeat"
+    """The worker gave no sign of life any more."""
+    SWEEP = "sweep"
+    """A maintenance loop found the lease past its deadline."""
+    CLAIM = "claim"
+    """A claim came across it."""
+    HAND = "hand"
+    """Somebody asked for it: `recover`, or `expire`."""
+
+
+class Recovered(msgspec.Struct, frozen=True):
+    """How many jobs came back by one way, how many of them to the DLQ, and when the last did."""
+
+    jobs: int
+    dead_lettered: int
+    last_at: float
+
+
+class RecoveryStats(msgspec.Struct, frozen=True, kw_only=True):
+    """What was recovered in a queue since it exists, and what waits to be."""
+
+    ways: Mapping[Way, Recovered]
+    overdue: int
+    """Leases past their deadline that nobody has taken back yet; counted up to 200."""
+    longest_overdue: float
+    """Seconds since the deadline of the first of them."""
+    stuck: tuple[str, ...]
+    """The jobs whose lease is overdue for longer than the queue's `stuck_after`."""
+
+    @property
+    def jobs(self) -> int:
+        """How many came back by any way."""
+        return sum(recovered.jobs for recovered in self.ways.values())
+
+
+_Ways = dict[str, Recovered]
+"""As it is kept: a newer Ackline may know more ways."""
+
+
+def recovered(store: Store, queue: QueueKey) -> Mapping[Way, Recovered]:
+    """How many jobs of a queue came back, by way; those that never happened are left out."""
+    ways = _read(store, queue)[0]
+    return {way: ways[way] for way in Way if way in ways}
+
+
+def count_recovered(store: Store, queue: QueueKey, way: Way, verdicts: Sequence[Verdict]) -> None:
+    """Add up what came of taking leases back.
+
+    It follows the act itself, so a process that is killed in between leaves it uncounted; the
+    journal has every one. It is never worth a failed recovery.
+    """
+    applied = [verdict for verdict in verdicts if verdict.applied]
+    if not applied:
+        return
+    dead = sum(verdict.state is State.FAILED for verdict in applied)
+    try:
+        now = store.info().now
+        while not _add(store, queue, way, Recovered(len(applied), dead, now)):
+            continue
+    except StoreError as error:
+        logger.warning("%s: %d recovered jobs are not counted: %s", queue, len(applied), error)
+
+
+def _add(store: Store, queue: QueueKey, way: Way, more: Recovered) -> bool:
+    ways, version = _read(store, queue)
+    had = ways.get(way, Recovered(0, 0, 0.0))
+    ways[way] = Recovered(
+        had.jobs + more.jobs, had.dead_lettered + more.dead_lettered, more.last_at
+    )
+    write = KeyWrite(key=_key(queue), value=msgspec.json.encode(ways), version=version)
+    return store.write_keys(queue.tenant, [write])
+
+
+def _read(store: Store, queue: QueueKey) -> tuple[_Ways, int]:
+    for found in store.read_keys(queue.tenant, _key(queue), 1):
+        if found.key == _key(queue):
+            return msgspec.json.decode(found.value, type=_Ways), found.version
+    return {}, 0
+
+
+def _key(queue: QueueKey) -> tuple[str, ...]:
+    return (OWN_KEYS, "recovered", queue.name)

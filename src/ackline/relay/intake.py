@@ -1,0 +1,170 @@
+"""The source's side of a relay: it claims jobs, and settles those that were passed on."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ackline import lifecycle
+from ackline.job import Record, State
+from ackline.lifecycle import Transition, Verdict
+from ackline.queue import Queue
+from ackline.queue.consumer import LONGEST_POLL, failure_from, time_to_next, worker_id
+from ackline.relay.ledger import Passages
+from ackline.stores.base import Filter, Hold, Listener, WorkerBeat
+from ackline.worker.heartbeat import ALIVE_FOR, BEAT_EVERY
+
+NAME = "relay-"
+"""How the worker ids of relays begin."""
+
+NO_LIMIT = 1_000_000
+"""Jobs of one group that may be on their way at once: to keep them apart is the target's part."""
+
+REVIVED = 500
+"""Jobs that one look takes out of the source's DLQ."""
+
+_OVER = frozenset({None, State.COMPLETED, State.CANCELLED})
+"""Where the source does not hand a job out again. A failed one may be redriven."""
+
+
+class Intake:
+    """A worker of the source queue that runs nothing."""
+
+    def __init__(self, queue: Queue[Any, Any], lease: float, batch: int) -> None:
+        self.queue = queue
+        self.id = NAME + worker_id()
+        self.lost = 0
+        self._lease = lease
+        self._batch = batch
+        self._settling: list[tuple[Record, Transition]] = []
+        self._listener: Listener | None = None
+        self._started_at = 0.0
+        self._beat_at = float("-inf")
+        self._pause = LONGEST_POLL
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is still to be settled."""
+        return bool(self._settling)
+
+    def open(self) -> None:
+        """Listen for jobs, and let those of a group come together."""
+        if self._listener is not None:
+            return
+        if self.queue.stored_settings().group_limit < NO_LIMIT:
+            self.queue.configure(group_limit=NO_LIMIT, by=self.id)
+        self._started_at = self.queue.store.info().now
+        self._listener = self.queue.store.listen([self.queue.key], "ready")
+
+    def exchange(self, limit: int, held: Sequence[Record]) -> tuple[list[Record], Passages]:
+        """Settle, and claim the next; answers them, and those settled for good."""
+        self._show_life(held)
+        settling = self._settling
+        transitions = [transition for _, transition in settling]
+        if limit:
+            request = self.queue.claim_request(limit, self._lease, None, self.id)
+            claimed = self.queue.claim_records(request, transitions)
+            jobs, verdicts = claimed.jobs, claimed.verdicts
+            self._pause = time_to_next(claimed)
+        else:
+            jobs, verdicts = [], self.queue.apply(transitions) if transitions else []
+        self._settling = []
+        return jobs, self._settled(settling, verdicts)
+
+    def _settled(
+        self, settling: Sequence[tuple[Record, Transition]], verdicts: Sequence[Verdict]
+    ) -> Passages:
+        """Those that do not come again. What was cancelled meanwhile is looked at in good time."""
+        self.lost += sum(not verdict.applied for verdict in verdicts)
+        return {
+            job.id: job.created_at
+            for (job, _), verdict in zip(settling, verdicts, strict=True)
+            if verdict.state is None or verdict.state is State.COMPLETED
+        }
+
+    def complete(self, jobs: Iterable[Record]) -> None:
+        """They are in the target."""
+        for job in jobs:
+            self._settle(job, lifecycle.complete(job, None, self.queue.policy(job)))
+
+    def release(self, jobs: Iterable[Record]) -> None:
+        """They are not: they go back to their place in line, their attempt too."""
+        for job in jobs:
+            self._settle(job, lifecycle.release(job, "the relay could not pass it on"))
+
+    def bury(self, job: Record, error: Exception) -> None:
+        """The target cannot take it."""
+        failure = failure_from(job, error)
+        self._settle(job, lifecycle.bury(job, failure, self.queue.policy(job)))
+
+    def _settle(self, job: Record, transition: Transition) -> None:
+        self._settling.append((job, transition))
+
+    def over(self, jobs: Passages) -> tuple[Passages, list[str]]:
+        """Of jobs that were passed on: those that do not come again; and the cancelled ones."""
+        ids = list(jobs)
+        found = self.queue.store.get(self.queue.key, ids) if ids else []
+        over, cancelled = {}, []
+        for id, record in zip(ids, found, strict=True):
+            same = record is not None and record.created_at == jobs[id]
+            state = record.state if record is not None and same else None
+            if state in _OVER:
+                over[id] = jobs[id]
+            if state is State.CANCELLED:
+                cancelled.append(id)
+        return over, cancelled
+
+    def revive(self) -> int:
+        """Redrive jobs whose attempts were spent by relays that died; answers how many.
+
+        Their attempts are meant for the handler, which has not had them yet.
+        """
+        if not self.queue.counts()[State.FAILED]:
+            return 0
+        failed = Filter(states=frozenset({State.FAILED}))
+        page = self.queue.store.page(self.queue.key, failed, None, REVIVED)
+        ours = [job.id for job in page.jobs if _spent_by_relay(job)]
+        verdicts = self.queue.apply([lifecycle.redrive(id, by=self.id) for id in ours])
+        return sum(verdict.applied for verdict in verdicts)
+
+    def wait(self) -> None:
+        """Wait for jobs."""
+        assert self._listener is not None
+        self._listener.wait(self._pause)
+
+    def wake(self) -> None:
+        """End the wait."""
+        if self._listener is not None:
+            self._listener.wake()
+
+    def close(self) -> None:
+        """Say goodbye."""
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            self._show_life([], ttl=0.0)
+            listener.close()
+
+    def _show_life(self, held: Sequence[Record], ttl: float = ALIVE_FOR) -> None:
+        now = time.monotonic()
+        if ttl and now - self._beat_at < BEAT_EVERY:
+            return
+        holds = [Hold(job.id, job.token, self._lease) for job in held]
+        beat = WorkerBeat(
+            id=self.id,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            started_at=self._started_at,
+            concurrency=self._batch,
+            kinds=None,
+            ttl=ttl,
+        )
+        self.queue.store.heartbeat(self.queue.key, beat, holds)
+        self._beat_at = now
+
+
+def _spent_by_relay(job: Record) -> bool:
+    last = job.history[-1] if job.history else None
+    return last is not None and last.type == "LeaseExpired" and last.worker.startswith(NAME)

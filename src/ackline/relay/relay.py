@@ -1,0 +1,144 @@
+"""The relay: jobs of one queue, each passed on once to a queue of another store."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+import msgspec
+
+from ackline.errors import ConfigError
+from ackline.limits import require_seconds
+from ackline.maintenance import Maintenance
+from ackline.queue import Queue
+from ackline.relay.crossing import PASSING, Crossing
+from ackline.relay.intake import Intake
+from ackline.worker.signals import hear_signals
+
+logger = logging.getLogger("ackline")
+
+BATCH = 500
+LEASE = 10.0
+"""Seconds after which others take over from a relay that died. A batch takes milliseconds."""
+
+FIRST_RETRY, LAST_RETRY = 0.05, 5.0
+"""Seconds between tries while a store cannot be reached."""
+
+
+class RelayStats(msgspec.Struct, frozen=True, kw_only=True):
+    """What a relay has done so far."""
+
+    relayed: int
+    """Jobs that the target has accepted."""
+    known: int
+    """Jobs whose id the target had already, alive or completed, from elsewhere."""
+    replayed: int
+    """Jobs that were in the target already, passed on by a relay that died before it said so."""
+    refused: int
+    """Jobs that the target could not take: they are in the source's DLQ, with the error."""
+    revived: int
+    """Jobs taken out of the source's DLQ, because only dead relays had had them."""
+    leases_lost: int
+    """Jobs that another relay took over. Nothing was done twice."""
+    troubles: int
+    last_error: str
+
+
+class Relay:
+    """Moves the jobs of one queue to a queue of another store, each exactly once.
+
+    Several may run for the same queues; what one leaves when it dies, another goes on with.
+
+    >>> ackline.Relay(outbox["email"], redis["email"]).run()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        source: Queue[Any, Any],
+        target: Queue[Any, Any],
+        *,
+        batch: int = BATCH,
+        lease: float = LEASE,
+        maintenance: bool = True,
+    ) -> None:
+        for queue in (source, target):
+            if not isinstance(queue, Queue):
+                raise ConfigError(f"a relay takes queues, as from open(url)[name], not {queue!r}")
+        if source.store is target.store and source.key == target.key:
+            raise ConfigError(f"a relay from {source.key} to itself would move nothing")
+        if batch < 1:
+            raise ConfigError(f"a batch has at least 1 job, not {batch}")
+        require_seconds("lease", lease, above_zero=True)
+        self.source = source
+        self.target = target
+        self._stopping = threading.Event()
+        self._intake = Intake(source, lease, batch)
+        self._crossing = Crossing(self._intake, target, batch, self._stopping)
+        self._maintenance = Maintenance([source]) if maintenance else None
+        self._troubles = 0
+        self._last_error = ""
+
+    def run(self) -> None:
+        """Pass jobs on until a signal or `request_stop` says otherwise."""
+        main = threading.current_thread() is threading.main_thread()
+        deafen = hear_signals(lambda _number: self.request_stop()) if main else None
+        if self._maintenance is not None:
+            self._maintenance.start()
+        try:
+            while not self._stopping.is_set():
+                if not self._patiently() and not self._stopping.is_set():
+                    self._intake.wait()
+            self._crossing.finish()
+        finally:
+            if self._maintenance is not None:
+                self._maintenance.stop()
+            if deafen is not None:
+                deafen()
+
+    def drain(self) -> int:
+        """Pass on all that is ready now, then return; answers how many. Errors are raised."""
+        before = self.stats().relayed
+        try:
+            while self._crossing.turn():
+                continue
+        finally:
+            self._crossing.finish()
+        return self.stats().relayed - before
+
+    def request_stop(self) -> None:
+        """Make `run` stop when what is under way is done."""
+        self._stopping.set()
+        self._intake.wake()
+
+    def stats(self) -> RelayStats:
+        """What has been done so far."""
+        return RelayStats(
+            **self._crossing.counts,
+            leases_lost=self._intake.lost,
+            troubles=self._troubles,
+            last_error=self._last_error,
+        )
+
+    def _patiently(self) -> bool:
+        """Take one turn; if a store is away, wait a little. False if there was nothing to do."""
+        retry = FIRST_RETRY
+        while not self._stopping.is_set():
+            try:
+                return self._crossing.turn()
+            except Exception as error:
+                self._note_trouble(error, retry)
+                self._stopping.wait(retry)
+                retry = min(LAST_RETRY, retry * 2)
+        return False
+
+    def _note_trouble(self, error: Exception, retry: float) -> None:
+        self._troubles += 1
+        self._last_error = f"{type(error).__name__}: {error}"
+        logger.error(
+            "relay of %s: %s; trying again in %.2f s, nothing is lost",
+            self.source.key,
+            error,
+            retry,
+            exc_info=None if isinstance(error, PASSING) else error,
+        )
