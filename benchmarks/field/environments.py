@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import subprocess
 import sys
-import venv
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from field.entries import ENTRIES, NODE, OWN, PEERS
+from field.entries import NODE, OBAN, OWN, PEERS, Entry
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "benchmarks" / "peers"
@@ -20,36 +20,73 @@ ENVIRONMENTS = ROOT / "benchmarks" / ".venv"
 sys.path.append(str(ROOT / "tools"))
 import environment  # noqa: E402
 
+NEWEST = 20
+"""The minor version from which on downward a Python is looked for."""
 
-def prepare(entries: Sequence[str]) -> None:
-    """Install what these entries need and is not there yet."""
-    needed = {ENTRIES[entry].environment for entry in entries}
+OLDEST = {OBAN: (3, 12)}
+"""The Python that an environment needs, where Ackline's own may be too old for it."""
+
+
+class NoPython(RuntimeError):
+    """There is none that is recent enough."""
+
+
+def prepare(entries: Mapping[str, Entry]) -> dict[str, str]:
+    """Install what entries need and is not there yet; answers why some of them cannot run here."""
+    left_out: dict[str, str] = {}
+    for name, entry in entries.items():
+        try:
+            prepare_for(entry.environment)
+        except NoPython as reason:
+            left_out[name] = str(reason)
+            tell(f"{name} is left out: {reason}")
+    return left_out
+
+
+def prepare_for(name: str) -> None:
+    if name == OWN:
+        return
     # Node.js itself comes from PyPI, pinned like everything else.
-    for name in sorted({PEERS if name == NODE else name for name in needed} - {OWN}):
-        prepare_python(ENVIRONMENTS / name, ROOT / "requirements" / f"{name}.txt")
-    if NODE in needed:
+    packages = PEERS if name == NODE else name
+    folder, lock = ENVIRONMENTS / packages, ROOT / "requirements" / f"{packages}.txt"
+    prepare_python(folder, lock, find_python(OLDEST.get(packages, (3, 11))))
+    if name == NODE:
         prepare_node()
 
 
-def command(entry: str) -> list[str]:
+def find_python(oldest: tuple[int, int]) -> Path:
+    """A Python that is not older: this one, or the newest on PATH or in pyenv."""
+    if sys.version_info >= oldest:
+        return Path(sys.executable)
+    kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for minor in range(NEWEST, oldest[1] - 1, -1):
+        named = shutil.which(f"python3.{minor}")
+        for found in [*filter(None, [named]), *kept.glob(f"3.{minor}.*/bin/python")]:
+            # A shim may be there for a Python that is not.
+            if subprocess.run([found, "-V"], check=False, capture_output=True).returncode == 0:
+                return Path(found)
+    raise NoPython(f"it needs Python {oldest[0]}.{oldest[1]} or newer, and there is none on PATH")
+
+
+def command(entry: Entry) -> list[str]:
     """How to start the program of an entry."""
-    where = ENTRIES[entry].environment
+    where = entry.environment
     if where == NODE:
         runtime = node_folder() / "bin" / "node"
     elif where == OWN:
         runtime = Path(sys.executable)
     else:
         runtime = ENVIRONMENTS / where / "bin" / "python"
-    return [str(runtime), str(PROGRAMS / ENTRIES[entry].program)]
+    return [str(runtime), str(PROGRAMS / entry.program)]
 
 
-def prepare_python(folder: Path, lock: Path) -> None:
-    stamp, wanted = folder / "stamp", fingerprint(lock, sys.version)
+def prepare_python(folder: Path, lock: Path, python: Path) -> None:
+    stamp, wanted = folder / "stamp", fingerprint(lock, f"{python} {sys.version}")
     if is_stamped(stamp, wanted):
         return
     tell(f"setting up {folder.relative_to(ROOT)}")
     shutil.rmtree(folder, ignore_errors=True)
-    venv.create(folder, with_pip=False, symlinks=True)
+    environment.run([str(python), "-m", "venv", "--without-pip", str(folder)])
     # It finds an installer for the environment that it knows of.
     environment.VENV, environment.VENV_PYTHON = folder, folder / "bin" / "python"
     environment.run([*environment.find_installer(), "--require-hashes", "-r", str(lock)])

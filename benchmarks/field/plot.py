@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from xml.sax.saxutils import escape
 
-from field.report import DURABILITY, drained, name
+from field.report import drained, name
 
 WIDTH, MARGIN, LABELS, NUMBERS = 900, 24, 210, 90
 BAR, STEP, TOP = 22, 34, 84
@@ -73,4 +73,4 @@ def description(bars: list[tuple[float, dict[str, Any]]]) -> str:
 
 
 def note(measured: dict[str, Any]) -> str:
-    return f"{measured['server']}, {DURABILITY[measured['durability']]}. {measured['machine']}."
+    return f"{measured['server']}, {measured['durability']}. {measured['machine']}."

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-DURABILITY = {
-    "none": "no persistence: a crash of the server takes everything",
-    "everysec": "append-only file, synced every second: a power cut may take the last second",
-    "always": "append-only file, synced before each answer",
-}
 
 RATES = {
     "one_per_second": "one call each",
@@ -23,13 +17,6 @@ LATENCIES = {
     "start_p99_ms": "p99",
     "round_trip_p50_ms": "round trip, p50",
     "round_trip_p99_ms": "p99",
-}
-
-COSTS = {
-    "bulk_server_us": "server µs, bulk enqueue",
-    "drain_server_us": "server µs, drain",
-    "drain_worker_us": "worker µs, drain",
-    "bytes": "bytes while waiting",
 }
 
 NO_BULK = "\\* no bulk call: one by one, or 100 calls in flight where its calls are asynchronous."
@@ -48,16 +35,16 @@ def text(measured: dict[str, Any]) -> str:
             NO_BULK,
             *ratios(entries),
             figures("ms from enqueue", entries, LATENCIES, 2),
-            figures("per job", entries, COSTS, 1),
+            figures("per job", entries, measured["costs"], 1),
             about(entries),
-            *errors(entries),
+            *errors(measured),
         ]
     )
 
 
 def heading(measured: dict[str, Any]) -> str:
     return (
-        f"{measured['server']}, {DURABILITY[measured['durability']]}. {measured['machine']}. "
+        f"{measured['server']}, {measured['durability']}. {measured['machine']}. "
         f"{measured['jobs']:,} noop jobs of 100 bytes of JSON, one worker process, "
         f"each job acknowledged; medians; rounds: {measured['rounds']}.{disturbance(measured)}"
     )
@@ -125,8 +112,10 @@ def versions(entry: dict[str, Any]) -> str:
     return ", ".join(entry["versions"])
 
 
-def errors(entries: Iterable[dict[str, Any]]) -> list[str]:
+def errors(measured: dict[str, Any]) -> list[str]:
+    entries = measured["entries"]
     failed = [f"- {name(entry)}: {entry['error']}" for entry in entries if "error" in entry]
+    failed += [f"- {entry}: {reason}" for entry, reason in measured["left_out"].items()]
     return ["Not measured to the end:\n" + "\n".join(failed)] if failed else []
 
 

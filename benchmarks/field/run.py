@@ -1,22 +1,19 @@
-"""Start the server, run every program on it, and take the medians."""
+"""Run every program of a field on its server, and take the medians."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import redis
 from field import environments
-from field.entries import ENTRIES
+from field.entries import Entry
+from field.ground import Figures, Ground
 from field.program import ProgramFailed, call
-
-from ackline.testing.servers.redis import RedisServer
 
 SINGLES = 2_000
 """Calls to enqueue one job each, at most."""
@@ -27,106 +24,81 @@ SHARED = 10_000
 SAMPLES = 300
 """Latencies that are taken."""
 
-Figures = dict[str, float]
-
 
 @dataclass(frozen=True)
 class Bench:
     """One server, and how much is to be measured on it."""
 
-    server: RedisServer
-    client: redis.Redis
+    ground: Ground
     jobs: int
 
-    def amount(self, measure: str) -> int:
+    def amount(self, entry: Entry, measure: str) -> int:
         limits = {"one": SINGLES, "concurrent": SHARED}
         if measure in ("start", "round_trip"):
             return SAMPLES
-        return min(self.jobs, limits.get(measure, self.jobs))
-
-    def usage(self) -> Figures:
-        """What the server has used, once the last program's connections are gone from it."""
-        self.server.wait_for("the others to go", self.is_alone)
-        cpu, memory = self.client.info("cpu"), self.client.info("memory")
-        return {
-            "cpu": cpu["used_cpu_user"] + cpu["used_cpu_sys"],
-            "memory": memory["used_memory"],
-        }
-
-    def is_alone(self) -> bool:
-        return bool(self.client.info("clients")["connected_clients"] == 1)
+        jobs = round(self.jobs * entry.share)
+        return min(jobs, limits.get(measure, jobs))
 
 
-def run(arguments: argparse.Namespace) -> dict[str, Any]:
+def run(
+    ground: Ground, entries: Mapping[str, Entry], jobs: int, rounds: int, left_out: dict[str, str]
+) -> dict[str, Any]:
     load, _, _ = os.getloadavg()
-    # A rewrite of the file in the middle of somebody's measure would be bad luck for them.
-    options = {"auto_aof_rewrite_percentage": "0"}
-    with (
-        RedisServer(persistence=arguments.durability, **options) as server,
-        server.client() as client,
-    ):
-        bench = Bench(server, client, arguments.jobs)
-        rounds = [one_round(bench, arguments.only) for _ in range(arguments.rounds)]
+    with ground:
+        bench = Bench(ground, jobs)
+        done = [one_round(bench, entries) for _ in range(rounds)]
         return {
             "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
             "load_before": load,
-            "server": server_name(client),
-            "durability": arguments.durability,
-            "jobs": arguments.jobs,
-            "rounds": arguments.rounds,
+            "server": ground.name,
+            "durability": ground.durability,
+            "jobs": jobs,
+            "rounds": rounds,
+            "costs": ground.columns,
+            "left_out": left_out,
             "entries": [
-                summary(entry, [done[entry] for done in rounds]) for entry in arguments.only
+                summary(name, entry, [one[name] for one in done]) for name, entry in entries.items()
             ],
         }
 
 
-def server_name(client: redis.Redis) -> str:
-    info = client.info("server")
-    name, version = info.get("server_name", "redis"), info["redis_version"]
-    return f"{name.capitalize()} {info.get(f'{name}_version', version)}"
+def one_round(bench: Bench, entries: Mapping[str, Entry]) -> dict[str, dict[str, Any]]:
+    return {name: one_entry(bench, name, entry) for name, entry in entries.items()}
 
 
-def one_round(bench: Bench, entries: list[str]) -> dict[str, dict[str, Any]]:
-    return {entry: one_entry(bench, entry) for entry in entries}
-
-
-def one_entry(bench: Bench, entry: str) -> dict[str, Any]:
+def one_entry(bench: Bench, name: str, entry: Entry) -> dict[str, Any]:
     figures: Figures = {}
     try:
         for found in measures(bench, entry):
             figures |= found
-            tell(entry, found)
+            tell(name, found)
     except ProgramFailed as failure:
-        tell(entry, str(failure))
+        tell(name, str(failure))
         return {"figures": figures, "error": failure.short}
     return {"figures": figures}
 
 
-def measures(bench: Bench, entry: str) -> Iterator[Figures]:
-    for measure in ENTRIES[entry].measures:
+def measures(bench: Bench, entry: Entry) -> Iterator[Figures]:
+    ground = bench.ground
+    for measure in entry.measures:
         if measure != "drain":
-            bench.client.execute_command("FLUSHALL", "SYNC")
-        before = bench.usage()
+            ground.empty()
+        before = ground.usage()
         answer = measured(bench, entry, measure)
         yield {f"{measure}_{name}": value for name, value in answer.items()}
         if measure in ("bulk", "drain"):
-            yield from costs(measure, before, bench.usage(), bench.jobs)
+            after = ground.usage()
+            used = {name: after[name] - before[name] for name in after}
+            yield from ground.costs(measure, used, bench.amount(entry, measure))
 
 
-def measured(bench: Bench, entry: str, measure: str) -> Figures:
-    chosen = ENTRIES[entry]
-    settings = [part for setting in chosen.settings for part in ("--set", setting)]
-    asked = ["--url", bench.server.url, "--jobs", str(bench.amount(measure))]
+def measured(bench: Bench, entry: Entry, measure: str) -> Figures:
+    settings = [part for setting in entry.settings for part in ("--set", setting)]
+    asked = ["--url", bench.ground.url, "--jobs", str(bench.amount(entry, measure))]
     return call([*environments.command(entry), measure, *asked, *settings])
 
 
-def costs(measure: str, before: Figures, after: Figures, jobs: int) -> Iterator[Figures]:
-    yield {f"{measure}_server_us": (after["cpu"] - before["cpu"]) / jobs * 1e6}
-    if measure == "bulk":
-        yield {"bytes": (after["memory"] - before["memory"]) / jobs}
-
-
-def summary(entry: str, rounds: list[dict[str, Any]]) -> dict[str, Any]:
+def summary(name: str, entry: Entry, rounds: list[dict[str, Any]]) -> dict[str, Any]:
     names = {name: None for done in rounds for name in done["figures"]}
     figures = {
         name: statistics.median(done["figures"][name] for done in rounds if name in done["figures"])
@@ -135,8 +107,8 @@ def summary(entry: str, rounds: list[dict[str, Any]]) -> dict[str, Any]:
     about = call([*environments.command(entry), "about"])
     errors = [done["error"] for done in rounds if "error" in done]
     return {
-        "entry": entry,
-        "variant": ENTRIES[entry].variant,
+        "entry": name,
+        "variant": entry.variant,
         **about,
         **({"error": errors[0]} if errors else {}),
         "figures": figures,

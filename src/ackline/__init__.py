@@ -3,6 +3,7 @@
 from ackline.config import Policy, QueueSettings
 from ackline.errors import (
     AcklineError,
+    CannotJoin,
     ConfigError,
     EventsDropped,
     InvalidJob,
@@ -12,11 +13,13 @@ from ackline.errors import (
     JobCancelled,
     JobFailed,
     JobNotFound,
+    KeysChanged,
     LeaseLost,
     MissingExtra,
     PayloadTooLarge,
     ReaderMoved,
     Stopped,
+    StoreClosed,
     StoreError,
     StoreFull,
     StoreMismatch,
@@ -31,6 +34,7 @@ from ackline.job import Failure, State
 from ackline.outcome import Cancel, Dead, Done, Retry, Snooze
 from ackline.queue import Completed, Duplicate, Job, NewJob, Queue, Queued, StopReason
 from ackline.queues import Queues, open
+from ackline.relay import Relay, RelayStats
 from ackline.retry import exponential, fixed, linear, schedule
 from ackline.worker import Execution, Hooks, Worker
 
@@ -38,6 +42,7 @@ __all__ = [
     "AcklineError",
     "Act",
     "Cancel",
+    "CannotJoin",
     "Completed",
     "ConfigError",
     "Dead",
@@ -56,6 +61,7 @@ __all__ = [
     "JobCancelled",
     "JobFailed",
     "JobNotFound",
+    "KeysChanged",
     "LeaseLost",
     "MissingExtra",
     "NewJob",
@@ -66,11 +72,14 @@ __all__ = [
     "Queued",
     "Queues",
     "ReaderMoved",
+    "Relay",
+    "RelayStats",
     "Retry",
     "Snooze",
     "State",
     "StopReason",
     "Stopped",
+    "StoreClosed",
     "StoreError",
     "StoreFull",
     "StoreMismatch",

@@ -15,6 +15,9 @@ from ackline.retry import Backoff
 
 HOUR, DAY = 3600.0, 86400.0
 
+SHORTEST_SWEEP = 0.01
+"""Seconds: more often would only keep the store busy."""
+
 
 class Policy(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """What can be set for a kind or a whole queue; None leaves it to the next wider level."""
@@ -68,6 +71,12 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     keep_journal: float = 7 * DAY
     max_journal: int | None = None
     """The journal keeps at most this many events; None leaves the number to the store."""
+    recovery: bool = True
+    """Whether leases that lapsed, and those of silent workers, are taken back by themselves."""
+    sweep_every: float | None = None
+    """Seconds between two sweeps for such leases; None is as often as the maintenance looks."""
+    stuck_after: float = 300.0
+    """Seconds past its deadline after which a lease that nobody took back is reported."""
 
     def __post_init__(self) -> None:
         _require("ageing", self.ageing, 0.0)
@@ -75,6 +84,8 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
         _require("max_jobs", self.max_jobs, 0)
         _require("keep_journal", self.keep_journal, 0.0)
         _require("max_journal", self.max_journal, 0)
+        _require("sweep_every", self.sweep_every, SHORTEST_SWEEP)
+        _require("stuck_after", self.stuck_after, 0.0)
 
 
 def _require(what: str, value: float | None, least: float) -> None:
@@ -86,9 +97,9 @@ def _require(what: str, value: float | None, least: float) -> None:
 DEFAULT_SETTINGS = QueueSettings()
 
 
-def resolve(record: Record, settings: QueueSettings) -> Resolved:
+def resolve(record: Record, settings: QueueSettings, defaults: Resolved = DEFAULTS) -> Resolved:
     """The policy of one job: its own options, then its kind's, then its queue's, then defaults."""
-    wider = _resolve_kind(settings.kinds.get(record.kind, _NOTHING), settings.policy)
+    wider = _resolve_kind(settings.kinds.get(record.kind, _NOTHING), settings.policy, defaults)
     if record.options is NO_OPTIONS or record.options == NO_OPTIONS:
         return wider
     return _narrow(wider, record.options)
@@ -98,8 +109,8 @@ _NOTHING = Policy()
 
 
 @functools.lru_cache(maxsize=4096)
-def _resolve_kind(kind: Policy, queue: Policy) -> Resolved:
-    return _narrow(_narrow(DEFAULTS, queue), kind)
+def _resolve_kind(kind: Policy, queue: Policy, defaults: Resolved) -> Resolved:
+    return _narrow(_narrow(defaults, queue), kind)
 
 
 def _narrow(wide: Resolved, narrow: Policy | Options) -> Resolved:

@@ -18,10 +18,13 @@ AcklineError
 ├── Stopped                a handler gave up because its signal was set
 ├── EventsDropped          events behind the cursor are gone; `cursor` is where the kept ones begin
 ├── ReaderMoved            someone else saved as this reader; nothing was changed
+├── KeysChanged            a key was written by someone else meanwhile; nothing was stored
 └── StoreError             the store refused or failed
     ├── StoreUnavailable   try again: it could not be reached, or is busy
+    │   └── StoreClosed    it was closed, or never opened, by this program itself
     ├── StoreFull          no room for more jobs; settling and purging still work
     ├── StoreReadOnly      it can be read but not written
+    ├── CannotJoin         it cannot take part in this transaction of yours; nothing was done
     └── StoreMismatch      the data belongs to another program or a newer Ackline
 """
 
@@ -170,6 +173,16 @@ class ReaderMoved(AcklineError):
         self.cursor = cursor
 
 
+class KeysChanged(AcklineError):
+    """A key was written by someone else since it was read; nothing was stored."""
+
+    def __init__(self, queue: str) -> None:
+        super().__init__(
+            f"a key that belongs to an enqueue into {queue!r} was written by someone else since "
+            "it was read; nothing was stored. Read it, and decide anew"
+        )
+
+
 class StoreError(AcklineError):
     """The store refused or failed."""
 
@@ -178,12 +191,20 @@ class StoreUnavailable(StoreError):
     """The store could not be reached or is busy; the same call may succeed later."""
 
 
+class StoreClosed(StoreUnavailable):
+    """The store was closed, or never opened, by this program itself."""
+
+
 class StoreFull(StoreError):
     """No room for more jobs; settling, cancelling and purging still work."""
 
 
 class StoreReadOnly(StoreError):
     """The store can be read but not written."""
+
+
+class CannotJoin(StoreError):
+    """The store cannot take part in the caller's transaction as it is; nothing was done."""
 
 
 class StoreMismatch(StoreError):

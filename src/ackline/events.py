@@ -88,7 +88,7 @@ def unpack(
     for index, entry in enumerate(_decode(packed)):
         if index >= skip:
             cursor = make_cursor(batch, index + 1)
-            yield Event(cursor, at, queue, *(getattr(entry, f) for f in entry.__struct_fields__))
+            yield Event(cursor, at, queue, *msgspec.structs.astuple(entry))
 
 
 def count(packed: bytes) -> int:

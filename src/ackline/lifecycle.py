@@ -99,6 +99,8 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     target: QueueKey | None = None
     note: str = ""
     by: str = ""
+    wait: bool = True
+    """Whether to wait for a transaction that is changing the job; if not, it is refused."""
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
@@ -442,6 +444,7 @@ def expire(job: Record, policy: Resolved, reason: str = "lease expired") -> Tran
         failure=failure,
         keys=keys,
         note=reason,
+        wait=False,  # who is changing it does so because the job is theirs
     )
 
 

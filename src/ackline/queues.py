@@ -12,23 +12,33 @@ from ackline.codec import DumpsLoads, Serde, serde_from
 from ackline.job import QueueKey
 from ackline.limits import OWN_KEYS, require_name, require_others_key
 from ackline.queue import Queue
-from ackline.stores.base import Key, KeyWrite, QueueInfo, Store, StoreInfo
+from ackline.stores.base import Key, KeyWrite, OfTenant, QueueInfo, Store, StoreInfo
 from ackline.stores.registry import store_from_url
 
 DEFAULT_TENANT = "default"
 
 
-def open(url: str, *, tenant: str = DEFAULT_TENANT, clock: Clock | None = None) -> Queues:
-    """Open a store by its URL.
+def open(
+    url: str, *, tenant: str | None = None, clock: Clock | None = None, token: str | None = None
+) -> Queues:
+    """Open a store by its URL; `token` is for a service, `http://` or `https://`.
+
+    The tenant is `default` unless you say otherwise; over HTTP, it is the token's.
 
     >>> queues = open("memory://")
     >>> queues["email"]
     <Queue 'email' in memory>
     """
-    require_name("tenant", tenant)
-    store = store_from_url(os.fspath(url), clock)
+    if tenant is not None:
+        require_name("tenant", tenant)
+    store = store_from_url(os.fspath(url), clock, token)
     store.open()
-    return Queues(store, tenant)
+    return Queues(store, tenant or tenant_opened(store))
+
+
+def tenant_opened(store: Store) -> str:
+    """Whose queues are meant when nobody says: those of the credentials, if the store has any."""
+    return store.tenant if isinstance(store, OfTenant) else DEFAULT_TENANT
 
 
 class Queues:

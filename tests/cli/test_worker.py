@@ -9,6 +9,9 @@ import pytest
 import ackline
 from ackline import State
 from ackline.events import Act, Event
+from ackline.testing.faults.postgres.mortal import MortalPostgres
+from ackline.testing.servers.ports import free_port
+from ackline.testing.servers.redis import RedisServer
 
 MODULE = """
 import os, time
@@ -119,6 +122,79 @@ def test_memory_cannot_be_shared_by_processes(cli):
     answer = cli("worker", "work:in_memory", "--processes", "2")
     assert answer.code == 2
     assert "--processes 1" in answer.err
+
+
+@pytest.fixture(params=[RedisServer, MortalPostgres])
+def server(request):
+    with request.param() as server:
+        yield server
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_server_that_is_down_is_waited_for(start, server, processes):
+    """At its start, and while it works."""
+    server.kill()
+    worker = start("worker", "work:queue", "--store", server.url, "--processes", processes)
+    assert "trying again" in worker.wait_for("not started yet")
+    worker.wait_for("not started yet")
+
+    server.restart()
+    worker.wait_for("started on email")
+    with ackline.open(server.url) as queues:
+        assert queues["email"].enqueue_and_wait(0, timeout=20)
+    server.restart()
+    with ackline.open(server.url) as queues:
+        assert queues["email"].enqueue_and_wait(0, timeout=20)
+
+    assert worker.end(signal.SIGTERM).code == 0
+
+
+def test_a_worker_that_waits_for_its_server_can_be_stopped(start):
+    worker = start("worker", "work:queue", "--store", f"redis://127.0.0.1:{free_port()}")
+    worker.wait_for("not started yet")
+
+    assert worker.end(signal.SIGTERM).code == -signal.SIGTERM
+
+
+def test_a_child_that_waits_for_its_server_ends_with_its_supervisor(start):
+    with RedisServer() as server:
+        process = start("worker", "work:queue", "--store", server.url, "--processes", "2")
+        victim = int(process.wait_for("started on email").split()[1])
+        process.wait_for("started on email")
+        server.kill()
+        os.kill(victim, signal.SIGKILL)
+        process.wait_for("not started yet")
+        process.process.kill()
+
+        # Their standard error is closed when the last of them has ended.
+        assert process.end().code == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("postgresql://nobody@{address}/postgres", "does not let this user in"),
+        ("postgresql://postgres@{address}/nowhere", "no such database"),
+    ],
+)
+def test_what_waiting_cannot_mend_ends_the_worker_at_once(start, url, words):
+    with MortalPostgres() as server:
+        address = f"127.0.0.1:{server.port}"
+        answer = start("worker", "work:queue", "--store", url.format(address=address)).end()
+
+    assert answer.code == 3
+    assert words in answer.err
+    assert "trying again" not in answer.err
+
+
+def test_a_wrong_password_ends_the_worker_at_once(start):
+    with RedisServer(password="secret") as server:
+        url = f"redis://:wrong@127.0.0.1:{server.port}"
+        answer = start("worker", "work:queue", "--store", url).end()
+
+    assert answer.code == 3
+    assert "user and password" in answer.err
+    assert "trying again" not in answer.err
 
 
 def test_the_store_reaches_the_module(start, place):

@@ -7,12 +7,12 @@ import pytest
 from ackline.clock import Clock
 from ackline.stores.base import Store
 from ackline.stores.memory import MemoryStore
-from ackline.stores.redis import RedisStore
-from ackline.stores.redis.address import read_address
+from ackline.stores.postgres.url import from_url as postgres_store
+from ackline.stores.redis.url import from_url as redis_store
 from ackline.stores.sqlite import SqliteStore
 from ackline.testing.model import run_model
 
-STORES = ("memory", "sqlite", "redis")
+STORES = ("memory", "sqlite", "redis", "postgres")
 
 HISTORIES = int(os.environ.get("ACKLINE_HISTORIES", "10000"))
 
@@ -23,8 +23,10 @@ MakeStore = Callable[[Clock], Store]
 def make_store(store: str, tmp_path: Path, request: pytest.FixtureRequest) -> MakeStore:
     if store == "redis":
         url = request.getfixturevalue("redis_server").url
-        address = read_address(f"{url}?prefix={tmp_path.name}")
-        return lambda clock: RedisStore(address, clock)
+        return lambda clock: redis_store(f"{url}?prefix={tmp_path.name}", clock)
+    if store == "postgres":
+        url = request.getfixturevalue("postgres_server").socket_url
+        return lambda clock: postgres_store(f"{url}&schema={tmp_path.name}", clock)
     if store == "sqlite":
         # What survives a power cut is not what differs here, and costs most of the time.
         return lambda clock: SqliteStore(str(tmp_path / "jobs.db"), "normal", clock)

@@ -12,7 +12,7 @@ from ackline.queues import Queues
 from tests.docs.pages import blocks_of, command_lines, name_of, written_pages
 
 PAGES = [page for page in written_pages() if any(b.language == "python" for b in blocks_of(page))]
-ENDLESS = {"bench", "demo", "top", "worker"}
+ENDLESS = {"bench", "demo", "serve", "top", "worker"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

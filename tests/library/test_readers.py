@@ -233,7 +233,7 @@ class TestCut:
             waiting = threads.submit(queue.enqueue_and_wait, 1, timeout=10)
             [job] = queue.claim(wait=5)
             while queue.waiter._cursor is None:
-                queue.waiter.look_soon()
+                queue.waiter._listener.wake()
                 threading.Event().wait(0.001)
             queue.complete(job, "done")
             assert waiting.result(10) == "done"

@@ -35,7 +35,7 @@ def queue(queues: Queues) -> Iterator[Queue[Any, Any]]:
 
 @pytest.mark.parametrize("url", ["carrier-pigeon://loft", "jobs.db", "", "://", "redish://x"])
 def test_a_store_that_nobody_knows(url: str) -> None:
-    with pytest.raises(ackline.UnknownStore, match="Known schemes: memory://"):
+    with pytest.raises(ackline.UnknownStore, match=r"Known schemes: .*memory://"):
         ackline.open(url)
 
 

@@ -178,6 +178,7 @@ class TestWaiting:
     def test_a_timeout_tells_why(
         self, queue: Queue[Any, Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr("ackline.queue.waiting.LONGEST_WAIT", 0.05)
         monkeypatch.setattr(queue.store, "get", failing(1000, queue.store.get))
         with pytest.raises(Timeout) as caught:
             queue.enqueue_and_wait(1, timeout=0.3)
@@ -209,8 +210,7 @@ class TestWaiting:
             return get(key, ids)
 
         queue.enqueue_many(range(100), delay=1000)
-        expected = [queue.waiter.expect(job.id) for job in queue.jobs(limit=100).jobs]
-        queue.waiter.look_soon()
+        expected = [queue.waiter.expect(job.id, since=-1) for job in queue.jobs(limit=100).jobs]
         monkeypatch.setattr("ackline.queue.waiting.LONGEST_WAIT", 60.0)
         time.sleep(1.2)  # the looks at all of them are over
         monkeypatch.setattr(queue.store, "get", note)

@@ -55,6 +55,25 @@ class TestEnqueueAndWait:
         queue.complete(job, "one run")
         assert [each.result(5) for each in waiting] == ["one run"] * 3
 
+    def test_a_job_that_ends_before_the_wait_begins_is_not_missed(
+        self, queue: Queue[Any, Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("ackline.queue.waiting.LONGEST_WAIT", 60.0)
+        enqueue, looked = queue.store.enqueue, threading.Event()
+
+        def enqueue_and_run(*arguments: Any) -> Any:
+            with queue.waiter.expect("other") as other:
+                other.then(looked.set)
+                receipts = enqueue(*arguments)
+                enqueue(queue.key, [queue.draft(2, {"id": "other"})])
+                for job in queue.claim(2):
+                    queue.complete(job, "quick")
+                assert looked.wait(5), "the news have been read, and nobody waited for this job"
+            return receipts
+
+        monkeypatch.setattr(queue.store, "enqueue", enqueue_and_run)
+        assert queue.enqueue_and_wait(1, id="a", timeout=5) == "quick"
+
     def test_answers_a_completed_job_at_once(self, queue: Queue[Any, Any]) -> None:
         queue.enqueue(1, id="a")
         run(queue, "cached")

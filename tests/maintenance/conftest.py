@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,10 @@ import pytest
 import ackline
 from ackline import Queues
 from ackline.testing import ManualClock
+from ackline.testing.servers.postgres import PostgresServer
+from ackline.testing.servers.redis import RedisServer
+
+_numbers = itertools.count(1)
 
 
 @pytest.fixture
@@ -15,8 +20,31 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    with PostgresServer(synchronous_commit="off", autovacuum="off") as server:
+        yield server
+
+
+def url_of(store: str, request: pytest.FixtureRequest, place: Path) -> str:
+    """An empty store of this sort."""
+    number = next(_numbers)
+    if store == "memory":
+        return "memory://"
+    if store == "sqlite":
+        return f"sqlite:///{place}/jobs.db?durability=normal"
+    if store == "redis":
+        return f"{request.getfixturevalue('redis_server').url}?prefix=maintenance{number}"
+    return f"{request.getfixturevalue('postgres_server').socket_url}&schema=maintenance{number}"
+
+
+@pytest.fixture(params=["memory", "sqlite", "redis", "postgresql"])
 def queues(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> Iterator[Queues]:
-    urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/jobs.db?durability=normal"}
-    with ackline.open(urls[request.param], clock=clock) as opened:
+    with ackline.open(url_of(request.param, request, tmp_path), clock=clock) as opened:
         yield opened

@@ -4,7 +4,7 @@ import datetime as dt
 import zoneinfo
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ackline import ConfigError, InvalidName
@@ -86,6 +86,7 @@ class TestSummerTime:
         assert shown(schedule.ticks_between(before, within)) == ["2026-10-25T00:30:00+00:00"]
 
 
+@settings(deadline=None)
 @given(
     cron=st.sampled_from(
         ["*/7 * * * *", "30 2 * * *", "0 0 * * *", "15,45 1-3 * * *", "0 12 1 * MON", "59 23 L * *"]

@@ -1,4 +1,4 @@
-"""`python -m tests.mutants [redis]`: every mutant must die, or those of the stores that are named.
+"""`python -m tests.mutants [STORE...]`: every mutant must die, or those of these stores.
 
 Exit 1 if one survives or cannot be tried.
 """
@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 from tests.mutants import campaign
-from tests.mutants.catalogue import ALL, Mutant
+from tests.mutants.catalogue import ALL
+from tests.mutants.mutant import Mutant
 
 
 def main() -> int:
@@ -34,7 +35,9 @@ def source_passes(mutants: list[Mutant]) -> bool:
     """The control: what is to kill these mutants passes on the source as it is."""
     stages = {tuple(stage): stage for mutant in mutants for stage in mutant.stages}
     with tempfile.TemporaryDirectory(prefix="mutant-") as place:
-        control = campaign.run_tests(campaign.copy_source(Path(place)), [*stages.values()])
+        patience = max(mutant.patience for mutant in mutants)
+        source = campaign.copy_source(Path(place))
+        control = campaign.run_tests(source, [*stages.values()], patience)
     if control.returncode != 0:
         print("the source itself does not pass, so no mutant proves anything")
         print(control.stdout)

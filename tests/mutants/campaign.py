@@ -12,10 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from tests.mutants.catalogue import Mutant
+from tests.mutants.mutant import Mutant
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0
 
 Outcome = Literal["killed", "survived", "does not apply", "broken"]
 
@@ -43,7 +42,7 @@ def try_one(mutant: Mutant) -> Verdict:
         if text.count(mutant.find) != 1:
             return Verdict(mutant, "does not apply", f"found {text.count(mutant.find)} times")
         target.write_text(text.replace(mutant.find, mutant.replace))
-        return _judge(mutant, run_tests(source, mutant.stages))
+        return _judge(mutant, run_tests(source, mutant.stages, mutant.patience))
 
 
 def copy_source(place: Path) -> Path:
@@ -53,16 +52,18 @@ def copy_source(place: Path) -> Path:
     return source
 
 
-def run_tests(source: Path, stages: list[list[str]]) -> subprocess.CompletedProcess[str]:
+def run_tests(
+    source: Path, stages: list[list[str]], patience: float
+) -> subprocess.CompletedProcess[str]:
     """Run one stage after the other, up to the first that fails."""
     for stage in stages:
-        tests = _run_stage(source, stage)
+        tests = _run_stage(source, stage, patience)
         if tests.returncode != 0:
             break
     return tests
 
 
-def _run_stage(source: Path, stage: list[str]) -> subprocess.CompletedProcess[str]:
+def _run_stage(source: Path, stage: list[str], patience: float) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "--exitfirst", "--quiet", "--tb=line"]
     command += ["-p", "no:cacheprovider", "--basetemp", str(source.parent / "tmp"), *stage]
     environment = os.environ | {"PYTHONPATH": str(source)}
@@ -73,7 +74,7 @@ def _run_stage(source: Path, stage: list[str]) -> subprocess.CompletedProcess[st
             env=environment,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=patience,
             check=False,
         )
     except subprocess.TimeoutExpired:

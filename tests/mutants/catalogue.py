@@ -2,45 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from tests.mutants.mutant import LIFECYCLE, Mutant
+from tests.mutants.postgres import POSTGRES, POSTGRES_ALONE
 
-Store = Literal["memory", "sqlite", "redis"]
-MODEL = "test_random_histories_do_not_differ_from_the_reference"
-
-
-class Mutant(NamedTuple):
-    """A change of one place in the source that must make a test fail."""
-
-    name: str
-    path: str
-    """Below src/ackline."""
-    find: str
-    replace: str
-    shown_by: str = ""
-    """The tests of a store of its own that show it, where no rule for all stores can."""
-
-    @property
-    def store(self) -> Store:
-        """Which store shows it; the rules are the same for all, so memory will do."""
-        named: tuple[Store, ...] = ("sqlite", "redis")
-        return next((store for store in named if f"stores/{store}" in self.path), "memory")
-
-    @property
-    def stages(self) -> list[list[str]]:
-        """The tests that it has to pass, those most likely to kill it first."""
-        if self.shown_by:
-            return [[self.shown_by]]
-        conformance = [f"tests/conformance/test_{self.store}.py"]
-        model = [f"tests/conformance/test_model.py::{MODEL}[{self.store}]"]
-        core = ["tests/core"]
-        if self.store != "memory":
-            return [conformance, model]
-        stages = [conformance, [*core, *model]]
-        in_a_store = self.path.startswith("stores") or self.path == _LIFECYCLE
-        return stages if in_a_store else stages[::-1]
-
-
-_LIFECYCLE = "lifecycle.py"
 _APPLY = "stores/memory/apply.py"
 _JOBS = "stores/memory/jobs.py"
 _LINES = "stores/memory/lines.py"
@@ -51,122 +15,122 @@ _ROOM = "stores/memory/room.py"
 RULES = [
     Mutant(
         "the fence is not checked",
-        _LIFECYCLE,
+        LIFECYCLE,
         "if state is not State.PROCESSING or transition.token != token:",
         "if state is not State.PROCESSING:",
     ),
     Mutant(
         "an act without a token passes the fence",
-        _LIFECYCLE,
+        LIFECYCLE,
         "    elif transition.act in FENCED:\n        return False\n",
         "",
     ),
     Mutant(
         "a sweep does not look at the deadline it saw",
-        _LIFECYCLE,
+        LIFECYCLE,
         "if transition.deadline is not None and transition.deadline != deadline:",
         "if transition.deadline is not None and deadline is None:",
     ),
     Mutant(
         "extend revives a lapsed lease",
-        _LIFECYCLE,
+        LIFECYCLE,
         "deadline is not None and deadline <= now:",
         "deadline is not None and deadline <= 0:",
     ),
     Mutant(
         "a crash costs no attempt",
-        _LIFECYCLE,
+        LIFECYCLE,
         "        deadline=job.deadline,\n        keep=keep,",
         "        deadline=job.deadline,\n        attempts=job.attempts - 1,\n        keep=keep,",
     ),
     Mutant(
         "a poison job is never dead-lettered",
-        _LIFECYCLE,
+        LIFECYCLE,
         "    elif job.attempts >= policy.max_attempts:\n        to, keep, keys",
         "    elif job.attempts > 10**9:\n        to, keep, keys",
     ),
     Mutant(
         "one attempt too many",
-        _LIFECYCLE,
+        LIFECYCLE,
         "    if job.attempts >= policy.max_attempts:\n        return bury",
         "    if job.attempts > policy.max_attempts:\n        return bury",
     ),
     Mutant(
         "redrive keeps the attempts",
-        _LIFECYCLE,
+        LIFECYCLE,
         "delay=delay, attempts=0, by",
         "delay=delay, by",
     ),
     Mutant(
         "a running job can be cancelled without its token",
-        _LIFECYCLE,
+        LIFECYCLE,
         "elif state is State.PROCESSING and transition.act is Act.CANCEL:",
         "elif state is None and transition.act is Act.CANCEL:",
     ),
     Mutant(
         "another result is taken for a repeat",
-        _LIFECYCLE,
+        LIFECYCLE,
         "(transition.act is not Act.COMPLETE or transition.result == result)",
         "True",
     ),
     Mutant(
         "a repeat is known only until the next claim",
-        _LIFECYCLE,
+        LIFECYCLE,
         "    return any(\n        ended.token == transition.token",
         "    return last_token == transition.token and any(\n"
         "        ended.token == transition.token",
     ),
     Mutant(
         "a burial is taken for the repeat of a retry",
-        _LIFECYCLE,
+        LIFECYCLE,
         '        and ended.to in ("", transition.to)\n',
         "",
     ),
     Mutant(
         "release does not give the attempt back",
-        _LIFECYCLE,
+        LIFECYCLE,
         "        attempts=job.attempts - 1,\n        note=storable(note),",
         "        attempts=job.attempts,\n        note=storable(note),",
     ),
     Mutant(
         "a job that was asked to stop runs again",
-        _LIFECYCLE,
+        LIFECYCLE,
         "if cancel_requested and transition.to in _UNDONE:",
         "if False:",
     ),
     Mutant(
         "a job that was asked to stop is dead-lettered",
-        _LIFECYCLE,
+        LIFECYCLE,
         "_UNDONE = WAITING | {State.FAILED}",
         "_UNDONE = WAITING",
     ),
     Mutant(
         "keys-if-undelivered are written for a cancelled job",
-        _LIFECYCLE,
+        LIFECYCLE,
         "return transition.keys if landed is State.FAILED else ()",
         "return transition.keys",
     ),
     Mutant(
         "a job that is cancelled while it is swept vanishes",
-        _LIFECYCLE,
+        LIFECYCLE,
         "to, keep = State.QUEUED, policy.keep_cancelled",
         "to, keep = State.QUEUED, 0.0",
     ),
     Mutant(
         "a job moves to another tenant",
-        _LIFECYCLE,
+        LIFECYCLE,
         "return source.tenant == target.tenant and source.name != target.name",
         "return source.name != target.name",
     ),
     Mutant(
         "keys-if-undelivered are forgotten when a lease expires",
-        _LIFECYCLE,
+        LIFECYCLE,
         "policy.keep_failed, job.options.keys_if_undelivered\n    return",
         "policy.keep_failed, ()\n    return",
     ),
     Mutant(
         "priorities are upside down",
-        _LIFECYCLE,
+        LIFECYCLE,
         "return ready_at - priority * ageing",
         "return ready_at + priority * ageing",
     ),
@@ -218,7 +182,7 @@ MEMORY = [
     ),
     Mutant(
         "release loses its place in the line",
-        _LIFECYCLE,
+        LIFECYCLE,
         "Stands.BACK if transition.act is Act.RELEASE else Stands.FRESH",
         "Stands.FRESH",
     ),
@@ -301,11 +265,24 @@ MEMORY = [
         "if new and sum(counts[state] for state in LIVE) + new > limit:",
         "if new > limit:",
     ),
+    Mutant(
+        "an enqueue does not look at the versions of its keys",
+        _JOBS,
+        "    if not write_keys(room, queue.tenant, keys):\n        raise KeysChanged(str(queue))\n",
+        "    write_keys(room, queue.tenant, keys)\n",
+    ),
 ]
 
 _SQL = "stores/sqlite/queries"
 
 SQLITE = [
+    Mutant(
+        "sqlite: an enqueue does not look at the versions of its keys",
+        "stores/sqlite/enqueue.py",
+        "    if keys and not write_keys(tx, queue.tenant, keys):\n"
+        "        raise KeysChanged(str(queue))\n",
+        "    write_keys(tx, queue.tenant, keys)\n",
+    ),
     Mutant(
         "sqlite: the fence of the quick path is not checked",
         "stores/sqlite/apply.py",
@@ -378,6 +355,19 @@ _GROUPS = "stores/redis/scripts/lib/groups.lua"
 _MOVE = "stores/redis/scripts/lib/move.lua"
 
 REDIS = [
+    Mutant(
+        "redis: an enqueue does not look at the versions of its keys",
+        f"{_LUA}/enqueue.lua",
+        "if not as_expected(room, 5, last_key) then\n"
+        "  return redis.error_reply('KEYSCHANGED')\nend\n",
+        "",
+    ),
+    Mutant(
+        "redis: an enqueue writes none of its keys",
+        f"{_LUA}/enqueue.lua",
+        "write_given(room, 5, last_key)\n",
+        "",
+    ),
     Mutant(
         "redis: the fence of the quick path is not checked",
         _STEPS,
@@ -876,6 +866,6 @@ REDIS_ALONE = [
 ]
 """Seen only where a server has no memory, loses its last writes, or is cut off."""
 
-ALL = [*RULES, *MEMORY, *SQLITE, *REDIS, *REDIS_ALONE]
+ALL = [*RULES, *MEMORY, *SQLITE, *REDIS, *REDIS_ALONE, *POSTGRES, *POSTGRES_ALONE]
 QUICK = [RULES[0], MEMORY[0], MEMORY[3]]
 """The control in every run: three that must die."""

@@ -1,6 +1,7 @@
 import pytest
 from tests.mutants import campaign
-from tests.mutants.catalogue import ALL, QUICK, Mutant
+from tests.mutants.catalogue import ALL, QUICK
+from tests.mutants.mutant import Mutant
 
 
 def test_three_mutants_die():

@@ -6,19 +6,22 @@ import socket
 import subprocess
 import sys
 
+import psycopg
 import pytest
 import redis
 
 from ackline.testing.faults.crew import wait_for
 from ackline.testing.servers import ports
-from ackline.testing.servers import redis as module
+from ackline.testing.servers import server as module
 from ackline.testing.servers.binary import VARIABLE, redis_program
 from ackline.testing.servers.cluster import RedisCluster
 from ackline.testing.servers.errors import NoServerProgram, ServerNotStarted
 from ackline.testing.servers.ports import free_port
+from ackline.testing.servers.postgres import PostgresServer
 from ackline.testing.servers.redis import RedisServer
 from ackline.testing.servers.replication import promote, wait_until_synced
 from ackline.testing.servers.sentinel import RedisSentinel
+from ackline.testing.servers.standby import PostgresStandby
 
 
 def is_running(pid: int) -> bool:
@@ -42,6 +45,37 @@ def test_it_answers_at_its_url_and_is_gone_afterwards():
 
     assert not is_running(pid)
     assert not folder.exists()
+
+
+def test_a_postgresql_server_keeps_its_data_through_a_crash_and_is_gone_afterwards():
+    with PostgresServer(fsync=True) as server:
+        url, pid, folder = server.url, server.pid, server.folder
+        with server.connect() as connection:
+            connection.execute("CREATE TABLE kept AS SELECT 1 AS n")
+        server.stop_immediately()
+        assert not is_running(pid)
+        server.restart()
+        assert server.url == url
+        with psycopg.connect(server.url) as connection:
+            assert connection.execute("SELECT n FROM kept").fetchall() == [(1,)]
+        pid = server.pid
+
+    assert not is_running(pid)
+    assert not folder.exists()
+
+
+def test_a_standby_follows_and_can_be_promoted():
+    with PostgresServer() as primary, PostgresStandby(primary) as standby:
+        with primary.connect() as connection:
+            connection.execute("CREATE TABLE kept AS SELECT 1 AS n")
+        standby.wait_until_caught_up()
+        with standby.connect() as connection:
+            assert connection.execute("SELECT n FROM kept").fetchall() == [(1,)]
+            with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+                connection.execute("DELETE FROM kept")
+        standby.promote()
+        with standby.connect() as connection:
+            assert connection.execute("DELETE FROM kept").rowcount == 1
 
 
 def test_a_password_and_a_unix_socket():

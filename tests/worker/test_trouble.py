@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import ackline
-from ackline import State, StoreUnavailable
+from ackline import State, StoreClosed, StoreUnavailable
 from ackline.errors import ConfigError
 from ackline.queues import Queues
 from ackline.stores.memory import MemoryStore
@@ -170,3 +170,60 @@ def test_a_courier_outlives_what_goes_wrong_with_claimed_jobs(start, caplog):
     assert queue.enqueue_and_wait(3, id="a", timeout=SOON) == 3
     assert troubles == []
     assert queue.status("a").attempts == 1  # type: ignore[union-attr]
+
+
+class AbsentStore(MemoryStore):
+    """Cannot be reached for the first calls."""
+
+    def __init__(self, failures: int) -> None:
+        super().__init__()
+        self.failures = failures
+
+    def describe(self, tenant: Any, name: Any = None) -> Any:
+        if self.failures:
+            self.failures -= 1
+            raise StoreUnavailable("nobody is there")
+        return super().describe(tenant, name)
+
+
+def test_a_store_that_is_down_at_the_start_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    store = AbsentStore(3)
+    store.open()
+    queue = Queues(store)["work"]
+    queue.handler("default")(lambda job: "done")
+    worker = Worker(queue)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    try:
+        assert queue.enqueue_and_wait(1, timeout=SOON) == "done"
+    finally:
+        worker.request_stop()
+        thread.join(SOON)
+
+    assert not thread.is_alive()
+    assert caplog.text.count("nobody is there; not started yet") == 3
+
+
+def test_a_worker_that_waits_for_its_store_can_be_stopped() -> None:
+    store = AbsentStore(1_000_000)
+    store.open()
+    queue = Queues(store)["work"]
+    queue.handler("default")(lambda job: "done")
+    worker = Worker(queue)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    worker.request_stop()
+    thread.join(SOON)
+
+    assert not thread.is_alive()
+
+
+def test_a_closed_store_is_not_waited_for() -> None:
+    store = MemoryStore()
+    store.open()
+    queue = Queues(store)["work"]
+    queue.handler("default")(lambda job: "done")
+    store.close()
+
+    with pytest.raises(StoreClosed):
+        Worker(queue).run()

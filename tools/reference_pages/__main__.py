@@ -9,22 +9,29 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tools.reference_pages import figures, settings
+from tools.reference_pages import figures, service, settings
 from tools.reference_pages.api import PAGES, api_page
 from tools.reference_pages.cli import cli_page
 from tools.reference_pages.markdown import fill
+from tools.reference_pages.spark import spark_page
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 
 PARTS = {
     "README.md": {"benchmark": figures.benchmark},
+    "docs/benchmarks.md": {
+        "postgres field": figures.postgres_field,
+        "held snapshot": figures.held_snapshot,
+        "long run": figures.long_run,
+    },
     "docs/configuration.md": {
         "policies": settings.policies,
         "settings": settings.settings,
         "numbers": settings.numbers,
     },
     "docs/errors.md": {"errors": settings.error_tree},
+    "docs/http.md": {"routes": service.routes, "problems": service.problems},
     "docs/recovery.md": {"recovery": figures.recovery},
 }
 """Pages written by hand, and what goes between their markers."""
@@ -34,6 +41,7 @@ def wanted() -> dict[Path, str]:
     """Every generated file, as it should be."""
     files = {REFERENCE / page.file: api_page(page) for page in PAGES}
     files[REFERENCE / "cli.md"] = cli_page()
+    files[REFERENCE / "spark.md"] = spark_page()
     for name, parts in PARTS.items():
         text = (ROOT / name).read_text()
         for marker, make in parts.items():

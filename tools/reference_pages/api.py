@@ -46,6 +46,11 @@ PAGES = (
         "What can be set for a kind or a queue.",
         ("Policy", "QueueSettings"),
     ),
+    Page(
+        "service.md",
+        "ackline.service",
+        "The service as an ASGI application, and its settings.",
+    ),
     Page("testing.md", "ackline.testing", "What helps to test code that uses queues."),
     Page(
         "stores.md",

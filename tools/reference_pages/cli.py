@@ -33,8 +33,14 @@ def _program() -> Any:
 
 
 def visible_commands(program: Any) -> list[tuple[str, Any]]:
-    """All commands that the help shows."""
-    return sorted((name, c) for name, c in program.commands.items() if not c.hidden)
+    """All commands that the help shows, those of a group with its name before theirs."""
+    shown = [(name, c) for name, c in program.commands.items() if not c.hidden]
+    inner = [(f"{name} {sub}", c) for name, g in shown for sub, c in _commands_of(g)]
+    return sorted([*((name, c) for name, c in shown if not _commands_of(c)), *inner])
+
+
+def _commands_of(group: Any) -> list[tuple[str, Any]]:
+    return visible_commands(group) if hasattr(group, "commands") else []
 
 
 def _command(name: str, command: Any) -> str:

@@ -54,5 +54,24 @@ def _number(value: float | None, digits: int) -> str:
 
 def recovery() -> str:
     """The table that `python -m ackline.testing.faults.recovery` printed."""
-    file = FIGURES / "recovery.md"
+    return _as_printed("recovery.md")
+
+
+def postgres_field() -> str:
+    """The tables that `benchmarks/postgres_field.py --markdown` wrote."""
+    return _as_printed("postgres_field.md")
+
+
+def held_snapshot() -> str:
+    """What `benchmarks/postgres_field.py --held-snapshot --markdown` wrote."""
+    return _as_printed("held_snapshot.md")
+
+
+def long_run() -> str:
+    """What `benchmarks/postgres_field.py --laps --markdown` wrote."""
+    return _as_printed("long_run.md")
+
+
+def _as_printed(name: str) -> str:
+    file = FIGURES / name
     return file.read_text().strip() if file.exists() else NOT_MEASURED

@@ -45,6 +45,8 @@ NUMBERS = (
     ("stores.sqlite.connection", "BUSY_SECONDS", "s", "a writer waits for its turn"),
     ("stores.sqlite.room", "DISK_RESERVE", "bytes", "of free disk are left to other acts"),
     ("stores.sqlite.log", "LONGEST_LOG", "bytes", "of write-ahead log, then it is cut back"),
+    ("stores.postgres.listen", "POLL", "s", "a worker behind a pooler looks so often for jobs"),
+    ("maintenance.watcher", "REPEAT", "s", "a trouble of a store that lasts is logged so often"),
 )
 
 

@@ -2,9 +2,9 @@
 
     PROGRAM about                         what it is, and how it is set up
     PROGRAM one | bulk | concurrent       enqueue
-    PROGRAM drain                         work off what is there
+    PROGRAM drain | laps                  work off what is there
     PROGRAM start | round_trip            latencies
-    PROGRAM work                          the worker, as the last three start it
+    PROGRAM work                          the worker, as the last four start it
 
 Each prints one JSON. `node/common.mjs` has the same for peers in JavaScript.
 """

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from shared.peer import PAYLOAD, Peer, finish, from_many_callers
-from shared.worker import Worker
+from shared.worker import LAPS, Worker
 
 WARM_UP = 20
 """Samples of a latency that do not count: the worker is still starting."""
@@ -48,6 +48,15 @@ async def drain(peer: Peer, jobs: int) -> dict[str, float]:
         return {**rate(jobs, first), "worker_us": (used - used_before) / jobs * 1e6}
 
 
+async def laps(peer: Peer, jobs: int) -> dict[str, float]:
+    """When the first job begins, and the last one of each tenth; only the worker runs meanwhile."""
+    with Worker("lap", jobs) as worker:
+        moments = [worker.numbers()[0] for _ in range(LAPS + 1)]
+        while await finish(peer.left()):
+            await asyncio.sleep(0.01)
+    return {f"moment_{at}": moment for at, moment in enumerate(moments)}
+
+
 async def start_latency(peer: Peer, samples: int) -> dict[str, float]:
     """From before the call that enqueues until the handler runs, in another process."""
     with Worker("stamp", samples) as worker:
@@ -80,6 +89,7 @@ MEASURES: dict[str, Callable[[Peer, int], Awaitable[dict[str, float]]]] = {
     "bulk": enqueue_bulk,
     "concurrent": enqueue_concurrent,
     "drain": drain,
+    "laps": laps,
     "start": start_latency,
     "round_trip": round_trip,
 }

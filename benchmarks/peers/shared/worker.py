@@ -12,6 +12,9 @@ from shared.peer import Handle, Payload
 PATIENCE = 5.0
 """Seconds for a worker to end by itself when nothing is left to do."""
 
+LAPS = 10
+"""Parts of a long drain that are timed."""
+
 
 class Worker:
     """The same program as a worker; its handler has numbers to say, line by line."""
@@ -51,6 +54,18 @@ def tally(jobs: int) -> Handle:
     return handle
 
 
+def lap(jobs: int) -> Handle:
+    """Say when the first job begins, and the last one of each tenth."""
+    numbers = count(1)
+
+    def handle(_payload: Payload) -> None:
+        number = next(numbers)
+        if number == 1 or number % (jobs // LAPS) == 0:
+            say(time.perf_counter())
+
+    return handle
+
+
 def stamp(_jobs: int) -> Handle:
     """Say how long after its enqueue each job begins."""
     return lambda payload: say(time.perf_counter() - payload["at"])
@@ -60,7 +75,7 @@ def echo(_jobs: int) -> Handle:
     return lambda payload: payload
 
 
-HANDLERS = {"tally": tally, "stamp": stamp, "echo": echo}
+HANDLERS = {"tally": tally, "lap": lap, "stamp": stamp, "echo": echo}
 
 
 def say(*numbers: float) -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from ackline.aio.coalescer import Carrier, Coalescer
 from ackline.job import Draft
 from ackline.lifecycle import Transition, Verdict
-from ackline.queue import Queue
+from ackline.queue import Job, Queue
 from ackline.queue.base import P, R
 from ackline.queue.consumer import require_applied
-from ackline.stores.base import Receipt
+from ackline.queue.joining import within_async
+from ackline.stores.base import Joined, Receipt
 
 T = TypeVar("T")
 Q = ParamSpec("Q")
@@ -83,8 +84,17 @@ class AsyncQueueBase(Generic[P, R]):
         transitions = [make() for make in makers]
         return list(zip(transitions, self.sync.apply(transitions), strict=True))
 
-    async def _settle(self, make: Maker) -> None:
-        require_applied(*await self._settles.submit(make))
+    def _put(self, joined: Joined, drafts: list[Draft]) -> list[Receipt]:
+        return joined.enqueue(self.sync.key, drafts)
+
+    async def _settle(self, job: Job[Any], make: Maker, connection: object | None = None) -> None:
+        if connection is not None:
+            await self.sync.settle_async(job, make, connection)
+        else:
+            require_applied(*await self._settles.submit(make))
+
+    async def _join(self, connection: object, work: Callable[[Joined], T]) -> T:
+        return await within_async(self.sync.store, connection, work)
 
     async def _call(self, function: Callable[Q, T], /, *args: Q.args, **kwargs: Q.kwargs) -> T:
         return await self._threads.call(function, *args, **kwargs)

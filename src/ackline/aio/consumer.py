@@ -114,26 +114,31 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
         wait: float = 0.0,
         kinds: Iterable[str] | None = None,
         worker: str | None = None,
+        connection: object | None = None,
     ) -> list[Job[P]]:
         """Lease up to `limit` jobs, waiting up to `wait` seconds for the first.
 
         What a cancelled caller would have got is given back.
         """
         request = await self._call(self.sync.claim_request, limit, lease, kinds, worker)
-        claimed = await self._claim_once(request)
+        claimed = await self._claim_once(request, connection)
         if claimed.jobs or wait <= 0:
             return [self.sync.wrap(record) for record in claimed.jobs]
         until = time.monotonic() + wait
         store, key = self.sync.store, self.sync.key
         async with AsyncListener(self._threads, store, key, "ready", request.kinds) as listener:
             while True:
-                claimed = await self._claim_once(request)
+                claimed = await self._claim_once(request, connection)
                 left = until - time.monotonic()
                 if claimed.jobs or left <= 0:
                     return [self.sync.wrap(record) for record in claimed.jobs]
                 await listener.wait(min(left, time_to_next(claimed)))
 
-    async def _claim_once(self, request: ClaimRequest) -> Claimed:
+    async def _claim_once(self, request: ClaimRequest, connection: object | None) -> Claimed:
+        if connection is not None:
+            return await self._join(
+                connection, lambda joined: self.sync.claim_from(joined, request)
+            )
         handover = Handover(self.sync, request)
         try:
             return await self._call(handover.claim)
@@ -141,45 +146,60 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
             self._threads.soon(handover.abandon)
             raise
 
-    # --- settling by hand ---
+    # --- settling by hand; with a connection, in the transaction that is open on it ---
 
-    async def complete(self, job: Job[P], result: R | None = None) -> None:
+    async def complete(
+        self, job: Job[P], result: R | None = None, *, connection: object | None = None
+    ) -> None:
         """The work is done. Raises `LeaseLost`, and changes nothing, if the lease is not yours."""
         record, data = job.record, self.sync.encode_result(result)
-        await self._settle(lambda: lifecycle.complete(record, data, self.sync.policy(record)))
+        await self._settle(
+            job, lambda: lifecycle.complete(record, data, self.sync.policy(record)), connection
+        )
 
     async def fail(
-        self, job: Job[P], error: BaseException | str, *, delay: float | None = None
+        self,
+        job: Job[P],
+        error: BaseException | str,
+        *,
+        delay: float | None = None,
+        connection: object | None = None,
     ) -> None:
         """The attempt failed: run again after the backoff, or after `delay` seconds."""
         require_seconds("delay", delay)
         record, failure = job.record, failure_from(job.record, error)
         await self._settle(
+            job,
             lambda: lifecycle.fail(
                 record, failure, self.sync.policy(record), self.sync.random, delay
-            )
+            ),
+            connection,
         )
 
-    async def bury(self, job: Job[P], error: BaseException | str) -> None:
+    async def bury(
+        self, job: Job[P], error: BaseException | str, *, connection: object | None = None
+    ) -> None:
         """It can never succeed: to the DLQ, whatever attempts remain."""
         record, failure = job.record, failure_from(job.record, error)
-        await self._settle(lambda: lifecycle.bury(record, failure, self.sync.policy(record)))
+        await self._settle(
+            job, lambda: lifecycle.bury(record, failure, self.sync.policy(record)), connection
+        )
 
-    async def snooze(self, job: Job[P], delay: float) -> None:
+    async def snooze(self, job: Job[P], delay: float, *, connection: object | None = None) -> None:
         """Run it again after `delay` seconds; the attempt is given back."""
         require_seconds("delay", delay)
-        await self._settle(lambda: lifecycle.snooze(job.record, delay))
+        await self._settle(job, lambda: lifecycle.snooze(job.record, delay), connection)
 
-    async def release(self, job: Job[P]) -> None:
+    async def release(self, job: Job[P], *, connection: object | None = None) -> None:
         """Give it back, to its old place in line; the attempt is given back."""
-        await self._settle(lambda: lifecycle.release(job.record))
+        await self._settle(job, lambda: lifecycle.release(job.record), connection)
 
     async def extend(self, job: Job[Any], seconds: float) -> None:
         """Hold the lease until `seconds` from now."""
         require_seconds("seconds", seconds, above_zero=True)
-        await self._settle(lambda: lifecycle.extend(job.record, seconds))
+        await self._settle(job, lambda: lifecycle.extend(job.record, seconds))
 
     async def progress(self, job: Job[Any], value: Any) -> None:
         """Note how far the work is."""
         data = self.sync.encode_progress(value)
-        await self._settle(lambda: lifecycle.progress(job.record, data))
+        await self._settle(job, lambda: lifecycle.progress(job.record, data))

@@ -16,6 +16,7 @@ from ackline.queue import Job, JobPage
 from ackline.queue.base import P, R
 from ackline.queue.operator import _UNCHANGED
 from ackline.queue.reader import ReaderInfo, Start
+from ackline.queue.recovery import RecoveryStats
 from ackline.stores.base import WorkerRecord
 
 
@@ -58,6 +59,10 @@ class AsyncOperator(AsyncQueueBase[P, R]):
     async def workers(self) -> list[WorkerRecord]:
         """The workers of this queue, with their last sign of life."""
         return await self._call(self.sync.workers)
+
+    async def recovery(self) -> RecoveryStats:
+        """How many jobs came back from workers that were gone, and which ones wait for that."""
+        return await self._call(self.sync.recovery)
 
     def events(
         self, after: str | None = None, *, follow_for: float | None = 0.0

@@ -18,20 +18,35 @@ class AsyncProducer(AsyncQueueBase[P, R]):
 
     _waiter: ResultWaiter | None = None
 
-    async def enqueue(self, payload: P, **options: Unpack[EnqueueOptions]) -> Enqueued:
+    async def enqueue(
+        self, payload: P, *, connection: object | None = None, **options: Unpack[EnqueueOptions]
+    ) -> Enqueued:
         """Store a job; concurrent callers share one write.
 
         A caller that is cancelled while it awaits cannot know whether its job was stored:
-        with an id of its own it can ask again.
+        with an id of its own it can ask again. With a `connection` it is part of the transaction
+        that you have open on it; roll that back if you are cancelled.
         """
         draft = self.sync.draft(payload, options)
+        if connection is not None:
+            [receipt] = await self._join(connection, lambda joined: self._put(joined, [draft]))
+            return self.sync.answer(receipt)
         return self.sync.answer(await self._enqueues.submit(draft))
 
     async def enqueue_many(
-        self, jobs: Iterable[P | NewJob[P]], **options: Unpack[EnqueueOptions]
+        self,
+        jobs: Iterable[P | NewJob[P]],
+        *,
+        connection: object | None = None,
+        **options: Unpack[EnqueueOptions],
     ) -> list[Enqueued]:
         """Store many jobs, a thousand in one step; the iterable is read in another thread."""
-        return await self._call(self.sync.enqueue_many, jobs, **options)
+        if connection is None:
+            return await self._call(self.sync.enqueue_many, jobs, **options)
+        receipts = await self._join(
+            connection, lambda joined: list(self.sync.enqueue_chunks(jobs, options, joined))
+        )
+        return [self.sync.answer(receipt) for receipt in receipts]
 
     async def enqueue_and_wait(
         self, payload: P, *, timeout: float = 30.0, **options: Unpack[CallOptions]
@@ -42,12 +57,12 @@ class AsyncProducer(AsyncQueueBase[P, R]):
         """
         draft = self.sync.awaited_draft(payload, options)
         waiter = await self._listening()
+        heard = waiter.heard
         answer = self.sync.answer(await self._enqueues.submit(draft))
         if isinstance(answer, Completed):
             result: R = answer.result
             return result
-        with waiter.expect(draft.id) as expected:
-            waiter.look_soon()
+        with waiter.expect(draft.id, heard) as expected:
             return await self._outcome(expected, timeout)
 
     async def result(self, id: str, timeout: float = 0.0) -> R:

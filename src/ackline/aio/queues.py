@@ -14,7 +14,7 @@ from ackline.aio.producer import AsyncProducer
 from ackline.clock import Clock
 from ackline.codec import DumpsLoads, Serde
 from ackline.queue.base import P, R
-from ackline.queues import DEFAULT_TENANT, Queues
+from ackline.queues import Queues
 from ackline.stores.base import Key, QueueInfo, StoreInfo
 
 
@@ -95,16 +95,23 @@ class AsyncQueues:
 class Opening:
     """A store about to be opened: await it, or use it in an `async with` block."""
 
-    def __init__(self, url: str, tenant: str, clock: Clock | None) -> None:
+    def __init__(
+        self, url: str, tenant: str | None, clock: Clock | None, token: str | None
+    ) -> None:
         self._url = url
         self._tenant = tenant
         self._clock = clock
+        self._token = token
         self._opened: AsyncQueues | None = None
 
     async def _open(self) -> AsyncQueues:
         if self._opened is None:
             sync = await asyncio.to_thread(
-                queues.open, self._url, tenant=self._tenant, clock=self._clock
+                queues.open,
+                self._url,
+                tenant=self._tenant,
+                clock=self._clock,
+                token=self._token,
             )
             self._opened = AsyncQueues(sync)
         return self._opened
@@ -120,10 +127,12 @@ class Opening:
             await self._opened.close()
 
 
-def open(url: str, *, tenant: str = DEFAULT_TENANT, clock: Clock | None = None) -> Opening:
+def open(
+    url: str, *, tenant: str | None = None, clock: Clock | None = None, token: str | None = None
+) -> Opening:
     """Open a store by its URL: `await` it, or use it in an `async with` block.
 
     >>> async with open("sqlite:///jobs.db") as queues:  # doctest: +SKIP
     ...     await queues["email"].enqueue({"to": "a@example.com"})
     """
-    return Opening(url, tenant, clock)
+    return Opening(url, tenant, clock, token)

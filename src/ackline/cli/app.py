@@ -85,12 +85,17 @@ def common_options(
 
 
 def command(
-    name: str, *, panel: str, creates: bool = False, hidden: bool = False
+    name: str,
+    *,
+    panel: str,
+    creates: bool = False,
+    hidden: bool = False,
+    group: typer.Typer | None = None,
 ) -> Callable[[F], F]:
     """Register a command whose first parameter is its `Session`.
 
     The options of every command are added here, so that they can stand behind it too.
-    `creates` lets it make a store file that is not there.
+    `creates` lets it make a store file that is not there; `group` is the command it belongs to.
     """
 
     def register(function: F) -> F:
@@ -111,7 +116,7 @@ def command(
         parameters = [p.replace(kind=p.KEYWORD_ONLY) for p in (context, *own, *shared)]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in parameters}
-        app.command(name, rich_help_panel=panel, hidden=hidden)(run)
+        (group or app).command(name, rich_help_panel=panel, hidden=hidden)(run)
         return function
 
     return register

@@ -12,6 +12,9 @@ MODULES = (
     "demo",
     "enqueue",
     "worker",
+    "relay",
+    "serve",
+    "token",
     "queues",
     "jobs",
     "show",
@@ -20,7 +23,10 @@ MODULES = (
     "top",
     "keys",
     "act",
+    "recover",
     "doctor",
+    "pipeline",
+    "migrate",
     "bench",
 )
 

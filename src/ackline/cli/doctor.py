@@ -17,8 +17,9 @@ from ackline.cli.readers import waits_for
 from ackline.cli.session import Session, file_of
 from ackline.cli.versions import ackline_version, python_version
 from ackline.cli.words import count, plain, span
+from ackline.config import QueueSettings
 from ackline.job import State
-from ackline.queue import Queue
+from ackline.queue import Queue, RecoveryStats
 from ackline.queues import Queues
 from ackline.stores.base import QueueInfo, StoreInfo
 
@@ -27,6 +28,9 @@ CLOCK_LIMIT = 1.0
 
 GRACE = 10.0
 """Seconds past its deadline after which a lease should have been taken back."""
+
+SHOWN = 5
+"""Stuck jobs that are named."""
 
 LITTLE_ROOM = 128 * 1024 * 1024
 
@@ -53,7 +57,8 @@ def doctor(session: Session) -> None:
 
     Looked at: whether the store opens and can be read, where it is and what its answer
     survives, whether its file may be written and its disk has room, the clocks, leases past
-    their deadline, workers that died with jobs, readers of the journal that fell behind.
+    their deadline, workers that died with jobs, readers of the journal that fell behind;
+    on PostgreSQL also transactions that others leave open, and whether vacuum keeps up.
     Not tried: writing.
     """
     findings = list(_examine(session))
@@ -81,15 +86,15 @@ def _examine(session: Session) -> Iterator[Finding]:
 
 
 def _store(info: StoreInfo) -> Iterator[Finding]:
-    details = "".join(f", {name} {value}" for name, value in info.details.items())
     yield Finding("ok", "store", f"{info.name} {info.location}")
-    if info.details.get("role") in ("slave", "replica"):
-        yield Finding(
-            "wrong", "store", "it is a replica: nothing can be enqueued", "name its primary"
-        )
-    yield Finding("ok", "", f"version {info.version}, schema {info.schema}{details}")
+    yield Finding("ok", "", f"version {info.version}, schema {info.schema}")
+    for name, value in info.details.items():
+        yield Finding("ok", "", f"{name}: {value}")
     lasting: Level = "note" if info.durability.startswith("none") else "ok"
     yield Finding(lasting, "durability", info.durability)
+    for trouble in info.troubles:
+        level: Level = "wrong" if trouble.grave else "note"
+        yield Finding(level, trouble.what, trouble.says, trouble.do)
 
 
 def _file(url: str) -> Iterator[Finding]:
@@ -129,8 +134,10 @@ def _queue(queues: Queues, info: QueueInfo, now: float) -> Iterator[Finding]:
     queue = queues[info.key.name]
     name, counts = plain(info.key.name), info.counts
     alive = [worker for worker in queue.workers() if worker.expires_at > now]
-    wrong = [*_overdue(queue, now), *_dead_workers(queue, now)]
+    recovery = queue.recovery()
+    wrong = [*_overdue(queue, recovery, info.settings), *_dead_workers(queue, now)]
     yield from wrong
+    yield from _recovered(name, recovery, now)
     if not wrong:
         yield Finding("ok", name, f"{count(len(alive), 'worker')}, no lease overdue")
     if info.settings.paused:
@@ -152,16 +159,27 @@ def _queue(queues: Queues, info: QueueInfo, now: float) -> Iterator[Finding]:
     yield from _late_readers(queue, now)
 
 
-def _overdue(queue: Queue[Any, Any], now: float) -> Iterator[Finding]:
-    lapsed = [r for r in queue.store.leases(queue.key) if (r.deadline or now) < now - GRACE]
-    if lapsed:
-        oldest = max(now - (record.deadline or now) for record in lapsed)
-        yield Finding(
-            "wrong",
-            plain(queue.name),
-            f"{count(len(lapsed), 'lease')} overdue, by up to {span(oldest)}",
-            "start a worker: it takes them back at once",
+def _overdue(
+    queue: Queue[Any, Any], recovery: RecoveryStats, settings: QueueSettings
+) -> Iterator[Finding]:
+    if recovery.longest_overdue <= GRACE:
+        return
+    says = f"{count(recovery.overdue, 'lease')} overdue, by up to {span(recovery.longest_overdue)}"
+    if recovery.stuck:
+        says += f"; stuck: {', '.join(map(plain, recovery.stuck[:SHOWN]))}"
+    do = "start a worker: it takes them back at once"
+    if not settings.recovery:
+        do = f"recovery is off for this queue: ackline recover {plain(queue.name)}"
+    yield Finding("wrong", plain(queue.name), says, do)
+
+
+def _recovered(name: str, recovery: RecoveryStats, now: float) -> Iterator[Finding]:
+    if recovery.ways:
+        by = ", ".join(
+            f"{way} {recovered.jobs:,} (last {span(now - recovered.last_at)} ago)"
+            for way, recovered in recovery.ways.items()
         )
+        yield Finding("ok", name, f"{count(recovery.jobs, 'job')} recovered so far: {by}")
 
 
 def _dead_workers(queue: Queue[Any, Any], now: float) -> Iterator[Finding]:

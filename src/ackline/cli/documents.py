@@ -10,6 +10,7 @@ import msgspec
 
 from ackline.events import Event
 from ackline.job import Record
+from ackline.queue import RecoveryStats
 from ackline.stores.base import QueueInfo, WorkerRecord
 
 
@@ -57,6 +58,11 @@ def worker_document(worker: WorkerRecord, now: float) -> dict[str, Any]:
         "alive": worker.expires_at > now,
         "holds": worker.holds,
     }
+
+
+def recovery_document(stats: RecoveryStats) -> dict[str, Any]:
+    """What was recovered, by way, and what waits to be."""
+    return {"jobs": stats.jobs, **msgspec.to_builtins(stats)}
 
 
 def event_document(event: Event) -> dict[str, Any]:

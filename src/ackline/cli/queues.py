@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ackline.cli.app import command
-from ackline.cli.documents import queue_document, worker_document
+from ackline.cli.documents import queue_document, recovery_document, worker_document
 from ackline.cli.session import Session
 from ackline.cli.words import STYLES, count, plain, span
 from ackline.job import State
@@ -83,9 +83,7 @@ def queues(session: Session) -> None:
     now = session.queues.info().now
     waits = {info.key: first_in_line(session.queue(info.key.name), now) for info in found}
     if session.json:
-        session.document(
-            {"queues": [queue_document(i, {"first_in_line": waits[i.key]}) for i in found]}
-        )
+        session.document({"queues": [_all_about(session, i, waits[i.key]) for i in found]})
         return
     if not found:
         session.say("No queue yet; a queue comes into being with its first job.")
@@ -95,6 +93,11 @@ def queues(session: Session) -> None:
         wait = waits[info.key]
         table.add_row(queue_name(info), *count_cells(info), "" if wait is None else span(wait))
     session.say(table)
+
+
+def _all_about(session: Session, info: QueueInfo, wait: float | None) -> dict[str, Any]:
+    recovery = recovery_document(session.queue(info.key.name).recovery())
+    return queue_document(info, {"first_in_line": wait, "recovery": recovery})
 
 
 @command("workers", panel=LOOK)

@@ -20,6 +20,8 @@ from ackline.cli.words import plain
 from ackline.queue import Queue
 from ackline.queues import DEFAULT_TENANT, Queues
 from ackline.stores.base import QueueInfo
+from ackline.stores.migrations import Migratable
+from ackline.stores.registry import store_from_url
 
 DEFAULT_STORE = "sqlite:///ackline.db"
 
@@ -65,8 +67,9 @@ class Session:
         """The open store."""
         if self._queues is None:
             if not self._creates:
-                require_file(self.url)
-            self._queues = ackline.open(self.url, tenant=self.tenant)
+                require_made(self.url)
+            self._queues = ackline.open(self.url, tenant=self.common.tenant)
+            self.tenant = self._queues.tenant
             self._tell_store(self._queues)
         return self._queues
 
@@ -142,15 +145,28 @@ def file_of(url: str) -> str | None:
     return os.path.abspath(unquote(parts.path).removeprefix("/"))
 
 
-def require_file(url: str) -> None:
-    """Looking must not create: an empty file in the wrong directory would only confuse."""
+def require_made(url: str) -> None:
+    """Looking must not create: an empty store in the wrong place would only confuse."""
     path = file_of(url)
-    if path is not None and not os.path.exists(path):
+    if path is not None:
+        missing = None if os.path.exists(path) else path
+    else:
+        missing = _place_without_tables(url)
+    if missing is not None:
         raise Refusal(
-            f"there is no store at {path}.\n"
-            "Enqueue a job to make one, or name another with --store or ACKLINE_STORE.",
+            f"there is no store at {missing}.\n"
+            "Enqueue a job or run `ackline migrate` to make one, or name another with --store or "
+            "ACKLINE_STORE.",
             UNAVAILABLE,
         )
+
+
+def _place_without_tables(url: str) -> str | None:
+    store = store_from_url(url)
+    if not isinstance(store, Migratable):
+        return None
+    found = store.pending_migrations()
+    return None if found.schema else found.location
 
 
 class PipeConsole(Console):

@@ -7,9 +7,10 @@ import logging
 import os
 import signal
 import sys
+import threading
 import time
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -23,6 +24,8 @@ from ackline.cli.words import count, plain
 from ackline.queue import Job, Queue
 
 logger = logging.getLogger("ackline")
+
+T = TypeVar("T")
 
 SWITCH_INTERVAL = 0.0005
 """Seconds after which a thread yields to another: couriers and heartbeats must not wait long."""
@@ -48,6 +51,9 @@ def worker(
     maintenance: Annotated[
         bool, typer.Option(help="Promote, sweep and prune in this process too.")
     ] = True,
+    recovery: Annotated[
+        bool, typer.Option(help="Sweep for lapsed leases in this process too.")
+    ] = True,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for each job.")] = False,
     log_json: Annotated[bool, typer.Option("--log-json", help="Log in JSON lines.")] = False,
     id: Annotated[str | None, typer.Option(hidden=True)] = None,
@@ -57,21 +63,41 @@ def worker(
 
     SIGTERM or Ctrl-C stops it: running jobs may end, the rest is given back.
 
-    The module opens its own store; --store reaches it as the variable ACKLINE_STORE.
+    The module opens its own store; --store reaches it as the variable ACKLINE_STORE. A store
+    that cannot be reached is waited for.
 
     ackline worker examples.email_worker:queue --concurrency 32
     """
     start_logging(as_json=log_json or session.json, verbose=verbose)
     if session.common.store is not None:
         os.environ["ACKLINE_STORE"] = session.url
-    queues = load_queues(targets, debug=session.common.debug)
+    if with_parent:
+        _stop_with_parent()
+    queues = _reached(lambda: load_queues(targets, debug=session.common.debug))
     if processes == 1:
-        _work(queues, concurrency, grace, maintenance, verbose, id, with_parent)
+        _work(queues, concurrency, grace, maintenance, recovery, verbose, id)
         return
     options = ["--concurrency", str(concurrency), "--grace", str(grace)]
     options += ["--maintenance" if maintenance else "--no-maintenance"]
+    options += ["--recovery" if recovery else "--no-recovery"]
     options += ["--verbose"] * verbose + ["--log-json"] * (log_json or session.json)
-    _supervise(queues, [*targets, *options], processes, with_parent)
+    _supervise(queues, [*targets, *options], processes)
+
+
+def _stop_with_parent() -> None:
+    from ackline.worker.supervisor import stop_with_parent
+
+    stop_with_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
+
+
+def _reached(act: Callable[[], T]) -> T:
+    """Do what needs the store, as soon as it is up. A module that opens it is imported again."""
+    from ackline.worker.patience import keep_trying
+
+    # Nothing has begun that a signal would have to wait for: it ends the process.
+    done = keep_trying(act, threading.Event())
+    assert done is not None
+    return done
 
 
 def _work(
@@ -79,12 +105,11 @@ def _work(
     concurrency: int,
     grace: float,
     maintenance: bool,
+    recovery: bool,
     verbose: bool,
     id: str | None,
-    with_parent: bool,
 ) -> None:
     from ackline.worker import Hooks, Worker
-    from ackline.worker.supervisor import stop_with_parent
 
     sys.setswitchinterval(SWITCH_INTERVAL)
     hooks = Hooks(before=[note_start], after=[log_job]) if verbose else Hooks()
@@ -95,20 +120,17 @@ def _work(
         id=id,
         hooks=hooks,
         maintenance=maintenance,
+        recovery=recovery,
     )
     for queue in queues:
         kinds = ", ".join(sorted(map(plain, queue.handlers.kinds)))
-        where = queue.store.info()
+        where = _reached(queue.store.info)
         logger.info("%s: handlers for %s; %s %s", queue.key, kinds, where.name, where.location)
-    if with_parent:
-        stop_with_parent(worker.request_stop)
     worker.run()
 
 
-def _supervise(
-    queues: Sequence[Queue[Any, Any]], arguments: Sequence[str], processes: int, with_parent: bool
-) -> None:
-    from ackline.worker.supervisor import Supervisor, stop_with_parent
+def _supervise(queues: Sequence[Queue[Any, Any]], arguments: Sequence[str], processes: int) -> None:
+    from ackline.worker.supervisor import Supervisor
 
     for queue in queues:
         if not queue.store.capabilities.shared:
@@ -121,8 +143,6 @@ def _supervise(
         program = [sys.executable, "-m", "ackline", "worker"]
         return [*program, *arguments, "--id", id, "--with-parent"]
 
-    if with_parent:
-        stop_with_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
     logger.info("supervisor %d of %s", os.getpid(), count(processes, "process", "processes"))
     Supervisor(queues, command_for, processes=processes).run()
     logger.info("supervisor %d stopped", os.getpid())

@@ -11,8 +11,9 @@ from ackline.cron import Schedule
 from ackline.maintenance.loop import Loop, LoopStats
 from ackline.maintenance.promoter import Promoter
 from ackline.maintenance.pruner import Pruner
-from ackline.maintenance.reaper import Expired, Reaper, expire_worker
+from ackline.maintenance.reaper import Expired, Reaper, expire_worker, recover
 from ackline.maintenance.scheduler import Scheduler
+from ackline.maintenance.watcher import Watcher
 from ackline.queue import Queue
 
 __all__ = [
@@ -26,7 +27,9 @@ __all__ = [
     "Reaper",
     "Schedule",
     "Scheduler",
+    "Watcher",
     "expire_worker",
+    "recover",
 ]
 
 
@@ -44,6 +47,8 @@ class MaintenanceStats(msgspec.Struct, frozen=True, kw_only=True):
 class Maintenance:
     """All loops for some queues; `schedules` come beside those that the queues have.
 
+    With `recovery=False` it takes no lease back, and only reports those that are stuck.
+
     >>> with Maintenance([queue]):
     ...     serve()  # doctest: +SKIP
     """
@@ -56,15 +61,18 @@ class Maintenance:
         promote_every: float = 1.0,
         sweep_every: float = 1.0,
         prune_every: float = 30.0,
-        stuck_after: float = 300.0,
+        stuck_after: float | None = None,
+        recovery: bool = True,
+        watch_every: float = 60.0,
     ) -> None:
         self.loops: list[Loop] = []
         # Loops of their own for each store: one that hangs holds up no other.
         for group in _by_store(queues):
             self.loops += [
                 Promoter(group, promote_every),
-                Reaper(group, sweep_every, stuck_after=stuck_after),
+                Reaper(group, sweep_every, stuck_after=stuck_after, recovers=recovery),
                 Pruner(group, prune_every),
+                Watcher(group, watch_every),
             ]
         for queue in dict.fromkeys([*queues, *(schedules or {})]):
             if wanted := [*queue.schedules, *(schedules or {}).get(queue, ())]:

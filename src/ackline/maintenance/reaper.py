@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from ackline.config import QueueSettings
 from ackline.job import Record, State
 from ackline.maintenance.loop import NOTHING_KNOWN, Loop
-from ackline.queue import Queue
+from ackline.queue import Queue, Way
 from ackline.stores.base import REPAIR_LIMIT
 
 logger = logging.getLogger("ackline")
@@ -35,7 +38,7 @@ def expire_worker(queue: Queue[Any, Any], worker: str, reason: str) -> Expired:
     """
     total = Expired()
     while held := queue.store.leases(queue.key, worker=worker):
-        taken = expire(queue, held, reason)
+        taken = expire(queue, held, reason, Way.MONITOR)
         total += taken
         if not taken.expired:
             # Someone else was quicker with every one of them.
@@ -50,62 +53,110 @@ def _say_goodbye(queue: Queue[Any, Any], worker: str) -> None:
             queue.store.heartbeat(queue.key, msgspec.structs.replace(known.beat, ttl=0.0), [])
 
 
-def expire(queue: Queue[Any, Any], leases: Sequence[Record], reason: str) -> Expired:
+def expire(
+    queue: Queue[Any, Any], leases: Sequence[Record], reason: str, way: Way = Way.SWEEP
+) -> Expired:
     """Take leases back, and count what came of it."""
-    applied = [verdict for verdict in queue.expire(leases, reason) if verdict.applied]
+    applied = [verdict for verdict in queue.expire(leases, reason, way) if verdict.applied]
     return Expired(len(applied), sum(verdict.state is State.FAILED for verdict in applied))
 
 
+def recover(queue: Queue[Any, Any]) -> Expired:
+    """Take back now what has lapsed and what silent workers hold, whatever the settings say.
+
+    >>> recover(queue)  # doctest: +SKIP
+    Expired(expired=3, dead_lettered=0)
+    """
+    return _expire_lapsed(queue, Way.HAND) + _expire_silent(queue, Way.HAND)
+
+
+def _expire_lapsed(queue: Queue[Any, Any], way: Way) -> Expired:
+    total = Expired()
+    while lapsed := queue.store.leases(queue.key):
+        taken = expire(queue, lapsed, "lease expired", way)
+        total += taken
+        if not taken.expired or len(lapsed) < REPAIR_LIMIT:
+            break
+    return total
+
+
+def _expire_silent(queue: Queue[Any, Any], way: Way) -> Expired:
+    total = Expired()
+    held = {worker: queue.store.leases(queue.key, worker=worker) for worker in _silent(queue)}
+    # A worker that speaks up again extends its leases. So whoever is still silent after the
+    # leases were read has these deadlines, or has spoken and is saved by the new ones.
+    for worker in _silent(queue) & held.keys() if held else ():
+        total += expire(queue, held[worker], HEARTBEAT_MISSED, way)
+    return total
+
+
 class Reaper(Loop):
-    """Expires leases past their deadline, and at once those of a worker that fell silent."""
+    """Expires leases past their deadline, and at once those of a worker that fell silent.
+
+    It leaves a queue alone whose settings turn recovery off, and `recovers=False` all queues;
+    what is stuck is reported in any case.
+    """
 
     name = "reaper"
 
     def __init__(
-        self, queues: Sequence[Queue[Any, Any]], interval: float, *, stuck_after: float = 300.0
+        self,
+        queues: Sequence[Queue[Any, Any]],
+        interval: float,
+        *,
+        stuck_after: float | None = None,
+        recovers: bool = True,
     ) -> None:
         super().__init__(queues, interval)
         self._stuck_after = stuck_after
+        self._recovers = recovers
+        self._swept_at: dict[Queue[Any, Any], float] = {}
         self._reported: dict[Queue[Any, Any], frozenset[tuple[str, int]]] = {}
 
     def look_after(self, queue: Queue[Any, Any]) -> float:
-        if queue.counts()[State.PROCESSING]:
-            try:
+        found = queue.store.describe(queue.key.tenant, queue.key.name)
+        if not found or not found[0].counts[State.PROCESSING]:
+            return NOTHING_KNOWN
+        settings = found[0].settings
+        rest = self._time_left(queue, settings.sweep_every)
+        if rest > 0:
+            return rest
+        try:
+            if self._recovers and settings.recovery:
                 self._expire_lapsed(queue)
-                self._expire_silent(queue)
-            finally:
-                self._report_stuck(queue)
-        return NOTHING_KNOWN
+                self._note(_expire_silent(queue, Way.HEARTBEAT))
+        finally:
+            self._report_stuck(queue, settings)
+        return settings.sweep_every or NOTHING_KNOWN
+
+    def _time_left(self, queue: Queue[Any, Any], every: float | None) -> float:
+        """Until the next sweep of a queue that has a pace of its own."""
+        if every is None:
+            return 0.0
+        now = time.monotonic()
+        left = self._swept_at.get(queue, -math.inf) + every - now
+        if left <= 0:
+            self._swept_at[queue] = now
+        return left
 
     def _expire_lapsed(self, queue: Queue[Any, Any]) -> None:
-        while lapsed := queue.store.leases(queue.key):
-            taken = expire(queue, lapsed, "lease expired")
-            self._note(taken)
-            if not taken.expired or len(lapsed) < REPAIR_LIMIT:
-                return
+        self._note(_expire_lapsed(queue, Way.SWEEP))
 
-    def _expire_silent(self, queue: Queue[Any, Any]) -> None:
-        held = {worker: queue.store.leases(queue.key, worker=worker) for worker in _silent(queue)}
-        if not held:
-            return
-        # A worker that speaks up again extends its leases. So whoever is still silent after the
-        # leases were read has these deadlines, or has spoken and is saved by the new ones.
-        for worker in _silent(queue) & held.keys():
-            self._note(expire(queue, held[worker], HEARTBEAT_MISSED))
-
-    def _report_stuck(self, queue: Queue[Any, Any]) -> None:
+    def _report_stuck(self, queue: Queue[Any, Any], settings: QueueSettings) -> None:
+        limit = settings.stuck_after if self._stuck_after is None else self._stuck_after
         lapsed = queue.store.leases(queue.key)
-        before = queue.store.info().now - self._stuck_after if lapsed else 0.0
+        before = queue.store.info().now - limit if lapsed else 0.0
         stuck = {(job.id, job.token) for job in lapsed if (job.deadline or 0.0) < before}
         new = stuck - self._reported.get(queue, frozenset())
         self._reported[queue] = frozenset(stuck)
         if new:
+            off = not settings.recovery
             logger.error(
-                "queue %s: the leases of %d jobs lapsed more than %g s ago and cannot be taken "
-                "back: %s",
+                "queue %s: the leases of %d jobs lapsed more than %g s ago and %s: %s",
                 queue.key,
                 len(stuck),
-                self._stuck_after,
+                limit,
+                "recovery is turned off" if off else "cannot be taken back",
                 ", ".join(sorted(repr(id) for id, _ in new)),
             )
 

@@ -17,6 +17,7 @@ from ackline.queue.producer import (
     Queued,
 )
 from ackline.queue.reader import JournalReader, ReaderInfo
+from ackline.queue.recovery import Recovered, RecoveryStats, Way
 from ackline.queue.watching import Watcher
 
 __all__ = [
@@ -32,9 +33,12 @@ __all__ = [
     "Queue",
     "Queued",
     "ReaderInfo",
+    "Recovered",
+    "RecoveryStats",
     "Signal",
     "StopReason",
     "Watcher",
+    "Way",
 ]
 
 

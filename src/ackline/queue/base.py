@@ -13,7 +13,7 @@ import msgspec
 
 from ackline import codec
 from ackline.codec import Serde
-from ackline.config import DEFAULT_SETTINGS, QueueSettings, Resolved, resolve
+from ackline.config import DEFAULT_SETTINGS, DEFAULTS, QueueSettings, Resolved, resolve
 from ackline.cron import Schedule
 from ackline.dedup import DedupFilter
 from ackline.errors import InvalidPayload, JobCancelled, JobFailed, Timeout
@@ -21,6 +21,7 @@ from ackline.job import NO_OPTIONS, Draft, QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict
 from ackline.queue.handlers import Handlers
 from ackline.queue.job import Job
+from ackline.queue.joining import AsyncTransaction, within
 from ackline.stores.base import Store
 
 P = TypeVar("P")
@@ -53,6 +54,8 @@ class QueueBase(ABC, Generic[P, R]):
         self.payload_serde = payload_serde
         self.result_serde = result_serde
         self.max_payload = max_payload
+        self.defaults = DEFAULTS
+        """What holds where neither a job, its kind nor its queue says anything."""
         self.dedup = DedupFilter()
         self.random = random.Random()
         self._settings = DEFAULT_SETTINGS
@@ -164,10 +167,10 @@ class QueueBase(ABC, Generic[P, R]):
         """What holds for a job, all levels considered."""
         settings = self.settings()
         if record.options is not NO_OPTIONS:
-            return resolve(record, settings)
+            return resolve(record, settings, self.defaults)
         found = self._policies.get(record.kind)
         if found is None:
-            found = self._policies[record.kind] = resolve(record, settings)
+            found = self._policies[record.kind] = resolve(record, settings, self.defaults)
         return found
 
     def _merged(self, stored: QueueSettings) -> QueueSettings:
@@ -176,12 +179,25 @@ class QueueBase(ABC, Generic[P, R]):
 
     # --- applying ---
 
-    def apply(self, transitions: Sequence[Transition]) -> list[Verdict]:
+    def apply(
+        self, transitions: Sequence[Transition], connection: object | None = None
+    ) -> list[Verdict]:
         """Hand decided transitions to the store."""
-        return self.store.apply(self.key, transitions)
+        with within(self.store, connection) as store:
+            return store.apply(self.key, transitions)
 
     @abstractmethod
     def draft(self, payload: Any, options: Any) -> Draft: ...
+
+    @abstractmethod
+    def complete(
+        self, job: Job[Any], result: Any = None, *, connection: object | None = None
+    ) -> None: ...
+
+    @abstractmethod
+    async def complete_async(
+        self, job: Job[Any], result: Any, connection: AsyncTransaction
+    ) -> None: ...
 
     @abstractmethod
     def extend(self, job: Job[Any], seconds: float) -> None: ...

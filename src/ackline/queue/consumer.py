@@ -10,8 +10,9 @@ import traceback as _traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, overload
 
+import msgspec
+
 from ackline import lifecycle
-from ackline.config import DEFAULTS
 from ackline.cron import CatchUp, Schedule
 from ackline.errors import ConfigError, LeaseLost
 from ackline.events import Act
@@ -22,8 +23,10 @@ from ackline.limits import require_name, require_seconds, storable
 from ackline.queue.base import P, QueueBase, R
 from ackline.queue.handlers import DEFAULT_KIND, policy_from
 from ackline.queue.job import Job
+from ackline.queue.joining import AsyncTransaction, within, within_async
+from ackline.queue.recovery import Way, count_recovered
 from ackline.retry import Backoff
-from ackline.stores.base import Claimed, ClaimRequest
+from ackline.stores.base import Claimed, ClaimRequest, Joined
 
 logger = logging.getLogger("ackline")
 
@@ -134,16 +137,20 @@ class Consumer(QueueBase[P, R]):
         wait: float = 0.0,
         kinds: Iterable[str] | None = None,
         worker: str | None = None,
+        connection: object | None = None,
     ) -> list[Job[P]]:
         """Lease up to `limit` jobs, waiting up to `wait` seconds for the first.
+
+        With a `connection`, in the transaction that you have open on it: settle the jobs there,
+        too. Nobody else gets them meanwhile, and a rollback or a crash puts them back at once.
 
         >>> for job in queue.claim(10, lease=30, wait=5):  # doctest: +SKIP
         ...     queue.complete(job, do(job.payload))
         """
         request = self.claim_request(limit, lease, kinds, worker)
-        claimed = self.claim_records(request)
+        claimed = self.claim_records(request, connection=connection)
         if not claimed.jobs and wait > 0:
-            claimed = self._claim_waiting(request, wait)
+            claimed = self._claim_waiting(request, wait, connection)
         return [self.wrap(record) for record in claimed.jobs]
 
     def claim_request(
@@ -158,23 +165,36 @@ class Consumer(QueueBase[P, R]):
         return ClaimRequest(
             worker=worker or worker_id(),
             limit=limit,
-            lease=lease or settings.policy.lease or DEFAULTS.lease,
+            lease=lease or settings.policy.lease or self.defaults.lease,
             kinds=frozenset(kinds) if kinds is not None else None,
             lease_of_kind=own if lease is None else {},
         )
 
     def claim_records(
-        self, request: ClaimRequest, transitions: Sequence[Transition] = ()
+        self,
+        request: ClaimRequest,
+        transitions: Sequence[Transition] = (),
+        connection: object | None = None,
     ) -> Claimed:
         """Claim, and look after the lapsed leases that the claim came across."""
-        claimed = self.store.claim(self.key, request, transitions)
+        with within(self.store, connection) as store:
+            return self.claim_from(store, request, transitions)
+
+    def claim_from(
+        self, store: Joined, request: ClaimRequest, transitions: Sequence[Transition] = ()
+    ) -> Claimed:
+        """Claim from the store, or within a transaction that it has joined."""
+        claimed = store.claim(self.key, request, transitions)
         if not claimed.lapsed:
             return claimed
+        if not self.settings().recovery:
+            # They stay where they are, so their deadlines are nothing to wait for.
+            return msgspec.structs.replace(claimed, lapsed=[], next_at=None)
         try:
-            self.expire(claimed.lapsed)
+            self.expire(claimed.lapsed, way=Way.CLAIM)
             if claimed.jobs:
                 return claimed
-            again = self.store.claim(self.key, request)
+            again = store.claim(self.key, request)
         except Exception:
             # The caller must still hear of what it has got: the jobs are leased to it.
             logger.warning("lapsed leases of %s are left to the next look", self.key, exc_info=True)
@@ -183,59 +203,102 @@ class Consumer(QueueBase[P, R]):
             jobs=again.jobs, verdicts=claimed.verdicts, next_at=again.next_at, now=again.now
         )
 
-    def _claim_waiting(self, request: ClaimRequest, wait: float) -> Claimed:
+    def _claim_waiting(
+        self, request: ClaimRequest, wait: float, connection: object | None
+    ) -> Claimed:
         until = time.monotonic() + wait
         with self.store.listen([self.key], "ready", request.kinds) as listener:
             while True:
-                claimed = self.claim_records(request)
+                claimed = self.claim_records(request, connection=connection)
                 left = until - time.monotonic()
                 if claimed.jobs or left <= 0:
                     return claimed
                 listener.wait(min(left, time_to_next(claimed)))
 
-    def expire(self, leases: Sequence[Record], reason: str = "lease expired") -> list[Verdict]:
+    def expire(
+        self, leases: Sequence[Record], reason: str = "lease expired", way: Way = Way.HAND
+    ) -> list[Verdict]:
         """Take leases back, unless they were settled or extended since they were seen."""
-        return self.apply([lifecycle.expire(job, self.policy(job), reason) for job in leases])
+        verdicts = self.apply([lifecycle.expire(job, self.policy(job), reason) for job in leases])
+        count_recovered(self.store, self.key, way, verdicts)
+        return verdicts
 
-    # --- settling by hand ---
+    # --- settling by hand; with a connection, in the transaction that is open on it ---
 
-    def complete(self, job: Job[P], result: R | None = None) -> None:
+    def complete(
+        self, job: Job[P], result: R | None = None, *, connection: object | None = None
+    ) -> None:
         """The work is done. Raises `LeaseLost`, and changes nothing, if the lease is not yours."""
-        record = job.record
-        self._settle(lifecycle.complete(record, self.encode_result(result), self.policy(record)))
+        self._settle(job, self._completion(job, self.encode_result(result)), connection)
 
-    def fail(self, job: Job[P], error: BaseException | str, *, delay: float | None = None) -> None:
+    async def complete_async(
+        self, job: Job[P], result: R | None, connection: AsyncTransaction
+    ) -> None:
+        """The same in a transaction of asyncio, for a handler there."""
+        data = self.encode_result(result)
+        await self.settle_async(job, lambda: self._completion(job, data), connection)
+
+    def _completion(self, job: Job[P], result: bytes | None) -> Transition:
+        return lifecycle.complete(job.record, result, self.policy(job.record))
+
+    def fail(
+        self,
+        job: Job[P],
+        error: BaseException | str,
+        *,
+        delay: float | None = None,
+        connection: object | None = None,
+    ) -> None:
         """The attempt failed: run again after the backoff, or after `delay` seconds."""
         require_seconds("delay", delay)
         record = job.record
         failure = failure_from(record, error)
-        self._settle(lifecycle.fail(record, failure, self.policy(record), self.random, delay))
+        failed = lifecycle.fail(record, failure, self.policy(record), self.random, delay)
+        self._settle(job, failed, connection)
 
-    def bury(self, job: Job[P], error: BaseException | str) -> None:
+    def bury(
+        self, job: Job[P], error: BaseException | str, *, connection: object | None = None
+    ) -> None:
         """It can never succeed: to the DLQ, whatever attempts remain."""
         record = job.record
-        self._settle(lifecycle.bury(record, failure_from(record, error), self.policy(record)))
+        buried = lifecycle.bury(record, failure_from(record, error), self.policy(record))
+        self._settle(job, buried, connection)
 
-    def snooze(self, job: Job[P], delay: float) -> None:
+    def snooze(self, job: Job[P], delay: float, *, connection: object | None = None) -> None:
         """Run it again after `delay` seconds; the attempt is given back."""
         require_seconds("delay", delay)
-        self._settle(lifecycle.snooze(job.record, delay))
+        self._settle(job, lifecycle.snooze(job.record, delay), connection)
 
-    def release(self, job: Job[P]) -> None:
+    def release(self, job: Job[P], *, connection: object | None = None) -> None:
         """Give it back, to its old place in line; the attempt is given back."""
-        self._settle(lifecycle.release(job.record))
+        self._settle(job, lifecycle.release(job.record), connection)
 
     def extend(self, job: Job[Any], seconds: float) -> None:
         """Hold the lease until `seconds` from now."""
         require_seconds("seconds", seconds, above_zero=True)
-        self._settle(lifecycle.extend(job.record, seconds))
+        self._settle(job, lifecycle.extend(job.record, seconds))
 
     def progress(self, job: Job[Any], value: Any) -> None:
         """Note how far the work is."""
-        self._settle(lifecycle.progress(job.record, self.encode_progress(value)))
+        self._settle(job, lifecycle.progress(job.record, self.encode_progress(value)))
 
-    def _settle(self, transition: Transition) -> None:
-        require_applied(transition, self.apply([transition])[0])
+    def _settle(
+        self, job: Job[Any], transition: Transition, connection: object | None = None
+    ) -> None:
+        require_applied(transition, self.apply([transition], connection)[0])
+        job.in_transaction |= connection is not None
+
+    async def settle_async(
+        self, job: Job[Any], make: Callable[[], Transition], connection: object
+    ) -> None:
+        """Settle in a transaction of asyncio; what is decided on may need a look at the store."""
+
+        def apply(joined: Joined) -> tuple[Transition, Verdict]:
+            transition = make()
+            return transition, joined.apply(self.key, [transition])[0]
+
+        require_applied(*await within_async(self.store, connection, apply))
+        job.in_transaction = True
 
 
 def require_applied(transition: Transition, verdict: Verdict) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import enum
+import inspect
 import logging
 import threading
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from ackline.errors import Stopped
 from ackline.job import Failure, Record, State
 
 if TYPE_CHECKING:
     from ackline.queue.base import QueueBase
+    from ackline.queue.joining import AsyncTransaction, BlockingTransaction
 
 P = TypeVar("P")
 
@@ -84,7 +86,7 @@ class Job(Generic[P]):
     ...     return job.payload["to"]
     """
 
-    __slots__ = ("_payload", "_payload_type", "_queue", "_signal", "record")
+    __slots__ = ("_payload", "_payload_type", "_queue", "_signal", "in_transaction", "record")
 
     def __init__(self, record: Record, queue: QueueBase[Any, Any], payload_type: Any) -> None:
         self.record = record
@@ -92,6 +94,8 @@ class Job(Generic[P]):
         self._payload_type = payload_type
         self._payload: Any = _UNREAD
         self._signal: Signal | None = None
+        self.in_transaction = False
+        """Whether it was settled in a transaction of yours, whose end is not known here."""
 
     @property
     def id(self) -> str:
@@ -164,6 +168,28 @@ class Job(Generic[P]):
                 signal = self._signal = getattr(self, "_signal", None) or Signal()
             return signal
         return self._signal
+
+    @overload
+    def complete(self, result: Any = None, *, connection: AsyncTransaction) -> Awaitable[None]: ...
+
+    @overload
+    def complete(self, result: Any = None, *, connection: BlockingTransaction) -> None: ...
+
+    def complete(self, result: Any = None, *, connection: Any) -> Awaitable[None] | None:
+        """Complete it in the transaction that you have open: your commit is its completion.
+
+        Await it if the connection is one of asyncio. Raises `LeaseLost`, and changes nothing, if
+        the lease is not yours. What the handler returns does not matter any more; if you do not
+        commit, the attempt has failed.
+
+        >>> with pool.connection() as tx:  # doctest: +SKIP
+        ...     tx.execute("UPDATE account SET …")
+        ...     job.complete({"paid": True}, connection=tx)
+        """
+        if inspect.iscoroutinefunction(getattr(connection, "commit", None)):
+            return self._queue.complete_async(self, result, connection)
+        self._queue.complete(self, result, connection=connection)
+        return None
 
     def extend(self, seconds: float) -> None:
         """Hold the lease until `seconds` from now. Raises `LeaseLost` if it is not yours."""

@@ -18,6 +18,7 @@ from ackline.limits import require_name, require_priority, require_seconds, stor
 from ackline.queue.base import P, QueueBase, R
 from ackline.queue.job import Job
 from ackline.queue.reader import JournalReader, ReaderInfo, Start, registered_readers
+from ackline.queue.recovery import RecoveryStats, recovered
 from ackline.queue.watching import Watcher, follow
 from ackline.stores.base import Filter, WorkerRecord
 
@@ -76,6 +77,23 @@ class Operator(QueueBase[P, R]):
     def workers(self) -> list[WorkerRecord]:
         """The workers of this queue, with their last sign of life."""
         return self.store.workers(self.key)
+
+    def recovery(self) -> RecoveryStats:
+        """How many jobs came back from workers that were gone, and which ones wait for that.
+
+        >>> queue.recovery().ways  # doctest: +SKIP
+        {<Way.HEARTBEAT: 'heartbeat'>: Recovered(jobs=12, dead_lettered=0, last_at=1773.2)}
+        """
+        lapsed = self.store.leases(self.key)
+        now = self.store.info().now if lapsed else 0.0
+        late = {job.id: now - (job.deadline or now) for job in lapsed}
+        limit = self.stored_settings().stuck_after if lapsed else 0.0
+        return RecoveryStats(
+            ways=recovered(self.store, self.key),
+            overdue=len(late),
+            longest_overdue=max(late.values(), default=0.0),
+            stuck=tuple(id for id, seconds in late.items() if seconds > limit),
+        )
 
     def events(
         self, after: str | None = None, *, follow_for: float | None = 0.0

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Generic, TypedDict, TypeVar, Unpack
 
 import msgspec
@@ -21,9 +23,10 @@ from ackline.limits import (
 )
 from ackline.queue.base import P, QueueBase, R
 from ackline.queue.handlers import DEFAULT_KIND
+from ackline.queue.joining import within
 from ackline.queue.waiting import ResultWaiter
 from ackline.retry import Backoff, backoff_from
-from ackline.stores.base import Receipt
+from ackline.stores.base import Joined, Receipt
 
 T = TypeVar("T")
 
@@ -98,34 +101,50 @@ Enqueued = Queued | Duplicate | Completed
 class Producer(QueueBase[P, R]):
     """The producing side of a queue."""
 
-    def enqueue(self, payload: P, **options: Unpack[EnqueueOptions]) -> Enqueued:
+    def enqueue(
+        self, payload: P, *, connection: object | None = None, **options: Unpack[EnqueueOptions]
+    ) -> Enqueued:
         """Store a job; when this returns, it is as safe as the store makes it.
+
+        With a `connection`, in the transaction that you have open on it: the job is there when
+        you commit, and never was if you roll back.
 
         >>> queue.enqueue({"to": "a@example.com"}, id="email-123")  # doctest: +SKIP
         """
-        return self.answer(self.store.enqueue(self.key, [self.draft(payload, options)])[0])
+        draft = self.draft(payload, options)
+        with within(self.store, connection) as store:
+            return self.answer(store.enqueue(self.key, [draft])[0])
 
     def enqueue_many(
-        self, jobs: Iterable[P | NewJob[P]], **options: Unpack[EnqueueOptions]
+        self,
+        jobs: Iterable[P | NewJob[P]],
+        *,
+        connection: object | None = None,
+        **options: Unpack[EnqueueOptions],
     ) -> list[Enqueued]:
         """Store many jobs, a thousand in one step; options hold for all unless a job has its own.
 
-        A refused payload or option raises before its chunk of a thousand is stored.
+        A refused payload or option raises before its chunk of a thousand is stored. With a
+        `connection`, all is in the transaction that you have open on it.
         """
-        return [self.answer(receipt) for receipt in self.enqueue_chunks(jobs, options)]
+        with within(self.store, connection) as store:
+            return [self.answer(receipt) for receipt in self.enqueue_chunks(jobs, options, store)]
 
     def enqueue_chunks(
-        self, jobs: Iterable[P | NewJob[P]], options: EnqueueOptions
+        self, jobs: Iterable[P | NewJob[P]], options: EnqueueOptions, store: Joined | None = None
     ) -> Iterator[Receipt]:
-        """Store chunk by chunk as the jobs come."""
+        """Store chunk by chunk as the jobs come; a chunk is made while the last one is stored."""
+        store = store or self.store
         if "id" in options:
             raise InvalidOption("one id cannot serve many jobs: give each its own by NewJob")
         if isinstance(jobs, (str, bytes, Mapping)):
             raise InvalidOption(f"enqueue_many takes a list of payloads, not {type(jobs).__name__}")
-        source = iter(jobs)
-        while chunk := list(itertools.islice(source, CHUNK)):
-            drafts = [self._draft_of_many(job, options) for job in chunk]
-            yield from self.store.enqueue(self.key, drafts)
+        drafts = (self._draft_of_many(job, options) for job in jobs)
+        chunks = iter(lambda: list(itertools.islice(drafts, CHUNK)), [])
+        if store is self.store:
+            return store_meanwhile(functools.partial(store.enqueue, self.key), chunks)
+        # In its caller's thread, whose transaction it is.
+        return itertools.chain.from_iterable(store.enqueue(self.key, chunk) for chunk in chunks)
 
     def enqueue_and_wait(
         self, payload: P, *, timeout: float = 30.0, **options: Unpack[CallOptions]
@@ -141,12 +160,13 @@ class Producer(QueueBase[P, R]):
         """
         draft = self.awaited_draft(payload, options)
         waiter = self.waiter  # it listens before the job can finish
+        heard = waiter.heard
         answer = self.answer(self.store.enqueue(self.key, [draft])[0])
         if isinstance(answer, Completed):
             result: R = answer.result
             return result
         # Not before: a look would find the failed job of this id that the new one replaces.
-        with waiter.expect(draft.id) as expected:
+        with waiter.expect(draft.id, heard) as expected:
             return self.outcome_of(expected.wait(timeout))
 
     def result(self, id: str, timeout: float = 0.0) -> R:
@@ -281,3 +301,21 @@ def _run_at(options: CallOptions) -> float | None:
     if type(moment) not in (int, float) or not 0 <= moment < 1e11:
         raise InvalidOption(f"run_at is a datetime or seconds since 1970, not {moment!r}")
     return float(moment)
+
+
+def store_meanwhile(
+    store: Callable[[list[Draft]], list[Receipt]], chunks: Iterator[list[Draft]]
+) -> Iterator[Receipt]:
+    """Store each chunk in another thread while the next one is made; one after the other."""
+    with ThreadPoolExecutor(1, thread_name_prefix="ackline-bulk") as thread:
+        under_way: Future[list[Receipt]] | None = None
+        for chunk in chunks:
+            if under_way is not None:
+                yield from under_way.result()
+            elif len(chunk) < CHUNK:
+                # There is no other to be made meanwhile.
+                yield from store(chunk)
+                return
+            under_way = thread.submit(store, chunk)
+        if under_way is not None:
+            yield from under_way.result()

@@ -67,8 +67,6 @@ class Expected:
         """The finished job; `now` looks at once instead of waiting for news first."""
         if now:
             self._waiter.look(self)
-        elif not self._arrived.is_set():
-            self._waiter.look_soon()
         if not self._arrived.wait(timeout):
             raise self.timeout(timeout)
         return self.record()
@@ -104,6 +102,8 @@ class ResultWaiter:
     def __init__(self, store: Store, key: QueueKey) -> None:
         self.key = key
         self.closed = False
+        self.heard = 0
+        """How often there was news; it grows before anything is looked up."""
         self.trouble: Exception | None = None
         """Why the store cannot be read, as long as it cannot."""
         self._pid = os.getpid()
@@ -124,13 +124,19 @@ class ResultWaiter:
         """Whether its thread runs: not once closed, nor in a process forked off this one."""
         return not self.closed and self._pid == os.getpid()
 
-    def expect(self, id: str) -> Expected:
-        """Start to wait for a job; use it in a `with` block."""
+    def expect(self, id: str, since: int | None = None) -> Expected:
+        """Start to wait for a job; use it in a `with` block.
+
+        With what `heard` was before the job was enqueued, it is looked up at once if its news
+        may have come too early.
+        """
         expected = Expected(self, id)
         with self._lock:
             self._expected.setdefault(id, []).append(expected)
             self._unseen.add(id)
             self._someone_waits.set()
+        if since is not None and since != self.heard:
+            self._listener.wake()
         return expected
 
     def forget(self, expected: Expected) -> None:
@@ -151,10 +157,6 @@ class ResultWaiter:
         if record is None or record.state.terminal:
             expected.arrive(record)
 
-    def look_soon(self) -> None:
-        """Have the thread look once more: the news may have come before the wait began."""
-        self._listener.wake()
-
     def close(self) -> None:
         """Tell everyone who still waits that no answer will come."""
         if self._pid != os.getpid():
@@ -173,6 +175,7 @@ class ResultWaiter:
                 self._cursor = None
                 self._someone_waits.wait()
             self._listener.wait(LONGEST_WAIT)
+            self.heard += 1
             if self._in_vain > PATIENCE:
                 time.sleep(BREATH)
             self._in_vain += 1

@@ -1,4 +1,4 @@
-"""The seam: what a store must do, in twenty verbs, each for a batch.
+"""The seam: what a store must do, in twenty-one verbs, each for a batch.
 
 A store knows no policy. It inserts drafts, hands out leases, and applies transitions that
 the lifecycle decided, by compare-and-set, each batch in one atomic step together with its
@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol, Self
+from typing import Literal, Protocol, Self, runtime_checkable
 
 import msgspec
 
 from ackline.config import QueueSettings
-from ackline.errors import EventsDropped
+from ackline.errors import CannotJoin, EventsDropped
 from ackline.events import Act, Entry, Event, make_cursor, read_cursor
 from ackline.job import Draft, QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict
+from ackline.limits import OWN_KEYS
 
 logger = logging.getLogger("ackline")
 
@@ -26,6 +27,9 @@ REPAIR_LIMIT = 200
 
 HISTORY_LIMIT = 100
 """How many ended attempts are remembered for one job."""
+
+BESIDE = "beside"
+"""The second part of keys that stand beside a queue; its name is the third."""
 
 WORKER_MEMORY = 3600.0
 """Seconds that a dead worker is still shown."""
@@ -42,6 +46,18 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """The batch size at which it is fast and still fair."""
     journal: int
     """How many events the journal of a queue keeps at most, unless its settings say otherwise."""
+    joins: bool = False
+    """Whether it can take part in a transaction of the caller's own."""
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """What is not as it should be with a store, and what to do; `what` names its sort."""
+
+    what: str
+    says: str
+    do: str
+    grave: bool = True
+    """Whether somebody must look after it; else it is good to know."""
 
 
 class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +73,7 @@ class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str
     """The end of the journal: what comes after it has not happened yet."""
     details: Mapping[str, str] = {}
+    troubles: tuple[Trouble, ...] = ()
 
 
 class Receipt(msgspec.Struct, frozen=True, gc=False):
@@ -98,6 +115,8 @@ class Hold(msgspec.Struct, frozen=True, gc=False):
     id: str
     token: int
     seconds: float
+    wait: bool = True
+    """Whether to wait for whoever is changing the lease; if not, it is left as it is."""
 
 
 class WorkerBeat(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,6 +204,15 @@ class KeyWrite(msgspec.Struct, frozen=True, kw_only=True):
     version: int | None = None
 
 
+def key_beside(queue: QueueKey, *parts: str) -> tuple[str, ...]:
+    """A key of Ackline's own that stands beside a queue: an enqueue can write it in its step.
+
+    >>> key_beside(QueueKey("default", "email"), "relay")
+    ('ackline', 'beside', 'email', 'relay')
+    """
+    return (OWN_KEYS, BESIDE, queue.name, *parts)
+
+
 def act_of_change(old: QueueSettings, new: QueueSettings) -> Act:
     """The word for a change of settings."""
     if old.paused == new.paused:
@@ -246,6 +274,48 @@ class Listener(Protocol):
     def __exit__(self, *_error: object) -> None: ...
 
 
+class Joined(Protocol):
+    """A transaction of the caller's: what is done here is done when the caller commits.
+
+    Each verb is done as a whole or, when it raises, not at all; and the transaction can go on.
+    """
+
+    def enqueue(self, queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
+        """As the store's; nobody sees the jobs before the commit, and it wakes who waits."""
+
+    def claim(
+        self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
+    ) -> Claimed:
+        """As the store's; nobody else gets the jobs, and a rollback puts them back at once."""
+
+    def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
+        """As the store's; until the caller ends it, nobody else can settle these jobs."""
+
+
+class Joining(Protocol):
+    """A block in which a caller's transaction is used by nobody else.
+
+    `with` is for connections that block, `async with` for those of asyncio; each refuses the
+    other sort. Inside, the verbs of `Joined` block; in an event loop they belong in a thread.
+    """
+
+    def __enter__(self) -> Joined: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    async def __aenter__(self) -> Joined: ...
+
+    async def __aexit__(self, *error: object) -> None: ...
+
+
+def refuse_to_join(store: str) -> Joining:
+    """What a store answers that cannot take part in a caller's transaction."""
+    raise CannotJoin(
+        f"jobs in {store} cannot be part of a transaction of your own; of the built-in stores, "
+        "postgresql can. Or enqueue after your commit, with an id that comes from your data"
+    )
+
+
 class Store(Protocol):
     """What a backend provides. Thread-safe; constructors store, `open` does the I/O."""
 
@@ -262,8 +332,14 @@ class Store(Protocol):
 
     # --- jobs in, out and through ---
 
-    def enqueue(self, queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
-        """Insert what is not there yet; all accepted ones in one atomic step."""
+    def enqueue(
+        self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
+    ) -> list[Receipt]:
+        """Insert what is not there yet; all accepted ones in one atomic step.
+
+        Keys that stand beside the queue (`key_beside`) are written in the same step. If one of
+        their versions is not as expected, it raises `KeysChanged` and nothing is stored.
+        """
 
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
@@ -275,6 +351,13 @@ class Store(Protocol):
 
     def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
         """Note that a worker lives and extend its leases; a lapsed lease is not revived."""
+
+    def join(self, connection: object) -> Joining:
+        """Take part in the transaction that a caller has open on a connection of its own.
+
+        It neither commits nor rolls back, and leaves the session as it was. Raises `CannotJoin`
+        if the store cannot, or not with this connection.
+        """
 
     # --- maintenance ---
 
@@ -346,3 +429,12 @@ class Store(Protocol):
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         """Apply all writes, or none if one of the versions is not as expected."""
+
+
+@runtime_checkable
+class OfTenant(Protocol):
+    """A store that was opened with credentials, which say whose queues they open."""
+
+    @property
+    def tenant(self) -> str:
+        """The only tenant that can be reached."""

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from importlib.metadata import entry_points
 
 from ackline.clock import Clock
-from ackline.errors import MissingExtra, UnknownStore
+from ackline.errors import ConfigError, MissingExtra, UnknownStore
 from ackline.stores.base import Store
 
 StoreFactory = Callable[[str, Clock | None], Store]
 
 BUILT_IN = {
+    "http": "ackline.stores.http.url",
+    "https": "ackline.stores.http.url",
     "memory": "ackline.stores.memory.url",
     "postgres": "ackline.stores.postgres.url",
     "postgresql": "ackline.stores.postgres.url",
@@ -34,10 +36,19 @@ EXTRAS = ("postgres", "redis")
 """What `pip install "ackline[…]"` can bring, named as the schemes that need it begin."""
 
 
-def store_from_url(url: str, clock: Clock | None = None) -> Store:
+WITH_TOKEN = ("http", "https")
+"""Schemes whose `from_url(url, clock, token)` takes a token, which no URL should have."""
+
+
+def store_from_url(url: str, clock: Clock | None = None, token: str | None = None) -> Store:
     """Make the store that a URL names, not yet opened."""
     scheme = url.partition(":")[0].lower()
-    return _factory(url, scheme)(url, clock)
+    make: Callable[..., Store] = _factory(url, scheme)
+    if token is None:
+        return make(url, clock)
+    if scheme not in WITH_TOKEN:
+        raise ConfigError(f"a token opens {' and '.join(WITH_TOKEN)}; {scheme} takes none")
+    return make(url, clock, token)
 
 
 def _factory(url: str, scheme: str) -> StoreFactory:

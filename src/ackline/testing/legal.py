@@ -16,6 +16,13 @@ class IllegalHistory(AssertionError):
     """The journal has an entry that cannot follow from what it told before."""
 
 
+def is_legal(event: Event) -> bool:
+    """Whether the lifecycle has such a step. A move is two: away from here, and into there."""
+    if event.act is Act.MOVE:
+        return (event.source is None) != (event.to is None)
+    return event.to in LEGAL[event.act].get(event.source, ())
+
+
 class Lives:
     """Follows each job through a journal, entry by entry."""
 
@@ -44,11 +51,7 @@ class Lives:
         self._stands[event.queue, event.id] = event.to
 
     def _require_legal(self, event: Event) -> None:
-        if event.act is Act.MOVE:
-            legal = (event.source is None) != (event.to is None)
-        else:
-            legal = event.to in LEGAL[event.act].get(event.source, ())
-        if not legal:
+        if not is_legal(event):
             raise IllegalHistory(f"no {event.act} leads there: {event}")
 
     def _count(self, event: Event) -> None:

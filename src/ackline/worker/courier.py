@@ -35,7 +35,7 @@ class Courier:
         self._listener = queue.store.listen([queue.key], "ready", queue.handlers.kinds)
         self._nudged = threading.Event()
         self._stopping = False
-        self._listening = False
+        self.listening = False
         self._retry = FIRST_RETRY
         self.idle = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -48,7 +48,7 @@ class Courier:
         """There is something to carry."""
         if not self._nudged.is_set():
             self._nudged.set()
-            if self._listening:
+            if self.listening:
                 self._listener.wake()
 
     def stop(self) -> None:
@@ -83,9 +83,11 @@ class Courier:
             self._rest(LINGER if pending else SETTLE_DOWN if want else LONGEST_POLL)
             if not self._holdings.outbox:
                 return
-        quiet_for = self._carry()
-        if quiet_for is not None:
+        quiet_for = 0.0 if holdings.outbox or self._stopping else holdings.quiet_for()
+        if quiet_for:
             self._listen(quiet_for)
+        else:
+            self._carry()
 
     def _worth_it(self, pending: int, want: int) -> bool:
         half = self._holdings.batch // 2
@@ -98,34 +100,36 @@ class Courier:
         self._nudged.wait(seconds)
         self.idle = False
 
-    def _carry(self) -> float | None:
-        """Settle and claim; answers how long to listen if there was too little to claim."""
+    def _carry(self) -> None:
+        """Settle and claim; only settle while there is nothing to claim."""
         holdings = self._holdings
         batch = holdings.outbox.take(holdings.batch)
-        want = holdings.reserve(len(batch))
+        want = 0 if batch and holdings.quiet_for() else holdings.reserve(len(batch))
         if not batch and not want:
-            return None
+            return
         if want:
-            # Before the claim: what becomes ready while it is under way is news again.
-            holdings.news = False
+            holdings.begin_claim()
         try:
             claimed = self._exchange(batch, want)
         except PASSING as error:
             holdings.outbox.put_back(batch)
+            holdings.hear()
             self._wait_for_store(error)
-            return None
+            return
         except Exception as error:
             self._settle_singly(batch)
+            holdings.hear()
             self._wait_for_store(error)
-            return None
+            return
         finally:
             holdings.unreserve(want)
         self._retry = FIRST_RETRY
         holdings.settled(batch, claimed.verdicts)
+        if len(claimed.jobs) < want:
+            holdings.end_claim(time_to_next(claimed))
+        elif want:
+            holdings.hear()
         holdings.receive(claimed.jobs)
-        if want and len(claimed.jobs) < want and not holdings.outbox and not holdings.news:
-            return time_to_next(claimed)
-        return None
 
     def _exchange(self, batch: list[Settled], want: int) -> Claimed:
         queue = self._holdings.queue
@@ -153,14 +157,14 @@ class Courier:
             # One is enough: two would both go for every job, and one of them in vain.
             self._rest(seconds)
             return
-        self._listening = self.idle = True
+        self.listening = self.idle = True
         try:
             if not self._nudged.is_set() and not self._stopping:
                 self._listener.wait(seconds)
                 # Woken or not, it is time to look; if not by this courier, then by another.
-                self._holdings.news = True
+                self._holdings.hear()
         finally:
-            self._listening = self.idle = False
+            self.listening = self.idle = False
             self._holdings.listening.release()
 
     def _wait_for_store(self, error: Exception) -> None:

@@ -76,7 +76,9 @@ class Heartbeat:
     def beat(self) -> float:
         """One sign of life; answers how long the next may take."""
         held = [job for job in list(self._holdings.held) if not job.settling and not job.lost]
-        holds = [Hold(job.record.id, job.record.token, job.lease) for job in held]
+        holds = [
+            Hold(job.record.id, job.record.token, job.lease, not job.in_transaction) for job in held
+        ]
         queue = self._holdings.queue
         reply = queue.store.heartbeat(queue.key, self._beat, holds)
         self._tell([held[index] for index in reply.lost], StopReason.LEASE_LOST)
@@ -88,6 +90,9 @@ class Heartbeat:
             if held.settling:
                 continue
             if reason is StopReason.LEASE_LOST:
+                if held.in_transaction:
+                    # Most likely by its own commit; if not, its next step will be refused.
+                    continue
                 self._holdings.lose(held)
                 logger.warning("job %r: its lease is lost, its handler is stopped", held.id)
                 self._interrupt(held, reason)

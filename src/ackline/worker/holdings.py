@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ackline import lifecycle
-from ackline.job import Record
-from ackline.lifecycle import Verdict
+from ackline.job import Record, State
+from ackline.lifecycle import Transition, Verdict, note_of
 from ackline.queue import Queue
 from ackline.stores.base import ClaimRequest
 from ackline.worker.demand import Demand
 from ackline.worker.held import Held
 from ackline.worker.outbox import Outbox, Settled
+from ackline.worker.running import NotCommitted
 
 logger = logging.getLogger("ackline")
 
@@ -37,14 +39,35 @@ class Holdings:
         self.outbox = Outbox(self.batch // 2, lambda: not unstarted())
         self.unstarted = unstarted
         self.claiming = True
-        self.news = True
-        """Whether jobs may have become ready since the last claim began."""
+        self._news = True
+        self._look_at = 0.0
         self.listening = threading.Lock()
         """Held by the courier that waits for news of jobs."""
         self._submit = submit
         self._demand = Demand(concurrency, self.batch)
         self._reserved = 0
         self._lock = threading.Lock()
+
+    # --- whether there is something to claim ---
+
+    def hear(self) -> None:
+        """Jobs may have become ready."""
+        self._news, self._look_at = True, 0.0
+
+    def begin_claim(self) -> None:
+        """What becomes ready from now on is news again."""
+        self._news = False
+
+    def end_claim(self, quiet_for: float) -> None:
+        """It brought too few: without news, no more are to be had for so many seconds."""
+        if not self._news:
+            self._look_at = time.monotonic() + quiet_for
+
+    def quiet_for(self) -> float:
+        """Seconds for which a claim would bring nothing, as far as is known."""
+        return max(0.0, self._look_at - time.monotonic())
+
+    # --- how much to claim ---
 
     def want(self, settling: int) -> int:
         """How many jobs a claim should ask for that also settles so many."""
@@ -102,7 +125,9 @@ class Holdings:
         self.held.difference_update([held for held, _ in batch])
         self._demand.note_ended(len(batch))
         for (held, transition), verdict in zip(batch, verdicts, strict=True):
-            if not verdict.applied:
+            if held.in_transaction:
+                self._tell_of_transaction(held, transition, verdict)
+            elif not verdict.applied:
                 logger.warning(
                     "job %r of %s: %s was refused, its lease was lost (it is %s now)",
                     held.id,
@@ -110,6 +135,19 @@ class Holdings:
                     transition.act,
                     verdict.state or "gone",
                 )
+
+    def _tell_of_transaction(self, held: Held, transition: Transition, verdict: Verdict) -> None:
+        """What its handler said in a transaction counts, so a refusal is as it should be."""
+        what = note_of(transition) or transition.act
+        if verdict.applied:
+            words = "its transaction was rolled back (%s)"
+        elif verdict.state is State.PROCESSING:
+            words = "its transaction is still open, or its lease was lost (%s); its lease decides"
+        elif transition.failure is not None and transition.failure.type != NotCommitted.__name__:
+            words = "its handler failed after it was settled (%s)"
+        else:
+            return
+        logger.warning(f"job %r of %s: {words}", held.id, self.queue.key, what)
 
     def lose(self, held: Held) -> None:
         """The lease is gone: whatever the handler returns does not count any more."""

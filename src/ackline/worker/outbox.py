@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+import msgspec
+
 from ackline.lifecycle import Transition
 from ackline.worker.held import Held
 
@@ -29,6 +31,9 @@ class Outbox:
         if held.settling:
             return
         held.settling = True
+        if held.in_transaction:
+            # Its transaction may still be open: nobody is to wait for that.
+            transition = msgspec.structs.replace(transition, wait=False)
         self._settled.append((held, transition))
         if len(self._settled) >= self._enough or self._urgent():
             self._wake()

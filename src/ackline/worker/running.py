@@ -22,10 +22,15 @@ from ackline.queue.consumer import failure_from
 logger = logging.getLogger("ackline")
 
 OUTCOMES = (Done, Retry, Snooze, Cancel, Dead)
+UNDONE = (Retry, Snooze, Cancel, Dead)
 
 
 class HandlerTimeout(TimeoutError):
     """The handler took longer than its job's timeout."""
+
+
+class NotCommitted(Exception):
+    """The transaction in which a job was completed was rolled back."""
 
 
 class Execution:
@@ -70,6 +75,9 @@ def transition_for(
         if execution.result_ttl is not None:
             require_seconds("result_ttl", execution.result_ttl)
             policy = msgspec.structs.replace(policy, result_ttl=execution.result_ttl)
+    if error is None and job.in_transaction and not isinstance(result, UNDONE):
+        # If it was committed, the job is completed already and this will be refused.
+        error = NotCommitted("the transaction in which it was completed was not committed")
     if error is not None:
         return lifecycle.fail(record, failure_from(record, error), policy, queue.random)
     outcome = result if isinstance(result, OUTCOMES) else Done(result)

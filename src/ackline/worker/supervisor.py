@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import IO, Any
 
 from ackline.maintenance.reaper import expire_worker
@@ -29,12 +29,13 @@ FIRST_PAUSE, LAST_PAUSE = 0.1, 10.0
 class Child:
     """One worker process. It stops by itself when its standard input closes: we are gone."""
 
-    def __init__(self, id: str, command: Sequence[str]) -> None:
+    def __init__(self, id: str, command: Sequence[str], pass_fds: Sequence[int] = ()) -> None:
         self.id = id
         self.started = time.monotonic()
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
+            pass_fds=tuple(pass_fds),
             # A Ctrl-C at the terminal is for us: we pass it on, once.
             process_group=0,
         )
@@ -56,21 +57,24 @@ class Child:
 class Supervisor:
     """Keeps `processes` workers alive until it is told to stop.
 
-    `command` gives the command line for a worker id. The supervisor never claims itself;
+    `command` gives the command line for a worker id, and `pass_fds` are the files that it
+    inherits. The queues are listed anew for each dead child. The supervisor never claims itself;
     it sees the death of a child within milliseconds and expires what the child held, so
     that nobody has to wait for leases to lapse.
     """
 
     def __init__(
         self,
-        queues: Sequence[Queue[Any, Any]],
+        queues: Iterable[Queue[Any, Any]],
         command: Callable[[str], Sequence[str]],
         *,
         processes: int,
+        pass_fds: Sequence[int] = (),
     ) -> None:
         self._queues = queues
         self._command = command
         self._processes = processes
+        self._pass_fds = pass_fds
         self._children: dict[str, Child] = {}
         self._news: _queue.SimpleQueue[Callable[[], None]] = _queue.SimpleQueue()
         self._stopping = threading.Event()
@@ -91,7 +95,7 @@ class Supervisor:
         if self._stopping.is_set():
             return
         id = worker_id()
-        child = self._children[id] = Child(id, self._command(id))
+        child = self._children[id] = Child(id, self._command(id), self._pass_fds)
         threading.Thread(target=self._watch, args=(child,), daemon=True).start()
         if self._stopping.is_set():
             # The signal came while the child was being started: it has not had it yet.

@@ -20,6 +20,7 @@ from ackline.worker.executor import Executor, LoopExecutor, ThreadExecutor
 from ackline.worker.heartbeat import ALIVE_FOR, Heartbeat
 from ackline.worker.held import Held
 from ackline.worker.holdings import Holdings
+from ackline.worker.patience import keep_trying
 from ackline.worker.running import NO_HOOKS, Hooks
 from ackline.worker.signals import hear_signals
 from ackline.worker.timekeeper import GIVE_UP, Timekeeper
@@ -51,6 +52,7 @@ class Worker:
         id: str | None = None,
         hooks: Hooks = NO_HOOKS,
         maintenance: bool = True,
+        recovery: bool = True,
     ) -> None:
         if not queues:
             raise ConfigError("a worker needs at least one queue")
@@ -67,6 +69,7 @@ class Worker:
         self.grace = grace
         self._hooks = hooks
         self._maintains = maintenance
+        self._recovers = recovery
         self._maintenance: Maintenance | None = None
         self._stations: list[Station] = []
         self._stop = threading.Event()
@@ -74,13 +77,12 @@ class Worker:
         self._signals = 0
 
     def run(self) -> None:
-        """Work until a signal or `stop` says otherwise."""
+        """Work until a signal or `stop` says otherwise; a store that is down is waited for."""
         main = threading.current_thread() is threading.main_thread()
         deafen = hear_signals(lambda _number: self.request_stop()) if main else None
         try:
             # A request may have come before the start, as from a parent that is gone.
-            if not self._stop.is_set():
-                self.start()
+            keep_trying(self.start, self._stop)
             # Woken now and then so that signals are seen on every platform.
             while not self._stop.wait(0.5):
                 continue
@@ -96,11 +98,11 @@ class Worker:
         try:
             self._start_stations()
         except BaseException:
-            self._hurry.set()
-            self.stop()
+            # Not by `stop`: a request to stop must not be forgotten because the start failed.
+            self._leave(grace=0.0, last_moment=0.0)
             raise
         if self._maintains:
-            self._maintenance = Maintenance(self.queues)
+            self._maintenance = Maintenance(self.queues, recovery=self._recovers)
             self._maintenance.start()
         logger.info("worker %s started on %s", self.id, ", ".join(str(q.key) for q in self.queues))
 
@@ -114,18 +116,25 @@ class Worker:
     def stop(self) -> None:
         """Stop claiming, let running jobs end within the grace period, release the rest."""
         self._stop.set()
+        self._leave(self.grace, LAST_MOMENT)
+        # Not at the start: a request to stop must not be forgotten because it came early.
+        self._stop.clear()
+        self._hurry.clear()
+        logger.info("worker %s stopped", self.id)
+
+    def _leave(self, grace: float, last_moment: float) -> None:
         for station in self._stations:
             station.stop_claiming()
         if self._maintenance is not None:
             self._maintenance.stop()
             self._maintenance = None
-        until = time.monotonic() + self.grace
+        until = time.monotonic() + grace
         while any(s.busy for s in self._stations) and time.monotonic() < until:
             if self._hurry.wait(0.01):
                 break
         for station in self._stations:
             station.interrupt_all()
-        last = time.monotonic() + (0.0 if self._hurry.is_set() else LAST_MOMENT)
+        last = time.monotonic() + (0.0 if self._hurry.is_set() else last_moment)
         while any(s.busy for s in self._stations) and time.monotonic() < last:
             time.sleep(0.01)
         stations, self._stations = self._stations, []
@@ -134,10 +143,6 @@ class Worker:
                 station.close()
             except Exception:
                 logger.exception("queue %s could not be left cleanly", station.queue.key)
-        # Not at the start: a request to stop must not be forgotten because it came early.
-        self._stop.clear()
-        self._hurry.clear()
-        logger.info("worker %s stopped", self.id)
 
     def request_stop(self) -> None:
         """Make `run` stop; called a second time, at once."""
@@ -240,11 +245,9 @@ class Station:
             self._holdings.give_back(executor.take_stale(), "waited too long for a free lane")
 
     def _wake_courier(self) -> None:
-        for courier in self._couriers:
-            if courier.idle:
-                courier.wake()
-                return
-        for courier in self._couriers:
+        idle = [courier for courier in self._couriers if courier.idle]
+        # Rather one that rests: the one that listens goes on waiting for jobs.
+        for courier in sorted(idle, key=lambda one: one.listening)[:1] or self._couriers:
             courier.wake()
 
 

@@ -18,7 +18,7 @@ ANSWERED = "?replicas=1&timeout=0.5"
 def test_sent_again_it_is_waited_for_again():
     """The first answer was unknown; the second must not be ok before the replica has the job."""
     with Pair() as pair:
-        url = url_of(pair.front) + ANSWERED
+        url = url_of(pair.front.address) + ANSWERED
         with open_queues(url) as queues:
             queues["work"].enqueue(0, id="before")
             pair.fall_behind(0.0)
@@ -31,7 +31,7 @@ def test_sent_again_it_is_waited_for_again():
 
 def test_settled_again_it_is_waited_for_again():
     with Pair() as pair:
-        url = url_of(pair.front) + ANSWERED
+        url = url_of(pair.front.address) + ANSWERED
         with open_queues(url) as queues:
             queues["work"].enqueue(0, id="job")
             [job] = queues["work"].claim(lease=60.0)

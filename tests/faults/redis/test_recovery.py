@@ -2,15 +2,17 @@
 
 import pytest
 
-from ackline.testing.faults.redis.order import Order
-from ackline.testing.faults.redis.recovery import OUTAGES, measure, table
+from ackline.testing.faults.redis.recovery import make_server
+from ackline.testing.faults.server.order import Order
+from ackline.testing.faults.server.recovery import OUTAGES, next_job, table
 
 SLOWEST = 8.0
 """Seconds: the longest rest of a worker between two tries is five."""
 
 
 def check(outage, count, tmp_path):
-    measured = measure(outage, Order(count=count, folder=tmp_path / "histories"))
+    with make_server() as server:
+        measured = next_job(server, Order(count=count, folder=tmp_path / "histories"), outage)
     print(table([measured]))
     assert len(measured.seconds) == count
     assert max(measured.seconds) < SLOWEST

@@ -1,7 +1,10 @@
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+from tests.stores.postgres.shop import Shop
 
+from ackline import Queue, Queues, Worker
 from ackline.clock import Clock
 from ackline.job import QueueKey
 from ackline.stores.postgres import PostgresStore
@@ -47,3 +50,30 @@ def store(open_store: OpenStore) -> PostgresStore:
 @pytest.fixture
 def queue() -> QueueKey:
     return QueueKey("default", "work")
+
+
+@pytest.fixture
+def work(store: PostgresStore, queue: QueueKey) -> Queue[Any, Any]:
+    return Queues(store, queue.tenant)[queue.name]
+
+
+@pytest.fixture
+def shop(server: PostgresServer, schema: str, work: Queue[Any, Any]) -> Shop:
+    """An application in the same database, whose transactions the store takes part in."""
+    return Shop(server, schema[:58], work)
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Worker]]:
+    """Start a worker; the test need not stop it."""
+    started: list[Worker] = []
+
+    def start(*queues: Queue[Any, Any], **options: Any) -> Worker:
+        worker = Worker(*queues, **{"grace": 1.0, **options})
+        worker.start()
+        started.append(worker)
+        return worker
+
+    yield start
+    for worker in started:
+        worker.stop()

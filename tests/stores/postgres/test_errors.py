@@ -6,7 +6,6 @@ from tests.stores.postgres.conftest import OpenStore
 from tests.stores.postgres.words import put, take
 
 from ackline.errors import (
-    ConfigError,
     StoreError,
     StoreFull,
     StoreMismatch,
@@ -17,7 +16,6 @@ from ackline.job import QueueKey
 from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.address import read_address
 from ackline.stores.postgres.errors import translate
-from ackline.stores.postgres.facts import in_words
 from ackline.stores.postgres.transaction import Again, Transaction
 from ackline.testing.servers.ports import free_port
 from ackline.testing.servers.postgres import PostgresServer
@@ -61,17 +59,6 @@ def test_a_user_who_may_not(server: PostgresServer, open_store: OpenStore, schem
 def test_a_schema_that_is_not_there(server: PostgresServer) -> None:
     with pytest.raises(StoreMismatch, match=r"is not there: run `ackline migrate`"):
         opening(f"{server.url}?schema=unmade&migrate=no")
-
-
-def test_a_schema_of_a_newer_release(
-    server: PostgresServer, open_store: OpenStore, schema: str
-) -> None:
-    open_store().close()
-    with server.connect() as connection:
-        connection.execute(f"INSERT INTO \"{schema}\".migration VALUES (9999, 'later')")
-
-    with pytest.raises(StoreMismatch, match="newer Ackline"):
-        open_store()
 
 
 def test_a_server_that_only_reads(
@@ -131,20 +118,45 @@ def test_each_error_has_its_meaning(error: psycopg.Error, ours: type[StoreError]
     assert type(translate(error, "here")) is ours
 
 
-def test_the_password_is_never_told() -> None:
-    address = read_address("postgresql://me:secret@127.0.0.1/db")
+@pytest.mark.parametrize(
+    ("words", "ours", "said"),
+    [
+        ("FATAL:  the database system is starting up", StoreUnavailable, "being stopped or"),
+        ("FATAL:  the database system is shutting down", StoreUnavailable, "being stopped or"),
+        ("FATAL:  the database system is in recovery mode", StoreUnavailable, "being stopped or"),
+        ("FATAL:  sorry, too many clients already", StoreUnavailable, "max_connections"),
+        ('FATAL:  too many connections for role "me"', StoreUnavailable, "max_connections"),
+        ("Connection refused", StoreUnavailable, "cannot be reached"),
+        ('FATAL:  database "app" does not exist', StoreError, "no such database"),
+        ('FATAL:  role "me" does not exist', StoreError, "let this user in"),
+        ('FATAL:  password authentication failed for user "me"', StoreError, "user and password"),
+        ("fe_sendauth: no password supplied", StoreError, "wants a password"),
+    ],
+)
+def test_a_refused_connection_is_waited_for_only_if_that_can_help(
+    words: str, ours: type[StoreError], said: str
+) -> None:
+    text = f'connection failed: connection to server at "127.0.0.1", port 5432 failed: {words}'
 
-    assert "secret" not in f"{address} {address.location}"
+    error = translate(psycopg.OperationalError(text), "here")
+
+    assert type(error) is ours
+    assert said in str(error)
 
 
 @pytest.mark.parametrize(
-    "options",
-    ["schema=", "schema=pg_x", 'schema=a"b', "migrate=maybe", "notify=1", "connections=0",
-     "timeout=never", "unheard=of"],
-)  # fmt: skip
-def test_a_url_with_a_mistake(options: str) -> None:
-    with pytest.raises(ConfigError):
-        read_address(f"postgresql://localhost/db?{options}")
+    ("url", "location"),
+    [
+        ("postgresql://", "localhost:5432/, schema ackline"),
+        ("postgresql:///shop", "localhost:5432/shop, schema ackline"),
+        ("postgres://db/shop?schema=x", "db:5432/shop, schema x"),
+        ("postgresql://me@db:6432/shop", "db:6432/shop, schema ackline"),
+        ("postgresql://a:1,b:2/shop", "a,b:1,2/shop, schema ackline"),
+        ("postgresql:///shop?host=%2Frun%2Fpg&port=7", "/run/pg:7/shop, schema ackline"),
+    ],
+)
+def test_where_a_url_leads(url: str, location: str) -> None:
+    assert read_address(url).location == location
 
 
 def test_parameters_of_libpq_pass_through() -> None:
@@ -153,9 +165,3 @@ def test_parameters_of_libpq_pass_through() -> None:
     assert address.schema == "x"
     assert "target_session_attrs=read-write" in address.conninfo
     assert "schema" not in address.conninfo
-
-
-def test_durability_in_words() -> None:
-    assert in_words("on", "off", "on", False).startswith("none")
-    assert "may lose the last moments" in in_words("off", "on", "on", False)
-    assert "standbys" in in_words("on", "on", "on", True)

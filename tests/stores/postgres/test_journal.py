@@ -9,7 +9,7 @@ from tests.stores.postgres.words import put
 
 from ackline.job import Draft, QueueKey
 from ackline.stores.postgres import PostgresStore
-from ackline.stores.postgres.enqueue import _insert_checked
+from ackline.stores.postgres.enqueue import insert_checked
 from ackline.stores.postgres.transaction import Transaction
 from ackline.testing.servers.postgres import PostgresServer
 
@@ -20,16 +20,16 @@ def enqueued_late(store: PostgresStore, queue: QueueKey, id: str) -> Iterator[No
     written, release = threading.Event(), threading.Event()
 
     def work(tx: Transaction) -> None:
-        _insert_checked(store._engine, tx, queue, [Draft(id, "mail", b"{}")])
+        insert_checked(store._engine, tx, queue, [Draft(id, "mail", b"{}")])
         tx.flush()
         tx._told.clear()
-        tx.rows("queue_names")
+        tx.rows("journal_end")
         written.set()
         release.wait()
 
     thread = threading.Thread(target=store._engine.write, args=(work,))
     thread.start()
-    written.wait()
+    assert written.wait(10.0)
     try:
         yield
     finally:

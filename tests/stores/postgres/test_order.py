@@ -3,6 +3,7 @@
 import math
 import time
 
+import pytest
 from tests.stores.postgres.conftest import OpenStore
 from tests.stores.postgres.test_journal import enqueued_late
 from tests.stores.postgres.words import finish, ids, put, take
@@ -11,6 +12,7 @@ from ackline.job import QueueKey
 from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.codes import ODD, PROMOTED
 from ackline.stores.postgres.hints import START, Hints
+from ackline.stores.postgres.transaction import Again, Transaction
 from ackline.testing.servers.postgres import PostgresServer
 
 
@@ -105,14 +107,25 @@ class TestHints:
 
         assert self._first(hints, ODD) == -math.inf
 
-    def test_a_job_that_comes_to_stand_before_the_hint_resets_it(self) -> None:
+    def test_a_job_that_comes_to_stand_before_the_hint_lowers_it(self) -> None:
         hints = Hints()
-        hints.took(hints.look([self.LINE]), {(self.LINE, PROMOTED): (3.0, 9)})
+        places = {(self.LINE, PROMOTED): (3.0, 9), (self.LINE, 5): (7.0, 9)}
+        hints.took(hints.look([self.LINE]), places)
         hints.lower(self.LINE, PROMOTED, (4.0, 1))
         assert self._first(hints, PROMOTED) == 3.0
         hints.lower(self.LINE, PROMOTED, (2.0, 10))
 
-        assert self._first(hints, PROMOTED) == -math.inf
+        assert self._first(hints, PROMOTED) == 2.0
+        assert self._first(hints, 5) == 7.0
+
+    def test_what_a_look_took_that_began_before_it_was_lowered_raises_nothing(self) -> None:
+        hints = Hints()
+        hints.took(hints.look([self.LINE]), {(self.LINE, 5): (3.0, 9)})
+        look = hints.look([self.LINE])
+        hints.lower(self.LINE, 5, (2.0, 10))
+        hints.took(look, {(self.LINE, 5): (5.0, 11)})
+
+        assert self._first(hints, 5) == 2.0
 
     def test_what_was_taken_before_a_reset_raises_nothing(self) -> None:
         hints = Hints()
@@ -138,3 +151,22 @@ class TestHints:
         hints.took(look, {})
 
         assert hints.look_again([self.LINE]).full
+
+
+def test_a_claim_that_is_run_again_passes_nothing_over(
+    store: PostgresStore, queue: QueueKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(store, queue, "first", "second")
+    take(store, queue, 0)
+    flush, turns = Transaction.flush, []
+
+    def stand_in_the_way_once(tx: Transaction) -> None:
+        turns.append(tx)
+        if len(turns) == 1:
+            raise Again
+        flush(tx)
+
+    monkeypatch.setattr(Transaction, "flush", stand_in_the_way_once)
+
+    assert ids(take(store, queue, 1)) == ["first"]
+    assert len(turns) == 2

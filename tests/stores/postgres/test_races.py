@@ -4,6 +4,8 @@ import contextlib
 import random
 import threading
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -11,29 +13,23 @@ from tests.stores.postgres.conftest import OpenStore
 
 from ackline.config import DEFAULTS, QueueSettings
 from ackline.errors import StoreFull
-from ackline.events import Act
-from ackline.job import Draft, Failure, Options, QueueKey, Record, State
+from ackline.job import Draft, Options, QueueKey, Record, State
 from ackline.lifecycle import (
     Edit,
-    Transition,
-    bury,
     cancel,
     complete,
     edit,
     expire,
-    extend,
-    fail,
     move,
-    progress,
     redrive,
-    release,
     request_cancel,
-    snooze,
 )
 from ackline.stores.base import ClaimRequest, Filter, Hold, WorkerBeat
 from ackline.stores.postgres import PostgresStore
+from ackline.stores.postgres.transaction import Transaction
 from ackline.testing.legal import require_legal_chains
 from ackline.testing.servers.postgres import PostgresServer
+from ackline.testing.settling import fenced_steps
 
 QUEUES = (QueueKey("default", "one"), QueueKey("default", "two"))
 IDS = [f"job {n}" for n in range(12)]
@@ -60,8 +56,7 @@ SELECT g.queue, g.name, g.running, (
 """
 
 
-def failure(job: Record) -> Failure:
-    return Failure(act=Act.FAIL, attempt=job.attempts, type="E", message="boom")
+STEPS = [*fenced_steps(lambda _: DEFAULTS, snoozed=0.01, extended=30.0).values()]
 
 
 class Player:
@@ -113,16 +108,7 @@ class Player:
         if not self.held:
             return
         queue, job = self.random.choice(self.held)
-        steps: list[Transition] = [
-            complete(job, b"1", DEFAULTS),
-            fail(job, failure(job), DEFAULTS, self.random, 0.0),
-            bury(job, failure(job), DEFAULTS),
-            snooze(job, 0.01),
-            release(job),
-            extend(job, 30.0),
-            progress(job, b"half"),
-        ]
-        self.store.apply(queue, [self.random.choice(steps), self.random.choice(steps)])
+        self.store.apply(queue, [step(job) for step in self.random.choices(STEPS, k=2)])
 
     def operate(self) -> None:
         steps = [
@@ -186,6 +172,26 @@ def test_the_tables_are_right_whatever_happens_at_once(
     with server.connect() as connection:
         require_right(connection, schema)
     require_counted(stores[0])
+
+
+def test_a_deadlock_is_tried_again(store: PostgresStore) -> None:
+    both_have_one, tries = threading.Barrier(2), Counter[int]()
+
+    def lock(first: int, second: int) -> None:
+        def run(tx: Transaction) -> None:
+            tries[first] += 1
+            tx.rows("lock_room", {"queue": first})
+            if tries[first] == 1:
+                both_have_one.wait(10)
+            tx.rows("lock_room", {"queue": second})
+
+        store._engine.write(run)
+
+    with ThreadPoolExecutor(2) as threads:
+        for done in [threads.submit(lock, 1, 2), threads.submit(lock, 2, 1)]:
+            done.result()
+
+    assert tries.total() == 3
 
 
 def require_right(connection: psycopg.Connection[tuple[object, ...]], schema: str) -> None:

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from tests.stores.postgres.conftest import OpenStore
@@ -103,7 +104,7 @@ def test_several_instances_share_a_database(server: PostgresServer, queue: Queue
 def test_behind_a_pooler_listeners_poll_and_nothing_is_prepared(
     open_store: OpenStore, queue: QueueKey, server: PostgresServer
 ) -> None:
-    store = open_store("&notify=no")
+    store = open_store("&pooler=transaction")
     with store.listen([queue], "ready") as listener:
         put(store, queue, "a", "b")
         assert listener.wait(2.0)
@@ -179,14 +180,14 @@ def test_no_statement_of_a_claim_reads_a_table_from_end_to_end(
     entry = store._queues.remembered(queue)
     assert entry is not None
 
-    def explain(tx: Transaction) -> str:
+    def asked(tx: Transaction) -> dict[str, Any]:
         assert entry is not None
-        values = Picking(tx, entry)._values(entry.hints.look(entry.lines.values()), 100)
-        cursor = tx.connection.cursor()
-        cursor.execute("EXPLAIN " + store._engine.statements["pick"], values)
-        return "\n".join(row[0] for row in cursor.fetchall())
+        return Picking(tx, entry)._values(entry.hints.look(entry.lines.values()), 100)
 
-    plan = store._engine.write(explain)
+    with store._engine.connections.connect() as connection:
+        explain = "EXPLAIN " + store._engine.statements["pick"]
+        rows = connection.execute(explain, store._engine.read(asked)).fetchall()
+    plan = "\n".join(row[0] for row in rows)
 
     assert "Seq Scan" not in plan
     assert "ready_pkey" in plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ackline.errors import StoreFull
+from ackline.errors import KeysChanged, StoreFull
 from ackline.events import Act, Entry
 from ackline.job import LIVE, Draft, QueueKey, State
 from ackline.lifecycle import Transition, Verdict, holds, keys_of, may_move, rank
@@ -14,6 +14,7 @@ from ackline.stores.base import (
     Claimed,
     ClaimRequest,
     Hold,
+    KeyWrite,
     Receipt,
     Topic,
     WorkerBeat,
@@ -22,13 +23,18 @@ from ackline.stores.base import (
 from ackline.stores.memory.apply import apply_one
 from ackline.stores.memory.lines import Line, Shelf, StoredJob, WorkerEntry
 from ackline.stores.memory.looking import lapsed
+from ackline.stores.memory.operating import write_keys
 from ackline.stores.memory.room import Room
 
 
-def enqueue(room: Room, queue: QueueKey, drafts: Sequence[Draft], now: float) -> list[Receipt]:
-    """Insert what is not there yet."""
+def enqueue(
+    room: Room, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite], now: float
+) -> list[Receipt]:
+    """Insert what is not there yet, and write the keys that belong to it."""
     shelf = room.make_shelf(queue)
     _require_room(shelf, drafts, now)
+    if not write_keys(room, queue.tenant, keys):
+        raise KeysChanged(str(queue))
     receipts: list[Receipt] = []
     journal: list[Entry] = []
     for draft in drafts:

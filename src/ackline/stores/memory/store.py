@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ackline.clock import Clock, SystemClock
 from ackline.config import QueueSettings
-from ackline.errors import StoreUnavailable
+from ackline.errors import StoreClosed
 from ackline.events import Event
 from ackline.job import Draft, QueueKey, Record
 from ackline.lifecycle import Transition, Verdict
@@ -19,6 +19,7 @@ from ackline.stores.base import (
     ClaimRequest,
     Filter,
     Hold,
+    Joining,
     Key,
     KeyWrite,
     Listener,
@@ -29,6 +30,7 @@ from ackline.stores.base import (
     Topic,
     WorkerBeat,
     WorkerRecord,
+    refuse_to_join,
     warn_of_unseen,
 )
 from ackline.stores.memory import jobs, looking, operating
@@ -64,7 +66,7 @@ class MemoryStore:
 
     def _require_open(self) -> None:
         if self._closed:
-            raise StoreUnavailable("the memory store is closed: open() it")
+            raise StoreClosed("the memory store is closed: open() it")
 
     @property
     def _room(self) -> Room:
@@ -82,9 +84,11 @@ class MemoryStore:
             cursor=self._room.journal_end(),
         )
 
-    def enqueue(self, queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
+    def enqueue(
+        self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
+    ) -> list[Receipt]:
         with self._lock:
-            receipts = jobs.enqueue(self._room, queue, drafts, self._clock.now())
+            receipts = jobs.enqueue(self._room, queue, drafts, keys, self._clock.now())
         self._listeners.tell(queue, "ready", "changes")
         return receipts
 
@@ -106,6 +110,10 @@ class MemoryStore:
             verdicts = jobs.apply(self._room, queue, transitions, self._clock.now())
         self._tell_applied(queue, transitions)
         return verdicts
+
+    def join(self, connection: object) -> Joining:
+        del connection
+        return refuse_to_join("memory")
 
     def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
         with self._lock:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from typing import Literal
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 
 import msgspec
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ackline.errors import ConfigError
+from ackline.stores.options import Reader, one_of, read_options, seconds, whole, yes
+
+Pooler = Literal["none", "transaction"]
 
 LONGEST_SCHEMA = 63
 """Characters of a schema's name; PostgreSQL itself cuts names at 63 bytes."""
@@ -23,12 +26,26 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     schema: str = "ackline"
     migrate: bool = True
     """Whether to bring an older schema to this release's when the store opens."""
-    notify: bool = True
-    """Whether sessions last: no behind PgBouncer in transaction mode, where listeners poll."""
+    pooler: Pooler = "none"
+    """`transaction`: a pooler like PgBouncer gives each transaction another session."""
+    prepare: bool = False
+    """Whether the pooler keeps prepared statements, as PgBouncer does from 1.21 on."""
     connections: int = 10
     """How many connections one process uses at most, beside one that listens."""
     timeout: float = 10.0
     """Seconds to wait for a connection."""
+    alert_after: int = 300
+    """Seconds after which a transaction that others leave open is told of."""
+
+    @property
+    def lasting(self) -> bool:
+        """Whether a session lasts: what it sets and listens to stays."""
+        return self.pooler == "none"
+
+    @property
+    def prepares(self) -> bool:
+        """Whether statements are prepared."""
+        return self.lasting or self.prepare
 
     @property
     def location(self) -> str:
@@ -41,66 +58,77 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         return f"postgresql at {self.location}"
 
+    def __repr__(self) -> str:
+        return f"<Address {self}>"
+
 
 def read_address(url: str) -> Address:
-    """Read a URL; a mistake in it raises ConfigError that says which."""
-    parts = urlsplit(url)
-    given: dict[str, object] = {}
+    """Read a URL; a mistake in it raises ConfigError that says which, and never the password."""
+    parts = _split(url)
+    ours: list[tuple[str, str]] = []
     others: list[tuple[str, str]] = []
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
-        if name in _OPTIONS:
-            given[name] = _OPTIONS[name](name, value)
-        else:
-            others.append((name, value))
-    plain = urlunsplit(
-        ("postgresql", parts.netloc, parts.path, urlencode(others, quote_via=quote), "")
-    )
+        (ours if name in _READERS else others).append((name, value))
+    plain = f"postgresql://{parts.netloc}{parts.path}?{urlencode(others, quote_via=quote)}"
+    given = read_options("postgresql", _READERS, ours)
+    return Address(conninfo=_conninfo(plain), **given)  # type: ignore[arg-type]
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise _unreadable() from None
+    # What follows a character that should have been escaped may be a part of the password.
+    astray = parts.fragment or "@" in parts.path or parts.netloc.count("@") > 1
+    if astray or "@" in parts.query.partition("=")[0]:
+        raise _unreadable()
+    return parts
+
+
+def _conninfo(plain: str) -> str:
     try:
         # Also reads it, so that a mistake is told here.
         conninfo = make_conninfo(plain)
     except psycopg.Error as error:
-        known = ", ".join(sorted(_OPTIONS))
+        if "query parameter" not in str(error):
+            raise _unreadable() from None
+        known = ", ".join(_READERS)
         raise ConfigError(
-            f"{error}. Beside the parameters of libpq, a postgresql URL knows {known}"
+            f"{str(error).strip()}. Beside the parameters of libpq, a postgresql URL knows {known}"
         ) from None
-    return Address(conninfo=conninfo, **given)  # type: ignore[arg-type]
+    ports = str(conninfo_to_dict(conninfo).get("port") or "").split(",")
+    if not all(port.isdigit() or not port for port in ports):
+        raise _unreadable()
+    return conninfo
 
 
-def _yes(name: str, value: str) -> bool:
-    if value not in ("yes", "no"):
-        raise ConfigError(f"{name} must be yes or no, not {value!r}")
-    return value == "yes"
+def _unreadable() -> ConfigError:
+    # Without a word of what it is: a password may be among it.
+    return ConfigError(
+        "the URL of the PostgreSQL store cannot be read: postgresql://user:password@host:5432/"
+        "database, and in a user or password write / ? # [ ] @ : % as %2F %3F %23 %5B %5D %40 "
+        "%3A %25"
+    )
 
 
 def _schema(name: str, value: str) -> str:
-    if not re.fullmatch(rf"(?!pg_)[A-Za-z0-9_.\-]{{1,{LONGEST_SCHEMA}}}", value):
+    fits = re.fullmatch(rf"(?!pg_)[A-Za-z0-9_.\-]{{1,{LONGEST_SCHEMA}}}", value)
+    if not fits or value == "information_schema":
         raise ConfigError(
-            f"{name} must be 1 to {LONGEST_SCHEMA} letters, digits, '_', '-' or '.', and not "
-            f"begin with pg_, not {value!r}"
+            f"{name} must be 1 to {LONGEST_SCHEMA} letters, digits, '_', '-' or '.', and none of "
+            f"PostgreSQL's own, not {value!r}"
         )
     return value
 
 
-def _connections(name: str, value: str) -> int:
-    if not value.isdigit() or not 1 <= int(value) <= 1000:
-        raise ConfigError(f"{name} must be a whole number from 1 to 1000, not {value!r}")
-    return int(value)
-
-
-def _seconds(name: str, value: str) -> float:
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < 3600:
-        raise ConfigError(f"{name} must be seconds above zero, not {value!r}")
-    return seconds
-
-
-_OPTIONS: dict[str, Callable[[str, str], object]] = {
+_READERS: dict[str, Reader] = {
     "schema": _schema,
-    "migrate": _yes,
-    "notify": _yes,
-    "connections": _connections,
-    "timeout": _seconds,
+    "migrate": yes,
+    "pooler": one_of("none", "transaction"),
+    "prepare": yes,
+    "connections": whole(1, 1000),
+    "timeout": seconds,
+    "alert_after": whole(1, 7 * 86400),
 }
+"""What a URL may say beside the parameters of libpq."""

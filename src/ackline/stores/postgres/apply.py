@@ -52,7 +52,7 @@ def apply(
         others = list(enumerate(transitions))
     if only_plain and others:
         raise NotPlain
-    finding.find([transition.id for _, transition in others])
+    finding.find_for([transition for _, transition in others])
     for index, transition in others:
         batch.apply(index, transition)
     batch.finish()
@@ -125,6 +125,8 @@ class _Batch:
             "results": Blobs([transition.result for _, transition, _ in done]),
         }
         self._tx.send("finish", values)
+        # It takes the server about as long as we need for what is to come.
+        self._tx.push(len(done))
 
     def apply(self, index: int, transition: Transition) -> None:
         """Apply any one transition if its guard holds."""

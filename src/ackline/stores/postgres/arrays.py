@@ -23,28 +23,45 @@ _NULL = _LENGTH(-1)
 class Ints:
     """Whole numbers, as bigint[]."""
 
+    oid = 1016
     __slots__ = ("values",)
 
     def __init__(self, values: Sequence[int]) -> None:
         self.values = values
 
+    def dump(self) -> bytes:
+        return _fixed(20, "q", self.values)
+
 
 class Floats:
     """Times, as double precision[]."""
 
+    oid = 1022
     __slots__ = ("values",)
 
     def __init__(self, values: Sequence[float]) -> None:
         self.values = values
 
+    def dump(self) -> bytes:
+        return _fixed(701, "d", self.values)
+
 
 class Blobs:
     """Bytes or nothing, as bytea[]."""
 
+    oid = 1001
     __slots__ = ("values",)
 
     def __init__(self, values: Sequence[bytes | None]) -> None:
         self.values = values
+
+    def dump(self) -> bytes:
+        return _of_any_length(17, self.values)
+
+
+def dump_texts(values: Sequence[str]) -> bytes:
+    """Plain strings, as text[]."""
+    return _of_any_length(25, [value.encode() for value in values])
 
 
 def _fixed(kind: int, letter: str, values: Sequence[Any]) -> bytes:
@@ -54,35 +71,35 @@ def _fixed(kind: int, letter: str, values: Sequence[Any]) -> bytes:
     return _HEAD(1, 0, kind, count, 1) + struct.pack(f">{('i' + letter) * count}", *flat)
 
 
-class _IntsDumper(Dumper):
+def _of_any_length(kind: int, values: Sequence[bytes | None]) -> bytes:
+    parts = [_HEAD(1, 1, kind, len(values), 1)]
+    for value in values:
+        if value is None:
+            parts.append(_NULL)
+        else:
+            parts += (_LENGTH(len(value)), value)
+    return b"".join(parts)
+
+
+class _ListDumper(Dumper):
+    """For the client's own way to send them."""
+
     format = Format.BINARY
-    oid = 1016
 
-    def dump(self, obj: Ints) -> bytes:
-        return _fixed(20, "q", obj.values)
-
-
-class _FloatsDumper(Dumper):
-    format = Format.BINARY
-    oid = 1022
-
-    def dump(self, obj: Floats) -> bytes:
-        return _fixed(701, "d", obj.values)
+    def dump(self, obj: Ints | Floats | Blobs) -> bytes:
+        return obj.dump()
 
 
-class _BlobsDumper(Dumper):
-    format = Format.BINARY
-    oid = 1001
+class _IntsDumper(_ListDumper):
+    oid = Ints.oid
 
-    def dump(self, obj: Blobs) -> bytes:
-        values = obj.values
-        parts = [_HEAD(1, 1, 17, len(values), 1)]
-        for value in values:
-            if value is None:
-                parts.append(_NULL)
-            else:
-                parts += (_LENGTH(len(value)), value)
-        return b"".join(parts)
+
+class _FloatsDumper(_ListDumper):
+    oid = Floats.oid
+
+
+class _BlobsDumper(_ListDumper):
+    oid = Blobs.oid
 
 
 def register(context: AdaptContext) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from psycopg import Cursor
-
+from ackline.errors import CannotJoin
 from ackline.events import Act, Entry
 from ackline.job import NO_OPTIONS, QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict
@@ -17,13 +18,14 @@ from ackline.stores.postgres.apply import GONE, NotPlain, apply
 from ackline.stores.postgres.arrays import Floats, Ints
 from ackline.stores.postgres.codes import ODD, decode_options, name_of
 from ackline.stores.postgres.engine import Engine
+from ackline.stores.postgres.exchange import Row
 from ackline.stores.postgres.finding import Finding, send_for_leases
 from ackline.stores.postgres.groups import change_groups, running_in
 from ackline.stores.postgres.hints import Look
 from ackline.stores.postgres.homes import Homes
 from ackline.stores.postgres.picking import Picking, past_of
 from ackline.stores.postgres.queues import QueueEntry, names_of
-from ackline.stores.postgres.transaction import Again, Row, Transaction
+from ackline.stores.postgres.transaction import MANY, Again, Sent, Transaction
 
 _CLAIM, _QUEUED, _PROCESSING = Act.CLAIM, State.QUEUED, State.PROCESSING
 _RANK, _JOB, _ATTEMPTS, _TOKEN = 3, 4, 7, 8
@@ -32,6 +34,9 @@ _ID, _KIND, _GROUP, _PRIORITY, _CREATED, _OPTIONS, _PAYLOAD = 9, 10, 11, 12, 13,
 
 LOOKS = 3
 """How often one claim looks again for jobs that others were quicker to take."""
+
+SOON = 0.2
+"""Seconds after which to look again at jobs that others have locked; they may be put back."""
 
 STRIDE = 500
 """How many jobs more than wanted are looked at, past a group that is full."""
@@ -48,9 +53,15 @@ def claim(
         answer = engine.write(
             lambda tx: _claim(engine, tx, queue, request, transitions, patient=True)
         )
-    if answer.heads is None:
+    return claimed(engine, queue, answer)
+
+
+def claimed(engine: Engine, queue: QueueKey, answer: Answer) -> Claimed:
+    """The answer with what there is to look after."""
+    if answer.entry is None:
         return Claimed(jobs=[], verdicts=answer.verdicts, now=answer.now)
-    [heads] = answer.heads.fetchall()
+    heads = _heads(engine, answer.entry, answer)
+    soon = answer.now + SOON if answer.passed else None
     leased, now, lapsed = heads[2], answer.now, list[Record]()
     if leased is not None and leased <= now:
         lapsed = engine.read(lambda tx: look.leases(tx, engine.queues, queue, None, REPAIR_LIMIT))
@@ -58,17 +69,47 @@ def claim(
         jobs=answer.jobs,
         verdicts=answer.verdicts,
         lapsed=lapsed,
-        next_at=min((head for head in heads if head is not None), default=None),
+        next_at=min((time for time in (*heads, soon) if time is not None), default=None),
         now=now,
     )
 
 
-class _Answer(NamedTuple):
+def _heads(engine: Engine, entry: QueueEntry, answer: Answer) -> Row:
+    """When the first scheduled, failing and leased jobs have their time, as far as it was asked."""
+    if entry.ahead.is_due(answer.now):
+        began = time.monotonic()
+        everything = {"queue": entry.num, "start": -math.inf}
+        [heads] = engine.read(lambda tx: tx.rows("heads", everything))
+        entry.ahead.saw(heads[2], answer.now, time.monotonic() - began)
+        return heads
+    return (None, None, None) if answer.heads is None else answer.heads.fetchall()[0]
+
+
+class Answer(NamedTuple):
+    """What a transaction has claimed."""
+
     now: float
     verdicts: list[Verdict]
     jobs: list[Record]
-    heads: Cursor[Row] | None
+    entry: QueueEntry | None
+    heads: Sent | None
     """Read when the transaction is over, so that nobody waits for it alone."""
+    passed: bool = False
+    """Whether there was nothing to take but what others had locked."""
+
+
+def answered(
+    tx: Transaction,
+    entry: QueueEntry,
+    verdicts: list[Verdict],
+    jobs: list[Record],
+    request: ClaimRequest,
+) -> Answer:
+    """The answer of a claim, which asks what comes next unless it found many and wants more."""
+    heads = None
+    if len(jobs) < max(MANY, request.limit) and not entry.ahead.is_due(tx.now):
+        heads = tx.send("heads", {"queue": entry.num, "start": entry.ahead.start})
+    return Answer(tx.now, verdicts, jobs, entry, heads)
 
 
 def _claim(
@@ -79,14 +120,14 @@ def _claim(
     transitions: Sequence[Transition],
     *,
     patient: bool = False,
-) -> _Answer:
+) -> Answer:
     known = engine.queues.remembered(queue)
     opening = tx.send("begin_claim", names_of(tx, queue))
     locked, claiming = None, None
     if not patient and known is not None and _changes_no_line(known, transitions):
         # Asked for together: it takes nothing if the queue is no longer as it is remembered.
-        locked = send_for_leases(tx, known.num, transitions)
-        claiming = _Claim(tx, known, request)
+        locked = send_for_leases(tx, known, transitions)
+        claiming = Claim(tx, known, request)
         claiming.begin()
     [row] = opening.fetchall()
     tx.now = row[3]
@@ -95,18 +136,19 @@ def _claim(
         # What was asked for belongs to a queue that has changed: not a row of it may be kept.
         raise Again
     if entry is None:
-        return _Answer(tx.now, [GONE] * len(transitions), [], None)
+        return Answer(tx.now, [GONE] * len(transitions), [], None, None)
     verdicts: list[Verdict] = []
     if transitions:
-        locked = locked or send_for_leases(tx, entry.num, transitions)
+        locked = locked if locked is not None else send_for_leases(tx, entry, transitions)
         finding = Finding(tx, entry, locked)
         verdicts = apply(
             tx, engine.queues, entry, transitions, finding, only_plain=claiming is not None
         )
-    jobs: list[Record] = []
-    if not entry.settings.paused:
-        jobs = (claiming or _Claim(tx, entry, request)).run(row[4])
-    return _Answer(tx.now, verdicts, jobs, tx.send("heads", {"queue": entry.num}))
+    if entry.settings.paused:
+        return answered(tx, entry, verdicts, [], request)
+    claiming = claiming or Claim(tx, entry, request)
+    jobs = claiming.run(row[4])
+    return answered(tx, entry, verdicts, jobs, request)._replace(passed=claiming.passed)
 
 
 def _changes_no_line(entry: QueueEntry, transitions: Sequence[Transition]) -> bool:
@@ -121,7 +163,7 @@ def _changes_no_line(entry: QueueEntry, transitions: Sequence[Transition]) -> bo
     return True
 
 
-class _Claim:
+class Claim:
     """One claim of jobs."""
 
     def __init__(self, tx: Transaction, entry: QueueEntry, request: ClaimRequest) -> None:
@@ -139,12 +181,17 @@ class _Claim:
         self._entered: Counter[str] = Counter()
         self._running: dict[str, int] = {}
 
+    @property
+    def passed(self) -> bool:
+        """Whether it has passed over jobs that others have locked, and taken none."""
+        return not self._taken and self._picking.seen > 0
+
     def begin(self) -> None:
         """Ask for jobs, without waiting for the answer yet."""
         self._look = self._entry.hints.look(self._wanted)
         self._picking.send(self._look, max(0, self._request.limit))
 
-    def run(self, token: int) -> list[Record]:
+    def run(self, token: int = 0) -> list[Record]:
         """Take the next jobs whose groups have room, and lease them."""
         self._token, picking = token, self._picking
         look: Look | None = self._look or self._entry.hints.look(self._wanted)
@@ -179,9 +226,17 @@ class _Claim:
     def _sort_out(self, rows: list[Row]) -> int:
         """Take jobs whose groups have room, park the others; answers how many were parked."""
         groups = {row[_GROUP] for row in rows if row[_GROUP] is not None}
+        if groups and self._tx.callers:
+            raise CannotJoin(
+                f"{self._entry.key} has jobs of groups, whose places would stay locked until you "
+                "commit: claim kinds= without groups, or not in a transaction; nothing was done"
+            )
         unknown = {name_of(group) for group in groups} - self._running.keys()
         if unknown:
             self._running |= running_in(self._tx, self._entry, unknown)
+        if not groups and len(self._taken) + len(rows) <= self._request.limit:
+            self._taken += rows
+            return 0
         parked = 0
         for row in rows:
             kind, rank, past = name_of(row[_KIND]), row[_RANK], past_of(row)
@@ -213,6 +268,7 @@ class _Claim:
             values |= {"started": tx.now, "deadline": deadline, "asked": Ints([])}
             values |= _lease_arrays(rows)
             tx.send("add_lease", values)
+            entry.ahead.lower(deadline)
         told = tx.told(entry.key, entry.num)
         tx.shift(entry.num, _QUEUED, _PROCESSING, len(records))
         told.entries += [
@@ -224,7 +280,7 @@ class _Claim:
     def _above(self, highest: int) -> int:
         """A token above those that the jobs had before."""
         if self._token <= highest:
-            [(self._token,)] = self._tx.rows("next_token", {"above": highest})
+            self._token = self._tx.next_token(highest)
         return self._token
 
 

@@ -10,11 +10,10 @@ from typing import Any
 
 import psycopg
 
-from ackline.errors import StoreUnavailable
+from ackline.errors import StoreClosed, StoreUnavailable
 from ackline.stores.postgres.address import Address
 from ackline.stores.postgres.arrays import register
-
-Connection = psycopg.Connection[tuple[Any, ...]]
+from ackline.stores.postgres.exchange import Connection
 
 OLDEST = 1800.0
 """Seconds after which a connection is made anew, so that none grows for ever."""
@@ -37,11 +36,13 @@ class Connections:
     cannot have one.
     """
 
-    def __init__(self, address: Address, greet: Callable[[Connection], None]) -> None:
+    def __init__(self, address: Address, greet: Callable[[Connection], bool]) -> None:
+        """`greet` is shown each new connection, and answers whether it may write."""
         self._address = address
         self._greet = greet
         self._changed = threading.Condition()
         self._idle: list[tuple[float, Connection]] = []
+        self._readers: set[Connection] = set()
         self._used = 0
         self._open = False
         self._process = 0
@@ -85,7 +86,7 @@ class Connections:
         until = time.monotonic() + self._address.timeout
         while True:
             if not self._open:
-                raise StoreUnavailable(f"the store at {self._address} is closed: open() it")
+                raise StoreClosed(f"the store at {self._address} is closed: open() it")
             if self._used < self._address.connections:
                 return
             if not self._changed.wait(until - time.monotonic()) and time.monotonic() >= until:
@@ -98,7 +99,8 @@ class Connections:
         try:
             connection = self.connect()
             try:
-                self._greet(connection)
+                if not self._greet(connection):
+                    self._readers.add(connection)
             except BaseException:
                 connection.close()
                 raise
@@ -109,6 +111,10 @@ class Connections:
                 self._changed.notify()
             raise
 
+    def may_write(self, connection: Connection) -> bool:
+        """Whether a connection that was taken is for more than looking."""
+        return connection not in self._readers
+
     def give(self, connection: Connection) -> None:
         """Take back a connection; one that broke takes the idle ones along."""
         broken = connection.broken or connection.closed
@@ -118,10 +124,11 @@ class Connections:
             if broken:
                 # The server has gone, and most likely from all of them.
                 dropped, self._idle = self._idle, []
-            elif self._open:
+            elif self._open and self.may_write(connection):
                 self._idle.append((time.monotonic(), connection))
             else:
                 dropped.append((0.0, connection))
+            self._readers.discard(connection)
             self._changed.notify()
         for _, one in dropped:
             one.close()
@@ -130,14 +137,14 @@ class Connections:
         """A new connection that is not counted among the others."""
         address = self._address
         options: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
-        if address.notify:
+        if address.lasting:
             settings = " ".join(f"-c {name}={value}" for name, value in SESSION.items())
             given = psycopg.conninfo.conninfo_to_dict(address.conninfo).get("options")
             options |= {
                 "prepare_threshold": 0,
                 "options": f"{given} {settings}" if given else settings,
             }
-        connection = psycopg.connect(
+        connection = Connection.connect(
             address.conninfo,
             connect_timeout=max(1, int(address.timeout)),
             application_name="ackline",
@@ -145,4 +152,6 @@ class Connections:
             **options,
         )
         register(connection)
+        if not address.prepares:
+            connection.prepared = None
         return connection

@@ -14,9 +14,10 @@ from psycopg.pq import TransactionStatus
 from ackline.clock import Clock
 from ackline.errors import StoreError, StoreUnavailable
 from ackline.stores.postgres.address import Address
-from ackline.stores.postgres.connections import SESSION, Connection, Connections
+from ackline.stores.postgres.connections import SESSION, Connections
 from ackline.stores.postgres.errors import AGAIN, translate, translated
-from ackline.stores.postgres.migrate import check
+from ackline.stores.postgres.exchange import Connection, Exchange, Row, compiled
+from ackline.stores.postgres.migrate import Migrator, require_server
 from ackline.stores.postgres.queries import statements
 from ackline.stores.postgres.queues import Queues
 from ackline.stores.postgres.transaction import Again, Transaction
@@ -38,30 +39,56 @@ class Engine:
         self.address = address
         self.where = str(address)
         self.statements: Mapping[str, str] = statements(address.schema)
+        self._compiled = {name: compiled(text) for name, text in self.statements.items()}
         self.queues = Queues()
         self.connections = Connections(address, self._greet)
         self.tell: Callable[[Transaction], None] = _tell_nobody
+        self.tell_at_commit: Callable[[Transaction], None] = _tell_nobody
         self._clock = clock
+        self._home: Row | None = None
+        self.pooled = False
+        """Whether a pooler was met between us and the server."""
 
     def open(self) -> None:
         """Connect, check and migrate."""
-        with translated(self.where):
-            connection = self.connections.connect()
-            try:
-                address = self.address
-                check(connection, address.schema, self.where, may_migrate=address.migrate)
-            finally:
-                connection.close()
+        with self.migrator() as migrator:
+            migrator.require_usable()
+            self.pooled = migrator.pooled()
         self.connections.open()
 
     def close(self) -> None:
         """Let go of everything."""
         self.connections.close()
 
-    def _greet(self, connection: Connection) -> None:
-        """Begin with a new connection: it may lead to another copy of the data."""
+    @contextlib.contextmanager
+    def migrator(self) -> Iterator[Migrator]:
+        """What looks after the schema, on a connection of its own."""
+        with translated(self.where), contextlib.closing(self.connections.connect()) as connection:
+            require_server(connection, self.address)
+            yield Migrator(connection, self.address)
+
+    def _greet(self, connection: Connection) -> bool:
+        """Begin with a new connection: it may lead to another copy of the data.
+
+        Answers whether it may write. A standby may not, until it becomes the primary; and then
+        its tokens must be raised before it gives one out.
+        """
         self.queues.forget()
-        connection.execute(self.statements["raise_epoch"])
+        try:
+            connection.execute(self.statements["raise_epoch"])
+        except (psycopg.errors.ReadOnlySqlTransaction, psycopg.errors.InsufficientPrivilege):
+            return False
+        return True
+
+    def moment(self) -> float | None:
+        """The time, where it is not the server's."""
+        return None if self._clock is None else self._clock.now()
+
+    def home(self, *, anew: bool = False) -> Row:
+        """Which server, database and schema this is; anew, for a server may have been replaced."""
+        if self._home is None or anew:
+            self._home = self.read(lambda tx: tx.rows("whereabouts"))[0]
+        return self._home
 
     def write(self, work: Work[T]) -> T:
         """Run a transaction; all of it is done when this returns, or nothing."""
@@ -105,11 +132,10 @@ class Engine:
 
     def _run(self, work: Work[T], begin: str) -> T:
         with self._connection() as connection:
-            with _pipeline(connection):
-                clock = None if self._clock is None else self._clock.now()
-                tx = Transaction(connection, self.statements, clock)
-                tx.send(begin)
-                if not self.address.notify:
+            with Exchange(connection, self._compiled) as exchange:
+                tx = Transaction(exchange, self.moment())
+                tx.send(begin if self.connections.may_write(connection) else "begin_read")
+                if not self.address.lasting:
                     tx.send("settings", _SETTINGS)
                 answer = work(tx)
                 tx.flush()
@@ -127,36 +153,21 @@ class Engine:
         try:
             yield connection
         except BaseException:
-            _calm(connection)
+            self._calm(connection)
             raise
         finally:
             self.connections.give(connection)
 
+    def _calm(self, connection: Connection) -> None:
+        """Bring a connection to rest after an error; one that cannot be is closed."""
+        try:
+            if connection.pgconn.transaction_status != TransactionStatus.IDLE:
+                # Not by the client's own call: it would drop all prepared statements.
+                with Exchange(connection, self._compiled) as exchange:
+                    exchange.send("rollback")
+        except psycopg.Error:
+            connection.close()
+
 
 def _tell_nobody(_tx: Transaction) -> None:
     """Where nobody listens."""
-
-
-@contextlib.contextmanager
-def _pipeline(connection: Connection) -> Iterator[None]:
-    """Send without waiting; of several errors that follow from one another, the first is raised."""
-    failure: BaseException | None = None
-    try:
-        with connection.pipeline():
-            try:
-                yield
-            except BaseException as error:
-                failure = error
-    except psycopg.Error as error:
-        failure = failure or error
-    if failure is not None:
-        raise failure
-
-
-def _calm(connection: Connection) -> None:
-    """Bring a connection to rest after an error; one that cannot be is closed."""
-    try:
-        if connection.info.transaction_status is not TransactionStatus.IDLE:
-            connection.rollback()
-    except psycopg.Error:
-        connection.close()

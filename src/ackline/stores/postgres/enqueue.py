@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import psycopg
-from psycopg import Cursor
 
-from ackline.errors import StoreFull
+from ackline.errors import KeysChanged, StoreFull
 from ackline.events import Act, Entry
 from ackline.job import LIVE, NO_OPTIONS, Draft, QueueKey, State
 from ackline.lifecycle import rank
-from ackline.stores.base import Receipt
+from ackline.stores.base import KeyWrite, Receipt
 from ackline.stores.postgres.arrays import Blobs, Floats, Ints
 from ackline.stores.postgres.codes import STATES, encode_options
 from ackline.stores.postgres.engine import Engine
 from ackline.stores.postgres.homes import Homes
+from ackline.stores.postgres.keys import write_keys
 from ackline.stores.postgres.queues import QueueEntry
-from ackline.stores.postgres.transaction import Again, Row, Transaction
+from ackline.stores.postgres.transaction import Again, Sent, Transaction
 
 FOLD_FROM = 200
 """How many changes of counts a full queue adds up before it folds them into one."""
@@ -27,21 +27,30 @@ _STAYS = frozenset({State.COMPLETED, *LIVE})
 _QUEUED, _SCHEDULED = State.QUEUED, State.SCHEDULED
 
 
-def enqueue(engine: Engine, queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
-    """Insert what is not there yet."""
-    kinds = {draft.kind for draft in drafts}
-    entry = engine.queues.remembered(queue)
-    if entry is None or not kinds <= entry.lines.keys():
-        entry = engine.write(lambda tx: engine.queues.make(tx, queue, kinds))
-    if not drafts:
+def enqueue(
+    engine: Engine, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
+) -> list[Receipt]:
+    """Insert what is not there yet, and write the keys that belong to it."""
+    entry = made(engine, queue, {draft.kind for draft in drafts})
+    if not drafts and not keys:
         return []
-    plain = entry.settings.max_jobs is None and all(
-        draft.surely_new and draft.run_at is None for draft in drafts
+    plain = (
+        not keys
+        and entry.settings.max_jobs is None
+        and all(draft.surely_new and draft.run_at is None for draft in drafts)
     )
     receipts = _insert_blindly(engine, entry, drafts) if plain else None
     if receipts is None:
-        receipts = engine.write(lambda tx: _insert_checked(engine, tx, queue, drafts))
+        receipts = engine.write(lambda tx: insert_checked(engine, tx, queue, drafts, keys))
     return receipts
+
+
+def made(engine: Engine, queue: QueueKey, kinds: set[str]) -> QueueEntry:
+    """The queue with lines for these kinds, in a transaction of its own if they are new."""
+    entry = engine.queues.remembered(queue)
+    if entry is None or not kinds <= entry.lines.keys():
+        entry = engine.write(lambda tx: engine.queues.make(tx, queue, kinds))
+    return entry
 
 
 # --- all new ---
@@ -61,7 +70,10 @@ def _insert_blindly(
         "delays": Floats([draft.delay for draft in drafts] if later else []),
     }
 
-    def insert(tx: Transaction) -> Cursor[Row]:
+    def insert(tx: Transaction) -> Sent:
+        sent = tx.send("add_new", values | {"now": tx.clock})
+        # The server inserts while we say for the journal what it does.
+        tx.push(len(drafts))
         told = tx.told(entry.key, entry.num)
         told.entries += [
             Entry(Act.ENQUEUE, draft.id, draft.kind, None, state)
@@ -70,7 +82,7 @@ def _insert_blindly(
         tx.shift(entry.num, None, _SCHEDULED, later)
         tx.shift(entry.num, None, _QUEUED, len(drafts) - later)
         tx.news.add(("ready", entry.key))
-        return tx.send("add_new", values | {"now": tx.clock})
+        return sent
 
     try:
         [(now, _)] = engine.once(insert).fetchall()
@@ -119,11 +131,18 @@ class _Known:
         self.state: State | None = None if over else self.stored
 
 
-def _insert_checked(
-    engine: Engine, tx: Transaction, queue: QueueKey, drafts: Sequence[Draft]
+def insert_checked(
+    engine: Engine,
+    tx: Transaction,
+    queue: QueueKey,
+    drafts: Sequence[Draft],
+    keys: Sequence[KeyWrite] = (),
 ) -> list[Receipt]:
+    """Insert what is not there yet, after a look at what is."""
+    if keys and not write_keys(tx, queue.tenant, keys):
+        raise KeysChanged(str(queue))
     entry = engine.queues.make(tx, queue, {draft.kind for draft in drafts})
-    if entry.settings.max_jobs is not None:
+    if entry.settings.max_jobs is not None and not tx.callers:
         tx.send("lock_room", {"queue": entry.num})
     known = _look_up(tx, entry, drafts)
     fresh: dict[str, Draft] = {}
@@ -151,7 +170,7 @@ def _require_room(tx: Transaction, entry: QueueEntry, new: int) -> None:
     if limit is None:
         return
     [(live, changes)] = tx.rows("live_count", {"queue": entry.num})
-    if changes > FOLD_FROM:
+    if changes > FOLD_FROM and not tx.callers:
         tx.send("fold", {"queue": entry.num})
     if live + new > limit:
         raise StoreFull(f"queue {entry.key} holds its limit of {limit:,} jobs: try again later")

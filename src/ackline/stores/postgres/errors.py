@@ -24,16 +24,18 @@ An id that is there twice is one of them: it came between the look and the write
 Meaning = tuple[type[StoreError], str]
 
 _BY_CODE: dict[str, Meaning] = {
-    "25006": (StoreReadOnly, "it is a standby or read-only: name the primary, or several hosts "
-              "with ?target_session_attrs=read-write"),
+    "25006": (StoreReadOnly, "it is a standby, or this user may only read: name the primary, or "
+              "several hosts with ?target_session_attrs=read-write"),
     "53100": (StoreFull, "its disk is full: make room. Pruning and purging free some for new jobs"),
     "53200": (StoreFull, "it is out of memory"),
     "53300": (StoreUnavailable, "it has no connection left: raise max_connections, "
               "or lower ?connections=…"),
     "42501": (StoreError, "this user may not do that: the owner of the schema can grant it, "
               "or run `ackline migrate` once as that owner"),
-    "42P01": (StoreMismatch, "a table is missing: run `ackline migrate`"),
-    "42703": (StoreMismatch, "a column is missing: run `ackline migrate`"),
+    "42P01": (StoreMismatch, "a table is missing: run `ackline migrate`, or upgrade this "
+              "installation"),
+    "42703": (StoreMismatch, "a column is missing: run `ackline migrate`, or upgrade this "
+              "installation"),
     "42883": (StoreMismatch, "a function is missing: PostgreSQL must be 13 or newer"),
     "3F000": (StoreMismatch, "the schema is missing: run `ackline migrate`"),
     "3D000": (StoreError, "there is no such database: create it, or see the URL"),
@@ -45,8 +47,10 @@ _BY_CODE: dict[str, Meaning] = {
               "statement_timeout allows"),
     "40001": (StoreUnavailable, "others kept changing the same jobs"),
     "40P01": (StoreUnavailable, "others kept locking the same jobs"),
-    "26000": (StoreError, "a prepared statement is gone: behind PgBouncer add ?notify=no"),
-    "42P05": (StoreError, "a prepared statement is there twice: behind PgBouncer add ?notify=no"),
+    "26000": (StoreError, "a prepared statement is gone: behind a pooler add ?pooler=transaction, "
+              "and prepare=yes only if it keeps them"),
+    "42P05": (StoreError, "a prepared statement is there twice: behind a pooler add "
+              "?pooler=transaction, and prepare=yes only if it keeps them"),
     "22021": (StoreError, "the database has an encoding other than UTF8: create it with UTF8"),
 }  # fmt: skip
 
@@ -58,17 +62,24 @@ _BY_CLASS: dict[str, Meaning] = {
     "XX": (StoreError, "it has an internal error: see its log"),
 }
 
+# Why a connection was refused is told in words alone. Names are quoted there: "the database system
+# is starting up" is about no database.
 _BY_TEXT: tuple[tuple[str, Meaning], ...] = (
+    ("too many connections for", _BY_CODE["53300"]),
     ("password authentication failed", _BY_CODE["28P01"]),
     ("no password supplied", (StoreError, "it wants a password: postgresql://USER:PASSWORD@HOST")),
     ("pg_hba.conf", _BY_CODE["28000"]),
-    ("role ", _BY_CODE["28000"]),
-    ("database ", _BY_CODE["3D000"]),
+    ('role "', _BY_CODE["28000"]),
+    ('database "', _BY_CODE["3D000"]),
+    ("the database system is", _BY_CLASS["57"]),
     ("too many clients", _BY_CODE["53300"]),
     ("remaining connection slots", _BY_CODE["53300"]),
     ("session is read-only", _BY_CODE["25006"]),
     ("server is in hot standby", _BY_CODE["25006"]),
-    ("unsupported startup parameter", (StoreError, "a pooler is in between: add ?notify=no")),
+    (
+        "unsupported startup parameter",
+        (StoreError, "a pooler is in between: add ?pooler=transaction"),
+    ),
 )
 
 
@@ -98,7 +109,7 @@ def _meaning_of(error: psycopg.Error, text: str) -> Meaning:
         return _BY_CLASS[code[:2]]
     if not code and isinstance(error, psycopg.OperationalError):
         for sign, meaning in _BY_TEXT:
-            if f"FATAL: {sign}" in text or (sign in text and "FATAL" in text):
+            if sign in text:
                 return meaning
         return StoreUnavailable, "it cannot be reached, or the connection broke"
     return StoreError, "it refused"

@@ -3,41 +3,99 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-
-from psycopg import Cursor
+from collections.abc import Set as AbstractSet
+from typing import Any
 
 from ackline.errors import StoreUnavailable
+from ackline.job import QueueKey, State
 from ackline.lifecycle import Transition
 from ackline.stores.postgres.arrays import Blobs, Ints
 from ackline.stores.postgres.leases import Leases
-from ackline.stores.postgres.queues import QueueEntry
+from ackline.stores.postgres.queues import QueueEntry, Queues
 from ackline.stores.postgres.standing import NOWHERE, Standing, leased, resting
-from ackline.stores.postgres.transaction import Row, Transaction
+from ackline.stores.postgres.transaction import Sent, Transaction
 
 LOOKS = 50
 """How often a job is looked for that is always just on its way."""
 
 
 def send_for_leases(
-    tx: Transaction, queue: int, transitions: Sequence[Transition]
-) -> Cursor[Row] | None:
-    """Ask for the leases that these transitions name."""
-    tokens = {transition.token for transition in transitions if transition.token is not None}
-    if not tokens:
-        return None
-    return tx.send("lock_leases", {"queue": queue, "tokens": Ints(sorted(tokens))})
+    tx: Transaction, entry: QueueEntry, transitions: Sequence[Transition]
+) -> list[Sent]:
+    """Ask for the leases that these transitions name.
+
+    Who waits asks only for rows of its jobs: others of the same token may be held for long, by
+    transactions of callers.
+    """
+    sent = []
+    waiting = [step for step in transitions if step.token is not None and step.wait]
+    if waiting:
+        values = _tokens(entry, waiting) | {"jobs": _numbers(tx, entry, waiting)}
+        sent.append(tx.send("lock_leases", values))
+    hasty = [step for step in transitions if step.token is not None and not step.wait]
+    if hasty:
+        sent.append(tx.send("try_leases", _tokens(entry, hasty) | {"jobs": None}))
+    return sent
+
+
+def _tokens(entry: QueueEntry, steps: Sequence[Transition]) -> dict[str, Any]:
+    tokens = {step.token for step in steps if step.token is not None}
+    return {"queue": entry.num, "tokens": Ints(sorted(tokens))}
+
+
+def _numbers(tx: Transaction, entry: QueueEntry, steps: Sequence[Transition]) -> Ints:
+    bodies = entry.bodies
+    try:
+        return Ints([bodies[step.id][0] for step in steps])
+    except KeyError:
+        return Ints(list(numbers_of(tx, entry, [step.id for step in steps]).values()))
+
+
+def numbers_of(tx: Transaction, entry: QueueEntry, ids: Sequence[str]) -> dict[str, int]:
+    """The numbers of jobs, of those that are there."""
+    known = {id: entry.bodies[id][0] for id in ids if id in entry.bodies}
+    missing = sorted({id.encode() for id in ids if id not in known})
+    if missing:
+        rows = tx.rows("job_numbers", {"queue": entry.num, "ids": Blobs(missing)})
+        known |= {id.decode(): num for id, num in rows}
+    return known
+
+
+def part_leases(
+    tx: Transaction, queues: Queues, queue: QueueKey, transitions: Sequence[Transition]
+) -> frozenset[int]:
+    """Give leased jobs rows of their own, so that who locks them holds up no others.
+
+    Answers which of them are leased.
+    """
+    entry = queues.begin(tx, queue)
+    if entry is None:
+        return frozenset()
+    fenced = [step for step in transitions if step.token is not None]
+    numbers = numbers_of(tx, entry, [step.id for step in fenced])
+    leases, parted = Leases(tx, entry), set[int]()
+    for locked in send_for_leases(tx, entry, fenced):
+        leases.add_rows(locked.fetchall())
+    for step in fenced:
+        num = numbers.get(step.id)
+        lease = None if num is None else leases.find(num)
+        if num is not None and lease is not None and lease.token == step.token:
+            leases.part(num)
+            parted.add(num)
+    leases.write()
+    return frozenset(parted)
 
 
 class Finding:
     """The jobs of one batch, each locked in its home."""
 
-    def __init__(self, tx: Transaction, entry: QueueEntry, locked: Cursor[Row] | None) -> None:
+    def __init__(self, tx: Transaction, entry: QueueEntry, locked: Iterable[Sent] = ()) -> None:
         self.leases = Leases(tx, entry)
         self._tx = tx
         self._entry = entry
         self._jobs: dict[str, Standing | None] = {}
-        if locked is not None:
-            self.leases.add_rows(locked.fetchall())
+        for rows in locked:
+            self.leases.add_rows(rows.fetchall())
 
     def job(self, id: str) -> Standing | None:
         """A job that was looked for."""
@@ -47,13 +105,32 @@ class Finding:
         """It is in this queue no longer."""
         self._jobs[id] = None
 
-    def find(self, ids: Iterable[str]) -> None:
+    def find_for(self, transitions: Iterable[Transition]) -> None:
+        """Look for the jobs of these transitions.
+
+        Who has a token can change nothing but a lease, and so waits for nothing else. For hasty
+        ones nobody waits at all: a lease that somebody is changing is found to be another's.
+        """
+        fenced, ids, hasty = set[str](), set[str](), set[str]()
+        for step in transitions:
+            (ids if step.token is None else fenced).add(step.id)
+            if not step.wait:
+                hasty.add(step.id)
+        self.find(fenced - ids, "stands", hasty)
+        self.find(ids)
+
+    def find(
+        self,
+        ids: Iterable[str],
+        statement: str = "standings",
+        hasty: AbstractSet[str] = frozenset(),
+    ) -> None:
         """Look for jobs: among what is known of claimed ones, then in the tables."""
         missing = {id for id in ids if id not in self._jobs and not self._find_claimed(id)}
         for _ in range(LOOKS):
             if not missing:
                 return
-            missing = self._look(missing)
+            missing = self._look(missing, statement, hasty)
         raise StoreUnavailable("jobs were handed around faster than they could be found")
 
     def _find_claimed(self, id: str) -> bool:
@@ -64,24 +141,31 @@ class Finding:
         self._jobs[id] = leased(Standing(id, body), lease)
         return True
 
-    def _look(self, ids: set[str]) -> set[str]:
+    def _look(self, ids: set[str], statement: str, hasty: AbstractSet[str]) -> set[str]:
         """Look once; answers those that were just between two homes."""
         encoded = sorted(id.encode() for id in ids)
-        rows = self._tx.rows("standings", {"queue": self._entry.num, "ids": Blobs(encoded)})
+        rows = self._tx.rows(statement, {"queue": self._entry.num, "ids": Blobs(encoded)})
         found = {job.id: job for job in map(resting, rows)}
         homeless = [job for job in found.values() if job.home == NOWHERE]
-        unlocked = [job.num for job in homeless if self.leases.find(job.num) is None]
-        if unlocked:
-            self.leases.lock_jobs(unlocked)
-        for job in homeless:
-            lease = self.leases.find(job.num)
-            if lease is not None:
-                leased(job, lease)
+        self._look_in_leases(homeless, hasty)
         if found:
             nums = Ints([job.num for job in found.values()])
             priorities: dict[int, int] = dict(self._tx.rows("priorities", {"jobs": nums}))
             for job in found.values():
                 job.priority = priorities.get(job.num, job.priority)
-        again = {job.id for job in homeless if job.home == NOWHERE}
+        again = {job.id for job in homeless if job.home == NOWHERE and job.id not in hasty}
         self._jobs.update({id: found.get(id) for id in ids - again})
         return again
+
+    def _look_in_leases(self, homeless: list[Standing], hasty: AbstractSet[str]) -> None:
+        for wait in (True, False):
+            some = [job.num for job in homeless if (job.id not in hasty) is wait]
+            unlocked = [num for num in some if self.leases.find(num) is None]
+            if unlocked:
+                self.leases.lock_jobs(unlocked, wait=wait)
+        for job in homeless:
+            lease = self.leases.find(job.num)
+            if lease is not None:
+                leased(job, lease)
+            elif job.id in hasty:
+                job.state = State.PROCESSING

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from ackline.job import QueueKey
 from ackline.stores.base import BeatReply, Hold, WorkerBeat
-from ackline.stores.postgres.arrays import Blobs, Ints
+from ackline.stores.postgres.arrays import Ints
 from ackline.stores.postgres.codes import encode_beat
+from ackline.stores.postgres.finding import numbers_of
 from ackline.stores.postgres.leases import Leases
 from ackline.stores.postgres.queues import QueueEntry, Queues
 from ackline.stores.postgres.transaction import Transaction
@@ -29,26 +30,23 @@ def heartbeat(
 
 def _extend(tx: Transaction, entry: QueueEntry, holds: Sequence[Hold]) -> BeatReply:
     leases, reply = Leases(tx, entry), BeatReply([], [])
-    tokens = Ints(sorted({hold.token for hold in holds}))
-    leases.add_rows(tx.rows("lock_leases", {"queue": entry.num, "tokens": tokens}))
-    nums = _numbers(tx, entry, [hold.id for hold in holds])
+    nums = numbers_of(tx, entry, [hold.id for hold in holds])
+    for wait, statement in ((True, "lock_leases"), (False, "try_leases")):
+        some = [hold for hold in holds if hold.wait is wait and hold.id in nums]
+        if some:
+            tokens = Ints(sorted({hold.token for hold in some}))
+            jobs = Ints([nums[hold.id] for hold in some])
+            values = {"queue": entry.num, "tokens": tokens, "jobs": jobs}
+            leases.add_rows(tx.rows(statement, values))
     for index, hold in enumerate(holds):
         num = nums.get(hold.id)
         lease = None if num is None else leases.find(num)
         if num is None or lease is None or lease.token != hold.token or lease.deadline <= tx.now:
-            reply.lost.append(index)
+            if hold.wait:
+                reply.lost.append(index)
             continue
         if num in lease.asked:
             reply.cancelled.append(index)
         leases.extend(num, tx.now + hold.seconds)
     leases.write()
     return reply
-
-
-def _numbers(tx: Transaction, entry: QueueEntry, ids: Sequence[str]) -> dict[str, int]:
-    known = {id: entry.bodies[id][0] for id in ids if id in entry.bodies}
-    missing = sorted({id.encode() for id in ids if id not in known})
-    if missing:
-        rows = tx.rows("job_numbers", {"queue": entry.num, "ids": Blobs(missing)})
-        known |= {id.decode(): num for id, num in rows}
-    return known

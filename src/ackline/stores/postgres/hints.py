@@ -116,9 +116,12 @@ class Hints:
 
     def lower(self, line: int, lane: int, place: Place) -> None:
         """A job came to stand here: do not begin behind it."""
-        known = self._last.get((line, lane))
-        if known is not None and place < known:
-            self.reset()
+        with self._lock:
+            for bounds in (self._last, self._older, self._next_older):
+                if place < bounds.get((line, lane), START):
+                    bounds[line, lane] = place
+                    # What a look took that began before says nothing of this place.
+                    self._stamp += 1
 
     def reset(self) -> None:
         """Begin anew: something happened that may have put jobs anywhere."""

@@ -78,8 +78,7 @@ class Homes:
         lines, lanes, ranks, nums, pasts = zip(*self._ready, strict=True)
         values = {"lines": Ints(lines), "lanes": Ints(lanes), "ranks": Floats(ranks)}
         self._tx.send("add_ready", values | {"jobs": Ints(nums)} | _columns(pasts))
-        hints = self._entry.hints
-        places: dict[tuple[int, int], tuple[float, int]] = {}
+        hints, places = self._entry.hints, self._tx.places
         for line, lane, rank, num, _ in self._ready:
             places[line, lane] = min((rank, num), places.get((line, lane), (rank, num)))
 

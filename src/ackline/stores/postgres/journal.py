@@ -11,8 +11,9 @@ from ackline.job import QueueKey
 from ackline.stores.base import require_kept
 from ackline.stores.postgres.arrays import Ints
 from ackline.stores.postgres.codes import queue_of
+from ackline.stores.postgres.exchange import Row
 from ackline.stores.postgres.queues import QueueEntry, Queues
-from ackline.stores.postgres.transaction import EVENTS, Row, Transaction
+from ackline.stores.postgres.transaction import EVENTS, Transaction
 
 NUM_BITS, MOMENT_BITS = 40, 63
 
@@ -54,9 +55,10 @@ def events(
             return []
         num = entry.num
     require_kept(queue, after, last_dropped(tx, num))
-    keys = {num: queue_of(tenant, name) for num, tenant, name in tx.rows("queue_names")}
     found = itertools.chain.from_iterable(
-        unpack(number, row[4], keys[row[3]], row[6], skip=used if number == batch else 0)
+        unpack(
+            number, row[4], queue or queue_of(*row[7:]), row[6], skip=used if number == batch else 0
+        )
         for number, row in _batches(tx, num, batch)
     )
     return list(itertools.islice(found, max(limit, 0)))

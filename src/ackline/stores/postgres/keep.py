@@ -77,7 +77,7 @@ def purge(
     entry = queues.begin(tx, queue)
     if entry is None:
         return 0
-    finding = Finding(tx, entry, None)
+    finding = Finding(tx, entry)
     finding.find(ids)
     told, left, gone = tx.told(entry.key, entry.num), Counter[str](), list[int]()
     # Locked, they stand still: now look whether they match.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from ackline.stores.postgres.arrays import Floats, Ints
@@ -71,10 +72,10 @@ class Leases:
                 lease = self._rows[row[0]] = lease_of(row)
                 self._by_job.update(dict.fromkeys(lease.open, lease))
 
-    def lock_jobs(self, nums: Sequence[int]) -> None:
-        """Lock the leases of these jobs, if they are leased."""
+    def lock_jobs(self, nums: Sequence[int], *, wait: bool = True) -> None:
+        """Lock the leases of these jobs, if they are leased; or what of them nobody changes."""
         values = {"queue": self._entry.num, "jobs": Ints(nums)}
-        self.add_rows(self._tx.rows("lock_leases_of", values))
+        self.add_rows(self._tx.rows("lock_leases_of" if wait else "try_leases_of", values))
 
     def find(self, num: int) -> Lease | None:
         """The lease of a job."""
@@ -102,6 +103,26 @@ class Leases:
         if new is None:
             new = Lease(None, old.token, old.worker, old.started, deadline)
             self._new.append(new)
+        self._hand_over(num, old, new)
+
+    def part(self, num: int) -> None:
+        """Give a job a row of its own."""
+        old = self._by_job[num]
+        if len(old.open) > 1:
+            new = Lease(None, old.token, old.worker, old.started, old.deadline)
+            self._new.append(new)
+            self._hand_over(num, old, new)
+
+    def shared(self, tokens: AbstractSet[int], known: AbstractSet[int] | None) -> bool:
+        """Whether a lease of these tokens, if known, has several jobs."""
+        return any(
+            lease.token in tokens
+            and len(lease.open) > 1
+            and (known is None or not known.isdisjoint(lease.open))
+            for lease in self._rows.values()
+        )
+
+    def _hand_over(self, num: int, old: Lease, new: Lease) -> None:
         new.open[num] = old.open.pop(num)
         if num in old.asked:
             old.asked.remove(num)

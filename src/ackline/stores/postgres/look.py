@@ -19,9 +19,10 @@ from ackline.stores.postgres.codes import (
     decode_settings,
     queue_of,
 )
+from ackline.stores.postgres.exchange import Row
 from ackline.stores.postgres.queues import QueueEntry, Queues
 from ackline.stores.postgres.rows import leased_record, record_of
-from ackline.stores.postgres.transaction import Row, Transaction
+from ackline.stores.postgres.transaction import Transaction
 
 _NUM, _ID, _STATE, _AT = 0, 1, 7, 8
 _LEASED = CODE[State.PROCESSING]

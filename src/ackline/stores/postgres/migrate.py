@@ -2,99 +2,173 @@
 
 from __future__ import annotations
 
-from importlib import resources
+import time
 from typing import Any, NamedTuple
 
-from ackline.errors import StoreMismatch
-from ackline.stores.postgres.connections import Connection
-from ackline.stores.postgres.queries import in_schema, statements
+import msgspec
+import psycopg
 
-LOCK_SECONDS = 5
-"""How long a migration waits for a table that others use, before it gives up."""
+from ackline.errors import StoreMismatch
+from ackline.stores.migrations import Migrated, Migration, read_migrations
+from ackline.stores.postgres.address import Address
+from ackline.stores.postgres.exchange import Connection
+from ackline.stores.postgres.queries import in_schema, statements
 
 OLDEST_SERVER = 130000
 
+LOCK_WAIT = "2s"
+"""How long a step waits for a table that others use: as long, others wait behind it."""
 
-class Migration(NamedTuple):
-    """One numbered step."""
+TRIES, PAUSE, LONGEST_PAUSE = 15, 0.5, 5.0
+"""How often a step is tried while a lock is held; seconds in between, doubled, up to the last."""
 
+COLUMNS = {"num", "name", "at", "compatible_from"}
+"""Of the table that tells whose a schema is."""
+
+
+class Found(NamedTuple):
+    """How a schema was found."""
+
+    there: bool
     number: int
-    name: str
-    text: str
+    compatible_from: int
 
 
-def migrations() -> list[Migration]:
+def migrations() -> tuple[Migration, ...]:
     """All steps in order."""
-    folder = resources.files("ackline.stores.postgres") / "migrations"
-    names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
-    return [
-        Migration(int(name[:4]), name, (folder / name).read_text(encoding="utf-8"))
-        for name in names
-    ]
-
-
-def newest_schema() -> int:
-    """The schema that this release uses."""
-    return migrations()[-1].number
+    return read_migrations("ackline.stores.postgres")
 
 
 class Migrator:
     """The schema of one store, and how to bring it forward."""
 
-    def __init__(self, connection: Connection, schema: str) -> None:
+    def __init__(self, connection: Connection, address: Address) -> None:
         self._connection = connection
-        self._schema = schema
-        self._statements = statements(schema)
+        self._address = address
+        self._statements = statements(address.schema)
 
-    def _execute(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
-        cursor = self._connection.execute(self._statements[statement], values, prepare=False)
-        return cursor.fetchall() if cursor.description is not None else []
+    def found(self) -> Found:
+        """How far the schema has been migrated; refuses those that this release cannot use."""
+        [(there, relations, columns)] = self._rows("schema_state", schema=self._address.schema)
+        if set(columns) >= COLUMNS:
+            found = Found(there, *self._rows("last_migration")[0])
+            self._require_compatible(found)
+            return found
+        if relations:
+            raise StoreMismatch(
+                f"{self._address}: this schema has tables of another program. Nothing was "
+                "changed: give another ?schema=…"
+            )
+        return Found(there, 0, 0)
 
-    def found(self) -> int:
-        """How far the schema has been migrated; 0 if it is not there."""
-        [(there,)] = self._execute("has_migrations", schema=self._schema)
-        return int(self._execute("last_migration")[0][0]) if there else 0
+    def _require_compatible(self, found: Found) -> None:
+        newest = migrations()[-1].number
+        if found.compatible_from > newest:
+            raise StoreMismatch(
+                f"{self._address} was migrated by a newer Ackline (schema {found.number}, for "
+                f"releases that know {found.compatible_from} or later; this one knows {newest}): "
+                "upgrade this installation, or give another ?schema=…"
+            )
 
-    def pending(self) -> list[Migration]:
-        """The steps that are still to be taken."""
-        done = self.found()
-        return [step for step in migrations() if step.number > done]
+    def require_usable(self) -> None:
+        """Bring an older schema forward, or refuse it where that is not wanted."""
+        found, newest = self.found(), migrations()[-1].number
+        if found.number >= newest:
+            return
+        if self._address.migrate:
+            self.migrate()
+            return
+        state = f"is at {found.number}, and this release needs {newest}"
+        state = state if found.number else "is not there"
+        raise StoreMismatch(f"{self._address}: its schema {state}: run `ackline migrate`")
 
-    def migrate(self) -> list[Migration]:
-        """Take the missing steps, each in a transaction of its own; two at once are safe."""
-        taken = []
-        while steps := self.pending():
-            with self._connection.transaction():
-                self._execute("limit_waiting", seconds=f"{LOCK_SECONDS}s")
-                self._execute("lock_migrations", schema=self._schema)
-                # Somebody else may have taken it while we waited.
-                if self.pending()[:1] == steps[:1]:
-                    self._take(steps[0])
-                    taken.append(steps[0])
-        return taken
+    def pooled(self) -> bool:
+        """Whether a pooler is in between: it gives sessions numbers of its own."""
+        return bool(self._connection.info.backend_pid != self._rows("session_number")[0][0])
 
-    def _take(self, step: Migration) -> None:
-        [(there,)] = self._execute("has_schema", schema=self._schema)
-        if not there:
-            self._execute("add_schema")
-        self._connection.execute(in_schema(step.text, self._schema).encode(), prepare=False)
-        self._execute("add_migration", number=step.number, name=step.name)
+    def pending(self) -> Migrated:
+        """The steps that are still to be taken, each with all that would be sent."""
+        found = self.found()
+        scripts: list[Migration] = []
+        for step in self._missing(found):
+            sql = self._script(step, add_schema=not found.there and not scripts)
+            scripts.append(msgspec.structs.replace(step, sql=sql))
+        return self._migrated(found, scripts)
+
+    def migrate(self) -> Migrated:
+        """Take the missing steps, each in a transaction of its own."""
+        found, taken = self.found(), list[Migration]()
+        while steps := self._missing(self.found()):
+            if self._patiently(steps[0]):
+                taken.append(steps[0])
+        return self._migrated(found, taken)
+
+    def _missing(self, found: Found) -> list[Migration]:
+        return [step for step in migrations() if step.number > found.number]
+
+    def _migrated(self, found: Found, steps: list[Migration]) -> Migrated:
+        return Migrated(
+            location=self._address.location,
+            schema=found.number,
+            newest=migrations()[-1].number,
+            steps=tuple(steps),
+        )
+
+    def _patiently(self, step: Migration) -> bool:
+        """Take a step, unless somebody else has; where a lock is held, let others pass first."""
+        pause = PAUSE
+        for _ in range(TRIES - 1):
+            try:
+                return self._take(step)
+            except psycopg.errors.LockNotAvailable:
+                time.sleep(pause)
+                pause = min(LONGEST_PAUSE, 2 * pause)
+        return self._take(step)
+
+    def _take(self, step: Migration) -> bool:
+        with self._connection.transaction():
+            self._connection.execute(self._guards().encode(), prepare=False)
+            found = self.found()
+            if found.number >= step.number:
+                return False
+            changes = self._changes(step, add_schema=not found.there)
+            self._connection.execute(changes.encode(), prepare=False)
+            return True
+
+    # --- SQL, as it is sent and as it is shown ---
+
+    def _script(self, step: Migration, *, add_schema: bool) -> str:
+        changes = self._changes(step, add_schema=add_schema)
+        return f"BEGIN;\n{self._guards()}\n{changes}\nCOMMIT;\n"
+
+    def _guards(self) -> str:
+        limit = self._render("limit_waiting", wait=LOCK_WAIT)
+        return f"{limit}\n{self._render('lock_migrations', schema=self._address.schema)}"
+
+    def _changes(self, step: Migration, *, add_schema: bool) -> str:
+        parts = [self._render("add_schema")] if add_schema else []
+        parts.append(in_schema(step.sql, self._address.schema))
+        said = {"number": step.number, "name": step.name, "compatible_from": step.compatible_from}
+        return "\n".join([*parts, self._render("add_migration", **said)])
+
+    def _render(self, statement: str, **values: Any) -> str:
+        cursor = psycopg.ClientCursor(self._connection)
+        return cursor.mogrify(self._statements[statement], values) + ";"
+
+    def _rows(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
+        return self._connection.execute(
+            self._statements[statement], values, prepare=False
+        ).fetchall()
 
 
-def check(connection: Connection, schema: str, where: str, *, may_migrate: bool) -> None:
-    """Migrate if that is needed and wanted; refuse what this release cannot use."""
+def require_server(connection: Connection, address: Address) -> None:
+    """Refuse a server or a database that this store cannot use."""
     version = connection.info.server_version
     if version < OLDEST_SERVER:
-        raise StoreMismatch(f"{where} is PostgreSQL {version // 10000}: it must be 13 or newer")
-    migrator = Migrator(connection, schema)
-    found, newest = migrator.found(), newest_schema()
-    if found < newest and may_migrate:
-        migrator.migrate()
-    elif found < newest:
-        state = f"is at {found}, and this release needs {newest}" if found else "is not there"
-        raise StoreMismatch(f"{where}: its schema {state}: run `ackline migrate`")
-    if found > newest:
+        raise StoreMismatch(f"{address} is PostgreSQL {version // 10000}: it must be 13 or newer")
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
         raise StoreMismatch(
-            f"{where} was migrated by a newer Ackline (schema {found}, this one knows {newest}): "
-            "upgrade this installation, or give another ?schema=…"
+            f"{address}: the database has the encoding {encoding}: it must be UTF8, so that names "
+            "can be read in it. CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
         )

@@ -27,8 +27,8 @@ from ackline.job import QueueKey
 from ackline.stores.base import Topic
 from ackline.stores.postgres.arrays import Blobs, Ints
 from ackline.stores.postgres.codes import TOPICS
-from ackline.stores.postgres.connections import Connection
 from ackline.stores.postgres.engine import Engine
+from ackline.stores.postgres.exchange import Connection
 from ackline.stores.postgres.listen import PostgresListener, Subject
 from ackline.stores.postgres.transaction import Transaction
 
@@ -42,6 +42,9 @@ PATIENCE = 4 * PULSE
 
 FIRST_RETRY, LAST_RETRY = 0.05, 2.0
 """Seconds between tries to listen again."""
+
+PLACE = "place"
+"""What a message begins with that tells where in a line a job has come to stand late."""
 
 AWAY = 0.05
 """Seconds after a wait during which its owner is likely to come back."""
@@ -78,10 +81,19 @@ class News:
 
     def tell(self, tx: Transaction) -> None:
         """After a commit, wake those who wait for what it did."""
-        if not self._engine.address.notify:
-            return
         subjects = [subject_of(queue, topic) for topic, queue in tx.news]
         tx.send("notify", _columns(subjects) | {"channel": self._channel})
+
+    def tell_at_commit(self, tx: Transaction) -> None:
+        """Have a caller's commit wake those who will wait by then, and send them to new places."""
+        subjects = sorted(subject_of(queue, topic) for topic, queue in tx.news)
+        messages = [f"{topic} {tag.hex()}" for tag, topic in subjects]
+        # First: who is woken is to look there.
+        messages[:0] = [
+            f"{PLACE} {line} {lane} {rank!r} {job}"
+            for (line, lane), (rank, job) in tx.places.items()
+        ]
+        tx.send("notify_at_commit", {"channel": self._channel, "messages": messages})
 
     # --- listening ---
 
@@ -91,7 +103,7 @@ class News:
         listener = PostgresListener(self, subjects)
         with self._lock:
             self._listeners |= {listener}
-            if self._engine.address.notify and self._thread is None:
+            if self._engine.address.lasting and self._thread is None:
                 self._start()
         try:
             self.arm(listener)
@@ -108,7 +120,7 @@ class News:
     def arm(self, listener: PostgresListener) -> None:
         """Let those who commit know that somebody waits."""
         listener.armed = True
-        if self._engine.address.notify:
+        if self._engine.address.lasting:
             self._engine.statement("arm", self._armed_values(listener.subjects))
 
     def _armed_values(self, subjects: Iterable[Subject]) -> dict[str, Any]:
@@ -188,15 +200,19 @@ class News:
         pgconn = connection.pgconn
         pgconn.consume_input()
         while (notice := pgconn.notifies()) is not None:
-            topic, _, tag = notice.extra.partition(b" ")
-            self._deliver(connection, (bytes.fromhex(tag.decode()), int(topic)))
+            topic, *words = notice.extra.decode().split()
+            if topic == PLACE:
+                line, lane, rank, job = words
+                self._engine.queues.lower_hints(int(line), int(lane), (float(rank), int(job)))
+            else:
+                self._deliver(connection, (bytes.fromhex(words[0]), int(topic)))
 
     def _deliver(self, connection: Connection, subject: Subject) -> None:
         concerned = [one for one in self._listeners if subject in one.subjects]
         for listener in concerned:
             listener.wake()
-        now = time.monotonic()
-        if not any(listener.here(now, AWAY) for listener in concerned):
+        now, armed = time.monotonic(), any(listener.armed for listener in concerned)
+        if armed and not any(listener.here(now, AWAY) for listener in concerned):
             # First so, then in the table: who comes back in between arms again.
             for listener in concerned:
                 listener.armed = False

@@ -5,17 +5,16 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from psycopg import Cursor
-
 from ackline.events import Act, Entry
 from ackline.job import State
 from ackline.stores.base import REPAIR_LIMIT
 from ackline.stores.postgres.arrays import Floats, Ints
 from ackline.stores.postgres.codes import PROMOTED, SETTLING, STATES, name_of
+from ackline.stores.postgres.exchange import Row
 from ackline.stores.postgres.hints import Lane, Look, Place
 from ackline.stores.postgres.homes import Past
 from ackline.stores.postgres.queues import QueueEntry
-from ackline.stores.postgres.transaction import Again, Row, Transaction
+from ackline.stores.postgres.transaction import Again, Sent, Transaction
 
 _SAME, _DUE, _SEEN, _RANK, _JOB, _LINE, _LANE, _ATTEMPTS, _TOKEN = range(9)
 _WORKER, _STARTED, _ACT = 16, 17, 18
@@ -30,8 +29,9 @@ class Picking:
         """How many jobs were in sight at the last look, also those that others have locked."""
         self._tx = tx
         self._entry = entry
-        self._promoted = False
-        self._sent: tuple[float, Cursor[Row]] | None = None
+        # In a caller's transaction, what is due would have to wait for its end.
+        self._promoted = tx.callers
+        self._sent: tuple[float, Sent] | None = None
 
     def send(self, look: Look, limit: int) -> None:
         """Ask for the next jobs; `pick` waits for the answer."""

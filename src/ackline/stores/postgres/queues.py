@@ -7,9 +7,10 @@ from typing import Any
 
 from ackline.config import DEFAULT_SETTINGS, QueueSettings
 from ackline.job import QueueKey
+from ackline.stores.postgres.ahead import Ahead
 from ackline.stores.postgres.arrays import Blobs
 from ackline.stores.postgres.codes import decode_settings, encode_settings, name_of
-from ackline.stores.postgres.hints import Hints
+from ackline.stores.postgres.hints import Hints, Place
 from ackline.stores.postgres.transaction import Transaction
 
 Body = tuple[int, str, str | None, int]
@@ -22,7 +23,7 @@ MOST_BODIES = 100_000
 class QueueEntry:
     """A queue as it was at one version."""
 
-    __slots__ = ("bodies", "hints", "key", "lines", "num", "settings", "version")
+    __slots__ = ("ahead", "bodies", "hints", "key", "lines", "num", "settings", "version")
 
     def __init__(
         self,
@@ -40,6 +41,7 @@ class QueueEntry:
         self.lines = lines
         self.bodies = bodies
         self.hints = Hints()
+        self.ahead = Ahead()
 
     def remember(self, id: str, body: Body) -> None:
         """Keep what is known of a claimed job, so that settling it needs no search."""
@@ -67,6 +69,11 @@ class Queues:
         entry = self._entries.get(key)
         if entry is not None:
             entry.hints.reset()
+
+    def lower_hints(self, line: int, lane: int, place: Place) -> None:
+        """A job has come to stand here that claims may have looked past."""
+        for entry in list(self._entries.values()):
+            entry.hints.lower(line, lane, place)
 
     def confirm(self, tx: Transaction, key: QueueKey, row: tuple[Any, ...]) -> QueueEntry | None:
         """The queue of a row of `begin`; read again if it has changed."""

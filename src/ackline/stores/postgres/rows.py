@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ackline.job import Failure, Record, State
 from ackline.stores.postgres.codes import STATES, decode_options, name_of
-from ackline.stores.postgres.transaction import Row
+from ackline.stores.postgres.exchange import Row
 
 
 def leased_record(row: Row) -> Record:

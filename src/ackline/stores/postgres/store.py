@@ -17,6 +17,7 @@ from ackline.stores.base import (
     ClaimRequest,
     Filter,
     Hold,
+    Joining,
     Key,
     KeyWrite,
     Listener,
@@ -29,11 +30,14 @@ from ackline.stores.base import (
     WorkerRecord,
     warn_of_unseen,
 )
-from ackline.stores.postgres import claim, enqueue, facts, heartbeat, journal, keep, keys, look
+from ackline.stores.migrations import Migrated
+from ackline.stores.postgres import claim, enqueue, heartbeat, journal, keep, keys, look
 from ackline.stores.postgres.address import Address
 from ackline.stores.postgres.apply import GONE, apply
 from ackline.stores.postgres.engine import Engine
+from ackline.stores.postgres.examiner import Examiner
 from ackline.stores.postgres.finding import Finding, send_for_leases
+from ackline.stores.postgres.joining import PostgresJoining
 from ackline.stores.postgres.news import News
 from ackline.stores.postgres.picking import promote
 from ackline.stores.postgres.transaction import Transaction
@@ -46,7 +50,12 @@ class PostgresStore:
     """
 
     capabilities = Capabilities(
-        name="postgresql", persistent=True, shared=True, batch=200, journal=10_000_000
+        name="postgresql",
+        persistent=True,
+        shared=True,
+        batch=200,
+        journal=10_000_000,
+        joins=True,
     )
 
     def __init__(self, address: Address, clock: Clock | None = None) -> None:
@@ -55,6 +64,8 @@ class PostgresStore:
         self._queues = self._engine.queues
         self._news = News(self._engine)
         self._engine.tell = self._news.tell
+        self._examiner = Examiner(self._engine)
+        self._engine.tell_at_commit = self._news.tell_at_commit
 
     def open(self) -> None:
         self._engine.open()
@@ -63,13 +74,23 @@ class PostgresStore:
         self._news.close()
         self._engine.close()
 
+    def pending_migrations(self) -> Migrated:
+        with self._engine.migrator() as migrator:
+            return migrator.pending()
+
+    def migrate(self) -> Migrated:
+        with self._engine.migrator() as migrator:
+            return migrator.migrate()
+
     def info(self) -> StoreInfo:
-        return self._engine.read(lambda tx: facts.info(tx, self._address))
+        return self._engine.read(self._examiner.info)
 
     # --- jobs in, out and through ---
 
-    def enqueue(self, queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
-        return enqueue.enqueue(self._engine, queue, drafts)
+    def enqueue(
+        self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
+    ) -> list[Receipt]:
+        return enqueue.enqueue(self._engine, queue, drafts, keys)
 
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
@@ -86,10 +107,13 @@ class PostgresStore:
             entry = self._queues.begin(tx, queue)
             if entry is None:
                 return [GONE] * len(transitions)
-            finding = Finding(tx, entry, send_for_leases(tx, entry.num, transitions))
+            finding = Finding(tx, entry, send_for_leases(tx, entry, transitions))
             return apply(tx, self._queues, entry, transitions, finding)
 
         return self._engine.write(run)
+
+    def join(self, connection: object) -> Joining:
+        return PostgresJoining(self._engine, connection)
 
     def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
         return self._engine.write(

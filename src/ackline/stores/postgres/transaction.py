@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
-from psycopg import Cursor
+import psycopg
 
 from ackline.events import Entry, pack
 from ackline.job import TERMINAL, QueueKey, State
 from ackline.stores.base import Topic
 from ackline.stores.postgres.arrays import Ints
 from ackline.stores.postgres.codes import CODE, STATES
-from ackline.stores.postgres.connections import Connection
-
-Row = tuple[Any, ...]
+from ackline.stores.postgres.exchange import NO_VALUES, Row
 
 EVENTS = len(STATES)
 """Where the number of events stands behind those of the states."""
+
+
+MANY = 50
+"""Rows from which on it pays to send a statement before the others are known."""
 
 
 class Again(Exception):
@@ -36,30 +38,59 @@ class Told:
         self.shifts = [0] * len(STATES)
 
 
-class Transaction:
-    """Statements are sent at once and answered when asked for, so round trips are few."""
+class Sent(Protocol):
+    """A statement that was sent; its rows are there when they are asked for."""
 
-    def __init__(
-        self, connection: Connection, statements: Mapping[str, str], clock: float | None
-    ) -> None:
-        self.connection = connection
+    def fetchall(self) -> list[Row]: ...
+
+
+class Sender(Protocol):
+    """What takes statements to the server."""
+
+    @property
+    def connection(self) -> psycopg.Connection[Any]: ...
+
+    def send(self, name: str, values: Mapping[str, Any]) -> Sent: ...
+
+    def push(self) -> None: ...
+
+
+class Transaction:
+    """Statements are answered when that is asked for, so round trips are few."""
+
+    callers = False
+    """Whether it is a caller's own, which may stay open for long."""
+
+    def __init__(self, sender: Sender, clock: float | None) -> None:
         self.clock = clock
         self.now = 0.0
         self.made = False
         """Whether it has made a queue or a line, which others cannot see yet."""
         self.news: set[tuple[Topic, QueueKey]] = set()
+        self.places: dict[tuple[int, int], tuple[float, int]] = {}
+        """Line and lane → the first place in it that a job came to stand in."""
         self.committed: list[Callable[[], None]] = []
-        self._statements = statements
+        self._sender = sender
+        self.connection = sender.connection
         self._told: dict[int, Told] = {}
 
-    def send(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor[Row]:
-        """Send a statement; its answer is read from the cursor, whenever."""
-        cursor = self.connection.cursor(binary=True)
-        return cursor.execute(self._statements[name], values)
+    def send(self, name: str, values: Mapping[str, Any] = NO_VALUES) -> Sent:
+        """Send a statement, without waiting for its answer."""
+        return self._sender.send(name, values)
 
-    def rows(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]:
+    def push(self, rows: int) -> None:
+        """Let the server begin with so many rows, though nobody waits for its answer yet."""
+        if rows >= MANY:
+            self._sender.push()
+
+    def rows(self, name: str, values: Mapping[str, Any] = NO_VALUES) -> list[Row]:
         """Send a statement and wait for its rows."""
         return self.send(name, values).fetchall()
+
+    def next_token(self, above: int) -> int:
+        """A token above one that was met."""
+        [(token,)] = self.rows("next_token", {"above": above})
+        return int(token)
 
     def told(self, key: QueueKey, num: int) -> Told:
         """What is to be told of a queue; queues are told of in the order of this call."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 import msgspec
 
 from ackline.errors import ConfigError
+from ackline.stores.options import Reader, file, one_of, read_options, seconds, text, whole, yes
 
 Mode = Literal["single", "sentinel", "cluster"]
 Durability = Literal["none", "everysec", "always"]
@@ -88,7 +88,7 @@ def read_address(url: str) -> Address:
         "password": unquote(parts.password) if parts.password else None,
         "tls": parts.scheme.startswith("rediss"),
     }
-    given |= _options(options)
+    given |= read_options("redis", _READERS, options.items())
     address = Address(**given)  # type: ignore[arg-type]
     _require_possible(address)
     return address
@@ -127,7 +127,7 @@ def _place(parts: SplitResult, mode: Mode, options: dict[str, str]) -> dict[str,
     if parts.scheme == "redis+unix":
         if not path or parts.hostname:
             raise ConfigError("a Unix socket is redis+unix:///path/to/redis.sock")
-        return {"socket": path, "database": _whole("db", options.pop("db", "0"))}
+        return {"socket": path, "database": _number("db", options.pop("db", "0"))}
     segments = [segment for segment in path.split("/") if segment]
     service = ""
     if mode == "sentinel":
@@ -141,7 +141,7 @@ def _place(parts: SplitResult, mode: Mode, options: dict[str, str]) -> dict[str,
     return {
         "hosts": tuple(_hosts(parts.netloc.rpartition("@")[2], _PORTS[mode])),
         "service": service,
-        "database": _whole("the database", segments[0]) if segments else 0,
+        "database": _number("the database", segments[0]) if segments else 0,
     }
 
 
@@ -156,68 +156,25 @@ def _hosts(text: str, port: int) -> list[tuple[str, int]]:
     return found
 
 
-def _options(options: Mapping[str, str]) -> dict[str, object]:
-    for name in options:
-        if name not in _READERS:
-            raise ConfigError(f"redis has no option {name!r}. Known: {', '.join(_READERS)}")
-    return {name: _READERS[name](name, value) for name, value in options.items()}
-
-
 def _prefix(what: str, value: str) -> str:
     if not value or any(char in value for char in "{}"):
         raise ConfigError(f"{what} must be a name without braces, not {value!r}")
     return value
 
 
-def _durability(what: str, value: str) -> str:
-    if value not in DURABILITIES:
-        raise ConfigError(f"{what} must be {', '.join(DURABILITIES)}, not {value!r}")
-    return value
+_number = whole()
 
-
-def _yes(what: str, value: str) -> bool:
-    if value not in ("yes", "no"):
-        raise ConfigError(f"{what} must be yes or no, not {value!r}")
-    return value == "yes"
-
-
-def _text(_what: str, value: str) -> str:
-    return value
-
-
-def _file(what: str, value: str) -> str:
-    if not value:
-        raise ConfigError(f"{what} must be the name of a file")
-    return value
-
-
-def _whole(what: str, value: str) -> int:
-    if not (value.isascii() and value.isdigit()):
-        raise ConfigError(f"{what} must be a whole number, not {value!r}")
-    return int(value)
-
-
-def _seconds(what: str, value: str) -> float:
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < 3600:
-        raise ConfigError(f"{what} must be seconds above zero, not {value!r}")
-    return seconds
-
-
-_READERS: dict[str, Callable[[str, str], object]] = {
+_READERS: dict[str, Reader] = {
     "prefix": _prefix,
-    "durability": _durability,
-    "replicas": _whole,
-    "fsync": _yes,
-    "timeout": _seconds,
-    "ca": _file,
-    "cert": _file,
-    "key": _file,
-    "sentinel_user": _text,
-    "sentinel_password": _text,
+    "durability": one_of(*DURABILITIES),
+    "replicas": _number,
+    "fsync": yes,
+    "timeout": seconds,
+    "ca": file,
+    "cert": file,
+    "key": file,
+    "sentinel_user": text,
+    "sentinel_password": text,
 }
 """What a URL may say behind its question mark, and how it is read."""
 

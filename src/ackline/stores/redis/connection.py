@@ -13,8 +13,9 @@ from redis.exceptions import NoScriptError
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
-from ackline.errors import StoreUnavailable
+from ackline.errors import StoreClosed, StoreUnavailable
 from ackline.stores.redis.address import Address
+from ackline.stores.redis.direct import Direct
 from ackline.stores.redis.errors import translated
 from ackline.stores.redis.scripts import Script, script
 
@@ -31,17 +32,22 @@ class Connection:
         self.address = address
         self.where = str(address)
         self._client: Any = None
+        self._direct: Any = None
 
     def open(self) -> None:
         """Make the client; nothing is sent yet, except by a cluster's."""
         if self._client is None:
             with self.translated():
                 self._client = _make_client(self.address)
+                # A cluster's client finds the node, and a sentinel's pool the server.
+                found = self.address.mode in ("cluster", "sentinel")
+                self._direct = self._client if found else Direct(self._client.connection_pool)
 
     def close(self) -> None:
         """Let go of all connections."""
         if self._client is not None:
             client, self._client = self._client, None
+            self._direct.close()
             client.close()
 
     def translated(self) -> AbstractContextManager[None]:
@@ -51,9 +57,12 @@ class Connection:
     @property
     def client(self) -> Any:
         """The raw client, for what is no script."""
-        if self._client is None:
-            raise StoreUnavailable(f"the store at {self.where} is closed: open() it")
+        self._require_open()
         return self._client
+
+    def _require_open(self) -> None:
+        if self._client is None:
+            raise StoreClosed(f"the store at {self.where} is closed: open() it")
 
     @property
     def waits(self) -> bool:
@@ -68,7 +77,8 @@ class Connection:
         """Run the script of a verb."""
         given = (len(keys), *keys, *arguments)
         with self.translated():
-            return _evaluate(self.client, script(name), given)
+            self._require_open()
+            return _evaluate(self._direct, script(name), given)
 
     def run_safely(self, name: str, keys: Sequence[str], arguments: Iterable[Argument] = ()) -> Any:
         """Run a script that changes something, and wait until that is as safe as was asked for."""

@@ -10,6 +10,7 @@ from redis import exceptions
 
 from ackline.errors import ConfigError, StoreError, StoreMismatch
 from ackline.job import QueueKey
+from ackline.stores.base import Trouble
 from ackline.stores.redis.address import DURABILITIES, Address, Durability
 from ackline.stores.redis.connection import Connection
 from ackline.stores.redis.names import SCHEMA, Names
@@ -50,6 +51,14 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         if address.replicas:
             words += f"; it is on {address.replicas} replicas, too"
         return words
+
+    def troubles(self) -> tuple[Trouble, ...]:
+        """What is not as it should be."""
+        if self.role in ("slave", "replica"):
+            return (
+                Trouble("store", "it is a replica: nothing can be enqueued", "name its primary"),
+            )
+        return ()
 
 
 def read_facts(connection: Connection) -> Facts:

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Sequence
 
 from ackline.config import DEFAULT_SETTINGS, QueueSettings
+from ackline.errors import StoreError
 from ackline.job import QueueKey
 from ackline.stores.base import (
     WORKER_MEMORY,
@@ -21,7 +22,7 @@ from ackline.stores.redis.connection import Argument
 from ackline.stores.redis.crossing import finish_crossings
 from ackline.stores.redis.journal import first_needed
 from ackline.stores.redis.look import matching
-from ackline.stores.redis.packing import CODE
+from ackline.stores.redis.packing import CODE, pack_writes
 from ackline.stores.redis.queue_script import QueueScripts
 from ackline.stores.redis.settings import decode_settings, fields_of
 
@@ -100,7 +101,7 @@ def purge(scripts: QueueScripts, queue: QueueKey, which: Filter, limit: int, by:
 
 def read_keys(scripts: QueueScripts, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
     """The keys that start with these parts."""
-    room = scripts.names.room(tenant)
+    room = scripts.names.room_for(tenant, prefix)
     flat = scripts.connection.run("read_keys", [room], [encode_key(prefix), limit])
     return [
         Key(
@@ -114,10 +115,12 @@ def read_keys(scripts: QueueScripts, tenant: str, prefix: tuple[str, ...], limit
 
 def write_keys(scripts: QueueScripts, tenant: str, writes: Sequence[KeyWrite]) -> bool:
     """Apply all writes, or none."""
-    arguments: list[Argument] = []
+    by_room: dict[str, list[KeyWrite]] = {}
     for write in writes:
-        version = "" if write.version is None else write.version
-        act, value = ("drop", b"") if write.value is None else ("set", write.value)
-        arguments += (encode_key(write.key), version, act, value)
-    room = scripts.names.room(tenant)
-    return bool(scripts.connection.run_safely("write_keys", [room], arguments))
+        by_room.setdefault(scripts.names.room_for(tenant, write.key), []).append(write)
+    if len(by_room) > 1:
+        raise StoreError("a cluster cannot write keys beside queues together with others")
+    return all(
+        scripts.connection.run_safely("write_keys", [room], pack_writes(together))
+        for room, together in by_room.items()
+    )

@@ -11,6 +11,8 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from ackline.job import QueueKey
+from ackline.limits import OWN_KEYS
+from ackline.stores.base import BESIDE
 
 SCHEMA = 1
 """The version of the layout that these names make."""
@@ -71,6 +73,16 @@ class Names(msgspec.Struct, frozen=True):
     def room_of(self, queue: QueueKey) -> str:
         """The room that the scripts of a queue write to."""
         return self.base(queue) if self.clustered else self.room(queue.tenant)
+
+    def room_beside(self, queue: QueueKey) -> str:
+        """The room of the keys that an enqueue into a queue can write."""
+        return f"{self.base(queue)}:beside" if self.clustered else self.room(queue.tenant)
+
+    def room_for(self, tenant: str, key: tuple[str, ...]) -> str:
+        """The room where a key is, or all keys are that start so."""
+        if key[:2] == (OWN_KEYS, BESIDE) and len(key) > 2:
+            return self.room_beside(QueueKey(tenant, key[2]))
+        return self.room(tenant)
 
     def channel(self, queue: QueueKey, topic: str) -> str:
         """Where the news of a queue are published."""

@@ -10,6 +10,8 @@ import msgspec
 
 from ackline.events import Act
 from ackline.job import NO_OPTIONS, Draft, Failure, Options, Record, State
+from ackline.stores.base import KeyWrite
+from ackline.stores.keys import encode_key
 
 STATES = tuple(State)
 """A state's code is its place here: what is stored depends on it, so append only."""
@@ -134,6 +136,16 @@ def _alike(one: Draft, other: Draft) -> bool:
         and one.delay == other.delay
         and one.run_at == other.run_at
     )
+
+
+def pack_writes(writes: Sequence[KeyWrite]) -> list[bytes | str | int]:
+    """Writes of keys as the scripts take them, see `scripts/lib/room.lua`."""
+    packed: list[bytes | str | int] = []
+    for write in writes:
+        version = "" if write.version is None else write.version
+        act, value = ("drop", b"") if write.value is None else ("set", write.value)
+        packed += (encode_key(write.key), version, act, value)
+    return packed
 
 
 # --- places and records ---

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from redis.exceptions import ResponseError
 
 from ackline.clock import Clock
-from ackline.errors import StoreError, StoreFull
+from ackline.errors import KeysChanged, StoreError, StoreFull
 from ackline.job import QueueKey
 from ackline.stores.redis.connection import Argument, Connection
 from ackline.stores.redis.names import SCHEMA, Names
 from ackline.stores.redis.settings import fields_of_new
 
-NO_QUEUE, FULL = "NOQUEUE", "FULL"
+NO_QUEUE, FULL, KEYS_CHANGED = "NOQUEUE", "FULL", "KEYSCHANGED"
 
 Run = Callable[[str, Sequence[str], Iterable[Argument]], Any]
 
@@ -61,17 +62,22 @@ class QueueScripts:
         return self._run(run, name, queue, arguments)
 
     def _run(self, run: Run, name: str, queue: QueueKey, arguments: Iterable[Argument]) -> Any:
-        names = self.names
-        keys = (names.base(queue), names.counters(queue), names.room_of(queue))
         try:
-            return run(name, keys, (self.now(), *arguments))
+            return run(name, _keys(self.names, queue), (self.now(), *arguments))
         except StoreError as error:
+            if _says(error, KEYS_CHANGED):
+                raise KeysChanged(str(queue)) from None
             if _says(error, FULL):
                 limit = str(error.__cause__).split()[1]
                 raise StoreFull(
                     f"queue {queue} holds its limit of {int(limit):,} jobs: try again later"
                 ) from None
             raise
+
+
+@functools.lru_cache(maxsize=4096)
+def _keys(names: Names, queue: QueueKey) -> tuple[str, str, str]:
+    return names.base(queue), names.counters(queue), names.room_of(queue)
 
 
 def _says(error: StoreError, word: str) -> bool:

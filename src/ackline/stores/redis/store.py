@@ -18,6 +18,7 @@ from ackline.stores.base import (
     ClaimRequest,
     Filter,
     Hold,
+    Joining,
     Key,
     KeyWrite,
     Listener,
@@ -28,6 +29,7 @@ from ackline.stores.base import (
     Topic,
     WorkerBeat,
     WorkerRecord,
+    refuse_to_join,
 )
 from ackline.stores.redis import keep, look, work
 from ackline.stores.redis.address import Address
@@ -98,6 +100,7 @@ class RedisStore:
                 "memory": f"{facts.used_memory:,} bytes",
                 "maxmemory": f"{facts.maxmemory:,} bytes" if facts.maxmemory else "no limit",
             },
+            troubles=facts.troubles(),
         )
 
     def _read_facts(self) -> Facts:
@@ -111,8 +114,10 @@ class RedisStore:
 
     # --- jobs in, out and through ---
 
-    def enqueue(self, queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
-        return work.enqueue(self._scripts, queue, drafts)
+    def enqueue(
+        self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
+    ) -> list[Receipt]:
+        return work.enqueue(self._scripts, queue, drafts, keys)
 
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
@@ -121,6 +126,10 @@ class RedisStore:
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
         return work.apply(self._scripts, queue, transitions)
+
+    def join(self, connection: object) -> Joining:
+        del connection
+        return refuse_to_join("Redis")
 
     def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
         return work.heartbeat(self._scripts, queue, beat, holds)

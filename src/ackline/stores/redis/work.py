@@ -10,7 +10,15 @@ import msgspec
 
 from ackline.job import Draft, QueueKey, Record, State
 from ackline.lifecycle import REPEATABLE, Transition, Verdict, repeats
-from ackline.stores.base import BeatReply, Claimed, ClaimRequest, Hold, Receipt, WorkerBeat
+from ackline.stores.base import (
+    BeatReply,
+    Claimed,
+    ClaimRequest,
+    Hold,
+    KeyWrite,
+    Receipt,
+    WorkerBeat,
+)
 from ackline.stores.redis.crossing import apply_in_cluster
 from ackline.stores.redis.packing import (
     ASKED,
@@ -21,6 +29,7 @@ from ackline.stores.redis.packing import (
     Seen,
     draft_runs,
     in_full,
+    pack_writes,
     seen_jobs,
 )
 from ackline.stores.redis.queue_script import QueueScripts
@@ -40,13 +49,16 @@ _VERDICTS = {
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def enqueue(scripts: QueueScripts, queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
-    """Insert what is not there yet."""
-    if not drafts:
+def enqueue(
+    scripts: QueueScripts, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
+) -> list[Receipt]:
+    """Insert what is not there yet, and write the keys that belong to it."""
+    if not drafts and not keys:
         scripts.make(queue)
         return []
     distinct = len({draft.id for draft in drafts}) == len(drafts)
-    arguments = [int(distinct), *draft_runs(drafts)]
+    room = scripts.names.room_beside(queue)
+    arguments = [int(distinct), room, len(keys), *pack_writes(keys), *draft_runs(drafts)]
     letters, results = scripts.change("enqueue", queue, arguments)
     waiting = iter(results)
     receipts = []

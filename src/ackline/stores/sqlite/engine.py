@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from ackline.errors import StoreError, StoreUnavailable
+from ackline.errors import StoreClosed, StoreError, StoreUnavailable
 from ackline.job import QueueKey
 from ackline.stores.base import Topic
 from ackline.stores.sqlite.connection import (
@@ -99,7 +99,7 @@ class Engine:
 
     def _require_open(self) -> None:
         if not self._owner:
-            raise StoreUnavailable(f"the store {self.path} is closed: call open() first")
+            raise StoreClosed(f"the store {self.path} is closed: call open() first")
         if self.inherited:
             raise StoreUnavailable(
                 f"the store {self.path} was opened before this process was forked: "

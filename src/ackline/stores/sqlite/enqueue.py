@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ackline.errors import StoreFull
+from ackline.errors import KeysChanged, StoreFull
 from ackline.events import Act, Entry
 from ackline.job import LIVE, NO_OPTIONS, Draft, QueueKey, State
 from ackline.lifecycle import rank
-from ackline.stores.base import Receipt
+from ackline.stores.base import KeyWrite, Receipt
 from ackline.stores.sqlite.drop import drop_jobs
+from ackline.stores.sqlite.keys import write_keys
 from ackline.stores.sqlite.lines import Lines, make_lines, next_number, state_in
 from ackline.stores.sqlite.queries import sql
 from ackline.stores.sqlite.rows import encode_options, rows_by_ids
@@ -31,9 +32,17 @@ class _Known:
         self.state = None if state.terminal and at <= now else state
 
 
-def enqueue(tx: Transaction, queue: QueueKey, drafts: Sequence[Draft], now: float) -> list[Receipt]:
-    """Insert what is not there yet."""
+def enqueue(
+    tx: Transaction,
+    queue: QueueKey,
+    drafts: Sequence[Draft],
+    now: float,
+    keys: Sequence[KeyWrite] = (),
+) -> list[Receipt]:
+    """Insert what is not there yet, and write the keys that belong to it."""
     lines = make_lines(tx, queue)
+    if keys and not write_keys(tx, queue.tenant, keys):
+        raise KeysChanged(str(queue))
     if not drafts:
         return []
     receipts = None

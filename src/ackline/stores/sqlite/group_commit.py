@@ -9,6 +9,7 @@ leader's last words: whoever waits looks now and then whether its leader is stil
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -20,6 +21,8 @@ from ackline.errors import StoreError, StoreUnavailable
 from ackline.stores.sqlite.transaction import Operation
 
 T = TypeVar("T")
+
+logger = logging.getLogger("ackline")
 
 GROUP_LIMIT = 64
 """How many operations share one commit: more gains little, and makes other processes wait."""
@@ -142,23 +145,27 @@ class GroupCommit:
                 group.append(ticket)
 
     def _run(self, group: list[_Ticket[Any]]) -> None:
-        if len(group) > 1:
-            try:
-                self._settle(group)
-                return
-            except (apsw.BusyError, Undecided) as error:
-                # Busy: nobody is guilty, and each alone would wait as long again.
-                # Undecided: it may be done already.
-                _refuse(group, error)
-                return
-            except Exception:
-                # One of them failed: each gets its own transaction, so that only that one fails.
-                pass
+        if len(group) > 1 and self._run_together(group):
+            return
         for ticket in group:
             try:
                 self._settle([ticket])
             except Exception as error:
                 _refuse([ticket], error)
+
+    def _run_together(self, group: list[_Ticket[Any]]) -> bool:
+        """Answer all by one transaction; False if nothing was written, because one failed."""
+        try:
+            self._settle(group)
+        except (apsw.BusyError, Undecided) as error:
+            # Busy: nobody is guilty, and each alone would wait as long again.
+            # Undecided: it may be done already.
+            _refuse(group, error)
+        except Exception:
+            # Each gets a transaction of its own, so that the one that fails hears of it itself.
+            logger.debug("one of %d writes failed: each goes alone", len(group), exc_info=True)
+            return False
+        return True
 
     def _settle(self, group: list[_Ticket[Any]]) -> None:
         answers = self._commit([ticket.operation for ticket in group])

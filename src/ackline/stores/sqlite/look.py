@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import heapq
 import itertools
 import math
@@ -205,9 +206,14 @@ def events(execute: Execute, queue: QueueKey | None, after: str | None, limit: i
         rows = execute(sql("read_all"), (batch,))
     else:
         rows = execute(sql("read_queue"), (num, batch))
-    keys = {num: QueueKey(tenant, name) for num, tenant, name in execute(sql("queue_names"))}
+
+    @functools.cache
+    def key_of(num: int) -> QueueKey:
+        [(tenant, name)] = execute(sql("queue_name"), (num,))
+        return QueueKey(tenant, name)
+
     found = itertools.chain.from_iterable(
-        unpack(number, at, keys[num], entries, skip=used if number == batch else 0)
+        unpack(number, at, key_of(num), entries, skip=used if number == batch else 0)
         for number, num, at, entries in rows
     )
     return list(itertools.islice(found, max(limit, 0)))

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from importlib import resources
+import contextlib
+import os
 
 import apsw
+import msgspec
 
 from ackline.errors import StoreMismatch
-from ackline.stores.sqlite.connection import Execute
+from ackline.stores.migrations import Migrated, Migration, read_migrations
+from ackline.stores.sqlite.connection import Execute, connect_reader
 
 APPLICATION_ID = 0x41636B4C
 """`AckL`: how a file says that it is ours."""
 
 
-def migrations() -> list[str]:
-    """All migrations in order; the schema's version is how many of them were applied."""
-    folder = resources.files("ackline.stores.sqlite") / "migrations"
-    files = sorted(
-        (file for file in folder.iterdir() if file.name.endswith(".sql")),
-        key=lambda file: file.name,
-    )
-    return [file.read_text(encoding="utf-8") for file in files]
+def migrations() -> tuple[Migration, ...]:
+    """All steps in order."""
+    return read_migrations("ackline.stores.sqlite")
 
 
 def newest_schema() -> int:
     """The schema that this release uses."""
-    return len(migrations())
+    return migrations()[-1].number
 
 
 def schema_of(execute: Execute) -> int:
@@ -73,15 +71,34 @@ def migrate(connection: apsw.Connection, path: str) -> None:
     connection.execute("BEGIN IMMEDIATE").fetchall()
     try:
         check_owner(connection, path)
-        for text in migrations()[schema_of(connection.execute) :]:
-            connection.execute(text).fetchall()
-        connection.pragma("application_id", APPLICATION_ID)
-        connection.pragma("user_version", newest_schema())
+        for step in migrations()[schema_of(connection.execute) :]:
+            connection.execute(_changes(step)).fetchall()
         connection.execute("COMMIT").fetchall()
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK").fetchall()
         raise
+
+
+def _changes(step: Migration) -> str:
+    return (
+        f"{step.sql}\nPRAGMA application_id = {APPLICATION_ID};\n"
+        f"PRAGMA user_version = {step.number};\n"
+    )
+
+
+def pending(path: str) -> Migrated:
+    """What a file needs, each step with all that would be sent; it need not be there yet."""
+    schema = 0
+    if os.path.exists(path) and os.path.getsize(path):
+        with contextlib.closing(connect_reader(path)) as reader:
+            check_owner(reader, path)
+            schema = schema_of(reader.execute)
+    steps = tuple(
+        msgspec.structs.replace(step, sql=f"BEGIN IMMEDIATE;\n{_changes(step)}COMMIT;\n")
+        for step in migrations()[schema:]
+    )
+    return Migrated(location=path, schema=schema, newest=newest_schema(), steps=steps)
 
 
 def _number(execute: Execute, query: str) -> int:

@@ -22,6 +22,7 @@ from ackline.stores.base import (
     ClaimRequest,
     Filter,
     Hold,
+    Joining,
     Key,
     KeyWrite,
     Listener,
@@ -32,14 +33,17 @@ from ackline.stores.base import (
     Topic,
     WorkerBeat,
     WorkerRecord,
+    refuse_to_join,
     warn_of_unseen,
 )
+from ackline.stores.migrations import Migrated
 from ackline.stores.sqlite import claim, enqueue, heartbeat, keep, keys, look
 from ackline.stores.sqlite.apply import apply
 from ackline.stores.sqlite.connection import Durability
 from ackline.stores.sqlite.engine import Engine
 from ackline.stores.sqlite.lines import find_lines
-from ackline.stores.sqlite.migrate import schema_of
+from ackline.stores.sqlite.migrate import pending, schema_of
+from ackline.stores.sqlite.opening import first_connection
 from ackline.stores.sqlite.room import require_room
 from ackline.stores.sqlite.transaction import Together, Transaction, split
 from ackline.stores.sqlite.wake import Wakes
@@ -80,6 +84,17 @@ class SqliteStore:
             self._wakes.close()
             self._engine.close()
 
+    def pending_migrations(self) -> Migrated:
+        with self._engine.explained():
+            return pending(self._path)
+
+    def migrate(self) -> Migrated:
+        found = self.pending_migrations()
+        with self._engine.explained():
+            # To connect is to migrate, whoever does it.
+            first_connection(self._path, self._durability).close()
+        return found
+
     def info(self) -> StoreInfo:
         with self._engine.read() as execute:
             schema, cursor = schema_of(execute), look.journal_end(execute)
@@ -96,13 +111,22 @@ class SqliteStore:
 
     # --- jobs in, out and through ---
 
-    def enqueue(self, queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
+    def enqueue(
+        self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
+    ) -> list[Receipt]:
         def run(tx: Transaction, batches: list[Sequence[Draft]]) -> list[list[Receipt]]:
             require_room(tx.connection, self._path)
             everything = list(itertools.chain.from_iterable(batches))
             receipts = enqueue.enqueue(tx, queue, everything, self._clock.now())
             return split(receipts, batches)
 
+        def run_alone(tx: Transaction) -> list[Receipt]:
+            require_room(tx.connection, self._path)
+            return enqueue.enqueue(tx, queue, drafts, self._clock.now(), keys)
+
+        if keys:
+            # They would be refused for all, so these are not written together with others.
+            return self._engine.write(run_alone)
         return self._engine.write(Together(("enqueue", queue), drafts, run))
 
     def claim(
@@ -121,6 +145,10 @@ class SqliteStore:
             return split(apply(lines, everything, self._clock.now()), batches)
 
         return self._engine.write(Together(("apply", queue), transitions, run))
+
+    def join(self, connection: object) -> Joining:
+        del connection
+        return refuse_to_join("SQLite")
 
     def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
         return self._engine.write(

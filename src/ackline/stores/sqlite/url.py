@@ -7,10 +7,11 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ackline.clock import Clock
 from ackline.errors import ConfigError
+from ackline.stores.options import Reader, one_of, read_options
 from ackline.stores.sqlite.connection import Durability
 from ackline.stores.sqlite.store import SqliteStore
 
-_OPTIONS = {"durability": ("full", "normal")}
+_OPTIONS: dict[str, Reader] = {"durability": one_of("full", "normal")}
 
 
 def from_url(url: str, clock: Clock | None = None) -> SqliteStore:
@@ -22,11 +23,6 @@ def from_url(url: str, clock: Clock | None = None) -> SqliteStore:
             f"{url!r} names no file: write sqlite:///jobs.db for a file in the working directory, "
             "or sqlite:////var/lib/jobs.db with four slashes for an absolute path"
         )
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    for name, value in options.items():
-        if name not in _OPTIONS:
-            raise ConfigError(f"sqlite has no option {name!r}. Known: {', '.join(_OPTIONS)}")
-        if value not in _OPTIONS[name]:
-            raise ConfigError(f"{name} must be {' or '.join(_OPTIONS[name])}, not {value!r}")
+    options = read_options("sqlite", _OPTIONS, parse_qsl(parts.query, keep_blank_values=True))
     durability = cast(Durability, options.get("durability", "full"))
     return SqliteStore(path, durability, clock)

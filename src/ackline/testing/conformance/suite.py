@@ -8,7 +8,9 @@ from ackline.testing.conformance.rules.expire import AttemptRules, SweepRules
 from ackline.testing.conformance.rules.groups import GroupRules
 from ackline.testing.conformance.rules.handles import CloseRules, ReopenRules, SharedRules
 from ackline.testing.conformance.rules.heartbeat import HeartbeatRules, WorkerRules
+from ackline.testing.conformance.rules.joining import JoinRules
 from ackline.testing.conformance.rules.journal import JournalRules
+from ackline.testing.conformance.rules.keyed import KeyedEnqueueRules
 from ackline.testing.conformance.rules.keys import KeyRules
 from ackline.testing.conformance.rules.listening import ListenRules
 from ackline.testing.conformance.rules.looking import CountRules, DescribeRules, PageRules
@@ -66,7 +68,9 @@ class StoreConformance(
     PayloadRules,
     TenantRules,
     KeyRules,
+    KeyedEnqueueRules,
     ListenRules,
+    JoinRules,
     ThreadRules,
     CloseRules,
     ReopenRules,

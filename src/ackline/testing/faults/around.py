@@ -15,6 +15,7 @@ from ackline.stores.base import (
     ClaimRequest,
     Filter,
     Hold,
+    Joining,
     Key,
     KeyWrite,
     Listener,
@@ -45,8 +46,10 @@ class StoreAround:
     def info(self) -> StoreInfo:
         return self.inner.info()
 
-    def enqueue(self, queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
-        return self.inner.enqueue(queue, drafts)
+    def enqueue(
+        self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
+    ) -> list[Receipt]:
+        return self.inner.enqueue(queue, drafts, keys)
 
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
@@ -55,6 +58,9 @@ class StoreAround:
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
         return self.inner.apply(queue, transitions)
+
+    def join(self, connection: object) -> Joining:
+        return self.inner.join(connection)
 
     def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
         return self.inner.heartbeat(queue, beat, holds)

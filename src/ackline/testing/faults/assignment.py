@@ -35,6 +35,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     store: str
     folder: str
     seed: int = 0
+    source: str = ""
+    """Where a relay takes its jobs from, to pass them on to the store."""
     variant: str = ""
     """The name of a control or of a deviation, see `variants`; empty is the real thing."""
     jobs: int = 0

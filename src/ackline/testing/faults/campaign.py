@@ -21,6 +21,12 @@ from ackline.testing.faults.scene import Scene
 STOP_PATIENCE = 15.0
 """Seconds within which the workers of a killed supervisor must have ended."""
 
+IN_HAND = 0.3
+"""Seconds to wait until a victim has a job in hand."""
+
+HARDLY_BEGUN = 0.1
+"""The share of faults that may also strike who is still starting."""
+
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """How much of what, and for how long."""
@@ -34,6 +40,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     workers: int = 2
     producers: int = 2
     supervised: int = 2
+    variant: str = ""
+    """The name of a control, see `variants`, for all but the final drain."""
 
 
 class Campaign:
@@ -74,7 +82,8 @@ class Campaign:
             ("reader", 1),
         ):
             for _ in range(wanted - len(self.crew.having(role))):
-                self.scene.start(role, pause=0.05, processes=plan.supervised)
+                details = {"processes": plan.supervised, "variant": plan.variant}
+                self.scene.start(role, pause=0.05, **details)
 
     def _stand_down(self) -> None:
         for timer in self._paused:
@@ -112,11 +121,19 @@ class Campaign:
             weights |= {"crash": 3}
         return weights
 
-    def _kill(self, role: str) -> bool:
+    def _victim(self, role: str) -> Member | None:
+        """Somebody at work; now and then, somebody who has hardly begun."""
         ready = [member for member in self.crew.having(role) if member.ready]
-        if not ready:
+        if self.random.random() > HARDLY_BEGUN:
+            ready = [member for member in ready if member.has_worked()]
+        return self.random.choice(ready) if ready else None
+
+    def _kill(self, role: str) -> bool:
+        victim = self._victim(role)
+        if victim is None:
             return False
-        victim = self.random.choice(ready)
+        if role == "worker":
+            _wait_until_busy(victim)
         with self.scene.fault(f"kill {role}", victim.name):
             victim.kill()
         return True
@@ -144,10 +161,9 @@ class Campaign:
         return [child for member in self.crew.having("supervisor") for child in children_of(member)]
 
     def _pause(self) -> bool:
-        ready = [member for member in self.crew.having("worker") if member.ready]
-        if not ready:
+        victim = self._victim("worker")
+        if victim is None:
             return False
-        victim = self.random.choice(ready)
         end = self.scene.begin_fault(f"{PAUSE} worker past its leases", victim.name)
         victim.send(signal.SIGSTOP)
         span = self.plan.lease * self.random.uniform(1.3, 2.5)
@@ -160,6 +176,13 @@ class Campaign:
     def _crash(self) -> bool:
         crash(self.scene, draw_point(self.random))
         return True
+
+
+def _wait_until_busy(worker: Member) -> None:
+    """To lose a worker without a job costs nothing; but not for ever: there may be none."""
+    until = time.monotonic() + IN_HAND
+    while not worker.busy and time.monotonic() < until:
+        time.sleep(0.001)
 
 
 def draw_point(random: random.Random) -> CrashPoint:

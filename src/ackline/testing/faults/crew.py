@@ -26,6 +26,13 @@ PATIENCE = 30.0
 """Seconds for anything that should take less than one."""
 
 
+_WORK = {
+    "producer": (What.ENQUEUE, Phase.OK),
+    "worker": (What.DELIVERY, Phase.INVOKE),
+}
+"""By which step of its history a process shows that it is at work."""
+
+
 class NotReached(AssertionError):
     """What was waited for did not come."""
 
@@ -85,6 +92,20 @@ class Member:
     def ready(self) -> bool:
         """Whether it is up and at work."""
         return self.alive and path_of(self.folder, self.name).exists()
+
+    def has_worked(self, since: float = 0.0) -> bool:
+        """Whether it has done something of what its role is for."""
+        what, phase = _WORK[self.role]
+        return any(
+            step.what is what and step.phase is phase and step.at > since for step in self.steps()
+        )
+
+    @property
+    def busy(self) -> bool:
+        """Whether a worker has a job in hand."""
+        deliveries = [step for step in self.steps() if step.what is What.DELIVERY]
+        begun = sum(step.phase is Phase.INVOKE for step in deliveries)
+        return 2 * begun > len(deliveries)
 
     def wait_until_ready(self) -> None:
         wait_for(f"{self.name} to start", lambda: self.ready or not self.alive)

@@ -5,21 +5,24 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
-Moment = Literal["before", "after"]
-"""Before the request reaches the server, or after the server has answered it."""
+Moment = Literal["before", "after", "delivered"]
+"""Before the request reaches the server, after the server has answered it, or when the client has
+its answer."""
 
 
-class Order(msgspec.Struct):
-    """So many cuts that are still to come."""
+class Cut(msgspec.Struct):
+    """So many cuts that are still to come, of exchanges with these bytes in request or answer."""
 
     moment: Moment
-    count: int
-    skip: int
-    matching: bytes
+    count: int = 1
+    skip: int = 0
+    matching: bytes = b""
+    answering: bytes = b""
 
 
 class Cuts:
@@ -27,17 +30,15 @@ class Cuts:
 
     def __init__(self) -> None:
         self.done: Counter[Moment] = Counter()
-        self._orders: list[Order] = []
+        self._orders: list[Cut] = []
         self._probability = 0.0
         self._chance = random.Random()
         self._lock = threading.Lock()
 
-    def order(
-        self, moment: Moment, *, count: int = 1, skip: int = 0, matching: bytes = b""
-    ) -> None:
-        """Cut the next exchanges whose request has these bytes in it, after letting some pass."""
+    def order(self, cut: Cut) -> None:
+        """Cut the next exchanges that it is meant for, after letting some pass."""
         with self._lock:
-            self._orders.append(Order(moment, count, skip, matching))
+            self._orders.append(msgspec.structs.replace(cut))
 
     def at_random(self, probability: float, seed: int) -> None:
         """Cut each exchange with this probability, at one moment or the other; 0 ends it."""
@@ -54,22 +55,29 @@ class Cuts:
     def decide(self, request: bytes) -> Moment | None:
         """What happens to the exchange that begins with this."""
         with self._lock:
-            moment = self._ordered(request) or self._drawn()
-            if moment is not None:
-                self.done[moment] += 1
-            return moment
+            asked = [cut for cut in self._orders if not cut.answering and cut.matching in request]
+            return self._count(self._next(asked) or self._drawn())
 
-    def _ordered(self, request: bytes) -> Moment | None:
-        for order in self._orders:
-            if order.matching not in request:
+    def decide_late(self, answer: bytes) -> Moment | None:
+        """What happens to an exchange that is answered so."""
+        with self._lock:
+            asked = [cut for cut in self._orders if cut.answering and cut.answering in answer]
+            return self._count(self._next(asked))
+
+    def _count(self, moment: Moment | None) -> Moment | None:
+        if moment is not None:
+            self.done[moment] += 1
+        return moment
+
+    def _next(self, asked: Sequence[Cut]) -> Moment | None:
+        for cut in asked:
+            if cut.skip:
+                cut.skip -= 1
                 continue
-            if order.skip:
-                order.skip -= 1
-                continue
-            order.count -= 1
-            if order.count == 0:
-                self._orders.remove(order)
-            return order.moment
+            cut.count -= 1
+            if cut.count == 0:
+                self._orders.remove(cut)
+            return cut.moment
         return None
 
     def _drawn(self) -> Moment | None:

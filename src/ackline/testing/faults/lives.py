@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 from ackline.events import Act, Event
 from ackline.job import State
-from ackline.lifecycle import FENCED, LEGAL
+from ackline.lifecycle import FENCED
 from ackline.testing.faults.report import Rule, Violation
+from ackline.testing.legal import is_legal
 
 
 class Lease:
@@ -57,7 +58,7 @@ class Life:
         path = f"{event.act} from {event.source} to {event.to} at {event.cursor}"
         if event.source is not self.state:
             self._violate(Rule.ILLEGAL, f"{path}, but it was {self.state}")
-        if event.to not in LEGAL[event.act].get(event.source, ()):
+        if not is_legal(event):
             self._violate(Rule.ILLEGAL, path)
 
     def _claim(self, event: Event) -> None:

@@ -13,9 +13,9 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
-from ackline.testing.faults.cuts import Cuts, Moment
+from ackline.testing.faults.cuts import Cut, Cuts, Moment
 from ackline.testing.faults.door import Door
 from ackline.testing.servers.ports import HOST
 
@@ -76,11 +76,9 @@ class Proxy:
 
     # --- faults ---
 
-    def cut_next(
-        self, moment: Moment, *, count: int = 1, skip: int = 0, matching: bytes = b""
-    ) -> None:
-        """Cut the connection of the next exchanges, of those with these bytes in the request."""
-        self.cuts.order(moment, count=count, skip=skip, matching=matching)
+    def cut_next(self, moment: Moment, **details: Any) -> None:
+        """Cut the connection of the next exchanges; the details are those of a `Cut`."""
+        self.cuts.order(Cut(moment, **details))
 
     def cut_at_random(self, probability: float, seed: int) -> None:
         """Cut each exchange with this probability, before or after; 0 ends it."""
@@ -153,7 +151,7 @@ class Link:
         self._client = client
         self._server = server
         self._under_way = False
-        self._doomed = False
+        self._doomed: Moment | None = None
         self._answers = threading.Thread(target=self._carry_answers, daemon=True)
         self._requests = threading.Thread(target=self._carry_requests, daemon=True)
         for end in (client, server):
@@ -189,10 +187,13 @@ class Link:
         with contextlib.suppress(OSError):
             while chunk := self._receive(self._server):
                 self._under_way = False
-                if self._doomed:
-                    self._proxy.tell("after")
+                moment = self._doomed or self._proxy.cuts.decide_late(chunk)
+                if moment is not None:
+                    self._proxy.tell(moment)
+                if moment != "after":
+                    self._client.sendall(chunk)
+                if moment is not None:
                     break
-                self._client.sendall(chunk)
         self.cut()
 
     def _receive(self, end: socket.socket) -> bytes:
@@ -205,8 +206,7 @@ class Link:
         if self._under_way:
             return False
         self._under_way = True
-        moment = self._proxy.cuts.decide(chunk)
-        if moment == "before":
+        self._doomed = self._proxy.cuts.decide(chunk)
+        if self._doomed == "before":
             self._proxy.tell("before")
-        self._doomed = moment == "after"
-        return moment == "before"
+        return self._doomed == "before"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ackline.job import Draft, QueueKey
 from ackline.lifecycle import Transition, Verdict
-from ackline.stores.base import Claimed, ClaimRequest, Receipt, Store
+from ackline.stores.base import Claimed, ClaimRequest, KeyWrite, Receipt, Store
 from ackline.testing.faults.around import StoreAround
 from ackline.testing.faults.history import History, Phase, Step, What
 
@@ -18,10 +18,12 @@ class RecordingStore(StoreAround):
         super().__init__(inner)
         self._history = history
 
-    def enqueue(self, queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
+    def enqueue(
+        self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
+    ) -> list[Receipt]:
         self._note_drafts(drafts, Phase.INVOKE)
         try:
-            receipts = super().enqueue(queue, drafts)
+            receipts = super().enqueue(queue, drafts, keys)
         except Exception as error:
             # Whatever an error says, the job may be there: the answer was not ok.
             self._note_drafts(drafts, Phase.INFO, f"{type(error).__name__}: {error}")

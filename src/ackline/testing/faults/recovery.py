@@ -1,15 +1,19 @@
-"""How long a job waits after its worker is gone: `python -m ackline.testing.faults.recovery`."""
+"""How long a job waits after its worker is gone: `python -m ackline.testing.faults.recovery`.
+
+For each way in which it comes back, on each store, with real processes and signals.
+"""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import signal
 import statistics
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -18,9 +22,16 @@ from ackline.testing.faults.crew import Child, Member, children_of, wait_for
 from ackline.testing.faults.history import Phase, Step, What, read_all
 from ackline.testing.faults.scene import Scene
 from ackline.testing.faults.work import ASYNC, Task
+from ackline.testing.servers.postgres import PostgresServer
+from ackline.testing.servers.redis import RedisServer
 
 SHORT, LONG = 0.7, 30.0
 """Leases, in seconds: one to wait for, one that is surely not what frees the job."""
+
+SLOW = 5.0
+"""Seconds between sweeps of a queue that asks for fewer."""
+
+ALL_STORES = ("sqlite", "redis", "postgresql")
 
 FOREVER = Task((600.0, 0.0))
 """The first attempt does not end by itself, the second at once."""
@@ -35,9 +46,12 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     detects: str
     lease: float = LONG
     end: Callable[[Victim], None]
-    supervised: bool = False
+    role: str = "worker"
     maintenance: bool = True
     variant: str = ""
+    sweep_every: float | None = None
+    stores: Sequence[str] = ALL_STORES
+    """Where it is possible."""
     bound: float
     """Seconds that it may take, on a slow and busy machine."""
 
@@ -46,14 +60,11 @@ class Measured(msgspec.Struct, frozen=True):
     """Seconds from the end of a worker to the next start of its job, one for each sample."""
 
     way: Way
+    store: str
     seconds: tuple[float, ...]
 
     def __str__(self) -> str:
-        median, most = statistics.median(self.seconds), max(self.seconds)
-        return (
-            f"| {self.way.name} | {self.way.detects} | {median:.3f} s | {most:.3f} s "
-            f"| {len(self.seconds)} |"
-        )
+        return f"{statistics.median(self.seconds):.3f} s, {max(self.seconds):.3f} s"
 
 
 def _kill(victim: Victim) -> None:
@@ -76,7 +87,15 @@ WAYS = (
         name="process monitor: the supervisor sees its child die",
         detects="crash of a worker process",
         end=_kill,
-        supervised=True,
+        role="supervisor",
+        bound=10.0,
+    ),
+    Way(
+        name="transaction rolled back: claim, work and ack were one",
+        detects="crash of a worker process",
+        end=_kill,
+        role="transactional",
+        stores=("postgresql",),
         bound=10.0,
     ),
     Way(
@@ -94,6 +113,15 @@ WAYS = (
         bound=15.0,
     ),
     Way(
+        name=f"the same, sweep_every={SLOW:g}",
+        detects="anything",
+        lease=SHORT,
+        end=_kill,
+        variant="no repair",
+        sweep_every=SLOW,
+        bound=20.0,
+    ),
+    Way(
         name=f"lease expiry by claim-time repair, no maintenance (lease {SHORT:g} s)",
         detects="anything",
         lease=SHORT,
@@ -107,6 +135,7 @@ WAYS = (
 def measure(way: Way, url: str, folder: Path, samples: int = 5) -> Measured:
     """End so many workers, one after the other, each in the middle of a job."""
     with Scene(url, folder, lease=way.lease) as scene:
+        scene.queue.configure(sweep_every=way.sweep_every)
         for number in range(samples):
             scene.enqueue(f"job-{number}", FOREVER, kind=ASYNC)
         victims = _victims(scene, way, samples)
@@ -118,18 +147,19 @@ def measure(way: Way, url: str, folder: Path, samples: int = 5) -> Measured:
                 way.end(victim)
             time.sleep(0.05)
         wait_for("all jobs to be started again", lambda: _started(folder, 2) == samples, 60.0)
-        return Measured(way, tuple(_delays(read_all(folder))))
+        name = scene.queue.store.capabilities.name
+        return Measured(way, name, tuple(_delays(read_all(folder))))
 
 
 def _victims(scene: Scene, way: Way, samples: int) -> Sequence[Victim]:
     details = {"concurrency": 1, "grace": 0.0, "maintenance": False}
     victims: Sequence[Victim]
-    if way.supervised:
-        supervisor = scene.start("supervisor", processes=samples, **details)
+    if way.role == "supervisor":
+        supervisor = scene.start(way.role, processes=samples, **details)
     else:
-        victims = [scene.start("worker", **details) for _ in range(samples)]
+        victims = [scene.start(way.role, **details) for _ in range(samples)]
     wait_for("all jobs to be started", lambda: _started(scene.folder, 1) == samples)
-    if way.supervised:
+    if way.role == "supervisor":
         victims = list(children_of(supervisor))
     return victims
 
@@ -161,24 +191,74 @@ def _delays(steps: Sequence[Step]) -> list[float]:
 
 
 def table(measured: Sequence[Measured]) -> str:
-    """All of them, in Markdown."""
-    head = "| way | detects | median | max | n |\n|---|---|---|---|---|"
-    return "\n".join([head, *map(str, measured)])
+    """All of them in Markdown: a line for each way, a column for each store."""
+    stores = [name for name in ALL_STORES if any(one.store == name for one in measured)]
+    found = {(one.way.name, one.store): str(one) for one in measured}
+    lines = [["way", "detects", *stores], ["---"] * (2 + len(stores))]
+    for way in (way for way in WAYS if any(one.way is way for one in measured)):
+        cells = [found.get((way.name, store), "") for store in stores]
+        lines.append([way.name, way.detects, *cells])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+# --- where to measure ---
+
+
+@contextlib.contextmanager
+def sqlite(place: Path) -> Iterator[Callable[[int], str]]:
+    """A file for each way."""
+    yield lambda number: f"sqlite:///{place}/jobs-{number}.db"
+
+
+@contextlib.contextmanager
+def redis(_place: Path) -> Iterator[Callable[[int], str]]:
+    """A server that loses nothing; a prefix for each way."""
+    with RedisServer(persistence="always") as server:
+        yield lambda number: f"{server.url}?prefix=way{number}"
+
+
+@contextlib.contextmanager
+def postgresql(_place: Path) -> Iterator[Callable[[int], str]]:
+    """A server that loses nothing; a schema for each way."""
+    with PostgresServer(fsync=True) as server:
+        yield lambda number: f"{server.url}?schema=way{number}"
+
+
+PLACES: Mapping[str, Callable[[Path], contextlib.AbstractContextManager[Callable[[int], str]]]] = {
+    "sqlite": sqlite,
+    "redis": redis,
+    "postgresql": postgresql,
+}
+
+
+def measure_store(store: str, ways: Sequence[Way], samples: int) -> list[Measured]:
+    """Measure every way that a store has, on an empty one each."""
+    measured = []
+    with (
+        tempfile.TemporaryDirectory(prefix="ackline-recovery-") as folder,
+        PLACES[store](Path(folder)) as url_of,
+    ):
+        for number, way in enumerate(ways):
+            if store in way.stores:
+                histories = Path(folder) / f"histories-{number}"
+                measured.append(measure(way, url_of(number), histories, samples))
+    return measured
 
 
 def main() -> None:
-    """Measure every way and print the table."""
+    """Measure every way on every store, and print the table."""
     parser = argparse.ArgumentParser(
         prog="python -m ackline.testing.faults.recovery", description=__doc__
     )
     parser.add_argument("--samples", type=int, default=5)
+    parser.add_argument("--store", choices=ALL_STORES, action="append", help="all, unless named")
     options = parser.parse_args()
-    measured = []
-    for way in WAYS:
-        with tempfile.TemporaryDirectory(prefix="ackline-recovery-") as place:
-            url = f"sqlite:///{place}/jobs.db"
-            measured.append(measure(way, url, Path(place) / "histories", options.samples))
-    sys.stdout.write(f"{table(measured)}\n")
+    measured = [
+        one
+        for store in options.store or ALL_STORES
+        for one in measure_store(store, WAYS, options.samples)
+    ]
+    sys.stdout.write(f"{table(measured)}\n\nMedian and longest of {options.samples}.\n")
 
 
 if __name__ == "__main__":

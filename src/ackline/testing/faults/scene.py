@@ -40,6 +40,9 @@ class Scene:
     ...     worker = scene.start("worker")
     """
 
+    alone = True
+    """Whether nothing but its queue is in the store."""
+
     def __init__(self, url: str, folder: Path, *, seed: int = 0, lease: float = 0.7) -> None:
         self.url = url
         self.folder = folder
@@ -153,7 +156,7 @@ class Scene:
 
     def evidence(self) -> Evidence:
         """All that is known now."""
-        store, key = self.queue.store, self.queue.key
+        store, key = self.queue.store, self.queue.key if self.alone else None
         events, cursor = [], None
         while page := store.events(key, cursor, PAGE):
             events += page

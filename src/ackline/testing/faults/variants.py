@@ -24,6 +24,7 @@ from ackline.stores.base import (
     Claimed,
     ClaimRequest,
     Hold,
+    KeyWrite,
     Listener,
     Receipt,
     Store,
@@ -101,10 +102,12 @@ class NeverExpires(NoRepair):
 class AnswersBeforeCommit(StoreAround):
     """A producer is told ok while its job is still only in memory."""
 
-    def enqueue(self, queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
+    def enqueue(
+        self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
+    ) -> list[Receipt]:
         def later() -> None:
             time.sleep(ANSWERED_EARLY)
-            self.inner.enqueue(queue, drafts)
+            self.inner.enqueue(queue, drafts, keys)
 
         threading.Thread(target=later, daemon=True).start()
         return [Receipt(draft.id, True, State.QUEUED) for draft in drafts]
@@ -113,12 +116,14 @@ class AnswersBeforeCommit(StoreAround):
 class ResendsAsNew(StoreAround):
     """A blind retry: what may have been stored is sent again as another job."""
 
-    def enqueue(self, queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
+    def enqueue(
+        self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
+    ) -> list[Receipt]:
         try:
-            return self.inner.enqueue(queue, drafts)
+            return self.inner.enqueue(queue, drafts, keys)
         except StoreUnavailable:
             renamed = [msgspec.structs.replace(draft, id=new_id()) for draft in drafts]
-            receipts = self.inner.enqueue(queue, renamed)
+            receipts = self.inner.enqueue(queue, renamed, keys)
             asked = zip(receipts, drafts, strict=True)
             return [msgspec.structs.replace(receipt, id=draft.id) for receipt, draft in asked]
 

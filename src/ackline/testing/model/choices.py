@@ -10,27 +10,19 @@ import msgspec
 
 from ackline.config import Policy, QueueSettings, Resolved, resolve
 from ackline.events import Act
-from ackline.job import TERMINAL, WAITING, Draft, Failure, Options, QueueKey, Record, State
+from ackline.job import TERMINAL, WAITING, Draft, Options, QueueKey, Record, State
 from ackline.lifecycle import (
     Edit,
     Transition,
-    bury,
     cancel,
-    complete,
     edit,
-    expire,
-    extend,
-    fail,
     move,
-    progress,
     redrive,
-    release,
     request_cancel,
-    snooze,
-    stop,
 )
 from ackline.retry import fixed
 from ackline.stores.base import ClaimRequest, Filter
+from ackline.testing.settling import fenced_steps
 
 IDS = ("a", "b", "c", "d", "e")
 KINDS = ("x", "y")
@@ -47,31 +39,13 @@ _SETTINGS = QueueSettings(
 
 T = TypeVar("T")
 
-Step = Callable[[Record], Transition]
-
 
 def policy_of(job: Record) -> Resolved:
     """What the histories decide by."""
     return resolve(job, _SETTINGS)
 
 
-def _failure(job: Record) -> Failure:
-    return Failure(act=Act.FAIL, attempt=job.attempts, type="E", message=f"of {job.worker}")
-
-
-SETTLING: dict[str, Step] = {
-    "complete": lambda job: complete(job, b"1", policy_of(job)),
-    "complete otherwise": lambda job: complete(job, None, policy_of(job)),
-    "fail": lambda job: fail(job, _failure(job), policy_of(job), random.Random(0)),
-    "fail at once": lambda job: fail(job, _failure(job), policy_of(job), random.Random(0), 0.0),
-    "bury": lambda job: bury(job, _failure(job), policy_of(job)),
-    "snooze": lambda job: snooze(job, 5.0),
-    "release": release,
-    "stop": lambda job: stop(job, "unwanted", policy_of(job)),
-    "extend": lambda job: extend(job, 30.0),
-    "progress": lambda job: progress(job, b"half"),
-    "expire": lambda job: expire(job, policy_of(job)),
-}
+SETTLING = fenced_steps(policy_of, snoozed=5.0, extended=30.0)
 
 
 class Operation(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from functools import partial
-from typing import Self
 
 import redis
 
+from ackline.testing.servers.group import ServerGroup
 from ackline.testing.servers.ports import HIGHEST, HOST, LOWEST
 from ackline.testing.servers.redis import RedisServer
 from ackline.testing.servers.settings import Persistence
@@ -38,7 +38,7 @@ class ClusterNode(RedisServer):
         return LOWEST + HIGHEST - self.port
 
 
-class RedisCluster:
+class RedisCluster(ServerGroup):
     """Three masters that share the slots among them; it takes a few seconds to agree.
 
     >>> with RedisCluster() as cluster:  # doctest: +SKIP
@@ -46,28 +46,14 @@ class RedisCluster:
     """
 
     def __init__(self, *, persistence: Persistence = "none") -> None:
+        super().__init__()
         self.servers = [ClusterNode(persistence) for _ in range(MASTERS)]
-        self._started = contextlib.ExitStack()
 
-    def start(self) -> Self:
-        """Start the masters, share out the slots, and wait until all of them agree."""
-        with contextlib.ExitStack() as stack:
-            for server in self.servers:
-                stack.enter_context(server)
-            self._introduce()
-            self._wait_until_agreed()
-            self._started = stack.pop_all()
-        return self
-
-    def stop(self) -> None:
-        """End all of it."""
-        self._started.close()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *_error: object) -> None:
-        self.stop()
+    def _start(self, stack: contextlib.ExitStack) -> None:
+        for server in self.servers:
+            stack.enter_context(server)
+        self._introduce()
+        self._wait_until_agreed()
 
     @property
     def url(self) -> str:

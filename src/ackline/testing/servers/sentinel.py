@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Self
 
 import redis
 
 from ackline.testing.servers.binary import redis_program
+from ackline.testing.servers.group import ServerGroup
 from ackline.testing.servers.ports import HOST
 from ackline.testing.servers.redis import RedisServer
 from ackline.testing.servers.replication import wait_until_synced
@@ -80,7 +80,7 @@ class Sentinel(RedisServer):
         return path
 
 
-class RedisSentinel:
+class RedisSentinel(ServerGroup):
     """A master, a replica and their sentinel; `promote` changes their roles.
 
     >>> with RedisSentinel() as servers:  # doctest: +SKIP
@@ -89,31 +89,17 @@ class RedisSentinel:
     """
 
     def __init__(self, *, persistence: Persistence = "none") -> None:
+        super().__init__()
         self.master = RedisServer(persistence=persistence)
         self.replica = RedisServer(persistence=persistence, replica_of=self.master)
         self.sentinel = Sentinel(self.master)
-        self._started = contextlib.ExitStack()
 
-    def start(self) -> Self:
-        """Start all three, and wait until the sentinel could promote the replica."""
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(self.master)
-            stack.enter_context(self.replica)
-            wait_until_synced(self.replica)
-            stack.enter_context(self.sentinel)
-            self.sentinel.wait_for("the replica to be known", self.sentinel.sees_replica)
-            self._started = stack.pop_all()
-        return self
-
-    def stop(self) -> None:
-        """End all of it."""
-        self._started.close()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *_error: object) -> None:
-        self.stop()
+    def _start(self, stack: contextlib.ExitStack) -> None:
+        stack.enter_context(self.master)
+        stack.enter_context(self.replica)
+        wait_until_synced(self.replica)
+        stack.enter_context(self.sentinel)
+        self.sentinel.wait_for("the replica to be known", self.sentinel.sees_replica)
 
     @property
     def url(self) -> str:

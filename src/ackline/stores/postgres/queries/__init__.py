@@ -1,14 +1,13 @@
-"""The store's SQL, one file for each act; `Statements("ackline")["pick"]` gives one of them."""
+"""The store's SQL, one file for each act; `statements("ackline")["pick"]` gives one of them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from importlib import resources
 
-_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
-_COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
-_SCHEMA = re.compile(r"\backline(?=\.|;$)|(?<=SCHEMA )ackline\b")
+from ackline.stores.statements import read_statements
+
+_SCHEMA = re.compile(r"\backline(?=\.|;$)|(?<=SCHEMA )ackline\b", re.MULTILINE)
 
 
 def in_schema(text: str, schema: str) -> str:
@@ -18,13 +17,5 @@ def in_schema(text: str, schema: str) -> str:
 
 def statements(schema: str) -> Mapping[str, str]:
     """All statements by name, for a schema."""
-    found: dict[str, str] = {}
-    for file in resources.files(__package__).iterdir():
-        if file.name.endswith(".sql"):
-            _, *parts = _NAME.split(file.read_text(encoding="utf-8"))
-            for name, text in zip(parts[::2], parts[1::2], strict=True):
-                if name in found:
-                    raise ValueError(f"two statements are named {name}")
-                bare = _COMMENT.sub("", text).strip().removesuffix(";")
-                found[name] = in_schema(bare, schema)
-    return found
+    found = read_statements(__package__)
+    return {name: in_schema(text, schema) for name, text in found.items()}

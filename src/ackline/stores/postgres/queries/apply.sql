@@ -1,4 +1,8 @@
 -- Transitions.
+--
+-- `queue + 0` is a column that no index is chosen for: rows that are named by their keys are found
+-- by these. In a table that is still empty all indexes seem alike, and a plan that was made then
+-- may otherwise read a whole queue to find one job, for as long as its session lasts.
 
 -- name: add_ready
 INSERT INTO ackline.ready (line, lane, rank, job, attempts, token, worker, started, act)
@@ -45,7 +49,7 @@ WITH wanted AS MATERIALIZED (
     WHERE job = ANY (ARRAY(SELECT num FROM wanted)) ORDER BY job FOR UPDATE
 ), c AS MATERIALIZED (
     SELECT job, state, at, attempts, token, worker, started, act, finished FROM ackline.rest
-    WHERE job = ANY (ARRAY(SELECT num FROM wanted)) AND queue = %(queue)b::int
+    WHERE job = ANY (ARRAY(SELECT num FROM wanted)) AND queue + 0 = %(queue)b::int
     ORDER BY job FOR UPDATE
 )
 SELECT w.num, w.id, w.kind, w.grp, w.priority, h.home, h.state, h.at, h.attempts, h.token,
@@ -57,19 +61,54 @@ FROM wanted w LEFT JOIN (
     UNION ALL SELECT job, 3, state, at, attempts, token, worker, started, act, finished FROM c
 ) h ON h.job = w.num;
 
+-- name: stands
+-- The same as it is just now, without locks: for those who could only change a leased job.
+SELECT j.num, j.id, j.kind, j.grp, j.priority, h.home, h.state, h.at, h.attempts, h.token,
+       h.worker, h.started, h.act, h.finished
+FROM unnest(%(ids)b::bytea[]) i(id)
+CROSS JOIN LATERAL (
+    SELECT num, id, kind, grp, priority FROM ackline.job
+    WHERE queue = %(queue)b::int AND id = i.id OFFSET 0
+) j
+LEFT JOIN LATERAL (
+    SELECT 1 AS home, 1 AS state, rank AS at, attempts, token, worker, started, act,
+           NULL::float8 AS finished
+    FROM ackline.ready WHERE job = j.num
+    UNION ALL
+    SELECT 2, 1, rank, attempts, token, worker, started, act, NULL
+    FROM ackline.parked WHERE job = j.num
+    UNION ALL
+    SELECT 3, state, at, attempts, token, worker, started, act, finished
+    FROM ackline.rest WHERE job = j.num AND queue + 0 = %(queue)b::int
+) h ON true;
+
 -- name: priorities
 -- Read when the jobs are locked: before, somebody may have been changing them.
 SELECT num, priority FROM ackline.job WHERE num = ANY (%(jobs)b::bigint[]);
 
 -- name: lock_leases
+-- Of these tokens; if jobs are named, only those that hold one of them.
 SELECT num, token, worker, started, deadline, jobs, attempts, ranks, asked
-FROM ackline.lease WHERE token = ANY (%(tokens)b::bigint[]) AND queue = %(queue)b::int
-ORDER BY num FOR UPDATE;
+FROM ackline.lease WHERE token = ANY (%(tokens)b::bigint[]) AND queue + 0 = %(queue)b::int
+  AND (%(jobs)b::bigint[] IS NULL OR jobs && %(jobs)b::bigint[])
+ORDER BY num + 0 FOR UPDATE;
+
+-- name: try_leases
+-- The same, without those that somebody is changing.
+SELECT num, token, worker, started, deadline, jobs, attempts, ranks, asked
+FROM ackline.lease WHERE token = ANY (%(tokens)b::bigint[]) AND queue + 0 = %(queue)b::int
+  AND (%(jobs)b::bigint[] IS NULL OR jobs && %(jobs)b::bigint[])
+ORDER BY num + 0 FOR UPDATE SKIP LOCKED;
 
 -- name: lock_leases_of
 SELECT num, token, worker, started, deadline, jobs, attempts, ranks, asked
 FROM ackline.lease WHERE queue = %(queue)b::int AND jobs && %(jobs)b::bigint[]
 ORDER BY num FOR UPDATE;
+
+-- name: try_leases_of
+SELECT num, token, worker, started, deadline, jobs, attempts, ranks, asked
+FROM ackline.lease WHERE queue = %(queue)b::int AND jobs && %(jobs)b::bigint[]
+ORDER BY num FOR UPDATE SKIP LOCKED;
 
 -- name: add_lease
 INSERT INTO ackline.lease (token, queue, worker, started, deadline, jobs, attempts, ranks, asked)

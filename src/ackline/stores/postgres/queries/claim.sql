@@ -54,16 +54,17 @@ FROM gate g LEFT JOIN (
 ) ON true;
 
 -- name: heads
--- When the first of the scheduled, the failing and the leased jobs has its time.
+-- When the first of the scheduled, the failing and the leased jobs has its time. (see ahead.py)
 SELECT (SELECT at FROM ackline.rest WHERE queue = %(queue)b::int AND state = 0
         ORDER BY at, job LIMIT 1),
        (SELECT at FROM ackline.rest WHERE queue = %(queue)b::int AND state = 3
         ORDER BY at, job LIMIT 1),
-       (SELECT deadline FROM ackline.lease WHERE queue = %(queue)b::int
+       (SELECT deadline FROM ackline.lease
+        WHERE queue = %(queue)b::int AND deadline >= %(start)b::float8
         ORDER BY deadline LIMIT 1);
 
 -- name: promote
--- What is due, the longest first, goes in line by the time it was due.
+-- What is due, the longest first, goes in line by the time it was due. (`+ 0`: see apply.sql)
 WITH due AS MATERIALIZED (
     SELECT d.job FROM (
         (SELECT job, at FROM ackline.rest
@@ -76,8 +77,8 @@ WITH due AS MATERIALIZED (
     ) d ORDER BY d.at, d.job LIMIT %(limit)b::bigint
 ), locked AS MATERIALIZED (
     SELECT job FROM ackline.rest
-    WHERE job = ANY (ARRAY(SELECT job FROM due)) AND queue = %(queue)b::int
-      AND state IN (0, 3) AND at <= %(now)b::float8
+    WHERE job = ANY (ARRAY(SELECT job FROM due)) AND queue + 0 = %(queue)b::int
+      AND state + 0 IN (0, 3) AND at + 0 <= %(now)b::float8
     FOR UPDATE SKIP LOCKED
 ), gone AS (
     DELETE FROM ackline.rest WHERE job = ANY (ARRAY(SELECT job FROM locked))

@@ -2,16 +2,19 @@
 
 -- name: add_new
 -- Jobs of which none is there yet, in one statement. It fails if an id is known; and, by a
--- division by zero, if the queue has changed since it was looked at.
+-- division by zero, if the queue has changed since it was looked at. Lists are taken apart side
+-- by side: in FROM, each of them would be copied first.
 WITH moment AS MATERIALIZED (
     SELECT coalesce(%(now)b::float8, extract(epoch FROM clock_timestamp())::float8) AS now
     FROM ackline.queue WHERE num = %(queue)b::int AND version = %(version)b::bigint
 ), given AS MATERIALIZED (
     SELECT nextval('ackline.job_num') AS num, m.now, g.*
-    FROM moment m, unnest(
-        %(ids)b::bytea[], %(kinds)b::bytea[], %(groups)b::bytea[], %(priorities)b::bigint[],
-        %(delays)b::float8[], %(options)b::bytea[], %(payloads)b::bytea[], %(lines)b::bigint[]
-    ) g(id, kind, grp, priority, delay, options, payload, line)
+    FROM moment m, (
+        SELECT unnest(%(ids)b::bytea[]) AS id, unnest(%(kinds)b::bytea[]) AS kind,
+               unnest(%(groups)b::bytea[]) AS grp, unnest(%(priorities)b::bigint[]) AS priority,
+               unnest(%(delays)b::float8[]) AS delay, unnest(%(options)b::bytea[]) AS options,
+               unnest(%(payloads)b::bytea[]) AS payload, unnest(%(lines)b::bigint[]) AS line
+    ) g
 ), bodies AS (
     INSERT INTO ackline.job (num, queue, id, kind, grp, priority, created, options, payload)
     SELECT num, %(queue)b::int, id, kind, grp, priority, now, options, payload FROM given
@@ -27,9 +30,7 @@ SELECT now, 1 / (SELECT count(*) FROM moment) FROM (SELECT (SELECT now FROM mome
 
 -- name: known_jobs
 -- Where the jobs of these ids stand, as of one moment.
-SELECT j.id, j.num, r.state, r.at, r.result,
-       EXISTS (SELECT FROM ackline.ready q WHERE q.job = j.num)
-       OR EXISTS (SELECT FROM ackline.parked p WHERE p.job = j.num)
+SELECT j.id, j.num, r.state, r.at, r.result, q.queued IS NOT NULL
 FROM unnest(%(ids)b::bytea[]) i(id)
 CROSS JOIN LATERAL (
     SELECT num, id FROM ackline.job WHERE queue = %(queue)b::int AND id = i.id OFFSET 0
@@ -37,12 +38,18 @@ CROSS JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT state, at, CASE WHEN state = 4 THEN result END AS result
     FROM ackline.rest WHERE job = j.num OFFSET 0
-) r ON true;
+) r ON true
+-- Not by EXISTS, for which a plan may read all queued jobs into a table of hashes.
+LEFT JOIN LATERAL (
+    SELECT true AS queued FROM ackline.ready WHERE job = j.num
+    UNION ALL SELECT true FROM ackline.parked WHERE job = j.num
+    LIMIT 1
+) q ON true;
 
 -- name: lock_over
--- Of these jobs, those that are still failed, cancelled or past their time.
+-- Of these jobs, those that are still failed, cancelled or past their time. (`+ 0`: see apply.sql)
 SELECT job, state FROM ackline.rest
-WHERE job = ANY (%(jobs)b::bigint[]) AND queue = %(queue)b::int
+WHERE job = ANY (%(jobs)b::bigint[]) AND queue + 0 = %(queue)b::int
   AND (state >= 5 OR (state = 4 AND at <= %(now)b::float8))
 ORDER BY job FOR UPDATE;
 

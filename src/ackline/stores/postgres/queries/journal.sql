@@ -25,15 +25,14 @@ WHERE j.queue = %(queue)b::int
 ORDER BY j.era, j.moment, j.num LIMIT %(limit)b::bigint;
 
 -- name: read_all
-SELECT j.era, j.moment::text::bigint, j.num, j.queue, j.at, j.size, j.entries
+SELECT j.era, j.moment::text::bigint, j.num, j.queue, j.at, j.size, j.entries,
+       (SELECT q.tenant FROM ackline.queue q WHERE q.num = j.queue),
+       (SELECT q.name FROM ackline.queue q WHERE q.num = j.queue)
 FROM ackline.journal j
 WHERE (j.era, j.moment, j.num) >= (%(era)b::int, %(moment)b::bigint::text::xid8, %(num)b::bigint)
   AND (j.moment <= pg_snapshot_xmin(pg_current_snapshot())
        OR j.era < (SELECT era FROM ackline.epoch))
 ORDER BY j.era, j.moment, j.num LIMIT %(limit)b::bigint;
-
--- name: queue_names
-SELECT num, tenant, name FROM ackline.queue;
 
 -- name: journal_end
 SELECT (SELECT era FROM ackline.epoch),

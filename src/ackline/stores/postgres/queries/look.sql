@@ -97,6 +97,8 @@ FROM (
            u.job = ANY (l.asked) AS asked
     FROM ackline.lease l CROSS JOIN LATERAL unnest(l.jobs, l.attempts) u(job, attempts)
     WHERE l.queue = %(queue)b::int AND u.job > %(after)b::bigint
+    -- In order before their bodies are read, so that not more of them are read than are shown.
+    ORDER BY u.job OFFSET 0
 ) h
 CROSS JOIN LATERAL (SELECT * FROM ackline.job WHERE num = h.job OFFSET 0) j
 LEFT JOIN LATERAL (

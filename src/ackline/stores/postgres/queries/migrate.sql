@@ -1,19 +1,22 @@
 -- The schema itself.
 
--- name: has_schema
-SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = %(schema)s);
-
--- name: has_migrations
-SELECT EXISTS (
-    SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE n.nspname = %(schema)s AND c.relname = 'migration'
-);
+-- name: schema_state
+-- Whether it is there, how much is in it, and the columns of the table that tells whose it is.
+SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = %(schema)s),
+       (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = %(schema)s),
+       ARRAY(SELECT a.attname::text FROM pg_attribute a
+             JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+             WHERE n.nspname = %(schema)s AND c.relname = 'migration'
+               AND a.attnum > 0 AND NOT a.attisdropped);
 
 -- name: last_migration
-SELECT coalesce(max(num), 0) FROM ackline.migration;
+-- The newest step, and the oldest code that can live with all of them.
+SELECT coalesce(max(num), 0), coalesce(max(compatible_from), 0) FROM ackline.migration;
 
 -- name: limit_waiting
-SELECT set_config('lock_timeout', %(seconds)s, true);
+-- Who waits for a lock lets all others wait that come later.
+SELECT set_config('lock_timeout', %(wait)s, true);
 
 -- name: lock_migrations
 -- One process at a time; the first number spells AckL.
@@ -23,4 +26,5 @@ SELECT pg_advisory_xact_lock(1097034572, hashtext(%(schema)s));
 CREATE SCHEMA ackline;
 
 -- name: add_migration
-INSERT INTO ackline.migration (num, name) VALUES (%(number)s, %(name)s);
+INSERT INTO ackline.migration (num, name, compatible_from)
+VALUES (%(number)s, %(name)s, %(compatible_from)s);

@@ -9,7 +9,13 @@ BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 -- name: commit
 COMMIT;
 
+-- name: rollback
+ROLLBACK;
+
 -- name: settings
 -- What lasting sessions are given when they connect, for one transaction.
 SELECT set_config(s.name, s.value, true)
 FROM (SELECT unnest(%(names)s::text[]) AS name, unnest(%(values)s::text[]) AS value) s;
+
+-- name: session_number
+SELECT pg_backend_pid();

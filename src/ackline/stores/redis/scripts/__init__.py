@@ -9,8 +9,9 @@ from importlib.resources import files
 
 import msgspec
 
+from ackline.stores.redis.scripts.linking import link
+
 _INCLUDE = re.compile(r"^-- include (\S+)\n", re.MULTILINE)
-_COMMENT = re.compile(r"^\s*--.*\n", re.MULTILINE)
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -28,8 +29,8 @@ def script(name: str) -> Script:
     >>> script("promote").name
     'promote'
     """
-    text = _INCLUDE.sub(lambda match: _read(match[1]), _read(f"{name}.lua"))
-    text = _COMMENT.sub("", text)
+    own = _read(f"{name}.lua")
+    text = link(map(_read, _INCLUDE.findall(own)), own)
     return Script(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 

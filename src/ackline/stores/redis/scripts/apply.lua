@@ -16,7 +16,9 @@ if not queue then
   return {}
 end
 local verdicts, left = apply_steps(queue, 2)
-leave_groups(queue, left)
+if next(left) then
+  leave_groups(queue, left)
+end
 close_queue(queue)
 close_arrivals()
 return in_runs(verdicts)

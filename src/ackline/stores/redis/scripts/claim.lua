@@ -19,16 +19,17 @@
 local request = cmsgpack.unpack(ARGV[2])
 local queue = open_queue(KEYS[1])
 if not queue then
-  local count = 0
-  for _, run in ipairs(read_runs(3)) do
-    count = count + run[3] - run[2] + 1
-  end
-  return {exact(now), '', '', {GONE, count}, {}, {}, {}}
+  return {exact(now), '', '', {GONE, count_steps(3)}, {}, {}, {}}
 end
 
 insist()
-local verdicts, left = apply_steps(queue, 3)
-leave_groups(queue, left)
+local verdicts, left = {}, {}
+if ARGV[3] then
+  verdicts, left = apply_steps(queue, 3)
+end
+if next(left) then
+  leave_groups(queue, left)
+end
 local token, jobs, again = nil, {}, {}
 if not queue.paused then
   promote(queue, REPAIR_LIMIT)

@@ -1,18 +1,28 @@
--- Insert what is not there yet.
+-- Insert what is not there yet, and write the keys that belong to it.
 --
 -- ARGV[2]   '1' if no id is given twice
--- ARGV[3…]  runs of drafts that differ only in id and body, one after the other:
+-- ARGV[3]   the room of those keys
+-- ARGV[4]   how many of them there are
+-- ARGV[5…]  for each: encoded key, expected version or '', 'set' or 'drop', value; then
+--           runs of drafts that differ only in id and body, one after the other:
 --           kind, priority, group, delay, run_at or '', n, n ids, n rests of bodies
 -- Answers   {a letter for each draft, the results of those that are completed already}:
 --           'q' or 's' if accepted as queued or scheduled, else the digit of the state it has
--- Errors    NOQUEUE if the queue must be made first, FULL if it holds as many jobs as it may
+-- Errors    NOQUEUE if the queue must be made first, FULL if it holds as many jobs as it may,
+--           KEYSCHANGED if a key has another version
 --
 -- include lib/queue.lua
 -- include lib/job.lua
+-- include lib/room.lua
 
 local queue = open_queue(KEYS[1])
 if not queue then
   return redis.error_reply('NOQUEUE')
+end
+
+local room, last_key = ARGV[3], 4 + 4 * tonumber(ARGV[4])
+if not as_expected(room, 5, last_key) then
+  return redis.error_reply('KEYSCHANGED')
 end
 
 local STAYS = {[SCHEDULED] = true, [QUEUED] = true, [PROCESSING] = true, [FAILING] = true,
@@ -20,7 +30,7 @@ local STAYS = {[SCHEDULED] = true, [QUEUED] = true, [PROCESSING] = true, [FAILIN
 
 -- {where its head stands, its first id, its last one} of each run.
 local function read_runs()
-  local runs, at = {}, 3
+  local runs, at = {}, last_key + 1
   while ARGV[at] do
     local count = tonumber(ARGV[at + 5])
     runs[#runs + 1] = {at, at + 6, at + 5 + count}
@@ -40,7 +50,7 @@ local function known_jobs(runs)
       end
     end
   end
-  return load_jobs(queue, known), #known == 0, count
+  return #known > 0 and load_jobs(queue, known) or {}, #known == 0, count
 end
 
 local runs = read_runs()
@@ -52,10 +62,8 @@ local function stays(id)
   return job and not job.over and STAYS[job.state]
 end
 
-local function require_room()
-  if not queue.max_jobs then
-    return true
-  end
+-- gate
+local function has_room()
   local new, seen = 0, {}
   for _, run in ipairs(runs) do
     for index = run[2], run[3] do
@@ -73,9 +81,11 @@ local function require_room()
   return new == 0 or live + new <= queue.max_jobs
 end
 
-if not require_room() then
+if queue.max_jobs and not has_room() then
   return redis.error_reply('FULL ' .. whole(queue.max_jobs))
 end
+
+write_given(room, 5, last_key)
 
 local function replaced_jobs()
   local replaced = {}
@@ -89,7 +99,9 @@ end
 
 local replaced = replaced_jobs()
 local first = next_numbers(drafts)
-drop_jobs(queue, replaced)
+if #replaced > 0 then
+  drop_jobs(queue, replaced)
+end
 
 local letters, results, fresh = {}, {}, {}
 local bodies, places, lines, kinds = {}, {}, {}, {}

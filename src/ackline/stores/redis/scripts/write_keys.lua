@@ -6,20 +6,8 @@
 --
 -- include lib/room.lua
 
-for index = 1, #ARGV, 4 do
-  if ARGV[index + 1] ~= '' then
-    local there = redis.call('HGET', KEYS[1] .. ':values', ARGV[index])
-    local version = there and struct.unpack('>I8', there) or 0
-    if version ~= tonumber(ARGV[index + 1]) then
-      return 0
-    end
-  end
+if not as_expected(KEYS[1], 1, #ARGV) then
+  return 0
 end
-for index = 1, #ARGV, 4 do
-  if ARGV[index + 2] == 'set' then
-    put_key(KEYS[1], ARGV[index], ARGV[index + 3])
-  else
-    drop_key(KEYS[1], ARGV[index])
-  end
-end
+write_given(KEYS[1], 1, #ARGV)
 return 1

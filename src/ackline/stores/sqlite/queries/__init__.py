@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import functools
-import re
-from importlib import resources
 
-_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
-_COMMENT = re.compile(r"^--.*\n?", re.MULTILINE)
+from ackline.stores.statements import read_statements
 
 
 @functools.cache
@@ -19,12 +16,4 @@ def sql(name: str) -> str:
 @functools.cache
 def statements() -> dict[str, str]:
     """All statements by name."""
-    found: dict[str, str] = {}
-    for file in resources.files(__package__).iterdir():
-        if file.name.endswith(".sql"):
-            _, *parts = _NAME.split(file.read_text(encoding="utf-8"))
-            for name, text in zip(parts[::2], parts[1::2], strict=True):
-                if name in found:
-                    raise ValueError(f"two statements are named {name}")
-                found[name] = _COMMENT.sub("", text).strip().removesuffix(";")
-    return found
+    return read_statements(__package__)

@@ -10,8 +10,8 @@ WHERE queue = ? AND cursor >= ? ORDER BY cursor;
 -- name: read_all
 SELECT cursor, queue, at, entries FROM journal WHERE cursor >= ? ORDER BY cursor;
 
--- name: queue_names
-SELECT num, tenant, name FROM queue;
+-- name: queue_name
+SELECT tenant, name FROM queue WHERE num = ?;
 
 -- name: oldest_batches
 SELECT cursor, at, entries FROM journal INDEXED BY journal_queue

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 
 import msgspec
 import pytest
 
 from ackline.events import Act
-from ackline.job import Record, State
+from ackline.job import State
 from ackline.lifecycle import (
     Edit,
-    Transition,
     Verdict,
     bury,
     cancel,
     complete,
     edit,
-    expire,
     extend,
     fail,
     move,
@@ -31,22 +28,12 @@ from ackline.lifecycle import (
 )
 from ackline.testing.conformance.bench import BACKOFF, LEASE, Bench, failure, policy_of
 from ackline.testing.conformance.case import StoreCase
+from ackline.testing.settling import fenced_steps
 
-Settle = Callable[[Record], Transition]
+_STEPS = fenced_steps(policy_of, snoozed=60.0, extended=60.0, failure=failure)
 
-SETTLING: dict[str, Settle] = {
-    "complete": lambda job: complete(job, b"1", policy_of(job)),
-    "fail": lambda job: fail(job, failure(job), policy_of(job), random.Random(0)),
-    "bury": lambda job: bury(job, failure(job), policy_of(job)),
-    "snooze": lambda job: snooze(job, 60.0),
-    "release": release,
-    "stop": lambda job: stop(job, "no longer wanted", policy_of(job)),
-}
-FENCED: dict[str, Settle] = SETTLING | {
-    "extend": lambda job: extend(job, 60.0),
-    "progress": lambda job: progress(job, b"half"),
-    "expire": lambda job: expire(job, policy_of(job)),
-}
+SETTLING = {act: _STEPS[act] for act in ("complete", "fail", "bury", "snooze", "release", "stop")}
+FENCED = SETTLING | {act: _STEPS[act] for act in ("extend", "progress", "expire")}
 
 every_fenced_act = pytest.mark.parametrize("act", FENCED)
 every_settling_act = pytest.mark.parametrize("act", SETTLING)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from ackline.testing.faults.checker import check
-from ackline.testing.faults.redis.order import Order
-from ackline.testing.faults.redis.scene import ServerScene
-from ackline.testing.faults.redis.siege import Siege
 from ackline.testing.faults.report import Report
+from ackline.testing.faults.server.order import Order
+from ackline.testing.faults.server.scene import ServerScene
+from ackline.testing.faults.server.siege import Siege
 from ackline.testing.servers.redis import RedisServer
 
 KINDS = ("normal", "pubsub")

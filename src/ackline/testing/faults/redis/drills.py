@@ -2,54 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import msgspec
-
 from ackline.testing.faults.redis.clients import kill_clients, pause_clients
 from ackline.testing.faults.redis.cutting import cut, cut_resent
 from ackline.testing.faults.redis.memory import fill_memory
-from ackline.testing.faults.redis.order import Order
 from ackline.testing.faults.redis.promotion import promote_awaited, promote_lagging
 from ackline.testing.faults.redis.restarts import kill_always, kill_everysec, kill_none
 from ackline.testing.faults.redis.sentinels import fail_over, hand_over
 from ackline.testing.faults.redis.wakeups import wake_up, wake_up_deaf
 from ackline.testing.faults.redis.workers import kill_workers, kill_workers_of_cluster
-from ackline.testing.faults.report import Report, Rule
+from ackline.testing.faults.report import Rule
+from ackline.testing.faults.server.drill import Drill, by_name
 
-
-class Drill(msgspec.Struct, frozen=True):
-    """A fault to be repeated; a control has the rule that it must break."""
-
-    name: str
-    run: Callable[[Order], Report]
-    breaks: Rule | None = None
-    slow: bool = False
-    """Whether each fault takes seconds."""
-
-    def passes(self, report: Report) -> bool:
-        """Whether it came out as it must."""
-        return report.ok if self.breaks is None else self.breaks in report.broken
-
-
-DRILLS = {
-    drill.name: drill
-    for drill in (
-        Drill("workers", kill_workers),
-        Drill("server-always", kill_always),
-        Drill("server-everysec", kill_everysec),
-        Drill("server-none", kill_none, breaks=Rule.LOST),
-        Drill("client-kill", kill_clients),
-        Drill("client-pause", pause_clients),
-        Drill("wake-up", wake_up),
-        Drill("wake-up-deaf", wake_up_deaf, breaks=Rule.BLOCKED),
-        Drill("cut", cut),
-        Drill("cut-resent", cut_resent, breaks=Rule.UNEXPECTED),
-        Drill("memory", fill_memory),
-        Drill("promotion", promote_lagging),
-        Drill("promotion-awaited", promote_awaited),
-        Drill("fail-over", fail_over, slow=True),
-        Drill("hand-over", hand_over, slow=True),
-        Drill("cluster", kill_workers_of_cluster, slow=True),
-    )
-}
+DRILLS = by_name(
+    Drill("workers", kill_workers),
+    Drill("server-always", kill_always),
+    Drill("server-everysec", kill_everysec),
+    Drill("server-none", kill_none, breaks=Rule.LOST),
+    Drill("client-kill", kill_clients),
+    Drill("client-pause", pause_clients),
+    Drill("wake-up", wake_up),
+    Drill("wake-up-deaf", wake_up_deaf, breaks=Rule.BLOCKED),
+    Drill("cut", cut),
+    Drill("cut-resent", cut_resent, breaks=Rule.UNEXPECTED),
+    Drill("memory", fill_memory),
+    Drill("promotion", promote_lagging),
+    Drill("promotion-awaited", promote_awaited),
+    Drill("fail-over", fail_over, slow=True),
+    Drill("hand-over", hand_over, slow=True),
+    Drill("cluster", kill_workers_of_cluster, slow=True),
+)

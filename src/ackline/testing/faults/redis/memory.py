@@ -15,9 +15,9 @@ from ackline.queue import Job
 from ackline.testing.faults.case import Evidence
 from ackline.testing.faults.checker import BLOCKED, check
 from ackline.testing.faults.history import Phase, Step, What
-from ackline.testing.faults.redis.order import Order
-from ackline.testing.faults.redis.scene import ServerScene
 from ackline.testing.faults.report import Report
+from ackline.testing.faults.server.order import Order
+from ackline.testing.faults.server.scene import ServerScene
 from ackline.testing.faults.work import SYNC
 from ackline.testing.servers.redis import RedisServer
 

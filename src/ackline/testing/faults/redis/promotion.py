@@ -9,11 +9,11 @@ from typing import Self
 from ackline.testing.faults.loss import check_but_loss, may_lose
 from ackline.testing.faults.proxy import Proxy
 from ackline.testing.faults.redis.cutting import url_of
-from ackline.testing.faults.redis.flow import add_recovery
-from ackline.testing.faults.redis.order import Order
-from ackline.testing.faults.redis.scene import ServerScene
-from ackline.testing.faults.redis.siege import Siege
 from ackline.testing.faults.report import Report
+from ackline.testing.faults.server.flow import add_recovery
+from ackline.testing.faults.server.order import Order
+from ackline.testing.faults.server.scene import ServerScene
+from ackline.testing.faults.server.siege import Siege
 from ackline.testing.servers.redis import RedisServer
 from ackline.testing.servers.replication import (
     follow,
@@ -48,7 +48,7 @@ def promote_awaited(order: Order) -> Report:
 
 def _promote(order: Order, options: str) -> Report:
     with Pair() as pair:
-        url = url_of(pair.front) + options
+        url = url_of(pair.front.address) + options
         with ServerScene(url, order.folder, seed=order.seed, lease=order.lease) as scene:
             siege = Siege(scene, order)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ackline.testing.faults.loss import check_but_loss, may_lose
-from ackline.testing.faults.redis.flow import add_recovery
-from ackline.testing.faults.redis.order import Order
-from ackline.testing.faults.redis.scene import ServerScene
-from ackline.testing.faults.redis.siege import Siege
 from ackline.testing.faults.report import Report
+from ackline.testing.faults.server.flow import add_recovery
+from ackline.testing.faults.server.order import Order
+from ackline.testing.faults.server.scene import ServerScene
+from ackline.testing.faults.server.siege import Siege
 from ackline.testing.servers.replication import wait_until_synced
 from ackline.testing.servers.sentinel import RedisSentinel
 

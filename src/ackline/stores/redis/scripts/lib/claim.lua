@@ -26,18 +26,8 @@ local function earlier(one, other)
   return one.at < other.at or (one.at == other.at and one.number < other.number)
 end
 
--- Queue what is due, in the order of its time; answers how many.
-local function promote(queue, limit)
-  local ids = {}
-  for _, state in ipairs({SCHEDULED, FAILING}) do
-    local due = due_in(queue, state, limit)
-    for index = 1, #due, 2 do
-      ids[#ids + 1] = id_of(due[index])
-    end
-  end
-  if #ids == 0 then
-    return 0
-  end
+-- gate
+local function promote_these(queue, ids, limit)
   local jobs = {}
   for _, job in pairs(load_jobs(queue, ids)) do
     at_of(queue, job)
@@ -56,6 +46,18 @@ local function promote(queue, limit)
   save_jobs(queue, jobs)
   tell(queue, 'ready')
   return #jobs
+end
+
+-- Queue what is due, in the order of its time; answers how many.
+local function promote(queue, limit)
+  local ids = {}
+  for _, state in ipairs({SCHEDULED, FAILING}) do
+    local due = due_in(queue, state, limit)
+    for index = 1, #due, 2 do
+      ids[#ids + 1] = id_of(due[index])
+    end
+  end
+  return #ids > 0 and promote_these(queue, ids, limit) or 0
 end
 
 -- Handing out ------------------------------------------------------------------------------
@@ -316,7 +318,9 @@ local function take(queue, request)
   leave_lines(lines)
   call_many('ZADD', queue.base .. ':processing', leased)
   call_many('HSET', queue.base .. ':place', places)
-  save_jobs(queue, lease and lease.held or {})
+  if lease and #lease.held > 0 then
+    save_jobs(queue, lease.held)
+  end
   shift(queue, QUEUED, PROCESSING, count)
   if count > 0 then
     hold(queue, request.worker, count)

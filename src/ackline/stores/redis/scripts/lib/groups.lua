@@ -64,6 +64,7 @@ local function open_group(queue, group)
 end
 
 -- `left` counts the leases of each group that have ended; 0 if only its line has changed.
+-- gate
 local function leave_groups(queue, left)
   for group, count in pairs(left) do
     if count > 0 and redis.call('HINCRBY', queue.base .. ':groups', group, -count) <= 0 then

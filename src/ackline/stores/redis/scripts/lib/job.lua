@@ -90,6 +90,7 @@ local function over(queue, job)
 end
 
 -- The jobs of these ids: id → job, absent if there is none, or its retention is over.
+-- gate
 local function load_jobs(queue, ids)
   local jobs, unseen = {}, {}
   local places = get_many('HMGET', queue.base .. ':place', ids)
@@ -123,6 +124,7 @@ local function open_line(queue, kind)
 end
 
 -- Write where these jobs stand now.
+-- gate
 local function save_jobs(queue, jobs)
   local leaving, entering, places = {}, {}, {}
   for _, job in ipairs(jobs) do
@@ -153,6 +155,7 @@ local function save_jobs(queue, jobs)
 end
 
 -- Forget jobs, with all that was kept of them.
+-- gate
 local function drop_jobs(queue, jobs)
   local leaving, ids, results, progress = {}, {}, {}, {}
   for _, job in ipairs(jobs) do

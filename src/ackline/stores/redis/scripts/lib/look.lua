@@ -35,6 +35,7 @@ local function split(pairs_of)
 end
 
 -- Leased jobs whose deadline has passed, the longest ago first.
+-- gate
 local function lapsed(queue, limit)
   local line = queue.base .. ':processing'
   local due =

@@ -31,6 +31,7 @@ local function carry(queue, target, id)
   end
 end
 
+-- gate
 local function move_job(queue, job, step, left)
   local there = open_queue(step.target[1])
   if there and not make_way(there, job.id) then

@@ -13,3 +13,28 @@ local function drop_key(room, name)
   redis.call('ZREM', room .. ':names', name)
   redis.call('HDEL', room .. ':values', name)
 end
+
+-- Writes stand in ARGV, four arguments each: encoded key, expected version or '', 'set' or 'drop',
+-- value. Whether all versions from `first` to `last` are as expected:
+local function as_expected(room, first, last)
+  for index = first, last, 4 do
+    if ARGV[index + 1] ~= '' then
+      local there = redis.call('HGET', room .. ':values', ARGV[index])
+      local version = there and struct.unpack('>I8', there) or 0
+      if version ~= tonumber(ARGV[index + 1]) then
+        return false
+      end
+    end
+  end
+  return true
+end
+
+local function write_given(room, first, last)
+  for index = first, last, 4 do
+    if ARGV[index + 2] == 'set' then
+      put_key(room, ARGV[index], ARGV[index + 3])
+    else
+      drop_key(room, ARGV[index])
+    end
+  end
+end

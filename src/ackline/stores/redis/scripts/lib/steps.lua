@@ -148,6 +148,15 @@ local function read_runs(at)
   return runs
 end
 
+-- gate
+local function count_steps(at)
+  local count = 0
+  for _, run in ipairs(read_runs(at)) do
+    count = count + run[3] - run[2] + 1
+  end
+  return count
+end
+
 -- What the leases that are alike from the start on to their end say: {worker, kind, group}.
 local function read_tail(tails, tail)
   local _, worker, kind, group = struct.unpack('>dHc0Hc0Hc0', tail)
@@ -162,6 +171,7 @@ local function read_front(fronts, step, flags)
 end
 
 -- For those that were not leased so: settled before, or another's now.
+-- gate
 local function explain_refusals(queue, first, verdicts, unfit)
   local jobs = load_jobs(queue, unfit)
   for index, verdict in ipairs(verdicts) do
@@ -173,6 +183,7 @@ local function explain_refusals(queue, first, verdicts, unfit)
 end
 
 -- Most batches complete leases and do nothing else: no job has to be taken apart for that.
+-- gate
 local function complete_all(queue, run)
   local sub, byte = string.sub, string.byte
   local step, first, last = run[1], run[2], run[3]
@@ -258,6 +269,7 @@ local function apply_one(queue, job, step, data, changed, left)
   return job.state
 end
 
+-- gate
 local function apply_all(queue, runs)
   local ids = {}
   for _, run in ipairs(runs) do
@@ -283,6 +295,7 @@ local function apply_all(queue, runs)
   return verdicts, left
 end
 
+-- gate
 local function apply_steps(queue, at)
   local runs = read_runs(at)
   if #runs == 0 then

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import statistics
 from collections.abc import Iterator
@@ -19,18 +18,19 @@ def recoveries(evidence: Evidence, act: str) -> list[float]:
     """Seconds from the end of each fault to the next claim; not if the next fault came first."""
     claims = sorted(event.at for event in evidence.events if event.act is Act.CLAIM)
     found = []
-    for end, next_fault in _breaks(evidence, act):
+    for _, end, next_fault in breaks(evidence, act):
         first = next((at for at in claims if at > end), math.inf)
         if first < next_fault:
             found.append(first - end)
     return found
 
 
-def _breaks(evidence: Evidence, act: str) -> Iterator[tuple[float, float]]:
+def breaks(evidence: Evidence, act: str) -> Iterator[tuple[float, float, float]]:
+    """Of each fault: when it began, when it was over, and when the next began."""
     faults = [step for step in evidence.steps if step.what is What.FAULT and step.act == act]
     begins = [step.at for step in faults if step.phase is Phase.INVOKE]
     ends = [step.at for step in faults if step.phase is Phase.OK]
-    return itertools.zip_longest(ends, begins[1:], fillvalue=math.inf)
+    return zip(begins, ends, [*begins[1:], math.inf], strict=True)
 
 
 def add_recovery(report: Report, evidence: Evidence, act: str) -> Report:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from functools import partial
 
 from ackline.testing.faults.checker import BLOCKED
 from ackline.testing.faults.crew import Member, NotReached, wait_for
-from ackline.testing.faults.history import Phase, What
-from ackline.testing.faults.redis.order import Order
-from ackline.testing.faults.redis.scene import ServerScene
+from ackline.testing.faults.server.order import Order
+from ackline.testing.faults.server.scene import ServerScene
 
 REST = (0.0, 0.25)
 """Seconds between two faults: often before everybody is back on their feet."""
@@ -22,12 +20,6 @@ PROGRESS_PATIENCE = 15.0
 A worker that cannot reach its store tries again after five seconds at the latest."""
 
 DRAIN_PATIENCE = 60.0
-
-_PROGRESS = {
-    "producer": (What.ENQUEUE, Phase.OK),
-    "worker": (What.DELIVERY, Phase.INVOKE),
-}
-"""By which step of its history a process shows that it is at work."""
 
 
 class Siege:
@@ -63,22 +55,15 @@ class Siege:
             for _ in range(strength)
         ]
         for member in self._members:
-            wait_for(f"{member.name} to work", partial(_has_worked, member, 0.0))
+            wait_for(f"{member.name} to work", member.has_worked)
 
     def _expect_progress(self, member: Member, since: float) -> None:
         def goes_on() -> bool:
             self.scene.feed()
-            return _has_worked(member, since)
+            return member.has_worked(since)
 
         try:
             wait_for(f"{member.name} to go on", goes_on, PROGRESS_PATIENCE)
         except NotReached as silence:
             ended = "" if member.alive else f"; it has ended with status {member.status}"
             self.scene.complain(BLOCKED, member.name, f"{silence}{ended}")
-
-
-def _has_worked(member: Member, since: float) -> bool:
-    what, phase = _PROGRESS[member.role]
-    return any(
-        step.what is what and step.phase is phase and step.at > since for step in member.steps()
-    )

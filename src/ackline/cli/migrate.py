@@ -1,0 +1,87 @@
+"""`ackline migrate`: bring a store's data to the schema that this release uses."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ackline.cli.app import command
+from ackline.cli.queues import ACT
+from ackline.cli.session import Session
+from ackline.cli.words import count
+from ackline.stores.migrations import Migratable, Migrated
+from ackline.stores.registry import store_from_url
+
+
+@command("migrate", panel=ACT)
+def migrate(
+    session: Session,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print the SQL that would run.")
+    ] = False,
+) -> None:
+    """Make or upgrade the tables of a store.
+
+    A store does so by itself when it is opened, if it may. Run this where it may not
+    (?migrate=no, or a user without the right), or before a new release is started.
+
+    Safe while workers run, and safe to run again, or several times at once. Redis and memory
+    have no tables: for them it looks whether the store fits this release.
+    """
+    store = store_from_url(session.url)
+    if not isinstance(store, Migratable):
+        _without_tables(session)
+    elif dry_run:
+        _show(session, store.pending_migrations())
+    else:
+        _tell(session, store.migrate())
+
+
+def _without_tables(session: Session) -> None:
+    info = session.queues.info()
+    if session.json:
+        found = Migrated(location=info.location, schema=info.schema, newest=info.schema, steps=())
+        _document(session, found, applied=False)
+    else:
+        session.say(f"schema {info.schema}: nothing to migrate")
+
+
+def _show(session: Session, found: Migrated) -> None:
+    if session.json:
+        _document(session, found, applied=False)
+        return
+    # On standard error: what is printed can be given to the database as it is.
+    session.notice(f"store {found.location}")
+    session.notice(_summary(found))
+    for step in found.steps:
+        session.line(f"-- {step.name}\n{step.sql}")
+
+
+def _tell(session: Session, found: Migrated) -> None:
+    if session.json:
+        _document(session, found, applied=True)
+        return
+    session.notice(f"store {found.location}")
+    session.say(_summary(found))
+    for step in found.steps:
+        session.say(f"applied {step.name}", "green")
+
+
+def _summary(found: Migrated) -> str:
+    if not found.steps:
+        return f"schema {found.schema}: nothing to migrate"
+    return f"schema {found.schema} → {found.newest}, {count(len(found.steps), 'migration')}"
+
+
+def _document(session: Session, found: Migrated, *, applied: bool) -> None:
+    session.document(
+        {
+            "location": found.location,
+            "schema": max(found.schema, found.newest) if applied else found.schema,
+            "newest": found.newest,
+            "applied" if applied else "pending": [
+                {"number": step.number, "name": step.name, "sql": step.sql} for step in found.steps
+            ],
+        }
+    )

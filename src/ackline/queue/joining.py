@@ -1,0 +1,49 @@
+"""Queues in transactions of their callers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol, TypeVar
+
+from ackline.stores.base import Joined, Store
+
+T = TypeVar("T")
+
+
+class BlockingTransaction(Protocol):
+    """A connection or session that blocks while it works."""
+
+    def commit(self) -> None:
+        """Make what was done last."""
+
+
+class AsyncTransaction(Protocol):
+    """A connection or session of asyncio: what it does is awaited."""
+
+    def commit(self) -> Awaitable[None]:
+        """Make what was done last."""
+
+
+@contextlib.contextmanager
+def within(store: Store, connection: object | None) -> Iterator[Joined]:
+    """The store's part in a caller's transaction; without one, the store itself."""
+    if connection is None:
+        yield store
+    else:
+        with store.join(connection) as joined:
+            yield joined
+
+
+async def within_async(store: Store, connection: object, work: Callable[[Joined], T]) -> T:
+    """Do something in a caller's transaction on a connection of asyncio."""
+    # A thread of its own: it may have to wait for another transaction of this very loop, and
+    # that one must then find a thread, too.
+    thread = ThreadPoolExecutor(1, "ackline join")
+    try:
+        async with store.join(connection) as joined:
+            return await asyncio.get_running_loop().run_in_executor(thread, work, joined)
+    finally:
+        thread.shutdown(wait=False)

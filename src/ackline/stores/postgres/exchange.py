@@ -1,0 +1,228 @@
+"""Statements to the server and their answers, in as few messages as can be.
+
+The client's own pipeline wakes the server with every statement. Here they leave together: when
+an answer is asked for, or at the end. Each is prepared once on a connection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import select
+import struct
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Self
+
+import psycopg
+from psycopg import abc
+from psycopg.adapt import Transformer
+from psycopg.pq import ExecStatus, Format
+from psycopg.pq.abc import PGconn, PGresult
+
+from ackline.stores.postgres.arrays import Blobs, Floats, Ints, dump_texts
+
+Row = tuple[Any, ...]
+
+Signature = tuple[Any, ...]
+"""The name of a statement, and the types of its parameters."""
+
+NO_VALUES: Mapping[str, Any] = {}
+
+_WELL = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
+
+_PARAMETER = re.compile(r"%\((\w+)\)[bs]")
+_NUMBER = struct.Struct(">q").pack
+_TIME = struct.Struct(">d").pack
+
+_DUMPED: dict[type, tuple[int, Callable[[Any], bytes | None]]] = {
+    type(None): (0, lambda _: None),
+    int: (20, _NUMBER),
+    float: (701, _TIME),
+    bytes: (17, bytes),
+    str: (25, str.encode),
+    list: (1009, dump_texts),
+    Ints: (Ints.oid, Ints.dump),
+    Floats: (Floats.oid, Floats.dump),
+    Blobs: (Blobs.oid, Blobs.dump),
+}
+"""Python type → PostgreSQL's type, and how a value of it is written."""
+
+
+class Statement(NamedTuple):
+    """A statement as the server takes it, and the names of its parameters in their order."""
+
+    text: bytes
+    names: tuple[str, ...]
+
+
+def compiled(text: str) -> Statement:
+    """Numbers for the names of parameters."""
+    names = tuple(dict.fromkeys(_PARAMETER.findall(text)))
+    numbers = {name: f"${number}" for number, name in enumerate(names, 1)}
+    return Statement(_PARAMETER.sub(lambda found: numbers[found[1]], text).encode(), names)
+
+
+class Reply:
+    """The answer to one statement, whenever it is asked for."""
+
+    __slots__ = ("_exchange", "number", "prepares", "result")
+
+    def __init__(self, exchange: Exchange, number: int) -> None:
+        self._exchange = exchange
+        self.number = number
+        self.result: PGresult | None = None
+        self.prepares: Signature | None = None
+        """What the session knows from then on."""
+
+    def fetchall(self) -> list[Row]:
+        """Its rows."""
+        return self._exchange.rows(self)
+
+
+class Connection(psycopg.Connection[Row]):
+    """A session of the store, with the statements that it knows already."""
+
+    def __init__(self, pgconn: PGconn) -> None:
+        super().__init__(pgconn)
+        self.prepared: dict[Signature, bytes] | None = {}
+        """None where each transaction may meet another session of the server."""
+        self._loader: abc.Transformer | None = None
+
+    def load(self, result: PGresult) -> list[Row]:
+        """The rows of a result, as Python has them."""
+        loader = self._loader = self._loader or Transformer(self)
+        loader.set_pgresult(result)
+        return loader.load_rows(0, result.ntuples, tuple)
+
+
+class Exchange:
+    """Statements in one go: all of them are answered when the block is left."""
+
+    def __init__(self, connection: Connection, statements: Mapping[str, Statement]) -> None:
+        self.connection = connection
+        self._pgconn = connection.pgconn
+        self._statements = statements
+        self._expected: deque[Reply] = deque()
+        self._preparing: dict[Signature, bytes] = {}
+        self._sent = 0
+        self._asked_for = 0
+        """The number of the last statement whose answer the server was told not to hold back."""
+
+    def __enter__(self) -> Self:
+        self._pgconn.enter_pipeline_mode()
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if error is None:
+            self._finish()
+        elif isinstance(error, Exception):
+            with contextlib.suppress(psycopg.Error):
+                self._finish()
+        else:
+            # Interrupted anywhere: the server undoes what it was about to do.
+            self.connection.close()
+
+    def _finish(self) -> None:
+        """Take what is left; of several errors that follow from one another, raise the first."""
+        failure: psycopg.Error | None = None
+        self._pgconn.pipeline_sync()
+        self._flush()
+        self._asked_for = self._sent
+        while self._expected:
+            try:
+                self._receive()
+            except psycopg.Error as error:
+                if self.connection.broken:
+                    raise
+                failure = failure or error
+        # The end itself is answered, too.
+        self._read()
+        self._pgconn.exit_pipeline_mode()
+        if failure is not None:
+            raise failure
+
+    # --- sending ---
+
+    def send(self, name: str, values: Mapping[str, Any] = NO_VALUES) -> Reply:
+        """Say what to do next."""
+        statement = self._statements[name]
+        kinds, parameters = [], []
+        for parameter in statement.names:
+            value = values[parameter]
+            kind, dump = _DUMPED[type(value)]
+            kinds.append(kind)
+            parameters.append(dump(value))
+        formats = [Format.BINARY] * len(kinds)
+        if self.connection.prepared is None:
+            self._pgconn.send_query_params(
+                statement.text, parameters, kinds, formats, Format.BINARY
+            )
+        else:
+            known = self._prepare((name, *kinds), statement, self.connection.prepared)
+            self._pgconn.send_query_prepared(known, parameters, formats, Format.BINARY)
+        return self._expect()
+
+    def push(self) -> None:
+        """Let the server begin; what cannot leave at once follows with the rest."""
+        self._pgconn.flush()
+
+    def _prepare(
+        self, signature: Signature, statement: Statement, prepared: dict[Signature, bytes]
+    ) -> bytes:
+        known = prepared.get(signature) or self._preparing.get(signature)
+        if known is None:
+            known = b"ackline_%d" % (len(prepared) + len(self._preparing))
+            self._pgconn.send_prepare(known, statement.text, signature[1:])
+            self._preparing[signature] = known
+            self._expect().prepares = signature
+        return known
+
+    def _expect(self) -> Reply:
+        self._sent += 1
+        reply = Reply(self, self._sent)
+        self._expected.append(reply)
+        return reply
+
+    # --- receiving ---
+
+    def rows(self, reply: Reply) -> list[Row]:
+        """The rows of an answer; waited for if it is not there yet."""
+        if reply.number > self._asked_for:
+            self._pgconn.send_flush_request()
+            self._flush()
+            self._asked_for = self._sent
+        while reply.result is None:
+            self._receive()
+        return self.connection.load(reply.result)
+
+    def _receive(self) -> None:
+        """Take the next answer, for whoever expects it."""
+        result = self._read()
+        if result is None:
+            raise psycopg.OperationalError(self._pgconn.get_error_message())
+        reply = self._expected.popleft()
+        # A null marks its end.
+        self._read()
+        if result.status not in _WELL:
+            raise psycopg.errors.error_from_result(result)
+        reply.result = result
+        if reply.prepares is not None and self.connection.prepared is not None:
+            self.connection.prepared[reply.prepares] = self._preparing.pop(reply.prepares)
+
+    def _flush(self) -> None:
+        while self._pgconn.flush():
+            # The server may be unable to take more before it is rid of an answer.
+            self._wait(select.POLLIN | select.POLLOUT)
+
+    def _read(self) -> PGresult | None:
+        while self._pgconn.is_busy():
+            self._wait(select.POLLIN)
+        return self._pgconn.get_result()
+
+    def _wait(self, what: int) -> None:
+        poll = select.poll()
+        poll.register(self._pgconn.socket, what)
+        [(_, happened)] = poll.poll()
+        if happened & ~select.POLLOUT:
+            self._pgconn.consume_input()

@@ -1,0 +1,194 @@
+"""Take part in a transaction of the caller's own.
+
+What may not wait for the caller's commit is done on a connection of the store's: queues are made,
+due jobs promoted, and a job that is settled gets a lease row of its own, for those that were
+leased with it are not to wait either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from ackline.errors import CannotJoin, StoreUnavailable
+from ackline.job import Draft, QueueKey
+from ackline.lifecycle import Transition, Verdict
+from ackline.stores.base import REPAIR_LIMIT, Claimed, ClaimRequest, Receipt
+from ackline.stores.postgres.apply import GONE, apply
+from ackline.stores.postgres.claim import Answer, Claim, answered, claimed
+from ackline.stores.postgres.engine import TRIES, Engine
+from ackline.stores.postgres.enqueue import insert_checked, made
+from ackline.stores.postgres.finding import Finding, part_leases, send_for_leases
+from ackline.stores.postgres.joining_callers import (
+    async_connection,
+    blocking_connection,
+    require_transaction,
+)
+from ackline.stores.postgres.joining_loan import Loan, notifications_kept
+from ackline.stores.postgres.picking import promote
+from ackline.stores.postgres.transaction import Transaction
+
+BUSY = 10.0
+"""Seconds that others may use a caller's connection before it is refused."""
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+Leased = frozenset[int]
+"""Numbers of jobs whose leases everyone can see."""
+
+
+class _Together(Exception):
+    """A lease is not for one job alone."""
+
+
+class PostgresJoined:
+    """The verbs that take part in a caller's transaction."""
+
+    def __init__(self, engine: Engine, loan: Loan) -> None:
+        self._engine = engine
+        self._queues = engine.queues
+        self._loan = loan
+
+    def enqueue(self, queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
+        made(self._engine, queue, {draft.kind for draft in drafts})
+        if not drafts:
+            return []
+        return self._loan.run(lambda tx: insert_checked(self._engine, tx, queue, drafts))
+
+    def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
+        return self._alone(
+            queue, transitions, lambda tx, known: self._apply(tx, queue, transitions, known)
+        )
+
+    def _alone(
+        self,
+        queue: QueueKey,
+        transitions: Sequence[Transition],
+        work: Callable[[Transaction, Leased | None], T],
+    ) -> T:
+        """Take a step that locks no lease which a job shares with others."""
+        known: Leased | None = None
+        for _ in range(TRIES):
+            try:
+                return self._loan.run(functools.partial(_call, work, known))
+            except _Together:
+                # Not before it was met: a row of its own may be locked by an earlier step.
+                known = self._engine.write(
+                    lambda tx: part_leases(tx, self._queues, queue, transitions)
+                )
+        raise StoreUnavailable(
+            f"{self._engine.where}: a heartbeat kept putting leases together, {TRIES} times; "
+            "nothing was done"
+        )
+
+    def _apply(
+        self,
+        tx: Transaction,
+        queue: QueueKey,
+        transitions: Sequence[Transition],
+        known: Leased | None,
+    ) -> list[Verdict]:
+        entry = self._queues.begin(tx, queue)
+        if entry is None:
+            return [GONE] * len(transitions)
+        finding = Finding(tx, entry, send_for_leases(tx, entry, transitions))
+        # One that nobody else can see was made by this transaction, and holds up no one.
+        tokens = {step.token for step in transitions if step.token is not None}
+        if finding.leases.shared(tokens, known):
+            raise _Together
+        return apply(tx, self._queues, entry, transitions, finding)
+
+    def claim(
+        self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
+    ) -> Claimed:
+        self._engine.write(lambda tx: self._promote(tx, queue))
+
+        def work(tx: Transaction, known: Leased | None) -> Answer:
+            verdicts = self._apply(tx, queue, transitions, known) if transitions else []
+            return self._claim(tx, queue, request, verdicts)
+
+        answer = self._alone(queue, transitions, work)
+        return claimed(self._engine, queue, answer)
+
+    def _promote(self, tx: Transaction, queue: QueueKey) -> None:
+        entry = self._queues.begin(tx, queue)
+        if entry is not None:
+            promote(tx, entry, REPAIR_LIMIT)
+
+    def _claim(
+        self, tx: Transaction, queue: QueueKey, request: ClaimRequest, verdicts: list[Verdict]
+    ) -> Answer:
+        entry = self._queues.begin(tx, queue)
+        if entry is None:
+            return Answer(tx.now, verdicts, [], None, None)
+        jobs = [] if entry.settings.paused else Claim(tx, entry, request).run()
+        return answered(tx, entry, verdicts, jobs, request)
+
+
+class PostgresJoining:
+    """A block in which the store has a caller's connection for itself."""
+
+    def __init__(self, engine: Engine, given: object) -> None:
+        self._engine = engine
+        self._given = given
+        self._loan: Loan | None = None
+        self._held = contextlib.ExitStack()
+
+    def __enter__(self) -> PostgresJoined:
+        owner = blocking_connection(self._given)
+        if not owner.lock.acquire(timeout=BUSY):
+            raise _busy()
+        with contextlib.ExitStack() as held:
+            held.callback(owner.lock.release)
+            require_transaction(owner)
+            self._held = held.pop_all()
+        return PostgresJoined(self._engine, Loan(self._engine, owner))
+
+    def __exit__(self, *error: object) -> None:
+        self._held.close()
+
+    async def __aenter__(self) -> PostgresJoined:
+        owner = await async_connection(self._given)
+        try:
+            async with asyncio.timeout(BUSY):
+                await owner.lock.acquire()
+        except TimeoutError:
+            raise _busy() from None
+        with contextlib.ExitStack() as held:
+            held.callback(owner.lock.release)
+            require_transaction(owner)
+            held.enter_context(notifications_kept(owner))
+            self._loan = Loan(self._engine, owner)
+            self._held = held.pop_all()
+        return PostgresJoined(self._engine, self._loan)
+
+    async def __aexit__(self, *error: object) -> None:
+        assert self._loan is not None
+        with self._held:
+            # A cancelled caller leaves while its step is still under way in a thread.
+            if isinstance(error[1], asyncio.CancelledError):
+                await _to_the_end(asyncio.to_thread(self._loan.stop))
+
+
+def _call(work: Callable[[Transaction, S], T], known: S, tx: Transaction) -> T:
+    return work(tx, known)
+
+
+def _busy() -> CannotJoin:
+    return CannotJoin(
+        f"the connection was busy with something else for {BUSY:g} s: finish that first, be it a "
+        "COPY or a stream of rows; nothing was done"
+    )
+
+
+async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await something that must not be left half done, however often we are cancelled."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+    task.result()

@@ -1,0 +1,211 @@
+"""A caller's connection, borrowed: steps in its transaction, and nothing left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.errors import SerializationFailure, UniqueViolation
+from psycopg.pq import TransactionStatus
+
+from ackline.errors import CannotJoin, StoreMismatch, StoreReadOnly, StoreUnavailable
+from ackline.stores.postgres.arrays import register
+from ackline.stores.postgres.connections import SESSION
+from ackline.stores.postgres.engine import TRIES, Engine, Work
+from ackline.stores.postgres.errors import translate
+from ackline.stores.postgres.joining_callers import Async, Blocking
+from ackline.stores.postgres.transaction import Again, Sent, Transaction
+
+T = TypeVar("T")
+
+_NAMES = [name for name in SESSION if name != "plan_cache_mode"]
+_OURS = {"names": _NAMES, "values": [SESSION[name] for name in _NAMES]}
+
+
+class Borrowed(psycopg.Connection[tuple[Any, ...]]):
+    """A caller's session under a face that knows no adapters and no factories of theirs."""
+
+    def __del__(self, *_warn: object) -> None:
+        """It is not ours to close."""
+
+
+class Cursors:
+    """Statements sent the client's own way, for what is prepared on the session is its owner's."""
+
+    def __init__(self, connection: Borrowed, statements: Mapping[str, str]) -> None:
+        self.connection = connection
+        self._statements = statements
+
+    def send(self, name: str, values: Mapping[str, Any]) -> Sent:
+        """Send a statement; its rows are read from the cursor."""
+        return self.connection.cursor(binary=True).execute(self._statements[name], values)
+
+    def push(self) -> None:
+        """The client sends each at once."""
+
+
+class CallersTransaction(Transaction):
+    """It may stay open for long, so it locks nothing that others need, and nobody remembers it."""
+
+    callers = True
+
+    def __init__(self, connection: Borrowed, engine: Engine) -> None:
+        super().__init__(Cursors(connection, engine.statements), engine.moment())
+        self.made = True
+        self._engine = engine
+
+    def next_token(self, above: int) -> int:
+        """Taken outside: the row that is raised for it would stay locked."""
+        return self._engine.write(lambda tx: tx.next_token(above))
+
+
+class Loan:
+    """What a caller lent, while nobody else uses it."""
+
+    def __init__(self, engine: Engine, owner: Blocking | Async) -> None:
+        self._engine = engine
+        self._owner = owner
+        self._connection = _borrow(owner)
+        self._looks_afresh = True
+        """Whether each statement sees what others have committed meanwhile."""
+        self._stopped = False
+        self._busy = threading.Lock()
+
+    def run(self, work: Work[T]) -> T:
+        """Take one step: all of it is in the caller's transaction when this returns, or nothing."""
+        with self._busy:
+            for turn in range(TRIES):
+                try:
+                    return self._step(work)
+                except (Again, UniqueViolation, SerializationFailure) as error:
+                    self._require_fresh_look(error)
+                except psycopg.Error as error:
+                    # Also a deadlock: what it is about may be locked by an earlier step.
+                    raise translate(error, self._engine.where) from error
+                time.sleep(random.uniform(0, 0.002 * turn))
+        raise StoreUnavailable(
+            f"{self._engine.where}: others kept changing the same jobs, {TRIES} times; nothing was "
+            "done, and the transaction can go on"
+        )
+
+    def _require_fresh_look(self, error: Exception) -> None:
+        if not self._looks_afresh:
+            raise StoreUnavailable(
+                f"{self._engine.where}: others have changed these jobs since the transaction took "
+                "its snapshot: run it again, or as READ COMMITTED; nothing was done"
+            ) from error
+
+    def stop(self) -> None:
+        """Whoever wanted it has left: undo the step under way, and wait until it is undone."""
+        self._stopped = True
+        while not self._busy.acquire(timeout=0.1):
+            # Again and again, for it may be between two statements.
+            with contextlib.suppress(psycopg.Error):
+                self._connection.cancel_safe()
+        self._busy.release()
+
+    def _step(self, work: Work[T]) -> T:
+        self._require_wanted()
+        try:
+            with _pipeline(self._connection):
+                tx = CallersTransaction(self._connection, self._engine)
+                tx.send("savepoint")
+                theirs = self._settle_in(tx)
+                answer = work(tx)
+                tx.flush()
+                if tx.news:
+                    self._engine.tell_at_commit(tx)
+                tx.send("settings", {"names": _NAMES, "values": theirs})
+                self._require_wanted()
+                tx.send("keep_step")
+            return answer
+        except BaseException:
+            self._undo()
+            raise
+
+    def _require_wanted(self) -> None:
+        if self._stopped:
+            raise CannotJoin("whoever asked for it has left; nothing was done")
+
+    def _undo(self) -> None:
+        # If this fails too, what failed first is what the caller is told.
+        with contextlib.suppress(psycopg.Error):
+            for statement in ("undo_step", "keep_step"):
+                self._connection.execute(self._engine.statements[statement])
+
+    def _settle_in(self, tx: Transaction) -> list[str]:
+        """Check where we are, and set what our statements need; answers what it was before."""
+        here, manners = tx.send("whereabouts"), tx.send("manners", {"names": _NAMES})
+        self._require_home(here.fetchall()[0])
+        [(read_only, self._looks_afresh, theirs)] = manners.fetchall()
+        if read_only:
+            raise StoreReadOnly(
+                "the transaction is read-only, or on a standby: begin one that may write; "
+                "nothing was done"
+            )
+        tx.send("settings", _OURS)
+        return ["on" if on else "off" for on in theirs]
+
+    def _require_home(self, here: Any) -> None:
+        if here == self._engine.home():
+            return
+        if here == self._engine.home(anew=True):
+            return
+        what = "has no such schema" if here[2] is None else "is another server or database"
+        raise StoreMismatch(
+            f"the connection does not lead to {self._engine.where}: what it leads to {what}. Open "
+            "the store by the URL of the database that your transactions are in; nothing was done"
+        )
+
+
+@contextlib.contextmanager
+def _pipeline(connection: Borrowed) -> Iterator[None]:
+    """Send without waiting; of several errors that follow from one another, the first is raised."""
+    failure: BaseException | None = None
+    try:
+        with connection.pipeline():
+            try:
+                yield
+            except BaseException as error:
+                failure = error
+    except psycopg.Error as error:
+        failure = failure or error
+    if failure is not None:
+        raise failure
+
+
+def _borrow(owner: Blocking | Async) -> Borrowed:
+    pgconn = owner.pgconn
+    handlers = pgconn.notice_handler, pgconn.notify_handler
+    borrowed = Borrowed(pgconn)
+    # Making it has taken them over; what is said on this session is still for its owner.
+    pgconn.notice_handler, pgconn.notify_handler = handlers
+    # The names of prepared statements are the owner's, too.
+    borrowed.prepare_threshold = None
+    register(borrowed)
+    if pgconn.transaction_status == TransactionStatus.IDLE:
+        # Nothing was sent yet: our first statement begins the transaction as theirs would.
+        borrowed.isolation_level = owner.isolation_level
+        borrowed.read_only = owner.read_only
+        borrowed.deferrable = owner.deferrable
+    return borrowed
+
+
+@contextlib.contextmanager
+def notifications_kept(owner: Async) -> Iterator[None]:
+    """Hand what is heard in another thread to its owner when we are back in this one."""
+    pgconn = owner.pgconn
+    handler, heard = pgconn.notify_handler, list[Any]()
+    pgconn.notify_handler = heard.append
+    try:
+        yield
+    finally:
+        pgconn.notify_handler = handler
+        for notification in heard:
+            if handler is not None:
+                handler(notification)

@@ -1,0 +1,125 @@
+"""Keys that are written in the same step as an enqueue: both happen, or neither."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ackline.errors import KeysChanged, StoreFull
+from ackline.job import Draft, State
+from ackline.stores.base import KeyWrite, Receipt, key_beside
+from ackline.testing.conformance.bench import Bench, draft
+from ackline.testing.conformance.case import StoreCase
+
+
+class KeyedEnqueueRules(StoreCase):
+    """Who enqueues under a key's version is fenced off when another has written the key."""
+
+    def _enqueue(
+        self, bench: Bench, value: bytes, version: int | None, *drafts: Draft
+    ) -> list[Receipt]:
+        write = KeyWrite(key=key_beside(bench.queue, "ledger"), value=value, version=version)
+        return bench.store.enqueue(bench.queue, drafts, [write])
+
+    def _ledger(self, bench: Bench) -> tuple[bytes, int]:
+        key = key_beside(bench.queue, "ledger")
+        found = bench.store.read_keys(bench.queue.tenant, key, 1)
+        return (found[0].value, found[0].version) if found else (b"", 0)
+
+    def test_jobs_and_key_are_stored_together(self, bench: Bench) -> None:
+        receipts = self._enqueue(bench, b"a b", 0, draft("a"), draft("b", delay=60))
+
+        assert [receipt.accepted for receipt in receipts] == [True, True]
+        assert (bench.state("a"), bench.state("b")) == (State.QUEUED, State.SCHEDULED)
+        assert self._ledger(bench)[0] == b"a b"
+
+    def test_an_outdated_version_stores_nothing(self, bench: Bench) -> None:
+        self._enqueue(bench, b"1", 0, draft("a"))
+        version = self._ledger(bench)[1]
+        self._enqueue(bench, b"2", version, draft("b"))
+        journal = bench.journal()
+
+        with pytest.raises(KeysChanged):
+            self._enqueue(bench, b"3", version, draft("c"))
+
+        assert bench.find("c") is None
+        assert self._ledger(bench)[0] == b"2"
+        assert bench.journal() == journal
+        assert bench.counts() == {State.QUEUED: 2}
+
+    def test_a_key_that_is_not_there_has_no_version_but_zero(self, bench: Bench) -> None:
+        with pytest.raises(KeysChanged):
+            self._enqueue(bench, b"1", 7, draft("a"))
+
+        assert bench.find("a") is None
+        assert self._ledger(bench) == (b"", 0)
+
+    def test_the_key_is_written_also_if_every_job_is_known(self, bench: Bench) -> None:
+        bench.put("a")
+
+        [receipt] = self._enqueue(bench, b"1", 0, draft("a", payload=b"[]"))
+
+        assert (receipt.accepted, receipt.state) == (False, State.QUEUED)
+        assert self._ledger(bench)[0] == b"1"
+
+    def test_the_key_is_written_also_without_jobs(self, bench: Bench) -> None:
+        assert self._enqueue(bench, b"1", 0) == []
+        assert self._ledger(bench)[0] == b"1"
+        with pytest.raises(KeysChanged):
+            self._enqueue(bench, b"2", 0)
+
+    def test_a_full_queue_leaves_the_key_alone(self, bench: Bench) -> None:
+        bench.configure(max_jobs=1)
+
+        with pytest.raises(StoreFull):
+            self._enqueue(bench, b"1", 0, draft("a"), draft("b"))
+
+        assert self._ledger(bench) == (b"", 0)
+
+    def test_several_keys_are_all_as_expected_or_nothing_is_stored(self, bench: Bench) -> None:
+        one, other = key_beside(bench.queue, "one"), key_beside(bench.queue, "other")
+        bench.write(*other, value=b"there")
+
+        with pytest.raises(KeysChanged):
+            bench.store.enqueue(
+                bench.queue,
+                [draft("a")],
+                [
+                    KeyWrite(key=one, value=b"1", version=0),
+                    KeyWrite(key=other, value=b"2", version=0),
+                ],
+            )
+
+        assert bench.find("a") is None
+        assert bench.keys(*one) == {}
+        assert bench.keys(*other) == {other: b"there"}
+
+    def test_a_key_is_dropped_in_the_same_step(self, bench: Bench) -> None:
+        self._enqueue(bench, b"1", 0)
+        write = KeyWrite(
+            key=key_beside(bench.queue, "ledger"), value=None, version=self._ledger(bench)[1]
+        )
+
+        bench.store.enqueue(bench.queue, [draft("a")], [write])
+
+        assert bench.state("a") is State.QUEUED
+        assert self._ledger(bench) == (b"", 0)
+
+    def test_of_many_at_once_one_gets_through(self, bench: Bench) -> None:
+        self._enqueue(bench, b"first", 0)
+        version = self._ledger(bench)[1]
+
+        def enqueue(number: int) -> bool:
+            try:
+                self._enqueue(bench, b"%d" % number, version, draft(f"job-{number}"))
+            except KeysChanged:
+                return False
+            return True
+
+        with ThreadPoolExecutor(8) as threads:
+            won = list(threads.map(enqueue, range(24)))
+
+        assert sum(won) == 1
+        assert bench.counts() == {State.QUEUED: 1}
+        assert bench.state(f"job-{won.index(True)}") is State.QUEUED

@@ -1,0 +1,131 @@
+"""Does everything to the jobs of others: `python -m ackline.testing.faults.meddler ASSIGNMENT`."""
+
+from __future__ import annotations
+
+import random
+
+from ackline.config import DEFAULTS
+from ackline.job import QueueKey, Record, State
+from ackline.lifecycle import (
+    Edit,
+    Transition,
+    cancel,
+    edit,
+    expire,
+    move,
+    redrive,
+    request_cancel,
+)
+from ackline.stores.base import ClaimRequest, Filter
+from ackline.testing.faults.assignment import Post, from_command_line
+from ackline.testing.faults.history import Phase, Step, What
+from ackline.testing.settling import fenced_steps
+
+SIDE = "side"
+"""The queue that jobs are moved to, and back."""
+
+MOMENT = 0.03
+"""Seconds for which a meddler leases what it abandons."""
+
+FEW = 8
+
+# Not to complete: what nobody has done must not count as done.
+_STALE = ("fail", "snooze", "release", "extend", "progress")
+
+
+class Meddler:
+    """One of many that sweep, cancel, move and claim the same few jobs."""
+
+    def __init__(self, post: Post) -> None:
+        self._post = post
+        self._store, self._key = post.queues.store, post.queue.key
+        self._side = QueueKey(self._key.tenant, SIDE)
+        self._random = random.Random(f"{post.assignment.seed} {post.assignment.name}")
+        self._abandoned: list[Record] = []
+        steps = fenced_steps(post.queue.policy, snoozed=0.05, extended=MOMENT)
+        self._stale = [steps[name] for name in _STALE]
+
+    def meddle(self) -> None:
+        """Do something, and note that it was done."""
+        acts = (self.abandon, self.settle_late, self.sweep, self.operate, self.move, self.tidy)
+        act = self._random.choice(acts)
+        act()
+        self._post.history.write(
+            Step(
+                what=What.FAULT,
+                phase=Phase.INVOKE,
+                id=f"{self._post.assignment.name} {self._random.random()}",
+                act=act.__name__.replace("_", " "),
+                worker=self._post.assignment.name,
+            )
+        )
+
+    def abandon(self) -> None:
+        """Claim for a moment, and forget it."""
+        request = ClaimRequest(worker=self._post.assignment.name, limit=FEW, lease=MOMENT)
+        self._abandoned = self._store.claim(self._key, request).jobs + self._abandoned[:FEW]
+
+    def settle_late(self) -> None:
+        """Settle what was abandoned: some of it is another's by now."""
+        late, self._abandoned = self._abandoned, []
+        self._store.apply(self._key, [self._random.choice(self._stale)(job) for job in late])
+
+    def sweep(self) -> None:
+        """Expire what has lapsed, as others do at the same time."""
+        lapsed = self._store.leases(self._key)
+        policy = self._post.queue.policy
+        self._store.apply(self._key, [expire(job, policy(job)) for job in lapsed])
+
+    def operate(self) -> None:
+        """Cancel, redrive and edit whatever is there."""
+        steps = [self._operation(job) for job in self._some(self._key)]
+        self._store.apply(self._key, steps)
+
+    def _operation(self, job: Record) -> Transition:
+        return self._random.choice(
+            (
+                cancel(job.id, DEFAULTS),
+                request_cancel(job.id),
+                redrive(job.id),
+                edit(job.id, Edit(priority=self._random.randrange(10))),
+                edit(job.id, Edit(delay=0.01)),
+            )
+        )
+
+    def move(self) -> None:
+        """Hand jobs to the other queue, and those there back."""
+        self._move_all(self._key, self._side, self._some(self._key))
+        self.bring_back()
+
+    def bring_back(self) -> None:
+        """Leave nothing in the other queue."""
+        self._move_all(self._side, self._key, self._some(self._side, states=frozenset(State)))
+
+    def _move_all(self, source: QueueKey, target: QueueKey, jobs: list[Record]) -> None:
+        self._store.apply(source, [move(job.id, target) for job in jobs])
+
+    def tidy(self) -> None:
+        """What every maintenance process does."""
+        self._store.promote(self._key, FEW)
+        self._store.prune(self._key, FEW)
+
+    def _some(self, queue: QueueKey, states: frozenset[State] | None = None) -> list[Record]:
+        which = Filter(states=states or frozenset({self._random.choice(tuple(State))}))
+        found = self._store.page(queue, which, None, 200).jobs
+        return self._random.sample(found, min(FEW, len(found)))
+
+
+def main() -> None:
+    """Meddle until told to stop."""
+    post = Post(from_command_line())
+    post.open()
+    meddler = Meddler(post)
+    while not post.stopping.wait(post.assignment.pause):
+        meddler.meddle()
+    while post.queues.store.page(QueueKey(post.queue.key.tenant, SIDE), Filter(), None, 1).jobs:
+        meddler.bring_back()
+    post.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+"""`python -m ackline.testing.faults.postgres --fault NAME --count N --seed S`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from ackline.testing.faults.postgres.drills import DRILLS
+from ackline.testing.faults.server.drill import run_command
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one drill, or all, and print the reports; 1 when one did not come out as it must."""
+    return run_command("ackline.testing.faults.postgres", DRILLS, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

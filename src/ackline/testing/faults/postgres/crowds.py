@@ -1,0 +1,37 @@
+"""A crowd on one queue: deadlocks are the store's own affair, and are counted."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from ackline.testing.faults.postgres.mortal import MortalPostgres
+from ackline.testing.faults.report import Report
+from ackline.testing.faults.server.crowd import crowd
+from ackline.testing.faults.server.order import Order
+
+DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+
+TOLD_LATE = 1.5
+"""Seconds after which the server has counted what its sessions did."""
+
+
+def meddle(order: Order) -> Report:
+    """Claim, settle, sweep, cancel, redrive, edit, move and prune, all at once."""
+    return _meddle(order, "")
+
+
+def meddle_unfenced(order: Order) -> Report:
+    """The control: who settles by id alone settles what others hold."""
+    return _meddle(order, "unfenced")
+
+
+def _meddle(order: Order, variant: str) -> Report:
+    with MortalPostgres() as server:
+        report = crowd(server.url, order, variant=variant)
+        time.sleep(TOLD_LATE)
+        with server.connect() as connection:
+            [(deadlocks,)] = connection.execute(DEADLOCKS).fetchall()
+    figures = {**report.figures, "deadlocks, none of them told": deadlocks}
+    return msgspec.structs.replace(report, figures=figures)

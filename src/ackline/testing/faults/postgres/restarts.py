@@ -1,0 +1,39 @@
+"""The server stops without a word and is started again: it recovers, and so do the workers."""
+
+from __future__ import annotations
+
+from ackline.queues import open as open_queues
+from ackline.testing.faults.postgres.mortal import MortalPostgres
+from ackline.testing.faults.report import Report
+from ackline.testing.faults.server.order import Order
+from ackline.testing.faults.server.restarts import kill_server
+
+
+def stop(order: Order) -> Report:
+    """An immediate stop with `synchronous_commit` on: nothing that was answered is lost."""
+    with MortalPostgres() as server:
+        return kill_server(order, server, "a server with synchronous_commit on")
+
+
+def stop_forgetful(order: Order) -> Report:
+    """The same with `synchronous_commit` off: the control, which must lose."""
+    # Answers before anything is written, and writes as late as it can.
+    late = MortalPostgres(
+        synchronous_commit="off",
+        wal_writer_delay="10s",
+        wal_writer_flush_after="1GB",
+        wal_buffers="64MB",
+        autovacuum="off",
+    )
+    with late as server:
+        # Not the schema as well: what is to be lost are answers.
+        _keep_schema(server)
+        return kill_server(
+            order, server, "a server with synchronous_commit off and a late log", patience=3.0
+        )
+
+
+def _keep_schema(server: MortalPostgres) -> None:
+    open_queues(server.url).close()
+    with server.connect() as connection:
+        connection.execute("CHECKPOINT")

@@ -1,0 +1,90 @@
+"""Sessions are ended by `pg_terminate_backend`, each in the middle of what it does."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from ackline.testing.faults.checker import check
+from ackline.testing.faults.postgres.moments import MOMENTS, Moments
+from ackline.testing.faults.postgres.mortal import MortalPostgres
+from ackline.testing.faults.report import Report
+from ackline.testing.faults.server import wakeups
+from ackline.testing.faults.server.order import Order
+from ackline.testing.faults.server.scene import ServerScene
+from ackline.testing.faults.server.siege import Siege
+
+LISTENERS = """
+SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+WHERE application_name = 'ackline' AND query LIKE 'DELETE FROM %.waiting%'
+"""
+"""Only whoever listens tidies up the table of those who wait, and that is the last it does."""
+
+
+def terminate(order: Order) -> Report:
+    """In the middle of everything, in turn."""
+    return _terminate(order, list(MOMENTS))
+
+
+def terminate_claim(order: Order) -> Report:
+    """Its jobs are taken out of their lines, and not yet leased for good."""
+    return _terminate(order, ["claim"])
+
+
+def terminate_settle(order: Order) -> Report:
+    """Completed, and not yet committed."""
+    return _terminate(order, ["settle"])
+
+
+def terminate_dead_letter(order: Order) -> Report:
+    """The last attempt has failed, and the job is on its way to the DLQ."""
+    return _terminate(order, ["dead-letter"])
+
+
+def terminate_commit(order: Order) -> Report:
+    """In COMMIT itself."""
+    return _terminate(order, ["commit"])
+
+
+def terminate_early(order: Order) -> Report:
+    """The control: a producer that answers before its commit loses what is not committed."""
+    return _terminate(order, ["enqueue"], "answers before commit")
+
+
+def terminate_listen(order: Order) -> Report:
+    """Who listens is cut off: it listens again, and the next job is heard of at once."""
+    return _terminate_listen(order, "")
+
+
+def terminate_listen_deaf(order: Order) -> Report:
+    """The control: a worker that hears nothing is slow."""
+    return _terminate_listen(order, "no news")
+
+
+def _terminate(order: Order, names: Sequence[str], variant: str = "") -> Report:
+    with (
+        MortalPostgres() as server,
+        ServerScene(server.url, order.folder, seed=order.seed, lease=order.lease) as scene,
+    ):
+        moments, turn = Moments(server), itertools.cycle(names)
+        moments.install()
+
+        def blow() -> None:
+            name = next(turn)
+            with scene.strike(f"terminate a session during {name}"):
+                moments.terminate(name)
+
+        Siege(scene, order).run(blow, variant=variant)
+        title = f"{order.count} sessions terminated"
+        return check(scene.evidence(), seed=order.seed, title=title)
+
+
+def _terminate_listen(order: Order, variant: str) -> Report:
+    with MortalPostgres() as server, server.connect() as connection:
+        return wakeups.wake_up(
+            order,
+            server.url,
+            "terminate who listens",
+            lambda: connection.execute(LISTENERS).fetchall(),
+            variant=variant,
+        )

@@ -1,0 +1,20 @@
+"""Workers and producers are killed and stopped, as on any store."""
+
+from __future__ import annotations
+
+from ackline.testing.faults.postgres.mortal import MortalPostgres
+from ackline.testing.faults.report import Report
+from ackline.testing.faults.server import workers
+from ackline.testing.faults.server.order import Order
+
+
+def kill_workers(order: Order) -> Report:
+    """SIGKILL, and SIGSTOP past the lease then SIGCONT."""
+    with MortalPostgres() as server:
+        return workers.kill_workers(server.url, order)
+
+
+def kill_hasty_workers(order: Order) -> Report:
+    """The control: who acknowledges first loses what it holds when it dies."""
+    with MortalPostgres() as server:
+        return workers.kill_workers(server.url, order, variant="acks first")

@@ -1,0 +1,66 @@
+"""Many processes claim, settle, sweep, cancel and move the same jobs, and nothing breaks.
+
+Here nobody is killed. So every call must be answered: what others were doing at the same time is
+the store's own affair.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+from ackline.testing.faults.checker import BLOCKED, check
+from ackline.testing.faults.crew import Member
+from ackline.testing.faults.history import Phase, What
+from ackline.testing.faults.report import Report
+from ackline.testing.faults.server.order import Order
+from ackline.testing.faults.server.scene import ServerScene
+from ackline.testing.faults.work import ASYNC, Task
+
+CREW = {"producer": 2, "worker": 2, "meddler": 3}
+
+LONG_JOBS = 4
+"""So many are added at each look."""
+
+
+def crowd(url: str, order: Order, *, variant: str = "") -> Report:
+    """Let a crowd loose until the meddlers have done so many things."""
+    with ServerScene(url, order.folder, seed=order.seed, lease=30.0) as scene:
+        scene.alone = False
+        members = [
+            scene.start(
+                role, pause=0.02, concurrency=8, variant=variant if role == "meddler" else ""
+            )
+            for role, strength in CREW.items()
+            for _ in range(strength)
+        ]
+        _wait_for_acts(scene, members, order.count)
+        for member in members:
+            member.stop()
+            if member.status != 0:
+                scene.complain(BLOCKED, member.name, f"ended with status {member.status}")
+        _complain_of_errors(scene, members)
+        scene.drain()
+        title = f"{order.count} acts of a crowd"
+        return check(scene.evidence(), seed=order.seed, title=title)
+
+
+def _wait_for_acts(scene: ServerScene, members: list[Member], count: int) -> None:
+    numbers = itertools.count()
+    meddlers = [member for member in members if member.role == "meddler"]
+    until = time.monotonic() + 30.0 + count
+    while time.monotonic() < until and all(member.alive for member in members):
+        acts = (step for member in meddlers for step in member.steps())
+        if sum(step.what is What.FAULT for step in acts) >= count:
+            return
+        # Held for long, so that there is time to take them for one's own.
+        for number in itertools.islice(numbers, LONG_JOBS):
+            scene.enqueue(f"long-{number}", Task((0.4,)), kind=ASYNC)
+        time.sleep(0.2)
+
+
+def _complain_of_errors(scene: ServerScene, members: list[Member]) -> None:
+    for member in members:
+        errors = {step.note for step in member.steps() if step.phase is Phase.INFO}
+        for error in sorted(errors)[:3]:
+            scene.complain(BLOCKED, member.name, f"was not answered: {error}")

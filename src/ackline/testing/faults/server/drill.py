@@ -1,0 +1,67 @@
+"""A drill: one fault of a server, repeated, and the command that runs it."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ackline.testing.faults.report import Report, Rule
+from ackline.testing.faults.server.order import Order
+
+
+class Drill(msgspec.Struct, frozen=True):
+    """A fault to be repeated; a control has the rule that it must break."""
+
+    name: str
+    run: Callable[[Order], Report]
+    breaks: Rule | None = None
+    slow: bool = False
+    """Whether each fault takes seconds."""
+
+    def passes(self, report: Report) -> bool:
+        """Whether it came out as it must."""
+        return report.ok if self.breaks is None else self.breaks in report.broken
+
+
+def by_name(*drills: Drill) -> Mapping[str, Drill]:
+    """All drills of a server, by the names under which the command runs them."""
+    return {drill.name: drill for drill in drills}
+
+
+def run_command(
+    program: str, drills: Mapping[str, Drill], arguments: Sequence[str] | None = None
+) -> int:
+    """Run one drill, or all, and print the reports; 1 when one did not come out as it must."""
+    options = _parser(program, drills).parse_args(arguments)
+    # Told to stop, it still ends what it has started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    passed = [_run(drills[name], options) for name in options.fault or drills]
+    return 0 if all(passed) else 1
+
+
+def _run(drill: Drill, options: argparse.Namespace) -> bool:
+    with tempfile.TemporaryDirectory(prefix="ackline-faults-") as place:
+        folder = Path(options.histories or place) / drill.name
+        report = drill.run(Order(count=options.count, seed=options.seed, folder=folder))
+    passes = drill.passes(report)
+    if drill.breaks is not None:
+        said = "as it must" if passes else "AND DID NOT"
+        sys.stdout.write(f"control, to break {drill.breaks.name}, {said}: ")
+    sys.stdout.write(f"{report}\n")
+    sys.stdout.flush()
+    return passes
+
+
+def _parser(program: str, drills: Mapping[str, Drill]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=f"python -m {program}")
+    parser.add_argument("--fault", action="append", choices=drills, help="(default: all)")
+    parser.add_argument("--count", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--histories", help="a folder to keep the histories in")
+    return parser

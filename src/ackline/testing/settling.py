@@ -1,0 +1,52 @@
+"""Every step that the holder of a lease, or its sweeper, can take: what a token must fence."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from ackline.config import Resolved
+from ackline.events import Act
+from ackline.job import Failure, Record
+from ackline.lifecycle import (
+    Transition,
+    bury,
+    complete,
+    expire,
+    extend,
+    fail,
+    progress,
+    release,
+    snooze,
+    stop,
+)
+
+Step = Callable[[Record], Transition]
+
+
+def failure_of(job: Record) -> Failure:
+    """Why an attempt failed, for a test."""
+    return Failure(act=Act.FAIL, attempt=job.attempts, type="E", message=f"of {job.worker}")
+
+
+def fenced_steps(
+    policy_of: Callable[[Record], Resolved],
+    *,
+    snoozed: float,
+    extended: float,
+    failure: Callable[[Record], Failure] = failure_of,
+) -> dict[str, Step]:
+    """The steps by name, decided by a policy; two of them are other ways to do the same act."""
+    return {
+        "complete": lambda job: complete(job, b"1", policy_of(job)),
+        "complete otherwise": lambda job: complete(job, None, policy_of(job)),
+        "fail": lambda job: fail(job, failure(job), policy_of(job), random.Random(0)),
+        "fail at once": lambda job: fail(job, failure(job), policy_of(job), random.Random(0), 0.0),
+        "bury": lambda job: bury(job, failure(job), policy_of(job)),
+        "snooze": lambda job: snooze(job, snoozed),
+        "release": release,
+        "stop": lambda job: stop(job, "no longer wanted", policy_of(job)),
+        "extend": lambda job: extend(job, extended),
+        "progress": lambda job: progress(job, b"half"),
+        "expire": lambda job: expire(job, policy_of(job)),
+    }

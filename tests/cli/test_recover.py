@@ -1,0 +1,68 @@
+"""Jobs of workers that are gone: taken back by hand, counted, reported."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+import ackline
+from ackline import Queue, State
+from ackline.maintenance import expire_worker
+from ackline.testing import ManualClock
+
+
+@pytest.fixture
+def stuck(place):
+    """A queue that recovers nothing by itself, and a job that needs it."""
+    clock = ManualClock(time.time() - 1000)
+    with ackline.open("sqlite:///ackline.db", clock=clock) as past:
+        queue: Queue[int, None] = past["email"]
+        queue.configure(recovery=False, stuck_after=60.0)
+        queue.enqueue(1, id="poor-one", max_attempts=1)
+        queue.claim(lease=5)
+    with ackline.open("sqlite:///ackline.db") as now:
+        yield now["email"]
+
+
+def test_recover_takes_back_what_has_lapsed(cli, stuck):
+    answer = cli("recover", "email")
+
+    assert answer.out == "email: 1 job taken back, 1 of them to the DLQ\n"
+    assert stuck.counts()[State.FAILED] == 1
+    assert cli("recover", "email").out == "email: 0 jobs taken back\n"
+
+
+def test_recover_for_programs(cli, stuck):
+    assert cli("recover", "email", "--json").document == {"expired": 1, "dead_lettered": 1}
+
+
+def test_doctor_names_what_is_stuck_and_what_to_do(cli, stuck):
+    answer = cli("doctor")
+
+    assert answer.code == 1
+    assert "1 lease overdue" in answer.out
+    assert "stuck: poor-one" in answer.out
+    assert "recovery is off for this queue: ackline recover email" in answer.out
+
+
+def test_doctor_tells_how_many_were_recovered(cli, queues):
+    queues["email"].enqueue(1)
+    queues["email"].claim(worker="gone")
+    expire_worker(queues["email"], "gone", "killed")
+
+    answer = cli("doctor")
+
+    assert answer.code == 0
+    assert "1 job recovered so far: monitor 1 (last " in answer.out
+
+
+def test_queues_have_it_for_programs(cli, stuck):
+    [told] = cli("queues", "--json").document["queues"]
+
+    assert told["recovery"]["overdue"] == 1
+    assert told["recovery"]["stuck"] == ["poor-one"]
+    cli("recover", "email")
+    [told] = cli("queues", "--json").document["queues"]
+    assert told["recovery"]["jobs"] == 1
+    assert told["recovery"]["ways"]["hand"]["dead_lettered"] == 1

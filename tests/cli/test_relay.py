@@ -1,0 +1,79 @@
+"""`ackline relay`."""
+
+from __future__ import annotations
+
+import signal
+
+import ackline
+from ackline import State
+
+
+def test_once_passes_on_what_is_there(cli, queues):
+    queues["email"].enqueue_many(range(3))
+
+    answer = cli("relay", "--to", "other.db", "--queue", "email", "--once")
+
+    assert answer.code == 0
+    assert "email: 3 jobs passed on" in answer.out
+    assert queues["email"].counts()[State.COMPLETED] == 3
+    with ackline.open("sqlite:///other.db") as other:
+        assert other["email"].counts()[State.QUEUED] == 3
+
+
+def test_several_queues_and_other_names_for_programs(cli, queues):
+    queues["email"].enqueue(1)
+    queues["push"].enqueue(2)
+
+    answer = cli(
+        *("relay", "--from", "sqlite:///ackline.db", "--to", "sqlite:///other.db"),
+        *("--queue", "email", "--queue", "push=notify", "--once", "--json"),
+    )
+
+    told = {one["queue"]: (one["to"], one["relayed"]) for one in answer.document["relays"]}
+    assert told == {"email": ("email", 1), "push": ("notify", 1)}
+    with ackline.open("sqlite:///other.db") as other:
+        assert sorted(other) == ["email", "notify"]
+
+
+def test_runs_until_it_is_told_to_stop(start, queues):
+    process = start("relay", "--to", "sqlite:///other.db", "--queue", "email")
+    process.wait_for("relay of email", "started")
+    queues["email"].enqueue(1)
+    with ackline.open("sqlite:///other.db") as other:
+        assert other["email"].claim(wait=20)
+
+    answer = process.end(signal.SIGTERM)
+
+    assert answer.code == 0
+    assert "email: 1 job passed on" in answer.out
+    assert queues["email"].counts()[State.COMPLETED] == 1
+
+
+def test_waits_for_a_store_that_is_away(start, queues):
+    process = start("relay", "--to", "redis://127.0.0.1:1", "--queue", "email")
+
+    process.wait_for("127.0.0.1:1 cannot be reached", "trying again in")
+
+    assert process.end(signal.SIGTERM).code == 0
+
+
+def test_once_does_not_wait(cli, queues):
+    answer = cli("relay", "--to", "redis://127.0.0.1:1", "--queue", "email", "--once")
+
+    assert answer.code == 3
+    assert "cannot be reached" in answer.err
+
+
+def test_a_source_that_is_not_there_is_not_made(cli, place):
+    answer = cli("relay", "--from", "none.db", "--to", "other.db", "--queue", "email", "--once")
+
+    assert answer.code == 3
+    assert "there is no store" in answer.err
+    assert not (place / "none.db").exists()
+
+
+def test_a_queue_without_a_name(cli, queues):
+    answer = cli("relay", "--to", "other.db", "--queue", "email=", "--once")
+
+    assert answer.code == 2
+    assert "NAME=OTHER" in answer.err

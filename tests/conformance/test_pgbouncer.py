@@ -1,0 +1,53 @@
+"""Every rule, through a PgBouncer that gives each transaction another session."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ackline.clock import Clock
+from ackline.stores.base import Store
+from ackline.stores.postgres.url import from_url
+from ackline.testing.conformance import StoreConformance
+from ackline.testing.servers.errors import NoServerProgram
+from ackline.testing.servers.pgbouncer import PgBouncer, pgbouncer_version
+from ackline.testing.servers.postgres import PostgresServer
+
+pytestmark = pytest.mark.slow
+
+KEEPS_PREPARED = (1, 21)
+
+
+@pytest.fixture(scope="module")
+def pooler(postgres_server: PostgresServer) -> Iterator[PgBouncer]:
+    try:
+        version = pgbouncer_version()
+    except NoServerProgram as error:
+        pytest.skip(str(error))
+    kept = {"max_prepared_statements": "200"} if version >= KEEPS_PREPARED else {}
+    with PgBouncer(postgres_server, default_pool_size="8", **kept) as pooler:
+        yield pooler
+
+
+class Pooled(StoreConformance):
+    options = "pooler=transaction"
+
+    @pytest.fixture(autouse=True)
+    def _pooler(self, pooler: PgBouncer) -> None:
+        self.pooler = pooler
+
+    def make_store(self, clock: Clock, place: Path) -> Store:
+        return from_url(f"{self.pooler.url}?schema=bounced_{place.name}&{self.options}", clock)
+
+
+class TestPooled(Pooled):
+    pass
+
+
+class TestPooledAndPrepared(Pooled):
+    options = "pooler=transaction&prepare=yes"
+
+    @pytest.fixture(autouse=True)
+    def _keeps_prepared(self, pooler: PgBouncer) -> None:
+        if pgbouncer_version() < KEEPS_PREPARED:
+            pytest.skip("PgBouncer keeps prepared statements from 1.21 on")

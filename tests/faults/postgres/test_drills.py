@@ -1,0 +1,54 @@
+"""Whatever happens to the server: nothing that it promised is lost, and nothing is done twice."""
+
+import pytest
+
+from ackline.testing.faults.postgres.__main__ import main
+from ackline.testing.faults.postgres.drills import DRILLS
+from ackline.testing.faults.postgres.moments import MOMENTS
+from ackline.testing.faults.server.drill import Drill
+from tests.faults.drilling import run_drill
+
+QUICK = {
+    "stop": 3,
+    "stop-forgetful": 2,
+    "terminate": len(MOMENTS),
+    "cut-commit": 5,
+    "cut-resent": 4,
+    "pool": 2,
+}
+"""A few of the faults, and how often; the others are on demand."""
+
+MORE = {"crowd": 300, "crowd-unfenced": 300}
+"""What is not a blow each, but one act of many."""
+
+SHOWN = {
+    "workers": "leases in flight at faults (their bound)",
+    "stop": "recoveries measured",
+    "cut": "enqueues with unknown outcome",
+}
+"""A figure without which a drill has not shown what it is for."""
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_few_times(name: str, tmp_path):
+    run_drill(DRILLS[name], tmp_path, count=QUICK[name], seed=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("drill", DRILLS.values(), ids=lambda drill: drill.name)
+def test_fifty_times(drill: Drill, seed: int, tmp_path):
+    report = run_drill(drill, tmp_path, count=MORE.get(drill.name, 50), seed=seed)
+
+    if drill.name in SHOWN:
+        assert report.figures[SHOWN[drill.name]] > 0
+
+
+def test_the_command_prints_a_report(tmp_path, capsys):
+    histories = str(tmp_path / "histories")
+    arguments = ["--fault", "terminate-listen", "--count", "2", "--seed", "5"]
+
+    status = main([*arguments, "--histories", histories])
+
+    assert "2 listeners cut: ok\n  seed 5" in capsys.readouterr().out
+    assert status == 0

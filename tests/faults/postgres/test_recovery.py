@@ -1,0 +1,32 @@
+"""After an outage, jobs flow again by themselves, and soon at full speed."""
+
+import pytest
+
+from ackline.testing.faults.postgres.mortal import MortalPostgres
+from ackline.testing.faults.server.order import Order
+from ackline.testing.faults.server.recovery import OUTAGES, full_speed, next_job, table
+
+SLOWEST = 8.0
+"""Seconds: the longest rest of a worker between two tries is five."""
+
+FULL_SPEED = 5.0
+"""Seconds, on a machine that does other things as well."""
+
+
+def test_at_full_speed_within_seconds(tmp_path):
+    with MortalPostgres() as server:
+        measured = full_speed(server, Order(count=1, folder=tmp_path / "histories"))
+    print(table([measured]))
+
+    assert max(measured.seconds) < FULL_SPEED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("outage", OUTAGES)
+def test_after_outages(outage, tmp_path):
+    with MortalPostgres() as server:
+        measured = next_job(server, Order(count=10, folder=tmp_path / "histories"), outage)
+    print(table([measured]))
+
+    assert len(measured.seconds) == 10
+    assert max(measured.seconds) < SLOWEST

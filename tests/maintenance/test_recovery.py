@@ -1,0 +1,304 @@
+"""Recovery can be turned off and paced; what came back is counted, what is stuck is told."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from ackline import ConfigError, Queue, Queues, State, StoreUnavailable, Worker
+from ackline.job import Record
+from ackline.maintenance import Maintenance, Reaper, expire_worker, recover
+from ackline.queue import Recovered, Way
+from ackline.queue import recovery as module
+from ackline.stores.base import WorkerBeat
+from ackline.testing import ManualClock
+
+LEASE = 5.0
+
+
+def beat(worker: str) -> WorkerBeat:
+    return WorkerBeat(
+        id=worker, host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=10.0
+    )
+
+
+def lapse(queue: Queue[Any, Any], clock: ManualClock, *ids: str, **options: Any) -> None:
+    """Let a worker claim jobs and never come back."""
+    for id in ids:
+        queue.enqueue(1, id=id, **options)
+    assert len(queue.claim(len(ids), lease=LEASE, worker="gone")) == len(ids)
+    clock.advance(LEASE)
+
+
+def counted(queue: Queue[Any, Any]) -> dict[Way, int]:
+    return {way: recovered.jobs for way, recovered in queue.recovery().ways.items()}
+
+
+class TestCounting:
+    def test_a_queue_without_trouble_has_nothing_to_tell(self, queues: Queues) -> None:
+        queue = queues["email"]
+        queue.enqueue(1)
+        queue.complete(queue.claim()[0])
+
+        stats = queue.recovery()
+
+        assert (stats.ways, stats.jobs, stats.overdue, stats.stuck) == ({}, 0, 0, ())
+
+    def test_each_way_is_counted_for_itself(self, queues: Queues, clock: ManualClock) -> None:
+        queue = queues["email"]
+        lapse(queue, clock, "a", "b")
+        Reaper([queue], 1.0).step()
+        assert counted(queue) == {Way.SWEEP: 2}
+
+        queue.claim(2, lease=LEASE)
+        clock.advance(LEASE)
+        assert len(queue.claim(2, worker="next", lease=300)) == 2
+        assert counted(queue) == {Way.SWEEP: 2, Way.CLAIM: 2}
+
+        queue.store.heartbeat(queue.key, beat("next"), [])
+        clock.advance(11)
+        Reaper([queue], 1.0).step()
+        assert counted(queue)[Way.HEARTBEAT] == 2
+
+    def test_a_dead_child_is_the_monitors(self, queues: Queues) -> None:
+        queue = queues["email"]
+        queue.enqueue(1)
+        queue.claim(worker="child")
+
+        expire_worker(queue, "child", "its process was killed")
+
+        assert counted(queue) == {Way.MONITOR: 1}
+
+    def test_what_went_to_the_dlq_and_when_the_last_came(
+        self, queues: Queues, clock: ManualClock
+    ) -> None:
+        queue = queues["email"]
+        lapse(queue, clock, "poison", max_attempts=1)
+        Reaper([queue], 1.0).step()
+
+        [recovered] = queue.recovery().ways.values()
+
+        assert recovered == Recovered(1, 1, recovered.last_at)
+        assert recovered.last_at == pytest.approx(clock.now())
+
+    def test_a_lease_that_was_saved_is_not_counted(
+        self, queues: Queues, clock: ManualClock
+    ) -> None:
+        queue = queues["email"]
+        lapse(queue, clock, "a")
+        [seen] = queue.store.leases(queue.key)
+        Reaper([queue], 1.0).step()
+
+        assert not queue.expire([seen])[0].applied
+
+        assert counted(queue) == {Way.SWEEP: 1}
+
+    def test_many_at_once_lose_no_count(self, queues: Queues, clock: ManualClock) -> None:
+        queue = queues["email"]
+        lapse(queue, clock, *map(str, range(24)))
+
+        def expire(lease: Record) -> bool:
+            return queue.expire([lease], "gone", Way.SWEEP)[0].applied
+
+        with ThreadPoolExecutor(8) as threads:
+            applied = list(threads.map(expire, queue.store.leases(queue.key)))
+
+        assert counted(queue) == {Way.SWEEP: sum(applied)}
+        assert queue.counts()[State.QUEUED] == sum(applied) > 0
+
+    def test_a_count_that_fails_fails_no_recovery(
+        self,
+        queues: Queues,
+        clock: ManualClock,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        queue = queues["email"]
+        lapse(queue, clock, "a")
+
+        def away(*_given: object) -> bool:
+            raise StoreUnavailable("it is away")
+
+        monkeypatch.setattr(module, "_add", away)
+        Reaper([queue], 1.0).step()
+
+        assert queue.counts()[State.QUEUED] == 1
+        assert "1 recovered jobs are not counted: it is away" in caplog.text
+
+    def test_queues_are_counted_apart(self, queues: Queues, clock: ManualClock) -> None:
+        lapse(queues["email"], clock, "a")
+        lapse(queues["email too"], clock, "a")
+        Reaper([queues["email"]], 1.0).step()
+
+        assert counted(queues["email"]) == {Way.SWEEP: 1}
+        assert counted(queues["email too"]) == {}
+
+
+class TestTurnedOff:
+    def test_a_queue_is_left_alone_by_sweeps_and_claims(
+        self, queues: Queues, clock: ManualClock
+    ) -> None:
+        queue = queues["email"]
+        queue.configure(recovery=False)
+        lapse(queue, clock, "a")
+        queue.store.heartbeat(queue.key, beat("gone"), [])
+        clock.advance(60)
+
+        Maintenance([queue]).step()
+
+        assert queue.claim() == []
+        assert queue.counts()[State.PROCESSING] == 1
+        assert queue.recovery().overdue == 1
+
+    def test_control_turned_on_both_would_have_taken_it(
+        self, queues: Queues, clock: ManualClock
+    ) -> None:
+        queue = queues["email"]
+        lapse(queue, clock, "a")
+        assert len(queue.claim(lease=LEASE)) == 1
+        clock.advance(LEASE)
+        Maintenance([queue]).step()
+        assert queue.counts()[State.QUEUED] == 1
+
+    def test_a_waiting_claim_does_not_spin_on_what_it_must_not_take(
+        self, queues: Queues, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        queue = queues["email"]
+        queue.configure(recovery=False)
+        lapse(queue, clock, "a")
+        claims = []
+        claim = queue.store.claim
+
+        def counting(*given: Any, **more: Any) -> Any:
+            claims.append(given)
+            return claim(*given, **more)
+
+        monkeypatch.setattr(queue.store, "claim", counting)
+        assert queue.claim(wait=0.3) == []
+        assert len(claims) <= 4
+
+    def test_by_hand_it_is_taken_back(self, queues: Queues, clock: ManualClock) -> None:
+        queue = queues["email"]
+        queue.configure(recovery=False)
+        lapse(queue, clock, "lapsed")
+        queue.enqueue(1, id="silent")
+        queue.claim(lease=3600, worker="silent one")
+        queue.store.heartbeat(queue.key, beat("silent one"), [])
+        clock.advance(11)
+
+        assert recover(queue).expired == 2
+
+        assert counted(queue) == {Way.HAND: 2}
+        assert {job.attempts for job in queue.claim(2)} == {2}
+
+    def test_one_process_can_leave_it_to_others(self, queues: Queues, clock: ManualClock) -> None:
+        queue = queues["email"]
+        lapse(queue, clock, "a")
+
+        Maintenance([queue], recovery=False).step()
+        assert queue.counts()[State.PROCESSING] == 1
+        Maintenance([queue]).step()
+        assert queue.counts()[State.QUEUED] == 1
+
+    def test_a_worker_can_leave_it_to_others(
+        self, queues: Queues, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        given: list[dict[str, Any]] = []
+
+        def make(queues: Any, **more: Any) -> Maintenance:
+            given.append(more)
+            return Maintenance(queues, **more)
+
+        monkeypatch.setattr("ackline.worker.worker.Maintenance", make)
+        queue = queues["email"]
+        queue.handler("work")(lambda job: None)
+        for recovery in (True, False):
+            worker = Worker(queue, recovery=recovery, grace=0)
+            worker.start()
+            worker.stop()
+        assert given == [{"recovery": True}, {"recovery": False}]
+
+
+class TestPace:
+    def test_a_queue_that_wants_it_is_swept_less_often(
+        self, queues: Queues, clock: ManualClock
+    ) -> None:
+        queue = queues["email"]
+        queue.configure(sweep_every=3600.0)
+        lapse(queue, clock, "a")
+        reaper = Reaper([queue], 1.0)
+        reaper.step()
+        assert queue.counts()[State.QUEUED] == 1
+
+        queue.claim(lease=LEASE)
+        clock.advance(LEASE)
+        reaper.step()
+        assert queue.counts()[State.PROCESSING] == 1
+
+    def test_or_more_often(self, queues: Queues) -> None:
+        queue = queues["email"]
+        queue.configure(sweep_every=0.05)
+        queue.enqueue(1)
+        queue.claim()
+
+        assert Reaper([queue], 1.0).step() == pytest.approx(0.05)
+
+    @pytest.mark.parametrize("setting", ["sweep_every", "stuck_after"])
+    def test_nonsense_is_refused(self, queues: Queues, setting: str) -> None:
+        with pytest.raises(ConfigError, match=setting):
+            queues["email"].configure(**{setting: -1.0})  # type: ignore[arg-type]
+
+
+class TestStuck:
+    def test_what_is_left_alone_is_reported_with_the_reason(
+        self, queues: Queues, clock: ManualClock, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        queue = queues["email"]
+        queue.configure(recovery=False, stuck_after=60.0)
+        lapse(queue, clock, "poor-one")
+        reaper = Reaper([queue], 1.0)
+        reaper.step()
+        assert not caplog.records
+        assert queue.recovery().stuck == ()
+
+        clock.advance(61)
+        reaper.step()
+        reaper.step()
+
+        errors = [entry for entry in caplog.records if entry.levelno == logging.ERROR]
+        assert len(errors) == 1
+        assert "lapsed more than 60 s ago and recovery is turned off: 'poor-one'" in caplog.text
+        stats = queue.recovery()
+        assert (stats.stuck, stats.overdue) == (("poor-one",), 1)
+        assert stats.longest_overdue == pytest.approx(61)
+
+    def test_a_process_that_recovers_nothing_reports_all_the_same(
+        self, queues: Queues, clock: ManualClock, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        queue = queues["email"]
+        lapse(queue, clock, "poor-one")
+        clock.advance(301)
+
+        Reaper([queue], 1.0, recovers=False).step()
+
+        assert "'poor-one'" in caplog.text
+
+
+def test_recovery_counts_as_an_attempt_and_poison_reaches_the_dlq(
+    queues: Queues, clock: ManualClock
+) -> None:
+    queue = queues["email"]
+    queue.enqueue(1, id="poison", max_attempts=3)
+    for attempt in range(1, 4):
+        [job] = queue.claim(lease=LEASE)
+        assert job.attempts == attempt
+        clock.advance(LEASE)
+        Reaper([queue], 1.0).step()
+
+    job_now = queue.status("poison")
+    assert job_now is not None
+    assert job_now.state is State.FAILED
+    assert queue.recovery().ways[Way.SWEEP].dead_lettered == 1

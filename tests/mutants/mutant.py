@@ -1,0 +1,46 @@
+"""One fault made by hand, and the tests that must notice it."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Store = Literal["memory", "sqlite", "redis", "postgres"]
+MODEL = "test_random_histories_do_not_differ_from_the_reference"
+LIFECYCLE = "lifecycle.py"
+
+
+class Mutant(NamedTuple):
+    """A change of one place in the source that must make a test fail."""
+
+    name: str
+    path: str
+    """Below src/ackline."""
+    find: str
+    replace: str
+    shown_by: str = ""
+    """The tests of a store of its own that show it, where no rule for all stores can."""
+
+    @property
+    def store(self) -> Store:
+        """Which store shows it; the rules are the same for all, so memory will do."""
+        named: tuple[Store, ...] = ("sqlite", "redis", "postgres")
+        return next((store for store in named if f"stores/{store}" in self.path), "memory")
+
+    @property
+    def stages(self) -> list[list[str]]:
+        """The tests that it has to pass, those most likely to kill it first."""
+        if self.shown_by:
+            return [[self.shown_by]]
+        conformance = [f"tests/conformance/test_{self.store}.py"]
+        model = [f"tests/conformance/test_model.py::{MODEL}[{self.store}]"]
+        core = ["tests/core"]
+        if self.store != "memory":
+            return [conformance, model]
+        stages = [conformance, [*core, *model]]
+        in_a_store = self.path.startswith("stores") or self.path == LIFECYCLE
+        return stages if in_a_store else stages[::-1]
+
+    @property
+    def patience(self) -> float:
+        """Seconds after which a stage counts as hanging."""
+        return 600.0 if self.store == "postgres" else 60.0

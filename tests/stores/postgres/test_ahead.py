@@ -1,0 +1,88 @@
+"""The first deadline is found without passing leases that have ended; none is missed for long."""
+
+import math
+
+from tests.stores.postgres.conftest import OpenStore
+from tests.stores.postgres.words import finish, put, take
+
+from ackline.clock import ManualClock
+from ackline.job import QueueKey
+from ackline.stores.base import ClaimRequest
+from ackline.stores.postgres.ahead import EVERY, SHARE, Ahead
+
+NOW = 1000.0
+
+
+class TestAhead:
+    def test_at_first_all_leases_are_looked_at(self) -> None:
+        ahead = Ahead()
+
+        assert ahead.is_due(NOW)
+        assert ahead.start == -math.inf
+
+    def test_then_from_the_first_deadline_on(self) -> None:
+        ahead = Ahead()
+
+        ahead.saw(NOW + 30.0, NOW, cost=0.0)
+
+        assert ahead.start == NOW + 30.0
+        assert not ahead.is_due(NOW + EVERY / 2)
+        assert ahead.is_due(NOW + EVERY)
+
+    def test_what_costs_much_is_done_seldom(self) -> None:
+        ahead = Ahead()
+
+        ahead.saw(None, NOW, cost=0.1)
+
+        assert not ahead.is_due(NOW + 0.1 * SHARE - 0.01)
+        assert ahead.is_due(NOW + 0.1 * SHARE)
+
+    def test_a_shorter_lease_of_its_own_is_not_passed(self) -> None:
+        ahead = Ahead()
+        ahead.saw(NOW + 30.0, NOW, cost=0.0)
+
+        ahead.lower(NOW + 5.0)
+
+        assert ahead.start == NOW + 5.0
+
+    def test_a_clock_that_was_put_back_means_a_new_look(self) -> None:
+        ahead = Ahead()
+
+        ahead.saw(NOW + 30.0, NOW, cost=0.0)
+
+        assert ahead.is_due(NOW - 1.0)
+
+
+def test_a_shorter_lease_of_another_process_is_told_of_when_it_lapses(
+    open_store: OpenStore, queue: QueueKey
+) -> None:
+    clock = ManualClock()
+    here, there = open_store(clock=clock), open_store(clock=clock)
+    put(here, queue, "a", "b")
+    take(here, queue, 1)
+    short = ClaimRequest(worker="other", limit=1, lease=2.0)
+    there.claim(queue, short)
+
+    clock.advance(2.0)
+
+    assert [job.id for job in here.claim(queue, short).lapsed] == ["b"]
+
+
+def test_between_two_looks_at_all_of_them_a_claim_begins_at_the_first_deadline(
+    open_store: OpenStore, queue: QueueKey
+) -> None:
+    clock = ManualClock()
+    store = open_store(clock=clock)
+    put(store, queue, "a", "b")
+    [first] = take(store, queue, 1)
+    began = clock.now()
+    clock.advance(EVERY)
+    take(store, queue, 1)
+    finish(store, queue, first)
+
+    claimed = store.claim(queue, ClaimRequest(worker="w", limit=1, lease=30.0))
+
+    entry = store._queues.remembered(queue)
+    assert entry is not None
+    assert entry.ahead.start == began + 30.0
+    assert claimed.next_at == began + EVERY + 30.0

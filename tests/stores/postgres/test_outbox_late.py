@@ -1,0 +1,157 @@
+"""Transactions that commit late: their jobs stand before what others have claimed meanwhile."""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from tests.stores.postgres.conftest import OpenStore
+from tests.stores.postgres.shop import Shop
+
+from ackline import Job, Queue, Queues, Worker
+from ackline.stores.postgres import PostgresStore, hints
+from ackline.stores.postgres.listen import PostgresListener
+from ackline.stores.postgres.news import News
+from ackline.stores.postgres.queues import Queues as Remembered
+
+Start = Callable[..., Worker]
+
+PATIENCE = 4.0
+"""Seconds after which a job counts as not found."""
+
+
+@pytest.fixture
+def without_full_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if dead rows had made them costly: the head of a line is seen once an hour."""
+    monkeypatch.setattr(hints, "FULL_EVERY", 3600.0)
+    monkeypatch.setattr(hints, "FULL_SHARE", 1e9)
+    monkeypatch.setattr(hints, "IDLE_SHARE", 1e9)
+    monkeypatch.setattr(hints, "CHEAP", -1.0)
+
+
+@contextmanager
+def traffic(work: Queue[Any, Any]) -> Iterator[None]:
+    """Others keep enqueueing, so that a worker always finds something behind its hints."""
+    over = threading.Event()
+
+    def enqueue() -> None:
+        while not over.is_set():
+            work.enqueue_many([None] * 20)
+            over.wait(0.02)
+
+    thread = threading.Thread(target=enqueue)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def delays(shop: Shop, start: Start, open_store: OpenStore) -> list[float]:
+    """Seconds from the commit of transactions that were open for three, to the start of their jobs.
+
+    The first is left out: a process that has just connected looks everywhere.
+    """
+    elsewhere = Queues(open_store())["work"]
+    started: queue.SimpleQueue[float] = queue.SimpleQueue()
+
+    @elsewhere.handler
+    def run(job: Job[Any]) -> None:
+        if job.id.startswith("late"):
+            started.put(time.monotonic())
+
+    start(elsewhere, concurrency=8, maintenance=False)
+    found = []
+    with traffic(shop.queue):
+        for n in range(3):
+            with shop.connect() as tx:
+                shop.queue.enqueue({}, id=f"late {n}", connection=tx)
+                time.sleep(3.0)
+                tx.commit()
+                committed = time.monotonic()
+            try:
+                found.append(started.get(timeout=PATIENCE) - committed)
+            except queue.Empty:
+                found.append(PATIENCE)
+    return found[1:]
+
+
+@pytest.mark.usefixtures("without_full_looks")
+def test_a_late_job_starts_at_once_although_others_were_claimed_past_it(
+    shop: Shop, start: Start, open_store: OpenStore
+) -> None:
+    late = delays(shop, start, open_store)
+
+    assert max(late) < 1.0, late
+
+
+@pytest.mark.usefixtures("without_full_looks")
+def test_nobody_would_look_there_if_they_were_not_told(
+    shop: Shop, start: Start, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control."""
+    monkeypatch.setattr(Remembered, "lower_hints", lambda *_: None)
+
+    assert max(delays(shop, start, open_store)) == PATIENCE
+
+
+def test_who_is_not_told_finds_it_with_its_next_full_look(
+    shop: Shop, start: Start, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a pooler, or when the connection for news has just broken."""
+    monkeypatch.setattr(Remembered, "lower_hints", lambda *_: None)
+
+    assert max(delays(shop, start, open_store)) < hints.FULL_EVERY + 1.0
+
+
+def test_messages_of_a_commit_tell_places_first(shop: Shop, store: PostgresStore) -> None:
+    with shop.connect(autocommit=True) as listener:
+        listener.execute(f"LISTEN {store._news._channel}")
+        with shop.connect() as tx:
+            shop.queue.enqueue({}, priority=7, connection=tx)
+            assert list(listener.notifies(timeout=0.2)) == []
+        told = [notify.payload for notify in listener.notifies(timeout=5, stop_after=3)]
+
+    shop.queue.claim()
+    entry = store._queues.remembered(shop.queue.key)
+    assert entry is not None
+    [line] = entry.lines.values()
+    assert told[0].startswith(f"place {line} 7 ")
+    assert sorted(message[0] for message in told[1:]) == ["0", "1"]
+
+
+def test_a_rolled_back_transaction_tells_nothing(shop: Shop, store: PostgresStore) -> None:
+    with shop.connect(autocommit=True) as listener:
+        listener.execute(f"LISTEN {store._news._channel}")
+        with shop.connect() as tx:
+            shop.queue.enqueue({}, connection=tx)
+            tx.rollback()
+
+        assert list(listener.notifies(timeout=0.5)) == []
+
+
+def test_news_that_nobody_waits_for_costs_no_write(
+    shop: Shop, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commits of callers tell everyone, also those who are not armed."""
+    executed: list[str] = []
+    execute = News._execute
+
+    def note(self: News, connection: Any, name: str, values: dict[str, Any]) -> None:
+        executed.append(name)
+        execute(self, connection, name, values)
+
+    monkeypatch.setattr(News, "_execute", note)
+    with store.listen([shop.queue.key], "ready") as listener:
+        assert isinstance(listener, PostgresListener)
+        listener.armed = False
+        executed.clear()
+        with shop.connect() as tx:
+            shop.queue.enqueue({}, connection=tx)
+        time.sleep(0.3)
+
+    assert "disarm" not in executed
