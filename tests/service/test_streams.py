@@ -229,9 +229,12 @@ class TestStop:
             assert live.client.get("/livez").status_code == 200
             assert list(events) == []
 
-        live.runtime.store.open()
-        found = live.runtime.store.describe("default")[0].counts
-        assert (found[State.QUEUED], found[State.PROCESSING]) == (2, 0)
+        def given_back():
+            live.runtime.store.open()
+            found = live.runtime.store.describe("default")[0].counts
+            return (found[State.QUEUED], found[State.PROCESSING]) == (2, 0)
+
+        soon(given_back)
 
     def test_nothing_is_handed_out_any_more(self, live):
         live.api.enqueue()

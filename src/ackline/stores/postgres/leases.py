@@ -99,6 +99,8 @@ class Leases:
         old = self._by_job[num]
         if old.deadline == deadline:
             return
+        # It may end sooner than it would have.
+        self._entry.ahead.lower(deadline)
         new = next((one for one in self._new if _same(one, old.token, deadline)), None)
         if new is None:
             new = Lease(None, old.token, old.worker, old.started, deadline)
