@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from litestar.testing import TestClient
 
@@ -87,7 +88,7 @@ class Live:
         self._stop_asked = False
         started = threading.Event()
         self.server = Server(runtime, started.set)
-        listener = bind(runtime.settings)
+        listener = bind(msgspec.structs.replace(runtime.settings, port=0))
         self.url = address_of(listener, runtime.settings)
         self._thread = threading.Thread(target=asyncio.run, args=[self.server.serve(listener)])
         self._thread.start()
