@@ -13,6 +13,8 @@ FULL_SPEED = 5.0
 """Seconds, on a machine that does other things as well."""
 
 
+# On demand, for it compares two rates: what else runs beside it would decide.
+@pytest.mark.slow
 def test_at_full_speed_within_seconds(tmp_path):
     with MortalPostgres() as server:
         measured = full_speed(server, Order(count=1, folder=tmp_path / "histories"))
