@@ -15,8 +15,8 @@ DRILLS = by_name(
     Drill("workers", kill_workers),
     Drill("workers-hasty", kill_hasty_workers, breaks=Rule.LOST),
     Drill("stop", stop),
-    # Answered settlings are lost at every blow, answered jobs only at some.
-    Drill("stop-forgetful", stop_forgetful, breaks=Rule.STALE),
+    # Which answers are lost, those to producers or those to workers, is a matter of the moment.
+    Drill("stop-forgetful", stop_forgetful, breaks=(Rule.LOST, Rule.STALE)),
     Drill("terminate", terminations.terminate),
     Drill("terminate-claim", terminations.terminate_claim),
     Drill("terminate-settle", terminations.terminate_settle),

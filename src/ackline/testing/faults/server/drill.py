@@ -16,17 +16,24 @@ from ackline.testing.faults.server.order import Order
 
 
 class Drill(msgspec.Struct, frozen=True):
-    """A fault to be repeated; a control has the rule that it must break."""
+    """A fault to be repeated; a control has the rule that it must break, or some: one of them."""
 
     name: str
     run: Callable[[Order], Report]
-    breaks: Rule | None = None
+    breaks: Rule | tuple[Rule, ...] | None = None
     slow: bool = False
     """Whether each fault takes seconds."""
 
     def passes(self, report: Report) -> bool:
         """Whether it came out as it must."""
-        return report.ok if self.breaks is None else self.breaks in report.broken
+        return any(rule in report.broken for rule in self.rules) if self.rules else report.ok
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """What a control may break."""
+        if self.breaks is None:
+            return ()
+        return (self.breaks,) if isinstance(self.breaks, Rule) else self.breaks
 
 
 def by_name(*drills: Drill) -> Mapping[str, Drill]:
@@ -52,7 +59,8 @@ def _run(drill: Drill, options: argparse.Namespace) -> bool:
     passes = drill.passes(report)
     if drill.breaks is not None:
         said = "as it must" if passes else "AND DID NOT"
-        sys.stdout.write(f"control, to break {drill.breaks.name}, {said}: ")
+        rules = " or ".join(rule.name for rule in drill.rules)
+        sys.stdout.write(f"control, to break {rules}, {said}: ")
     sys.stdout.write(f"{report}\n")
     sys.stdout.flush()
     return passes
