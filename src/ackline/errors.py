@@ -209,3 +209,7 @@ class CannotJoin(StoreError):
 
 class StoreMismatch(StoreError):
     """The data belongs to another program, or to a newer Ackline."""
+
+
+PASSING = (StoreUnavailable, StoreFull, StoreReadOnly)
+"""Trouble that passes, or that somebody has to end: the same call may succeed later."""

@@ -12,11 +12,9 @@ from typing import Any
 import msgspec
 
 from ackline.errors import (
+    PASSING,
     AcklineError,
     JobNotFound,
-    StoreFull,
-    StoreReadOnly,
-    StoreUnavailable,
 )
 from ackline.job import Record
 from ackline.queue import Queue
@@ -31,9 +29,6 @@ LOOK_EVERY = 10.0
 
 STAND_BY = 0.2
 """Seconds without a word of other relays after which one goes on."""
-
-PASSING = (StoreUnavailable, StoreFull, StoreReadOnly)
-"""Trouble that passes, or that somebody has to end: the same call may succeed later."""
 
 
 class Flight(msgspec.Struct, frozen=True):

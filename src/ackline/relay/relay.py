@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from ackline.errors import ConfigError
+from ackline.errors import PASSING, ConfigError
 from ackline.limits import require_seconds
 from ackline.maintenance import Maintenance
 from ackline.queue import Queue
-from ackline.relay.crossing import PASSING, Crossing
+from ackline.relay.crossing import Crossing
 from ackline.relay.intake import Intake
 from ackline.worker.signals import hear_signals
 

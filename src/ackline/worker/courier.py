@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from ackline.errors import StoreFull, StoreReadOnly, StoreUnavailable
+from ackline.errors import PASSING
 from ackline.queue.consumer import LONGEST_POLL, time_to_next
 from ackline.stores.base import Claimed
 from ackline.worker.holdings import Holdings
@@ -21,9 +21,6 @@ SETTLE_DOWN = 0.005
 
 FIRST_RETRY, LAST_RETRY = 0.05, 5.0
 """Seconds between tries while the store cannot be reached."""
-
-PASSING = (StoreUnavailable, StoreFull, StoreReadOnly)
-"""Trouble that passes, or that somebody has to end: the same call may succeed later."""
 
 
 class Courier:
