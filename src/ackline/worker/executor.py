@@ -156,8 +156,9 @@ class ThreadExecutor(Executor):
 
     def submit(self, batch: Sequence[Held]) -> None:
         self._take_in(batch)
-        self._engage(1)
-        self._stalled.set()
+        if not self._engage(1) or len(self.buffer) > 1:
+            # Beyond the one job that a woken lane takes, some may get stuck behind a slow one.
+            self._stalled.set()
 
     def interrupt(self, held: Held, reason: StopReason) -> None:
         held.signal.set(reason)
@@ -176,7 +177,8 @@ class ThreadExecutor(Executor):
             self._work.notify_all()
         self._stalled.set()
 
-    def _engage(self, lanes: int) -> None:
+    def _engage(self, lanes: int) -> int:
+        """Have so many lanes more take up jobs; how many of them idled until now."""
         with self._work:
             woken = min(lanes, self._idle)
             self._work.notify(woken)
@@ -184,6 +186,7 @@ class ThreadExecutor(Executor):
                 self._lanes += 1
                 name = f"ackline lane {self._lanes}"
                 threading.Thread(target=self._lane, name=name, daemon=True).start()
+            return woken
 
     def _watch_stall(self) -> None:
         while not self._stopped:

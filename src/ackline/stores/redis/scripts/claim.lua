@@ -30,29 +30,29 @@ end
 if next(left) then
   leave_groups(queue, left)
 end
+local due = next_due(queue)
 local token, jobs, again = nil, {}, {}
 if not queue.paused then
-  promote(queue, REPAIR_LIMIT)
+  if due and due <= now then
+    promote(queue, REPAIR_LIMIT)
+    due = next_due(queue)
+  end
   if request.limit > 0 then
     token, jobs, again = take(queue, request)
   end
 end
-if not queue.idle and #jobs < 2 * request.limit then
-  -- The claimer will wait for more: from now on it wants to be told.
+-- The claimer will wait for more: from now on it wants to be told.
+local wanting = not queue.idle and #jobs < 2 * request.limit
+if wanting then
   queue.idle = true
-  redis.call('HSET', queue.base .. ':queue', 'idle', '1')
   queue.topics.ready = nil
 end
+save_lease(queue, token, wanting)
 close_queue(queue)
 close_arrivals()
 
-local next_at
-for _, state in ipairs({SCHEDULED, FAILING, PROCESSING}) do
-  local head = head_of(queue.base .. ':' .. LINES[state])
-  if head and (not next_at or head < next_at) then
-    next_at = head
-  end
-end
-local late = next_at and next_at <= now and lapsed(queue, REPAIR_LIMIT) or {}
+local lapse = head_of(queue.base .. ':processing')
+local next_at = sooner(due, lapse)
+local late = lapse and lapse <= now and lapsed(queue, REPAIR_LIMIT) or {}
 return {exact(now), token and whole(token) or '', next_at and exact(next_at) or '',
   in_runs(verdicts), jobs, again, late}

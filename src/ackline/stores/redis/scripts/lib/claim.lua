@@ -15,6 +15,15 @@ local function head_of(line)
   return tonumber(first[2])
 end
 
+local function sooner(one, other)
+  return one and other and math.min(one, other) or one or other
+end
+
+-- When the first of those that wait for their time is due.
+local function next_due(queue)
+  return sooner(head_of(queue.base .. ':scheduled'), head_of(queue.base .. ':failing'))
+end
+
 -- Promoting --------------------------------------------------------------------------------
 
 local function due_in(queue, state, limit)
@@ -192,8 +201,18 @@ end
 local function next_token(queue, leap)
   local token = math.max(math.floor(now * 1e6), queue.token + leap)
   queue.token = token
-  redis.call('HSET', queue.base .. ':queue', 'token', whole(token))
   return token
+end
+
+-- Keep the last token, and that claimers want to be told of new jobs.
+local function save_lease(queue, token, wanting)
+  if token and wanting then
+    redis.call('HSET', queue.base .. ':queue', 'token', whole(token), 'idle', '1')
+  elseif token then
+    redis.call('HSET', queue.base .. ':queue', 'token', whole(token))
+  elseif wanting then
+    redis.call('HSET', queue.base .. ':queue', 'idle', '1')
+  end
 end
 
 local function has_room(queue, running, group)
