@@ -22,7 +22,7 @@ from tests.relay.words import LEASE, around, make_relay
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LAST_RETRY", 0.05)
+    monkeypatch.setattr(module, "RETRIES", (0.05, 0.05))
 
 
 class Picky(StoreAround):

@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from ackline.errors import ConfigError
+from ackline.errors import PASSING, ConfigError
+from ackline.pauses import Pauses
 from ackline.queue import Queue
 
 logger = logging.getLogger("ackline")
@@ -21,7 +22,7 @@ logger = logging.getLogger("ackline")
 NOTHING_KNOWN = math.inf
 """What `look_after` answers when the usual interval will do."""
 
-FIRST_RETRY, LAST_RETRY = 0.1, 30.0
+RETRIES = (0.1, 30.0)
 """Seconds before a loop that failed goes on: doubled each time, up to the last."""
 
 
@@ -120,13 +121,17 @@ class Loop(ABC):
         self._done[what] = self._done.get(what, 0) + how_many
 
     def _run(self, stopping: threading.Event) -> None:
-        retry = FIRST_RETRY
+        pauses = Pauses(*RETRIES)
         while not stopping.is_set():
             try:
-                pause, retry = self._jittered(self.step()), FIRST_RETRY
-            except Exception:
-                pause, retry = retry * self._random.uniform(0.5, 1.0), min(LAST_RETRY, retry * 2)
-                logger.exception("the %s failed; it goes on in %.1f s", self.name, pause)
+                pause = self._jittered(self.step())
+                pauses.reset()
+            except Exception as error:
+                pause = pauses.next() * self._random.uniform(0.5, 1.0)
+                # Where a store is away, how the call got there says nothing.
+                trace = None if isinstance(error, PASSING) else error
+                message = "the %s failed: %s; it goes on in %.1f s"
+                logger.error(message, self.name, error, pause, exc_info=trace)
             stopping.wait(pause)
 
     def _jittered(self, pause: float) -> float:

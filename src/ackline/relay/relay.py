@@ -11,6 +11,7 @@ import msgspec
 from ackline.errors import PASSING, ConfigError
 from ackline.limits import require_seconds
 from ackline.maintenance import Maintenance
+from ackline.pauses import Pauses
 from ackline.queue import Queue
 from ackline.relay.crossing import Crossing
 from ackline.relay.intake import Intake
@@ -22,7 +23,7 @@ BATCH = 500
 LEASE = 10.0
 """Seconds after which others take over from a relay that died. A batch takes milliseconds."""
 
-FIRST_RETRY, LAST_RETRY = 0.05, 5.0
+RETRIES = (0.05, 5.0)
 """Seconds between tries while a store cannot be reached."""
 
 
@@ -122,23 +123,23 @@ class Relay:
 
     def _patiently(self) -> bool:
         """Take one turn; if a store is away, wait a little. False if there was nothing to do."""
-        retry = FIRST_RETRY
+        pauses = Pauses(*RETRIES)
         while not self._stopping.is_set():
             try:
                 return self._crossing.turn()
             except Exception as error:
-                self._note_trouble(error, retry)
-                self._stopping.wait(retry)
-                retry = min(LAST_RETRY, retry * 2)
+                pause = pauses.next()
+                self._note_trouble(error, pause)
+                self._stopping.wait(pause)
         return False
 
-    def _note_trouble(self, error: Exception, retry: float) -> None:
+    def _note_trouble(self, error: Exception, pause: float) -> None:
         self._troubles += 1
         self._last_error = f"{type(error).__name__}: {error}"
         logger.error(
             "relay of %s: %s; trying again in %.2f s, nothing is lost",
             self.source.key,
             error,
-            retry,
+            pause,
             exc_info=None if isinstance(error, PASSING) else error,
         )

@@ -6,6 +6,7 @@ import logging
 import threading
 
 from ackline.errors import PASSING
+from ackline.pauses import Pauses
 from ackline.queue.consumer import LONGEST_POLL, time_to_next
 from ackline.stores.base import Claimed
 from ackline.worker.holdings import Holdings
@@ -19,7 +20,7 @@ LINGER = 0.002
 SETTLE_DOWN = 0.005
 """Seconds after which to look again whether the lanes have taken up what was fetched."""
 
-FIRST_RETRY, LAST_RETRY = 0.05, 5.0
+RETRIES = (0.05, 5.0)
 """Seconds between tries while the store cannot be reached."""
 
 
@@ -33,7 +34,7 @@ class Courier:
         self._nudged = threading.Event()
         self._stopping = False
         self.listening = False
-        self._retry = FIRST_RETRY
+        self._pauses = Pauses(*RETRIES)
         self.idle = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -120,7 +121,7 @@ class Courier:
             return
         finally:
             holdings.unreserve(want)
-        self._retry = FIRST_RETRY
+        self._pauses.reset()
         holdings.settled(batch, claimed.verdicts)
         if len(claimed.jobs) < want:
             holdings.end_claim(time_to_next(claimed))
@@ -169,9 +170,9 @@ class Courier:
             "queue %s: %s; trying again in %.2f s, nothing is lost",
             self._holdings.queue.key,
             error,
-            self._retry,
+            self._pauses.length,
             exc_info=None if isinstance(error, PASSING) else error,
         )
-        if not self._nudged.wait(self._retry):
+        if not self._nudged.wait(self._pauses.length):
             # Not when a handler that ended has cut it short: a busy worker would soon wait longest.
-            self._retry = min(LAST_RETRY, self._retry * 2)
+            self._pauses.lengthen()

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ackline.errors import StoreClosed, StoreUnavailable
+from ackline.pauses import Pauses
 
 logger = logging.getLogger("ackline")
 
-FIRST_RETRY, LAST_RETRY = 0.1, 5.0
-"""Seconds between tries: doubled each time, up to the last."""
+RETRIES = (0.1, 5.0)
+"""Seconds between tries, the first and the last."""
 
 T = TypeVar("T")
 
@@ -22,14 +23,14 @@ def keep_trying(act: Callable[[], T], stopping: threading.Event) -> T | None:
 
     Only where waiting can help: a wrong password or an unknown database is raised at once.
     """
-    retry = FIRST_RETRY
+    pauses = Pauses(*RETRIES)
     while not stopping.is_set():
         try:
             return act()
         except StoreClosed:
             raise
         except StoreUnavailable as error:
-            logger.error("%s; not started yet, trying again in %.1f s", error, retry)
-        stopping.wait(retry)
-        retry = min(LAST_RETRY, 2 * retry)
+            pause = pauses.next()
+            logger.error("%s; not started yet, trying again in %.1f s", error, pause)
+            stopping.wait(pause)
     return None

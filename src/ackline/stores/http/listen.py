@@ -11,13 +11,14 @@ from contextlib import suppress
 from typing import Self
 
 from ackline.errors import AcklineError
+from ackline.pauses import Pauses
 from ackline.stores.http.connection import Connections
 from ackline.stores.http.errors import broken
 from ackline.stores.wire import LISTENING, NEWS
 
 logger = logging.getLogger("ackline")
 
-FIRST_RETRY, LAST_RETRY = 0.05, 2.0
+RETRIES = (0.05, 2.0)
 """Seconds between tries to listen again: doubled each time, up to the last."""
 
 _LISTENING, _NEWS = (f"event: {word}".encode() for word in (LISTENING, NEWS))
@@ -113,13 +114,10 @@ class HttpListener:
         self._let_go()
 
     def _listen_again(self) -> None:
-        pause = FIRST_RETRY
-        while not self._closing.wait(pause):
-            try:
+        pauses = Pauses(*RETRIES)
+        while not self._closing.wait(pauses.next()):
+            with suppress(AcklineError):
                 self._connection, self._stream = self._subscribe()
-            except AcklineError:
-                pause = min(LAST_RETRY, 2 * pause)
-            else:
                 self._news.set()
                 return
 

@@ -24,6 +24,7 @@ from psycopg import sql
 
 from ackline.errors import StoreError
 from ackline.job import QueueKey
+from ackline.pauses import Pauses
 from ackline.stores.base import Topic
 from ackline.stores.postgres.arrays import Blobs, Ints
 from ackline.stores.postgres.codes import TOPICS
@@ -40,7 +41,7 @@ PULSE = 15.0
 PATIENCE = 4 * PULSE
 """Seconds after which who gives no sign counts as gone."""
 
-FIRST_RETRY, LAST_RETRY = 0.05, 2.0
+RETRIES = (0.05, 2.0)
 """Seconds between tries to listen again."""
 
 PLACE = "place"
@@ -147,12 +148,12 @@ class News:
         self._thread.start()
 
     def _run(self, awake: int) -> None:
-        retry = FIRST_RETRY
+        pauses = Pauses(*RETRIES)
         try:
             while not select.select([awake], [], [], 0)[0]:
                 try:
                     with self._connect() as connection:
-                        retry = FIRST_RETRY
+                        pauses.reset()
                         if self._hear(connection, awake):
                             return
                 except (psycopg.Error, OSError, StoreError) as error:
@@ -160,9 +161,8 @@ class News:
                         "%s: the connection for news broke: %s", self._engine.where, error
                     )
                 self._wake_all(hears=False)
-                if select.select([awake], [], [], retry)[0]:
+                if select.select([awake], [], [], pauses.next())[0]:
                     return
-                retry = min(LAST_RETRY, 2 * retry)
         finally:
             os.close(awake)
 

@@ -15,6 +15,7 @@ from typing import Any, Self
 from redis import exceptions
 
 from ackline.errors import StoreError
+from ackline.pauses import Pauses
 from ackline.stores.redis.connection import Connection
 
 logger = logging.getLogger("ackline")
@@ -26,7 +27,7 @@ PIECE = 65536
 PONG = b"*2\r\n$4\r\npong\r\n$0\r\n\r\n"
 """The answer to a ping within a subscription: the only thing that is no news."""
 
-FIRST_RETRY, LAST_RETRY = 0.05, 2.0
+RETRIES = (0.05, 2.0)
 """Seconds between tries to listen again."""
 
 
@@ -60,7 +61,7 @@ class RedisListener:
         self._troubled = False
         self._heard = 0.0
         self._asked: float | None = None
-        self._retry = FIRST_RETRY
+        self._pauses = Pauses(*RETRIES)
         self._closed = False
         try:
             self._subscribe()
@@ -173,13 +174,13 @@ class RedisListener:
             self._subscription.ping()
 
     def _listen_again(self, seconds: float) -> bool:
-        pause = min(seconds, self._retry)
+        pause = min(seconds, self._pauses.length)
         if _poll([self._awake], pause):
             os.read(self._awake, 4096)
             return True
-        if pause < self._retry:
+        if pause < self._pauses.length:
             return False
-        self._retry = min(LAST_RETRY, self._retry * 2)
+        self._pauses.lengthen()
         self._subscribe()
         return True
 
@@ -198,7 +199,7 @@ class RedisListener:
         self._unread = True
         self._troubled = False
         self._heard, self._asked = time.monotonic(), None
-        self._retry = FIRST_RETRY
+        self._pauses.reset()
 
     def _unsubscribe(self) -> None:
         subscription, self._subscription = self._subscription, None
