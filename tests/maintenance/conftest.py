@@ -9,27 +9,8 @@ import pytest
 import ackline
 from ackline import Queues
 from ackline.testing import ManualClock
-from ackline.testing.servers.postgres import PostgresServer
-from ackline.testing.servers.redis import RedisServer
 
 _numbers = itertools.count(1)
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture(scope="session")
-def redis_server() -> Iterator[RedisServer]:
-    with RedisServer() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PostgresServer]:
-    with PostgresServer(synchronous_commit="off", autovacuum="off") as server:
-        yield server
 
 
 def url_of(store: str, request: pytest.FixtureRequest, place: Path) -> str:

@@ -17,7 +17,10 @@ from tests.mutants.mutant import Mutant
 
 def main() -> int:
     began = time.monotonic()
-    wanted = sys.argv[1:]
+    wanted, stores = sys.argv[1:], sorted({mutant.store for mutant in ALL})
+    if not set(wanted) <= set(stores):
+        print(f"{__doc__}\nSTORE is one of {', '.join(stores)}.")
+        return 2
     mutants = [mutant for mutant in ALL if not wanted or mutant.store in wanted]
     if not source_passes(mutants):
         return 1

@@ -30,23 +30,6 @@ class Pair:
         self.target = target()
 
 
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture(scope="session")
-def redis_server() -> Iterator[RedisServer]:
-    with RedisServer() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PostgresServer]:
-    with PostgresServer(synchronous_commit="off", autovacuum="off") as server:
-        yield server
-
-
 def url_of(store: str, request: pytest.FixtureRequest, place: Path) -> str:
     """An empty store of this sort."""
     number = next(_numbers)

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from tests.stores.postgres.shop import Shop
 
-from ackline import Queue, Queues, Worker
+from ackline import Queue, Queues
 from ackline.clock import Clock
 from ackline.job import QueueKey
 from ackline.stores.postgres import PostgresStore
@@ -14,11 +14,9 @@ from ackline.testing.servers.postgres import PostgresServer
 OpenStore = Callable[..., PostgresStore]
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    # Readers of the journal wait for whoever writes anywhere, and so for autovacuum.
-    with PostgresServer(synchronous_commit="off", autovacuum="off") as server:
-        yield server
+@pytest.fixture(scope="session")
+def server(postgres_server: PostgresServer) -> PostgresServer:
+    return postgres_server
 
 
 @pytest.fixture
@@ -61,19 +59,3 @@ def work(store: PostgresStore, queue: QueueKey) -> Queue[Any, Any]:
 def shop(server: PostgresServer, schema: str, work: Queue[Any, Any]) -> Shop:
     """An application in the same database, whose transactions the store takes part in."""
     return Shop(server, schema[:58], work)
-
-
-@pytest.fixture
-def start() -> Iterator[Callable[..., Worker]]:
-    """Start a worker; the test need not stop it."""
-    started: list[Worker] = []
-
-    def start(*queues: Queue[Any, Any], **options: Any) -> Worker:
-        worker = Worker(*queues, **{"grace": 1.0, **options})
-        worker.start()
-        started.append(worker)
-        return worker
-
-    yield start
-    for worker in started:
-        worker.stop()

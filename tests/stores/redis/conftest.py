@@ -46,9 +46,8 @@ def lapse(job: Record) -> Transition:
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[RedisServer]:
-    with RedisServer() as server:
-        yield server
+def server(redis_server: RedisServer) -> RedisServer:
+    return redis_server
 
 
 @pytest.fixture
@@ -67,11 +66,6 @@ def prefix() -> str:
 @pytest.fixture
 def url(server: RedisServer, prefix: str) -> str:
     return f"{server.url}?prefix={prefix}"
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
 
 
 @pytest.fixture
