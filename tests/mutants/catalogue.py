@@ -608,8 +608,8 @@ REDIS = [
     Mutant(
         "redis: a claim does not say that somebody waits",
         f"{_LUA}/claim.lua",
-        "  redis.call('HSET', queue.base .. ':queue', 'idle', '1')\n",
-        "",
+        "save_lease(queue, token, wanting)",
+        "save_lease(queue, token, false)",
     ),
     Mutant(
         "redis: a paused queue hands out jobs",
