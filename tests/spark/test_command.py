@@ -83,3 +83,17 @@ def test_an_old_spark_is_refused():
     with pytest.raises(ConfigError, match=r"PySpark 4\.1\.0 is too old, 4\.2 is needed"):
         session.require_spark("4.1.0")
     session.require_spark("4.10.1")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(["audit"], ["run", "--lake", "x"], ["load", "x.json"], ["export", "jobs", "x"]),
+        ["redrive", "--where", "true"],
+    ],
+)
+def test_a_file_is_refused_on_a_cluster_before_anything_starts(command, sqlite_url, capsys):
+    code = run(["--store", sqlite_url, "pipeline", *command, "--master", "spark://head:7077"])
+
+    assert code == 2
+    assert "add --shared-files if all of them see this file" in capsys.readouterr().err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ackline.errors import ConfigError, EventsDropped
+from ackline.errors import ConfigError, EventsDropped, StoreUnavailable
 from ackline.spark.events_stream import EventsStreamReader
 from tests.spark.asking import read_options
 from tests.spark.driver import POINTS, Checkpoint, Died, Driver
@@ -142,3 +142,35 @@ def test_another_sources_checkpoint_is_refused(start, checkpoint):
 
     with pytest.raises(ConfigError, match="an offset of another source"):
         start(checkpoint).trigger()
+
+
+def test_an_outage_of_the_store_does_not_end_the_stream(queues, start, checkpoint, monkeypatch):
+    queues["a"].enqueue(1, id="1")
+    driver = start(checkpoint, retryFor="5")
+    store = driver.reader._open().store
+    outages = iter([True, True, False, True])
+    info = store.info
+
+    def away():
+        if next(outages, False):
+            raise StoreUnavailable("away")
+        return info()
+
+    monkeypatch.setattr(store, "info", away)
+    driver.run()
+
+    assert [id for _, _, id in told(checkpoint)] == ["1"]
+    assert next(outages, None) is None
+
+
+def test_without_patience_it_does(queues, start, checkpoint, monkeypatch):
+    """The control."""
+    driver = start(checkpoint, retryFor="0")
+
+    def away():
+        raise StoreUnavailable("away")
+
+    monkeypatch.setattr(driver.reader._open().store, "info", away)
+
+    with pytest.raises(StoreUnavailable):
+        driver.run()

@@ -9,9 +9,9 @@ import typer
 from rich.text import Text
 
 from ackline.cli.app import app, command
-from ackline.cli.exits import Refusal
+from ackline.cli.exits import Refusal, UsageMistake
 from ackline.cli.queues import new_table
-from ackline.cli.session import Session
+from ackline.cli.session import Session, file_of
 from ackline.cli.words import count, plain
 from ackline.errors import MissingExtra
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ackline.spark.pipelines.auditing import Audit
+    from ackline.spark.place import Place
 
 PIPELINE = "Spark"
 
@@ -35,6 +36,34 @@ MasterOption = Annotated[
         help="Where Spark runs: spark://…, sc://… or local[N]; on this machine unless it is said.",
     ),
 ]
+
+SharedFilesOption = Annotated[
+    bool,
+    typer.Option(
+        "--shared-files", help="All machines of the cluster see the same files, so SQLite may do."
+    ),
+]
+
+
+def require_shared_store(session: Session, master: str | None, shared_files: bool) -> None:
+    """Refuse a store that the machines of a cluster cannot reach, before anything is started."""
+    on_one = master is None or master.startswith("local")
+    if not on_one and not shared_files and file_of(session.url) is not None:
+        raise UsageMistake(
+            f"{session.url} is a file, and {master} may be other machines: use redis:// or "
+            "postgresql://, or add --shared-files if all of them see this file"
+        )
+
+
+def place_of(session: Session, shared_files: bool) -> Place:
+    """The store as Spark's workers reach it."""
+    from ackline.spark.options import Common
+    from ackline.spark.place import find_place
+
+    tenant = session.queues.tenant
+    return find_place(
+        Common(store=session.url, table="jobs", tenant=tenant, shared_files=shared_files)
+    )
 
 
 def start_spark(master: str | None) -> SparkSession:
@@ -53,6 +82,7 @@ def audit(
         list[str] | None, typer.Argument(help="Only these queues; else all of them.")
     ] = None,
     master: MasterOption = None,
+    shared_files: SharedFilesOption = False,
 ) -> None:
     """Prove from the whole journal that no job was lost.
 
@@ -60,13 +90,14 @@ def audit(
     the journal tells of a step that cannot be. Ends with 1 unless there is nothing to report.
     Workers may go on meanwhile.
     """
+    require_shared_store(session, master, shared_files)
     names = [session.known_queue(name).name for name in queue] if queue else None
     queues = session.queues
     spark = start_spark(master)
     from ackline.spark.pipelines.auditing import run_audit
 
     try:
-        found = run_audit(spark, session.url, queues, names)
+        found = run_audit(spark, session.url, queues, names, shared_files=shared_files)
     finally:
         spark.stop()
     if session.json:

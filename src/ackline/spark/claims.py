@@ -7,15 +7,13 @@ has committed. What a driver claimed and could not save any more goes back to th
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from ackline import lifecycle
-from ackline.job import LIVE, Record, State
-from ackline.lifecycle import Transition
+from ackline.job import LIVE, Record
 from ackline.queue import Queue
 from ackline.queue.consumer import failure_from, time_to_next
 from ackline.queues import Queues
@@ -24,8 +22,7 @@ from ackline.spark.keeper import LeaseKeeper
 from ackline.spark.manifests import Lease, Manifest, ManifestRoom
 from ackline.spark.options import ReadClaims
 from ackline.spark.replay import Replay, cut_up
-
-logger = logging.getLogger("ackline")
+from ackline.spark.settling import Settling
 
 CHUNK = 1000
 """Jobs per round trip."""
@@ -42,6 +39,7 @@ class Claims:
         self._keeper = LeaseKeeper(
             self._store, self._queue.key, options.worker, options.lease, self.room.fenced
         )
+        self._settling = Settling(self._queue, options, self.room, self._keeper)
         self._records: dict[int, list[Record]] = {}
         """The jobs of micro-batches that this driver has claimed or looked at, until settled."""
         self._swept = False
@@ -80,72 +78,9 @@ class Claims:
         counts = self._queue.counts()
         self._budget = sum(counts[state] for state in LIVE)
 
-    # --- settling ---
-
     def settle(self, batch: int) -> None:
         """Spark has committed up to this micro-batch: its jobs are done. Safe to repeat."""
-        state = self.room.state
-        if batch <= state.committed:
-            return
-        if self.room.fenced():
-            raise StreamFenced(self._options.stream_id)
-        if batch not in self.room.manifests:
-            raise self._mismatch(batch)
-        done = [
-            manifest
-            for number, manifest in sorted(self.room.manifests.items())
-            if state.committed < number <= batch
-        ]
-        for manifest in done:
-            self._settle(manifest)
-        planned = max(state.planned, batch)
-        self.room.save(msgspec.structs.replace(state, committed=batch, planned=planned))
-        for manifest in done:
-            self._records.pop(manifest.batch, None)
-
-    def _settle(self, manifest: Manifest) -> None:
-        refused = 0
-        for leases, records in self._looked_up(manifest):
-            steps = [
-                step
-                for lease, record in zip(leases, records, strict=True)
-                if (step := self._outcome(lease, record)) is not None
-            ]
-            refused += sum(not verdict.applied for verdict in self._queue.apply(steps))
-        self._keeper.drop(manifest.leases)
-        if refused:
-            logger.warning(
-                "stream %r: the leases of %d jobs of micro-batch %d were lost before it was "
-                "committed; they will be delivered again",
-                self._options.stream_id,
-                refused,
-                manifest.batch,
-            )
-
-    def _looked_up(
-        self, manifest: Manifest
-    ) -> Iterator[tuple[Sequence[Lease], list[Record | None]]]:
-        # Outcomes were written meanwhile, so what this driver saw at first is old.
-        known: list[Record | None] = []
-        if self._options.ack == "commit":
-            known = [*self._records.get(manifest.batch, ())]
-        for start in range(0, len(manifest.leases), CHUNK):
-            leases = manifest.leases[start : start + CHUNK]
-            ids = [id for id, _ in leases]
-            yield leases, known[start : start + CHUNK] or self._store.get(self._queue.key, ids)
-
-    def _outcome(self, lease: Lease, record: Record | None) -> Transition | None:
-        if record is None:
-            return None
-        held = msgspec.structs.replace(record, token=lease[1])
-        policy = self._queue.policy(record)
-        if self._options.ack == "commit":
-            ttl = max(policy.result_ttl, self._options.keep_for)
-            return lifecycle.complete(held, None, msgspec.structs.replace(policy, result_ttl=ttl))
-        if record.state is not State.PROCESSING or record.token != lease[1]:
-            return None
-        failure = failure_from(held, "its micro-batch was committed without an outcome for it")
-        return lifecycle.fail(held, failure, policy, self._queue.random)
+        self._settling.settle(batch, self._records)
 
     # --- claiming ---
 
@@ -156,20 +91,12 @@ class Claims:
         if batch in self.room.manifests:
             return batch
         if start < state.planned:
-            raise self._mismatch(start)
+            raise self._settling.mismatch(start)
         if self.room.waiting:
             leases, *rest = self.room.waiting
             self.room.save(state, Manifest(batch, leases), rest)
             return batch
         return batch if self._claim_and_save(batch, limit) else start
-
-    def _mismatch(self, batch: int) -> StreamMismatch:
-        state = self.room.state
-        return StreamMismatch(
-            f"stream {self._options.stream_id!r}: the checkpoint ends with micro-batch {batch}, "
-            f"the store with {max(state.planned, state.committed)}. Use the checkpoint that "
-            "belongs to this streamId, or another streamId"
-        )
 
     def _claim_and_save(self, batch: int, limit: int) -> bool:
         if not self._swept:

@@ -42,6 +42,7 @@ OF_A_JOB: Mapping[str, tuple[type[DataType], ...]] = {
     "timeout": _SECONDS,
     "result_ttl": _SECONDS,
     "keys_if_undelivered": (ArrayType,),
+    "callback_url": _TEXT,
     "group": _TEXT,
     "headers": (MapType,),
     "trace": _TEXT,

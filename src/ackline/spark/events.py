@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pyarrow
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -12,6 +13,7 @@ from ackline.spark.filters import Wanted, narrow
 from ackline.spark.journal import Piece, cut, read_piece, whole_journal
 from ackline.spark.options import ReadEvents
 from ackline.spark.place import Place
+from ackline.spark.retrying import retrying
 from ackline.spark.rows import events_batch
 
 
@@ -24,13 +26,17 @@ class Stretch(InputPartition):
 
 
 def read_stretch(
-    place: Place, partition: InputPartition, page_size: int
+    place: Place, partition: InputPartition, options: ReadEvents
 ) -> Iterator[pyarrow.RecordBatch]:
     """The events of one piece as Arrow batches."""
     if not isinstance(partition, Stretch):
         return
-    with place.open() as queues:
-        for page in read_piece(queues.store, place.tenant, partition.piece, page_size):
+    queues = retrying(place.connect, options.retry_for)
+    with closing(queues):
+        pages = read_piece(
+            queues.store, place.tenant, partition.piece, options.page_size, options.retry_for
+        )
+        for page in pages:
             yield events_batch(page)
 
 
@@ -63,7 +69,7 @@ class EventsReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """The events of one stretch, a page at a time."""
-        return read_stretch(self.place, partition, self.options.page_size)
+        return read_stretch(self.place, partition, self.options)
 
 
 class PushingEventsReader(EventsReader):

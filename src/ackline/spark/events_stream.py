@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import pyarrow
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -22,7 +22,9 @@ from ackline.spark.events import Stretch, read_stretch
 from ackline.spark.journal import cut, first_place, whole_journal
 from ackline.spark.options import ReadEvents
 from ackline.spark.place import Place
+from ackline.spark.retrying import retrying
 
+T = TypeVar("T")
 Offset = Mapping[str, Any]
 
 
@@ -44,7 +46,7 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Where a new stream begins; Spark asks again until something has happened."""
         if self._initial is None:
-            self._initial = self._first()
+            self._initial = self._try(self._first)
             self.commit(self._initial)
         return self._initial
 
@@ -66,12 +68,15 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Whatever happens from now on is left to the next run."""
-        self._target = self._open().info().cursor
+        self._target = self._try(lambda: self._open().info().cursor)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Where the next micro-batch ends."""
         require_offset(start)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        return self._try(lambda: self._latest(start, most))
+
+    def _latest(self, start: Offset, most: int | None) -> dict[str, Any]:
         end = self._next(start, most)
         if end == start and self._target is None and self.options.wait:
             return self._wait(start, most)
@@ -107,8 +112,11 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: Offset) -> None:
         """What is before this is done: the journal need not be kept for us any longer."""
-        if self.options.reader is None:
-            return
+        if self.options.reader is not None:
+            self._try(lambda: self._save(end))
+
+    def _save(self, end: Offset) -> None:
+        assert self.options.reader is not None
         for name, cursor in end["queues"].items():
             reader = self._open()[name].reader(self.options.reader)
             reader.cursor = cursor
@@ -124,9 +132,13 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """The events of one stretch, a page at a time."""
-        return read_stretch(self.place, partition, self.options.page_size)
+        return read_stretch(self.place, partition, self.options)
 
     # --- what the planning needs ---
+
+    def _try(self, act: Callable[[], T]) -> T:
+        """Do what the store is needed for; each act may be repeated."""
+        return retrying(act, self.options.retry_for)
 
     def _open(self) -> Queues:
         if self._queues is None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
 import msgspec
 
 from ackline.events import Event, make_cursor, read_cursor
 from ackline.job import QueueKey
 from ackline.queues import Queues
+from ackline.spark.retrying import retrying
 from ackline.stores.base import Store
 
 
@@ -62,11 +64,13 @@ def _steps(start: str, end: str, count: int) -> Iterator[tuple[str, str]]:
     return zip([start, *marks], [*marks, end], strict=True)
 
 
-def read_piece(store: Store, tenant: str, piece: Piece, page_size: int) -> Iterator[list[Event]]:
+def read_piece(
+    store: Store, tenant: str, piece: Piece, page_size: int, retry_for: float = 0.0
+) -> Iterator[list[Event]]:
     """The events of a piece, a page at a time; `EventsDropped` if some are gone."""
     key, after, until = QueueKey(tenant, piece.queue), piece.after, read_cursor(piece.until)
     while True:
-        page = store.events(key, after, page_size)
+        page = retrying(partial(store.events, key, after, page_size), retry_for)
         if not page:
             return
         if read_cursor(page[-1].cursor) > until:

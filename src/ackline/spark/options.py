@@ -86,6 +86,10 @@ class ReadEvents(Reading, frozen=True, kw_only=True, rename="camel"):
     wait: Annotated[
         float, Meta(ge=0, le=60, description="Seconds that an idle stream waits for news.")
     ] = 0.5
+    retry_for: Annotated[
+        float,
+        Meta(ge=0, description="Seconds that an unreachable store is tried again for."),
+    ] = 60.0
 
     def __post_init__(self) -> None:
         super().__post_init__()

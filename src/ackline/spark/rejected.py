@@ -72,6 +72,11 @@ def report(messages: Sequence[WriterCommitMessage | None], path: str | None, nam
         return
     if path is None:
         raise RowsRejected(rejected, sum(task.written + task.known for task in tasks))
+    keep_rejected(rejected, path, name)
+
+
+def keep_rejected(rejected: Sequence[Rejected], path: str, name: str) -> None:
+    """Write refused rows into a folder, as Parquet."""
     system, folder = pyarrow.fs.FileSystem.from_uri(_uri(path))
     system.create_dir(folder, recursive=True)
     table = pyarrow.Table.from_pylist([msgspec.structs.asdict(one) for one in rejected], SCHEMA)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
 
 import pyspark
@@ -25,14 +27,22 @@ LOCAL = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "8",
 }
-"""On one machine nothing listens beyond it."""
+"""On one machine nothing listens beyond it, and two hundred parts are too many."""
 
 ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
+    # What other readers of Parquet know; Spark's own default is its form of long ago.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Sketches of more groups than its default of 128 would be made by sorting first.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "2000",
 }
+
+QUIET = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""They print the whole of what is raised anyway."""
 
 
 def spark_session(
@@ -49,15 +59,23 @@ def spark_session(
         # Workers must be this Python, for the packages are installed here. Only by this Spark
         # also looks for formats with it.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    chosen = ALWAYS | (LOCAL if local else {}) | dict(settings or {})
+    chosen = ALWAYS | (LOCAL | _quiet() if local else {}) | dict(settings or {})
     builder = SparkSession.builder.appName(name)
     builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
     for key, value in chosen.items():
         builder = builder.config(key, value)
+    for log in QUIET:
+        logging.getLogger(log).setLevel(logging.CRITICAL)
     session = builder.getOrCreate()
     if not master.startswith("sc://"):
         session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _quiet() -> dict[str, str]:
+    """Java's own log tells only errors, from its first line on."""
+    log = files("ackline.spark").joinpath("log4j2.properties")
+    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log}"}
 
 
 def require_spark(version: str) -> None:

@@ -54,7 +54,7 @@ def _enqueue(queues: Queues, drafts: list[tuple[str, Draft]], *, keep: bool) -> 
     for name, some in by_queue.items():
         key = QueueKey(queues.tenant, name)
         if new := _unknown(queues, key, some) if keep and _may_replace(queues, key) else some:
-            count += sum(receipt.accepted for receipt in queues.store.enqueue(key, new))
+            count += sum(receipt.accepted for receipt in queues[name].put(new))
     return count
 
 

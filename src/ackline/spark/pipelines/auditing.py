@@ -44,7 +44,12 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_audit(
-    spark: SparkSession, url: str, queues: Queues, names: Iterable[str] | None = None
+    spark: SparkSession,
+    url: str,
+    queues: Queues,
+    names: Iterable[str] | None = None,
+    *,
+    shared_files: bool = False,
 ) -> Audit:
     """Judge the journals of these queues, or of all."""
     wanted = sorted(set(queues if names is None else names))
@@ -54,6 +59,7 @@ def run_audit(
 
     def read(table: str, **options: str) -> DataFrame:
         reader = spark.read.format("ackline").option("store", url).option("tenant", queues.tenant)
+        reader = reader.option("sharedFiles", shared_files)
         return reader.options(**options).load(table).where(F.col("queue").isin(wanted))
 
     # The journal up to here; then the jobs; then what has happened since.

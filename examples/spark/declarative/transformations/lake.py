@@ -1,0 +1,41 @@
+"""Journal → bronze → silver → gold, declared: Spark decides what has to be made anew.
+
+The functions are those of `ackline pipeline run`. Spark keeps bronze by itself; silver and gold are
+made from all of it, so for a journal of many millions the command is the cheaper way.
+"""
+
+from pyspark import pipelines as dp
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from ackline.spark.pipelines import traffic
+from ackline.spark.pipelines.silver import lives_of, steps_with_times
+
+spark = SparkSession.active()
+
+
+@dp.table
+def events() -> DataFrame:
+    """Bronze: the journal, entry by entry."""
+    store = spark.conf.get("spark.ackline.store")
+    return spark.readStream.format("ackline").option("store", store).load("events")
+
+
+@dp.temporary_view
+def steps() -> DataFrame:
+    """Each entry with what came before it; priorities are not in the journal."""
+    entries = spark.read.table("events")
+    return steps_with_times(entries.withColumn("priority", F.lit(None).cast("int")))
+
+
+@dp.materialized_view
+def jobs() -> DataFrame:
+    """Silver: one row for each life that has ended."""
+    return lives_of(spark.read.table("steps").where("not goes_on"))
+
+
+@dp.materialized_view
+def hourly() -> DataFrame:
+    """Gold: what passed through in each hour."""
+    by = ("day", "hour", *traffic.GROUP)
+    return traffic.told(traffic.parts_of(spark.read.table("steps")), by)

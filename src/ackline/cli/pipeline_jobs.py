@@ -1,0 +1,258 @@
+"""`ackline pipeline load`, `export` and `redrive`: many jobs at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+import typer
+
+from ackline.cli.app import command
+from ackline.cli.exits import Refusal, UsageMistake
+from ackline.cli.pipeline import (
+    PIPELINE,
+    MasterOption,
+    SharedFilesOption,
+    pipeline,
+    place_of,
+    require_shared_store,
+    start_spark,
+)
+from ackline.cli.pipeline_progress import with_progress
+from ackline.cli.queues import new_table, who
+from ackline.cli.session import Session
+from ackline.cli.words import count, plain, shorten
+
+if TYPE_CHECKING:
+    from ackline.spark.rejected import Rejected
+
+SHOWN = 10
+"""How many refused rows, or chosen jobs, people are shown."""
+
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=SQL", help="A value, as SQL over the row's columns."),
+]
+RejectedOption = Annotated[
+    str | None,
+    typer.Option(
+        "--rejected", metavar="FOLDER", help="Keep rows that are refused there, with the reason."
+    ),
+]
+
+
+@command("load", panel=PIPELINE, group=pipeline, creates=True)
+def load(
+    session: Session,
+    files: Annotated[list[str], typer.Argument(help="JSON lines, CSV or Parquet.")],
+    queue: Annotated[
+        str | None, typer.Option(help="The queue; else a column `queue`.", show_default=False)
+    ] = None,
+    format: Annotated[
+        Literal["json", "csv", "parquet"] | None,
+        typer.Option(help="How they are written; else by their names."),
+    ] = None,
+    kind: Annotated[str | None, typer.Option(help="The kind of all jobs.")] = None,
+    sets: SetOption = None,
+    rejected: RejectedOption = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Enqueue anew what has failed or was cancelled.")
+    ] = False,
+    master: MasterOption = None,
+    shared_files: SharedFilesOption = False,
+) -> None:
+    """Make a job of each row of files.
+
+    A line of JSON is a payload. Of CSV and Parquet, columns with a name that means something to a
+    job (id, priority, delay, …) do; `payload` is JSON, or else all other columns are the payload
+    together. Without an id a job gets one from its content. So files can be loaded again:
+    nothing is enqueued twice.
+
+    ackline pipeline load orders.jsonl --queue email --set "id=get_json_object(payload, '$.order')"
+    """
+    require_shared_store(session, master, shared_files)
+    said = read_sets(sets)
+    spark = start_spark(master)
+    from ackline.spark.bulk.files import format_of, read_files, with_columns
+    from ackline.spark.bulk.loading import load as load_files
+    from ackline.spark.options import WriteJobs
+    from ackline.spark.place import find_place
+
+    try:
+        found = read_files(spark, files, format_of(files, format))
+        found = msgspec.structs.replace(found, rows=with_columns(found.rows, said))
+        options = WriteJobs(
+            store=session.url,
+            table="jobs",
+            tenant=session.queues.tenant,
+            shared_files=shared_files,
+            queue=queue,
+            kind=kind,
+            id_from="column" if "id" in found.rows.columns else "content",
+            existing="replace" if replace else "keep",
+        )
+        place = find_place(options, creates=True)
+        loaded = with_progress(
+            session, spark, "enqueueing", lambda: load_files(found, options, place)
+        )
+    finally:
+        spark.stop()
+    if session.json:
+        session.document(loaded)
+    else:
+        known = f", {loaded.known:,} were there already" if loaded.known else ""
+        session.say(f"{count(loaded.written, 'job')} enqueued{known}")
+    refuse(session, loaded.rejected, rejected)
+
+
+@command("export", panel=PIPELINE, group=pipeline)
+def export(
+    session: Session,
+    table: Annotated[
+        Literal["jobs", "dlq", "events"], typer.Argument(help="What: jobs, dlq or events.")
+    ],
+    path: Annotated[str, typer.Argument(help="The folder to write to.")],
+    format: Annotated[
+        Literal["parquet", "json"], typer.Option(help="How it is written.")
+    ] = "parquet",
+    where: Annotated[
+        str | None, typer.Option(metavar="SQL", help="Only rows of which this holds.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
+    master: MasterOption = None,
+    shared_files: SharedFilesOption = False,
+) -> None:
+    """Write jobs, the DLQ or the journal to files.
+
+    ackline pipeline export dlq /tmp/dead --format json --where "kind = 'welcome'"
+    """
+    require_shared_store(session, master, shared_files)
+    spark = start_spark(master)
+    from ackline.spark.bulk.exporting import as_text, chosen, read_table
+    from ackline.spark.bulk.exporting import export as write
+
+    try:
+        rows = read_table(spark, place_of(session, shared_files), table)
+        if format == "json":
+            rows = as_text(rows)
+        rows = chosen(rows, where)
+        total = with_progress(
+            session, spark, "exporting", lambda: write(rows, path, format, overwrite=overwrite)
+        )
+    finally:
+        spark.stop()
+    if session.json:
+        session.document({"exported": total, "path": path})
+    else:
+        session.say(f"{count(total, 'row')} in {plain(path)}")
+
+
+@command("redrive", panel=PIPELINE, group=pipeline)
+def redrive(
+    session: Session,
+    where: Annotated[
+        str,
+        typer.Option(
+            metavar="SQL",
+            help="Which jobs of the DLQ: a condition over the table `dlq`; payload is text.",
+            show_default=False,
+        ),
+    ],
+    sets: SetOption = None,
+    rate: Annotated[
+        float | None, typer.Option(min=0.001, help="Let so many become due each second.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which they are.")] = False,
+    rejected: RejectedOption = None,
+    master: MasterOption = None,
+    shared_files: SharedFilesOption = False,
+) -> None:
+    """Take the jobs out of the DLQ of which a condition holds, and run them again.
+
+    A job that has left the DLQ since, or has failed anew, is left alone. So it may be run twice.
+    --set changes payload or priority first.
+
+    ackline pipeline redrive --where "error_type = 'Timeout'" --rate 50 --dry-run
+    """
+    require_shared_store(session, master, shared_files)
+    said = read_sets(sets)
+    spark = start_spark(master)
+    from ackline.spark.bulk.exporting import as_text, chosen, read_table
+    from ackline.spark.bulk.redriving import planned
+    from ackline.spark.bulk.redriving import redrive as act
+
+    try:
+        place = place_of(session, shared_files)
+        dead = chosen(as_text(read_table(spark, place, "dlq")), where)
+        plan = planned(dead, said, rate, dead.count() if rate else 0)
+        if dry_run:
+            _preview(session, dead, plan)
+            return
+        done = with_progress(session, spark, "redriving", lambda: act(plan, place, who()))
+    finally:
+        spark.stop()
+    total = sum(done.redriven.values())
+    if session.json:
+        session.document(done)
+    else:
+        left = f", {done.left:,} were not as before and left alone" if done.left else ""
+        session.say(f"{count(total, 'job')} redriven{left}")
+    refuse(session, done.rejected, rejected)
+
+
+def _preview(session: Session, dead: Any, plan: Any) -> None:
+    rows = dead.groupBy("queue", "kind", "error_type").count().orderBy("count", ascending=False)
+    groups = [row.asDict() for row in rows.collect()]
+    total = sum(row["count"] for row in groups)
+    if session.json:
+        session.document({"matching": total, "groups": groups})
+        return
+    table = new_table("queue", "kind", "error", "jobs", right=1)
+    for row in groups[:SHOWN]:
+        error = plain(row["error_type"] or "")
+        table.add_row(plain(row["queue"]), plain(row["kind"]), error, f"{row['count']:,}")
+    session.say(table)
+    examples = [row.asDict() for row in plan.limit(SHOWN).collect()]
+    changes = new_table("job", "due in", "priority", "payload")
+    for row in examples:
+        payload, priority = row["payload"], row["priority"]
+        changes.add_row(
+            plain(row["id"]),
+            f"{row['delay']:.0f} s",
+            "as it is" if priority is None else str(priority),
+            "as it is" if payload is None else shorten(plain(payload), 60),
+        )
+    session.say(changes)
+    session.say(f"{count(total, 'job')} would be redriven. Nothing was changed.")
+
+
+# --- what both ends of a command need ---
+
+
+def read_sets(sets: list[str] | None) -> dict[str, str]:
+    """Read `priority=9`."""
+    said = {}
+    for text in sets or ():
+        name, equals, sql = text.partition("=")
+        if not equals or not name.strip() or not sql.strip():
+            raise UsageMistake(f"--set {text!r}: write NAME=SQL, such as priority=9")
+        said[name.strip()] = sql.strip()
+    return said
+
+
+def refuse(session: Session, rejected: list[Rejected], folder: str | None) -> None:
+    """Keep what was refused, or tell it and end with 1."""
+    if not rejected:
+        return
+    if folder is not None:
+        from ackline.spark.rejected import keep_rejected
+
+        keep_rejected(rejected, folder, "rejected")
+        session.notice(f"{count(len(rejected), 'row')} refused: {plain(folder)} has them")
+        return
+    for one in rejected[:SHOWN]:
+        session.notice(f"{shorten(plain(one.row), 120)}: {plain(one.reason)}", "red")
+    raise Refusal(
+        f"{count(len(rejected), 'row was', 'rows were')} refused, all others are done. Correct "
+        "them and run it again, which does nothing twice, or keep them with --rejected FOLDER"
+    )

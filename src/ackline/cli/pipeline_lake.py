@@ -1,0 +1,139 @@
+"""`ackline pipeline run`: the journal as a lake of tables."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ackline.cli import values
+from ackline.cli.app import command
+from ackline.cli.exits import UsageMistake
+from ackline.cli.pipeline import (
+    PIPELINE,
+    MasterOption,
+    SharedFilesOption,
+    pipeline,
+    require_shared_store,
+    start_spark,
+)
+from ackline.cli.session import Session
+from ackline.cli.words import count, span
+from ackline.worker.signals import hear_signals
+
+if TYPE_CHECKING:
+    from ackline.spark.lake.running import Ran, Run
+
+LakeOption = Annotated[
+    str, typer.Option("--lake", metavar="PATH", help="The lake's folder.", show_default=False)
+]
+SloOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--slo",
+        metavar="QUEUE=SPAN",
+        help="How long jobs of a queue may stand in line, to be remembered: email=5s; *=1m is for "
+        "all other queues.",
+    ),
+]
+
+
+@command("run", panel=PIPELINE, group=pipeline)
+def run(
+    session: Session,
+    lake: LakeOption,
+    master: MasterOption = None,
+    continuous: Annotated[
+        bool, typer.Option("--continuous", help="Go on until it is stopped.")
+    ] = False,
+    slo: SloOption = None,
+    keep: Annotated[
+        float | None,
+        typer.Option(
+            parser=values.seconds,
+            metavar="SPAN",
+            help="Drop events and lives from the lake that are older: 90d. Gold stays.",
+        ),
+    ] = None,
+    reader: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Under which the store keeps the journal until it was read."
+        ),
+    ] = "lake",
+    batch_events: Annotated[
+        int | None, typer.Option(min=1, help="Events to take in at once; else all there are.")
+    ] = None,
+    moved: Annotated[
+        bool, typer.Option("--moved", help="It is the same store, in another place.")
+    ] = False,
+    shared_files: SharedFilesOption = False,
+) -> None:
+    """Take what has happened since the last run into a lake of Parquet tables.
+
+    The journal becomes bronze (events), silver (one row for each life of a job) and gold
+    (traffic, quantiles, errors, workers, objectives, a forecast). It may be stopped or killed at
+    any time: the next run goes on where it was, and each event is there once.
+    """
+    require_shared_store(session, master, shared_files)
+    objectives = dict(read_objective(text) for text in slo or ())
+    queues = session.queues
+    spark = start_spark(master)
+    from ackline.spark.lake.running import Asked, Run
+
+    asked = Asked(
+        url=session.url,
+        tenant=session.tenant,
+        lake=lake,
+        reader=reader,
+        objectives=objectives,
+        keep=keep,
+        moved=moved,
+        shared_files=shared_files,
+        events_per_batch=batch_events,
+    )
+    try:
+        job = Run(spark, queues, asked)
+        if continuous:
+            _go_on(session, job)
+        else:
+            _tell(session, job.to_now())
+    finally:
+        spark.stop()
+
+
+def read_objective(text: str) -> tuple[str, float]:
+    """Read `email=5s`."""
+    queue, equals, within = text.rpartition("=")
+    if not equals or not queue:
+        raise UsageMistake(f"--slo {text!r}: write QUEUE=SPAN, such as email=5s or *=1m")
+    return queue, values.seconds(within)
+
+
+def _tell(session: Session, ran: Ran) -> None:
+    if session.json:
+        session.document(ran)
+        return
+    if not ran.events:
+        session.say(f"Nothing new. {ran.lake} is up to date.")
+        return
+    batches = count(ran.batches, "batch", "batches")
+    session.say(
+        f"{count(ran.events, 'event')} in {batches}, {count(ran.ended, 'life', 'lives')} ended, "
+        f"gold of {count(ran.days, 'day')}: {span(ran.seconds)}"
+    )
+    if ran.compacted or ran.dropped:
+        session.say(f"{ran.compacted} batches were put together, {ran.dropped} dropped.")
+
+
+def _go_on(session: Session, job: Run) -> None:
+    """Until Ctrl-C or SIGTERM; a batch that is under way is done first."""
+    stopping = threading.Event()
+
+    deafen = hear_signals(lambda _number: stopping.set())
+    session.notice("Ctrl-C ends it")
+    try:
+        job.for_ever(lambda ran: _tell(session, ran), stopping)
+    finally:
+        deafen()

@@ -1,0 +1,47 @@
+"""A bar for what Spark does, by the tasks that are done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from ackline.cli.session import Session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+PAUSE = 0.2
+"""Seconds between looks."""
+
+
+def with_progress(session: Session, spark: SparkSession, what: str, act: Callable[[], T]) -> T:
+    """Do it, with a bar for people who look on."""
+    if not session.notices.is_terminal or session.json or not hasattr(spark, "_jsparkSession"):
+        return act()
+    columns = (TextColumn(what), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with (
+        ThreadPoolExecutor(1) as pool,
+        Progress(*columns, console=session.notices, transient=True) as progress,
+    ):
+        bar, doing = progress.add_task("", total=None), pool.submit(act)
+        while True:
+            try:
+                return doing.result(PAUSE)
+            except TimeoutError:
+                if doing.done():
+                    raise
+                done, tasks = tasks_done(spark)
+                progress.update(bar, completed=done, total=tasks or None)
+
+
+def tasks_done(spark: SparkSession) -> tuple[int, int]:
+    """How many tasks of the stages under way are done, and how many there are."""
+    tracker = spark.sparkContext.statusTracker()
+    infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    known = [info for info in infos if info is not None]
+    return sum(info.numCompletedTasks for info in known), sum(info.numTasks for info in known)

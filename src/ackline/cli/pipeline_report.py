@@ -1,0 +1,231 @@
+"""`ackline pipeline report`: what a lake tells, in the terminal or as a page."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from ackline.cli.app import command
+from ackline.cli.pipeline import PIPELINE, MasterOption, pipeline, start_spark
+from ackline.cli.pipeline_lake import LakeOption
+from ackline.cli.queues import new_table
+from ackline.cli.session import Session
+from ackline.cli.words import count, plain, shorten, span
+
+if TYPE_CHECKING:
+    from ackline.spark.reports.facts import Report
+
+BARS = " ▁▂▃▄▅▆▇█"
+WIDEST = 72
+LISTED = 10
+
+
+@command("report", panel=PIPELINE, group=pipeline)
+def report(
+    session: Session,
+    lake: LakeOption,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write one page with plots, to be sent on."),
+    ] = None,
+    days: Annotated[int | None, typer.Option(min=1, help="Only so many days, the last.")] = None,
+    master: MasterOption = None,
+) -> None:
+    """Show what a lake tells: traffic, quantiles, errors, stalls, workers, a forecast.
+
+    The lake is as the last `ackline pipeline run` left it; no store is needed.
+    """
+    spark = start_spark(master)
+    from ackline.spark.lake.lake import Lake
+    from ackline.spark.reports.facts import gather
+
+    try:
+        found = gather(spark, Lake(lake), days)
+    finally:
+        spark.stop()
+    if html is not None:
+        from ackline.spark.reports.page import page
+
+        html.write_text(page(found, datetime.datetime.now(datetime.UTC)), encoding="utf-8")
+        session.notice(f"{html} has the report")
+    if session.json:
+        session.document(found)
+    elif html is None:
+        show(session, found)
+
+
+def show(session: Session, report: Report) -> None:
+    """The report in the terminal."""
+    session.say(f"{report.first_day} to {report.last_day}, UTC", "bold")
+    _show_throughput(session, report)
+    _show_traffic(session, report)
+    _show_slo(session, report)
+    _show_errors(session, report)
+    _show_stalls(session, report)
+    _show_workers(session, report)
+    _show_hours(session, report)
+    _show_forecast(session, report)
+
+
+def _title(session: Session, text: str) -> None:
+    session.say()
+    session.say(text, "bold")
+
+
+def _show_throughput(session: Session, report: Report) -> None:
+    total = report.total
+    session.say(
+        f"{count(total['enqueued'], 'job')} enqueued, {total['completed']:,} completed "
+        f"({total['at_once']:,} at the first try), {total['failed']:,} failed for good, "
+        f"{total['cancelled']:,} cancelled"
+    )
+    values = [row["enqueued"] for row in report.hours]
+    _title(session, "Jobs an hour")
+    session.say(Text(f"{sparkline(values)}  at most {max(values):,}", "cyan"))
+
+
+def sparkline(values: list[float], width: int = WIDEST) -> str:
+    """Values as a line of bars; of many, the largest of each few."""
+    each = -(-len(values) // width)
+    tops = [max(values[start : start + each]) for start in range(0, len(values), each)]
+    most = max(tops, default=0) or 1
+    # What is not nothing is seen.
+    return "".join(BARS[-(-int(top * 8) // int(most) if top else 0) or bool(top)] for top in tops)
+
+
+def _show_traffic(session: Session, report: Report) -> None:
+    for name, rows in report.traffic.items():
+        _title(session, f"By {name}")
+        labels = [name] if name in ("tenant", "queue") else ["queue", name]
+        table = new_table(
+            *labels,
+            *("enqueued", "completed", "retried", "failed"),
+            *("wait p50", "p90", "p99", "run p50", "p90", "p99"),
+            right=10,
+        )
+        for row in rows[:LISTED]:
+            table.add_row(
+                *(_label(row, label) for label in labels),
+                f"{row['enqueued']:,}",
+                f"{row['completed']:,}",
+                _percent(row["retry_rate"]),
+                _bad(_percent(row["failure_rate"]), row["failed"]),
+                *(_span(row[f"wait_{q}"]) for q in ("p50", "p90", "p99")),
+                *(_span(row[f"run_{q}"]) for q in ("p50", "p90", "p99")),
+            )
+        session.say(table)
+
+
+def _show_slo(session: Session, report: Report) -> None:
+    _title(session, "Objectives")
+    table = new_table("queue", "in line at most", "for", "deliveries", "attained", right=4)
+    for row in report.slo[:LISTED]:
+        table.add_row(
+            _label(row, "queue"),
+            _span(row["objective_seconds"]),
+            f"{row['target']:.0%}",
+            f"{row['deliveries']:,}",
+            _bad(f"{row['attained']:.2%}", not row["kept"]),
+        )
+    session.say(table)
+
+
+def _show_errors(session: Session, report: Report) -> None:
+    _title(session, "What fills the DLQ")
+    if not report.errors:
+        session.say("Nothing failed for good.", "green")
+        return
+    table = new_table("jobs", "error", "where", "for example")
+    for row in report.errors[:LISTED]:
+        error = shorten(plain(f"{row['exception']}: {row['message']}"), 60)
+        first = row["examples"][0]["id"] if row["examples"] else ""
+        table.add_row(
+            f"{row['jobs']:,}",
+            Text(error, "red"),
+            shorten(plain(", ".join(row["places"])), 40),
+            shorten(plain(first), 36),
+        )
+    session.say(table)
+
+
+def _show_stalls(session: Session, report: Report) -> None:
+    _title(session, "Stalls and recovery")
+    stalled = [row for row in report.traffic["queue"] if row["stalled"]]
+    if not stalled:
+        session.say("No worker was lost while it held a job.", "green")
+        return
+    table = new_table("queue", "stalls", "held p50", "p99", "until again p50", "p99", right=5)
+    for row in stalled[:LISTED]:
+        spans = (row[name] for name in ("stall_p50", "stall_p99", "recovery_p50", "recovery_p99"))
+        table.add_row(_label(row, "queue"), f"{row['stalled']:,}", *map(_span, spans))
+    session.say(table)
+
+
+def _show_workers(session: Session, report: Report) -> None:
+    _title(session, "Workers, the least reliable first")
+    table = new_table("worker", "queue", "deliveries", "errors", "lost", "reliability", right=4)
+    for row in report.workers[:LISTED]:
+        table.add_row(
+            shorten(plain(row["worker"]), 40),
+            _label(row, "queue"),
+            f"{row['deliveries']:,}",
+            f"{row['errors']:,}",
+            f"{row['stalled']:,}",
+            _bad(f"{row['reliability']:.2%}", row["stalled"]),
+        )
+    session.say(table)
+
+
+def _show_hours(session: Session, report: Report) -> None:
+    from ackline.spark.reports.plots import WEEKDAYS
+
+    _title(session, "Busiest hours, UTC")
+    cells = {(row["weekday"], row["hour_of_day"]): row["enqueued"] for row in report.busiest}
+    most = max(cells.values(), default=0) or 1
+    session.say(Text("     " + "".join(f"{hour:02d}    " for hour in range(0, 24, 3)), "dim"))
+    for weekday, name in enumerate(WEEKDAYS, start=1):
+        line = "".join(_shade(cells.get((weekday, hour), 0.0) / most) * 2 for hour in range(24))
+        session.say(Text(f"{name}  ", "dim") + Text(line, "cyan"))
+
+
+def _shade(share: float) -> str:
+    return " " if not share else "░▒▓█"[min(3, int(share * 4))]
+
+
+def _show_forecast(session: Session, report: Report) -> None:
+    _title(session, "The next week")
+    table = new_table("queue", "jobs", "work", "handlers at most", "at", "like", right=5)
+    for row in report.forecast[:LISTED]:
+        table.add_row(
+            _label(row, "queue"),
+            f"{row['enqueued']:,.0f}",
+            span(row["busy_seconds"]),
+            f"{row['peak_handlers']:,}",
+            row["peak_hour"].strftime("%a %H:%M"),
+            f"the last {row['basis']}s",
+        )
+    session.say(table)
+
+
+def _label(row: dict[str, Any], name: str) -> str:
+    if name == "queue" and row["tenant"] != "default":
+        return plain(f"{row['tenant']}/{row['queue']}")
+    return "not known" if row[name] is None else plain(str(row[name]))
+
+
+def _span(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else span(seconds)
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"
+
+
+def _bad(text: str, bad: object) -> Text:
+    return Text(text, "red" if bad else "")

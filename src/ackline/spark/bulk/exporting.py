@@ -1,0 +1,57 @@
+"""Jobs or the journal into files."""
+
+from __future__ import annotations
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from ackline.errors import ConfigError
+from ackline.spark.bulk.files import first_line
+from ackline.spark.place import Place
+
+BYTES = ("payload", "result")
+"""Columns that are bytes, and text to whoever reads JSON or writes a condition."""
+
+
+def read_table(spark: SparkSession, place: Place, table: str) -> DataFrame:
+    """A table of the store."""
+    reader = spark.read.format("ackline").option("store", place.url).option("tenant", place.tenant)
+    return reader.option("sharedFiles", place.shared_files).load(table)
+
+
+def as_text(rows: DataFrame) -> DataFrame:
+    """Payloads and results as the text that they are."""
+    here = [name for name in BYTES if name in rows.columns]
+    return rows.withColumns({name: F.decode(F.col(name), "UTF-8") for name in here})
+
+
+def chosen(rows: DataFrame, where: str | None) -> DataFrame:
+    """The rows of which a condition holds; a mistake in it is told before anything runs."""
+    if where is None:
+        return rows
+    try:
+        return rows.where(where)
+    except PySparkException as error:
+        known = ", ".join(rows.columns)
+        raise ConfigError(
+            f"--where cannot be understood: {first_line(error)}\nThe columns are {known}"
+        ) from None
+
+
+def export(rows: DataFrame, path: str, format: str, *, overwrite: bool) -> int:
+    """Write rows as Parquet or JSON lines; answers how many."""
+    written = as_text(rows) if format == "json" else rows
+    seen = written.cache()
+    try:
+        count = seen.count()
+        seen.write.mode("overwrite" if overwrite else "errorifexists").format(format).save(path)
+    except AnalysisException as error:
+        if "PATH_ALREADY_EXISTS" in str(error):
+            raise ConfigError(
+                f"{path} is there already: name another, or add --overwrite"
+            ) from None
+        raise
+    finally:
+        seen.unpersist()
+    return count

@@ -1,0 +1,161 @@
+"""Out of the DLQ by a condition, each job once, however often it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from ackline import lifecycle
+from ackline.errors import ConfigError, InvalidJob
+from ackline.job import Record, State
+from ackline.lifecycle import Edit
+from ackline.limits import require_priority
+from ackline.queue import Queue
+from ackline.queues import Queues
+from ackline.spark.bulk.files import first_line
+from ackline.spark.json_text import json_bytes
+from ackline.spark.place import Place
+from ackline.spark.rejected import Rejected
+
+CHUNK = 500
+"""Jobs per round trip."""
+
+SETTABLE = ("payload", "priority")
+
+SCHEMA = "queue string, redriven long, left long, row string, error string, reason string"
+
+_ARROW = pyarrow.schema(
+    [
+        ("queue", pyarrow.string()),
+        ("redriven", pyarrow.int64()),
+        ("left", pyarrow.int64()),
+        *((name, pyarrow.string()) for name in ("row", "error", "reason")),
+    ]
+)
+
+
+class Redriven(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the jobs that were chosen."""
+
+    redriven: Mapping[str, int]
+    """By queue."""
+    left: int
+    """Jobs that were not as they were chosen any more: redriven by others, or failed anew."""
+    rejected: list[Rejected]
+    """Jobs that could not be changed as was said; they are still in the DLQ."""
+
+
+def planned(dead: DataFrame, said: Mapping[str, str], rate: float | None, total: int) -> DataFrame:
+    """For each chosen job: which failure of it is meant, what to change, and when it is due.
+
+    With a rate, they are spread by their ids over the time that so many take, the same each time.
+    """
+    for name in said:
+        if name not in SETTABLE:
+            raise ConfigError(
+                f"--set {name}=…: of a failed job {' and '.join(SETTABLE)} can be set"
+            )
+    share = F.pmod(F.xxhash64("queue", "id"), F.lit(1_000_000)) / 1e6
+    delay = F.lit(0.0) if rate is None else share * (total / rate)
+    try:
+        return dead.select(
+            *("tenant", "queue", "id", "token"),
+            delay.alias("delay"),
+            F.expr(said.get("priority", "null")).cast("int").alias("priority"),
+            F.expr(said.get("payload", "null")).cast("string").alias("payload"),
+        )
+    except PySparkException as error:
+        raise ConfigError(f"--set cannot be understood: {first_line(error)}") from None
+
+
+def redrive(plan: DataFrame, place: Place, by: str) -> Redriven:
+    """Redrive them, in as many tasks as the plan has."""
+    told = plan.mapInArrow(lambda batches: redrive_some(place, by, batches), SCHEMA)
+    rows = told.toArrow().to_pylist()
+    counts: dict[str, int] = {}
+    for row in rows:
+        if row["redriven"]:
+            counts[row["queue"]] = counts.get(row["queue"], 0) + row["redriven"]
+    return Redriven(
+        redriven=counts,
+        left=sum(row["left"] for row in rows),
+        rejected=[
+            Rejected(row["row"], row["error"], row["reason"])
+            for row in rows
+            if row["reason"] is not None
+        ],
+    )
+
+
+def redrive_some(
+    place: Place, by: str, batches: Iterator[pyarrow.RecordBatch]
+) -> Iterator[pyarrow.RecordBatch]:
+    """What one task did."""
+    with place.open() as queues:
+        for batch in batches:
+            for start in range(0, batch.num_rows, CHUNK):
+                rows = batch.slice(start, CHUNK).to_pylist()
+                yield pyarrow.RecordBatch.from_pylist(_redrive(queues, rows, by), _ARROW)
+
+
+def _redrive(queues: Queues, rows: Sequence[dict[str, Any]], by: str) -> list[dict[str, Any]]:
+    by_queue: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_queue.setdefault(row["queue"], []).append(row)
+    return [told for name, some in by_queue.items() for told in _of_queue(queues[name], some, by)]
+
+
+def _of_queue(
+    queue: Queue[Any, Any], rows: Sequence[dict[str, Any]], by: str
+) -> list[dict[str, Any]]:
+    meant = still_meant(queue.store.get(queue.key, [row["id"] for row in rows]), rows)
+    told, ready = [], []
+    edits = []
+    for row in meant:
+        try:
+            change = _change(queue, row)
+        except InvalidJob as error:
+            told.append({"queue": queue.key.name, "redriven": 0, "left": 0, **_refused(row, error)})
+            continue
+        ready.append(row)
+        if change is not None:
+            edits.append(lifecycle.edit(row["id"], change, by))
+    if edits:
+        queue.apply(edits)
+    verdicts = queue.apply([lifecycle.redrive(row["id"], row["delay"], by) for row in ready])
+    count = sum(verdict.applied for verdict in verdicts)
+    left = len(rows) - len(told) - count
+    return [*told, {"queue": queue.key.name, "redriven": count, "left": left}]
+
+
+def still_meant(
+    found: Sequence[Record | None], rows: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The jobs that stand in the DLQ by the very failure that they were chosen by."""
+    return [
+        row
+        for record, row in zip(found, rows, strict=True)
+        if record is not None and record.state is State.FAILED and record.token == row["token"]
+    ]
+
+
+def _change(queue: Queue[Any, Any], row: dict[str, Any]) -> Edit | None:
+    payload, priority = row["payload"], row["priority"]
+    if payload is None and priority is None:
+        return None
+    if priority is not None:
+        require_priority(priority)
+    data = None
+    if payload is not None:
+        data = queue.encode_payload(msgspec.Raw(json_bytes("payload", payload)))
+    return Edit(payload=data, priority=priority)
+
+
+def _refused(row: dict[str, Any], error: Exception) -> dict[str, str]:
+    return msgspec.structs.asdict(Rejected.of(row, error))

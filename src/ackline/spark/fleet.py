@@ -1,0 +1,162 @@
+"""Handlers on Spark's executors: each task is a worker like any other.
+
+Its jobs are held by leases and heartbeats. If an executor is lost, its leases lapse and the jobs
+are delivered again, and Spark starts its task anew elsewhere. Spark ends tasks without a word, so
+a fleet is stopped by a flag in the store: then each worker ends what it runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow
+from pyspark.sql import SparkSession
+
+from ackline.errors import ConfigError, StoreError
+from ackline.ids import new_id
+from ackline.job import LIVE
+from ackline.limits import OWN_KEYS, require_name
+from ackline.queue import Job, Queue
+from ackline.stores.base import KeyWrite
+from ackline.worker import Hooks, Worker
+from ackline.worker.patience import keep_trying
+
+logger = logging.getLogger("ackline")
+
+PAUSE = 0.5
+"""Seconds between looks at the flag."""
+
+SCHEMA = "worker string, ended long, failed long"
+
+_ARROW = pyarrow.schema(
+    [("worker", pyarrow.string()), ("ended", pyarrow.int64()), ("failed", pyarrow.int64())]
+)
+
+
+class Fleet(msgspec.Struct, frozen=True, kw_only=True):
+    """What the workers of a fleet have in common."""
+
+    name: str
+    executors: int
+    concurrency: int = 16
+    grace: float = 30.0
+    until_empty: bool = False
+    """Whether workers leave when nothing waits or runs any more."""
+    environment: Mapping[str, str] = {}
+    """Variables that the module with the handlers goes by."""
+
+    def __post_init__(self) -> None:
+        require_name("fleet", self.name)
+        if self.executors < 1:
+            raise ConfigError(f"a fleet has at least one executor, not {self.executors}")
+
+
+class Served(msgspec.Struct, frozen=True):
+    """What one worker did."""
+
+    worker: str
+    ended: int
+    """Handlers that returned."""
+    failed: int
+    """Handlers that raised."""
+
+
+class StopFlag:
+    """A key in the store that tells a fleet to stop."""
+
+    def __init__(self, queue: Queue[Any, Any], fleet: str) -> None:
+        self._store, self._tenant = queue.store, queue.key.tenant
+        self._key = (OWN_KEYS, "spark", "fleet", fleet)
+
+    def hoist(self) -> None:
+        """Ask the fleet to stop."""
+        self._store.write_keys(self._tenant, [KeyWrite(key=self._key, value=b"stop")])
+
+    def lower(self) -> None:
+        """A fleet begins."""
+        self._store.write_keys(self._tenant, [KeyWrite(key=self._key, value=None)])
+
+    @property
+    def raised(self) -> bool:
+        """Whether it was asked to stop; what cannot be heard now is heard later."""
+        try:
+            found = self._store.read_keys(self._tenant, self._key, 1)
+        except StoreError as error:
+            logger.warning("whether to stop cannot be heard: %s", error)
+            return False
+        return any(entry.key == self._key for entry in found)
+
+
+def run_fleet(
+    spark: SparkSession, load: Callable[[], Sequence[Queue[Any, Any]]], fleet: Fleet
+) -> list[Served]:
+    """Work until the flag is raised; `load` makes the queues and handlers, on each executor."""
+    queues = load()
+    for queue in queues:
+        if not queue.store.capabilities.shared:
+            raise ConfigError(
+                f"queue {queue.key} is in a {queue.store.capabilities.name} store, which each "
+                "executor would have for itself: use redis:// or postgresql://"
+            )
+    StopFlag(queues[0], fleet.name).lower()
+    seats = spark.range(0, fleet.executors, 1, fleet.executors)
+    told = seats.mapInArrow(lambda batches: serve(load, fleet, batches), SCHEMA)
+    return [Served(**row) for row in told.toArrow().to_pylist()]
+
+
+def serve(
+    load: Callable[[], Sequence[Queue[Any, Any]]],
+    fleet: Fleet,
+    batches: Iterator[pyarrow.RecordBatch],
+) -> Iterator[pyarrow.RecordBatch]:
+    """One task: a worker for each seat that it was given, which is one."""
+    for batch in batches:
+        for _ in range(batch.num_rows):
+            served = work(load, fleet)
+            yield pyarrow.RecordBatch.from_pylist([msgspec.structs.asdict(served)], _ARROW)
+
+
+def work(load: Callable[[], Sequence[Queue[Any, Any]]], fleet: Fleet) -> Served:
+    """Be a worker until the flag is raised."""
+    os.environ.update(fleet.environment)
+    queues = keep_trying(load, threading.Event())
+    assert queues is not None
+    counts = {"ended": 0, "failed": 0}
+    lock = threading.Lock()
+
+    def count(_job: Job[Any], execution: Any) -> None:
+        with lock:
+            counts["ended" if execution.error is None else "failed"] += 1
+
+    worker = Worker(
+        *queues,
+        concurrency=fleet.concurrency,
+        grace=fleet.grace,
+        id=f"spark {fleet.name} {new_id()[-12:]}",
+        hooks=Hooks(after=[count]),
+    )
+    keep_trying(worker.start, threading.Event())
+    try:
+        _wait(queues, StopFlag(queues[0], fleet.name), fleet.until_empty)
+    finally:
+        worker.stop()
+    return Served(worker.id, **counts)
+
+
+def _wait(queues: Sequence[Queue[Any, Any]], flag: StopFlag, until_empty: bool) -> None:
+    pause = threading.Event()
+    while not flag.raised and not (until_empty and is_empty(queues)):
+        pause.wait(PAUSE)
+
+
+def is_empty(queues: Sequence[Queue[Any, Any]]) -> bool:
+    """Whether nothing waits or runs; what is scheduled or failing waits, too."""
+    try:
+        return not any(queue.counts()[state] for queue in queues for state in LIVE)
+    except StoreError:
+        return False

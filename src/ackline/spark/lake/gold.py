@@ -1,0 +1,113 @@
+"""Gold: small tables that answer questions, each in plain files that any reader of Parquet opens.
+
+Of each day there is one file, which is replaced as a whole. Only days in which something has
+happened since are made anew, from the parts that batches have left.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Sequence
+
+import pyarrow
+import pyarrow.compute
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from ackline.spark.lake.lake import ERRORS, TRAFFIC, WORKERS, Lake
+from ackline.spark.pipelines import clusters, traffic, workers
+from ackline.spark.pipelines.forecast import busiest, every_hour, forecast
+from ackline.spark.pipelines.objectives import attainment
+
+GOLD = "gold"
+BY_DAY = ("hourly", "daily", "slo", "workers", "errors")
+"""Tables with a file for each day."""
+OF_ALL = ("busiest", "forecast")
+"""Tables of one file, made anew each time."""
+
+
+class Publisher:
+    """Makes the gold tables of a lake tell of all complete batches."""
+
+    def __init__(self, spark: SparkSession, lake: Lake) -> None:
+        self._spark = spark
+        self._lake = lake
+
+    def publish(self) -> list[datetime.date]:
+        """Make anew what has changed since; answers with the days of it.
+
+        Broken off, it is done again from the beginning: what is written is the same.
+        """
+        mark, batches = self._lake.require(), self._lake.batches
+        if not batches:
+            return []
+        all_anew = mark.objectives != mark.published_with
+        since = -1 if all_anew else mark.published
+        days = sorted({day for one in batches if one.number > since for day in one.days})
+        if days:
+            self._publish(days, all_anew)
+            last = batches[-1].number
+            self._lake.change(published=last, published_with=mark.objectives)
+        return days
+
+    def _publish(self, days: Sequence[datetime.date], all_anew: bool) -> None:
+        asked = None if all_anew else days
+        hourly = traffic.add_up(self._parts(TRAFFIC, asked), ("day", "hour", *traffic.GROUP))
+        hourly = hourly.persist()
+        try:
+            for name, frame in self._by_day(hourly, asked).items():
+                self._replace(name, frame, days)
+        finally:
+            hourly.unpersist()
+        hours = every_hour(self._read("hourly")).persist()
+        try:
+            self._lake.folder.write_table(busiest(hours).toArrow(), GOLD, "busiest", "all.parquet")
+            self._lake.folder.write_table(
+                forecast(hours).toArrow(), GOLD, "forecast", "all.parquet"
+            )
+        finally:
+            hours.unpersist()
+
+    def _by_day(
+        self, hourly: DataFrame, days: Sequence[datetime.date] | None
+    ) -> dict[str, DataFrame]:
+        by_hour, by_day = ("day", "hour", *traffic.GROUP), ("day", *traffic.GROUP)
+        by_queue = ("day", "tenant", "queue")
+        objectives = self._lake.require().objectives
+        of_worker, of_error = ("day", *workers.GROUP), ("day", *clusters.GROUP)
+        return {
+            "hourly": traffic.told(hourly, by_hour),
+            "daily": traffic.told(traffic.add_up(hourly, by_day), by_day),
+            "slo": attainment(traffic.add_up(hourly, by_queue), by_queue, objectives),
+            "workers": workers.told(
+                workers.add_up(self._parts(WORKERS, days), of_worker), of_worker
+            ),
+            "errors": clusters.add_up(self._parts(ERRORS, days), of_error),
+        }
+
+    def _parts(
+        self, name: tuple[str, ...], days: Iterable[datetime.date] | None = None
+    ) -> DataFrame:
+        return read_parts(self._spark, self._lake, name, days)
+
+    def _read(self, name: str) -> DataFrame:
+        return self._spark.read.parquet(self._lake.folder.at(GOLD, name))
+
+    def _replace(self, name: str, frame: DataFrame, days: Sequence[datetime.date]) -> None:
+        """One file for each day, also of a day that has nothing to tell any more."""
+        table = frame.toArrow()
+        for day in days:
+            of_day = table.filter(pyarrow.compute.equal(table["day"], pyarrow.scalar(day)))
+            self._lake.folder.write_table(of_day, GOLD, name, f"{day}.parquet")
+
+
+def read_parts(
+    spark: SparkSession,
+    lake: Lake,
+    name: tuple[str, ...],
+    days: Iterable[datetime.date] | None = None,
+) -> DataFrame:
+    """The parts of complete batches, of some days or of all."""
+    paths = [lake.table(name, batch.number) for batch in lake.batches]
+    parts = spark.read.parquet(*paths)
+    return parts if days is None else parts.where(F.col("day").isin(list(days)))

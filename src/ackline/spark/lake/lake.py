@@ -1,0 +1,140 @@
+"""What a lake says of itself: its version, whose journal it is, and what each batch brought."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+
+import msgspec
+
+from ackline.errors import ConfigError
+from ackline.queues import Queues
+from ackline.spark.lake.folder import Folder
+from ackline.spark.pipelines.objectives import DEFAULT_OBJECTIVES
+
+SCHEMA = 1
+"""Of the tables of a lake. Another number for each change that a reader would notice."""
+
+MARK = "lake.json"
+EVENTS, JOBS, OPEN = ("bronze", "events"), ("silver", "jobs"), ("silver", "open")
+TRAFFIC, WORKERS, ERRORS = ("parts", "traffic"), ("parts", "workers"), ("parts", "errors")
+PARTS = (TRAFFIC, WORKERS, ERRORS)
+KEPT_BY_BATCH = (EVENTS, JOBS, *PARTS)
+"""Tables to which each batch adds a folder of its own."""
+
+CHECKPOINT = ("checkpoint",)
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """What `lake.json` has."""
+
+    schema: int
+    store: str
+    tenant: str
+    objectives: Mapping[str, float] = msgspec.field(default_factory=DEFAULT_OBJECTIVES.copy)
+    published: int = -1
+    """The last batch that the gold tables tell of."""
+    published_with: Mapping[str, float] = {}
+    """The objectives that they were made with."""
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """What one batch brought; written when all of it is in the lake."""
+
+    number: int
+    events: int
+    ended: int
+    days: list[datetime.date]
+    """In which something happened: of these the gold tables are made anew."""
+    last_at: float
+    level: int = 0
+    """How often it was put together with others."""
+
+
+class Lake:
+    """A lake of one tenant's journals in one store."""
+
+    def __init__(self, path: str) -> None:
+        self.folder = Folder(path)
+
+    def open(self, queues: Queues, *, moved: bool = False) -> Mark:
+        """Make it, or see that it is the one that is meant."""
+        location = queues.info().location
+        mark = self.mark
+        if mark is None:
+            mark = Mark(schema=SCHEMA, store=location, tenant=queues.tenant)
+            self.folder.write_json(mark, MARK)
+        elif moved:
+            self.change(store=location)
+        elif (mark.store, mark.tenant) != (location, queues.tenant):
+            raise ConfigError(
+                f"the lake {self.folder.path} has the journals of {mark.store}, tenant "
+                f"{mark.tenant!r}, and this is {location}, tenant {queues.tenant!r}: use another "
+                "lake, or --moved if it is the same store in another place"
+            )
+        self._require_checkpoint()
+        return mark
+
+    def require(self) -> Mark:
+        """What the mark of a lake says that must be there already."""
+        mark = self.mark
+        if mark is None:
+            raise ConfigError(
+                f"there is no lake at {self.folder.path}: make one with "
+                "`ackline pipeline run --lake PATH`"
+            )
+        return mark
+
+    @property
+    def mark(self) -> Mark | None:
+        """What the lake says of itself; None if it is none yet."""
+        try:
+            mark: Mark | None = self.folder.read_json(Mark, MARK)
+        except msgspec.DecodeError as error:
+            raise ConfigError(f"{self.folder.at(MARK)} cannot be read: {error}") from None
+        if mark is not None and mark.schema > SCHEMA:
+            raise ConfigError(
+                f"the lake {self.folder.path} has schema {mark.schema}, and this Ackline knows "
+                f"{SCHEMA}: use a newer Ackline, or another lake"
+            )
+        return mark
+
+    def change(self, **values: object) -> None:
+        """Say something else in the mark."""
+        self.folder.write_json(msgspec.structs.replace(self.require(), **values), MARK)
+
+    def _require_checkpoint(self) -> None:
+        """Without its checkpoint, Spark would begin anew and everything would be there twice."""
+        if self.batches and not self.folder.exists(*CHECKPOINT, "offsets"):
+            raise ConfigError(
+                f"the lake {self.folder.path} has lost its checkpoint, so nobody knows how far it "
+                "has come: make another lake, which begins with the oldest entry that is kept"
+            )
+
+    # --- what each batch brought ---
+
+    @property
+    def batches(self) -> list[Batch]:
+        """All that are complete, in order."""
+        names = (name for name in self.folder.names("log") if name.endswith(".json"))
+        return [self.folder.read_json(Batch, "log", name) for name in names]
+
+    def log(self, batch: Batch) -> None:
+        """A batch is complete."""
+        self.folder.write_json(batch, "log", _name(batch.number))
+
+    def forget(self, number: int) -> None:
+        """A batch is part of another now, or was dropped."""
+        self.folder.remove("log", _name(number))
+
+    def table(self, name: tuple[str, ...], number: int) -> str:
+        """The folder of one batch of a table, for Spark."""
+        return self.folder.at(*self.parts(name, number))
+
+    def parts(self, name: tuple[str, ...], number: int) -> tuple[str, ...]:
+        """The same, in parts."""
+        return (*name, f"batch_id={number}")
+
+
+def _name(number: int) -> str:
+    return f"{number:012d}.json"

@@ -1,0 +1,110 @@
+"""What is done with one micro-batch of the journal. Done again, it replaces what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from ackline.errors import ConfigError
+from ackline.spark.lake.details import with_details
+from ackline.spark.lake.lake import ERRORS, EVENTS, JOBS, OPEN, PARTS, TRAFFIC, WORKERS, Batch, Lake
+from ackline.spark.pipelines import clusters, traffic, workers
+from ackline.spark.pipelines.silver import CARRIED, lives_of, steps_with_times
+from ackline.spark.place import Place
+
+DETAILS = ("error_type", "error_message", "error_traceback")
+
+
+def pass_nothing(_point: str) -> None:
+    """Where tests let it die."""
+
+
+class MicroBatch:
+    """Takes a micro-batch through bronze and silver, and adds its part to what gold is made of.
+
+    Each table gets a folder of its own for each batch, which is overwritten. What it needs of the
+    batch before, the lives that go on, is kept until the next one is complete. So a batch that is
+    replayed, from wherever it was broken off, leaves the lake as if it had been done once.
+    """
+
+    def __init__(
+        self, lake: Lake, place: Place, passing: Callable[[str], None] = pass_nothing
+    ) -> None:
+        self._lake = lake
+        self._place = place
+        self._pass = passing
+
+    def __call__(self, events: DataFrame, number: int) -> None:
+        """Spark calls this with each micro-batch."""
+        spark = events.sparkSession
+        self._save(events, EVENTS, number)
+        self._pass("bronze")
+        # Read back, for the store need not tell it twice.
+        told = spark.read.schema(events.schema).parquet(self._lake.table(EVENTS, number))
+        steps = self._steps(spark, told, number).persist()
+        try:
+            self._write(steps, number)
+        finally:
+            steps.unpersist()
+        ended = self._lake.folder.rows(*self._lake.parts(JOBS, number))
+        self._lake.log(_summary(told, ended, number))
+        self._pass("logged")
+        for old in self._lake.folder.batches(*OPEN):
+            if old < number - 1:
+                self._lake.folder.remove(*self._lake.parts(OPEN, old))
+
+    def _steps(self, spark: SparkSession, told: DataFrame, number: int) -> DataFrame:
+        """The steps of this batch, after those of the lives that went on before it."""
+        new = with_details(told, self._place).withColumn("new", F.lit(True))
+        before = self._went_on(spark, number)
+        if before is None:
+            return steps_with_times(new)
+        return steps_with_times(
+            new.unionByName(before.withColumn("new", F.lit(False)), allowMissingColumns=True)
+        )
+
+    def _went_on(self, spark: SparkSession, number: int) -> DataFrame | None:
+        if not number:
+            return None
+        if not self._lake.folder.exists(*self._lake.parts(OPEN, number - 1)):
+            raise ConfigError(
+                f"the lake {self._lake.folder.path} lacks the lives that went on after batch "
+                f"{number - 1}: its folder and its checkpoint do not belong together"
+            )
+        return spark.read.parquet(self._lake.table(OPEN, number - 1))
+
+    def _write(self, steps: DataFrame, number: int) -> None:
+        new = steps.where("new")
+        tables = {
+            JOBS: lives_of(steps.where("not goes_on")),
+            OPEN: steps.where("goes_on").select(*CARRIED),
+            TRAFFIC: traffic.parts_of(new),
+            WORKERS: workers.parts_of(new),
+            ERRORS: clusters.parts_of(new),
+        }
+        for name, table in tables.items():
+            # Parts are few rows: one file each.
+            few = table.coalesce(1) if name in PARTS else table
+            self._save(few, name, number)
+            self._pass(name[-1])
+
+    def _save(self, table: DataFrame, name: tuple[str, ...], number: int) -> None:
+        table.write.mode("overwrite").parquet(self._lake.table(name, number))
+
+
+def _summary(events: DataFrame, ended: int, number: int) -> Batch:
+    found = events.agg(
+        F.count("*").alias("events"),
+        F.collect_set(F.to_date("at")).alias("days"),
+        F.unix_micros(F.max("at")).alias("last"),
+    ).first()
+    assert found is not None
+    return Batch(
+        number=number,
+        events=found["events"],
+        ended=ended,
+        days=sorted(found["days"]),
+        last_at=(found["last"] or 0) / 1e6,
+    )

@@ -1,0 +1,97 @@
+"""The errors that fill the DLQ, those alike put together.
+
+Alike are errors of one exception, whose messages differ only in numbers, ids and quoted values, and
+which came by the same way through the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from ackline.job import State
+
+GROUP = ("tenant", "queue", "kind", "fingerprint")
+
+EXAMPLES = 3
+"""How many jobs are shown of a cluster."""
+
+LONGEST_TRACEBACK = 4000
+
+_BLANKS = (
+    (r"'[^']*'|\"[^\"]*\"|`[^`]*`", "'…'"),
+    (r"(?i)\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "…"),
+    (r"(?i)\b0x[0-9a-f]+\b", "…"),
+    (r"(?i)\b(?=[0-9a-f]*\d)[0-9a-f]{12,}\b", "…"),
+    (r"\d+(\.\d+)*", "#"),
+    (r"\s+", " "),
+)
+"""What is left out of a message, and what stands in its place."""
+
+_FRAME = r'File "[^"]*?([^"/\\]+)", line \d+, in (\S+)'
+
+
+def normalised(message: Column) -> Column:
+    """A message without what differs from job to job."""
+    for pattern, blank in _BLANKS:
+        message = F.regexp_replace(message, F.lit(pattern), F.lit(blank))
+    return F.trim(F.substring(message, 1, 200))
+
+
+def way(traceback: Column) -> Column:
+    """The functions that a traceback passes, without lines, which change with every release."""
+    files = F.regexp_extract_all(traceback, F.lit(_FRAME), 1)
+    functions = F.regexp_extract_all(traceback, F.lit(_FRAME), 2)
+    return F.concat_ws(" > ", F.zip_with(files, functions, lambda f, n: F.concat_ws(":", f, n)))
+
+
+def parts_of(steps: DataFrame) -> DataFrame:
+    """One row for each day and cluster.
+
+    Steps have the error as the store has it (`error_type`, `error_message`, `error_traceback`), or
+    null if the job was gone already: then the first words of it are in `note`.
+    """
+    noted = F.split("note", ": ", 2)
+    exception = F.coalesce("error_type", noted[0])
+    message = F.coalesce("error_message", F.try_element_at(noted, F.lit(2)), F.lit(""))
+    passed = way(F.coalesce("error_traceback", F.lit("")))
+    failed = steps.where(F.col("to") == State.FAILED.value).select(
+        F.to_date("at").alias("day"),
+        *("tenant", "queue", "kind", "at", "id"),
+        exception.alias("exception"),
+        normalised(message).alias("message"),
+        passed.alias("way"),
+        F.struct(
+            "at",
+            "id",
+            message.alias("message"),
+            F.substring(F.col("error_traceback"), -LONGEST_TRACEBACK, LONGEST_TRACEBACK).alias(
+                "traceback"
+            ),
+        ).alias("example"),
+    )
+    mark = F.substring(F.sha2(F.concat_ws("\n", "exception", "message", "way"), 256), 1, 12)
+    return (
+        failed.withColumn("fingerprint", mark)
+        .groupBy("day", *GROUP, "exception", "message", "way")
+        .agg(
+            F.count("*").alias("jobs"),
+            F.min("at").alias("first_at"),
+            F.max("at").alias("last_at"),
+            F.max_by("example", F.struct("at", "id"), EXAMPLES).alias("examples"),
+        )
+    )
+
+
+def add_up(parts: DataFrame, by: Sequence[str]) -> DataFrame:
+    """Parts of the same cluster made one."""
+    latest = F.sort_array(F.flatten(F.collect_list("examples")), asc=False)
+    return parts.groupBy(*by).agg(
+        *(F.first(name).alias(name) for name in ("exception", "message", "way")),
+        F.sum("jobs").alias("jobs"),
+        F.min("first_at").alias("first_at"),
+        F.max("last_at").alias("last_at"),
+        F.slice(latest, 1, EXAMPLES).alias("examples"),
+    )

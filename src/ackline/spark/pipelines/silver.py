@@ -1,0 +1,145 @@
+"""Silver: one row for each life of a job, and how long it stayed where.
+
+`steps_with_times` works on the whole journal, or on the entries of lives that go on together with
+the entries that are new: a life that has ended is the same either way.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from ackline.events import Act
+from ackline.job import State
+from ackline.spark.pipelines.lives import ANEW, JOB, NOWHERE, TERMINAL_STATES, is_arrival, steps_of
+
+CARRIED = (
+    *JOB,
+    "kind",
+    "place",
+    "at",
+    "act",
+    "source",
+    "to",
+    "attempt",
+    "worker",
+    "note",
+    "priority",
+)
+"""What is kept of the entries of a life that goes on."""
+
+ENDS = [*TERMINAL_STATES, NOWHERE]
+
+
+def steps_with_times(entries: DataFrame) -> DataFrame:
+    """The steps from one state to another, with how long the state before lasted.
+
+    `entries` are those of the journal with a `priority`, null where it is not known. Added are
+    `since`, the seconds since the step before; `before_act`, what that was; `age`, the seconds
+    since the life began; `priority` as last heard of; and `goes_on`, whether the life does.
+    """
+    of_life = Window.partitionBy(*JOB, "life").orderBy("place")
+    so_far = of_life.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    whole = of_life.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    began = F.when(F.col("life") > 0, F.first("at").over(so_far))
+    return (
+        steps_of(entries.where(_changes_state() & ~_after_the_end()))
+        .withColumn("since", _seconds_between(F.lag("at").over(of_life), F.col("at")))
+        .withColumn("before_act", F.lag("act").over(of_life))
+        .withColumn("age", _seconds_between(began, F.col("at")))
+        .withColumn("priority", F.last("priority", ignorenulls=True).over(so_far))
+        .withColumn("goes_on", ~F.last("leads_to").over(whole).isin(ENDS))
+    )
+
+
+def _changes_state() -> Column:
+    return ~F.col("source").eqNullSafe(F.col("to"))
+
+
+def _after_the_end() -> Column:
+    """Entries that belong to no life: of jobs that have ended, and are not begun anew."""
+    ended = F.coalesce(F.col("source").isin(TERMINAL_STATES), F.lit(False))
+    arrived_dead = is_arrival() & F.coalesce(F.col("to").isin(TERMINAL_STATES), F.lit(False))
+    return (ended & ~F.col("act").isin(ANEW)) | arrived_dead
+
+
+def _seconds_between(start: Column, end: Column) -> Column:
+    """Never below zero: the clock of a store may be set back, and the journal's order holds."""
+    micros = F.unix_micros(end) - F.unix_micros(start)
+    return F.when(start.isNotNull(), F.greatest(micros / 1e6, F.lit(0.0)))
+
+
+# --- what a step tells, null where it tells nothing of the kind ---
+
+
+def wait() -> Column:
+    """Seconds in line before a delivery."""
+    return F.when(_act(Act.CLAIM), F.col("since"))
+
+
+def run() -> Column:
+    """Seconds that a delivery lasted, however it ended."""
+    return F.when(F.col("comes_from") == State.PROCESSING.value, F.col("since"))
+
+
+def stall() -> Column:
+    """Seconds that a job was held by a worker that was lost."""
+    return F.when(_act(Act.EXPIRE), F.col("since"))
+
+
+def recovery() -> Column:
+    """Seconds from when that was noticed until the next delivery."""
+    return F.when(_act(Act.CLAIM) & (F.col("before_act") == Act.EXPIRE.value), F.col("since"))
+
+
+def total() -> Column:
+    """Seconds from the beginning of a life to its completion."""
+    return F.when(_act(Act.COMPLETE), F.col("age"))
+
+
+def lives_of(steps: DataFrame) -> DataFrame:
+    """One row for each life: what `silver/jobs` has of those that have ended."""
+    last = F.max_by(F.struct("kind", "priority", "leads_to", "act", "at"), "place")
+    first_wait = F.min_by(wait(), F.when(wait().isNotNull(), F.col("place")))
+    last_run = F.max_by(run(), F.when(run().isNotNull(), F.col("place")))
+    told = F.when(_act(Act.FAIL) | _act(Act.EXPIRE), F.col("place"))
+    lives = steps.groupBy(*JOB, "life").agg(
+        last.alias("last"),
+        F.min("place").alias("first_place"),
+        F.max("place").alias("last_place"),
+        F.min_by("at", "place").alias("first_at"),
+        F.count_if(_act(Act.CLAIM)).cast("int").alias("deliveries"),
+        F.max("deliveries").cast("int").alias("attempts"),
+        F.count_if(F.col("to") == State.FAILING.value).cast("int").alias("retries"),
+        F.count_if(_act(Act.EXPIRE)).cast("int").alias("stalls"),
+        F.count_if(_act(Act.SNOOZE)).cast("int").alias("snoozes"),
+        first_wait.alias("wait_seconds"),
+        last_run.alias("run_seconds"),
+        F.sum(run()).alias("busy_seconds"),
+        F.sum(stall()).alias("stalled_seconds"),
+        F.sum(recovery()).alias("recovery_seconds"),
+        F.max("age").alias("age"),
+        F.max_by("worker", F.when(F.col("worker") != "", F.col("place"))).alias("worker"),
+        F.max_by("note", told).alias("error"),
+    )
+    return lives.select(
+        *JOB,
+        F.col("last.kind").alias("kind"),
+        F.col("last.priority").alias("priority"),
+        _outcome().alias("outcome"),
+        F.when(F.col("life") > 0, F.col("first_at")).alias("began_at"),
+        F.col("last.at").alias("ended_at"),
+        *("deliveries", "attempts", "retries", "stalls", "snoozes"),
+        *("wait_seconds", "run_seconds", "busy_seconds", "stalled_seconds", "recovery_seconds"),
+        F.col("age").alias("total_seconds"),
+        *("worker", "error", "first_place", "last_place"),
+    )
+
+
+def _outcome() -> Column:
+    gone = F.when(F.col("last.act") == Act.MOVE.value, "moved").otherwise("purged")
+    return F.when(F.col("last.leads_to") == NOWHERE, gone).otherwise(F.col("last.leads_to"))
+
+
+def _act(act: Act) -> Column:
+    return F.col("act") == act.value

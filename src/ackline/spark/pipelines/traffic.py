@@ -1,0 +1,85 @@
+"""What passed through a queue, by time: counts and sketches that can be added up.
+
+`parts_of` makes parts of the steps of one batch; `add_up` makes larger parts of parts, whether of
+several batches or of several hours; `told` makes of them what people read. As a step is new in just
+one batch, and lies in just one hour, it does not matter how late it comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from ackline.events import Act
+from ackline.job import State
+from ackline.spark.pipelines import silver
+from ackline.spark.pipelines.sketches import merged, quantiles, sketch
+
+GROUP = ("tenant", "queue", "kind", "priority")
+
+_ACTS = {
+    "enqueued": Act.ENQUEUE,
+    "claimed": Act.CLAIM,
+    "completed": Act.COMPLETE,
+    "stalled": Act.EXPIRE,
+    "released": Act.RELEASE,
+    "snoozed": Act.SNOOZE,
+    "redriven": Act.REDRIVE,
+}
+_ENDS = {"retried": State.FAILING, "failed": State.FAILED, "cancelled": State.CANCELLED}
+COUNTS = (*_ACTS, *_ENDS, "at_once")
+"""`at_once` is how many of the completed were so at their first delivery."""
+
+MEASURES = {
+    "wait": silver.wait,
+    "run": silver.run,
+    "total": silver.total,
+    "stall": silver.stall,
+    "recovery": silver.recovery,
+}
+"""The spans of time that are sketched, in seconds."""
+
+
+def parts_of(steps: DataFrame) -> DataFrame:
+    """One row for each hour and group."""
+    hour = F.date_trunc("hour", "at")
+    return steps.groupBy(F.to_date("at").alias("day"), hour.alias("hour"), *GROUP).agg(
+        *(F.count_if(_is(act)).alias(name) for name, act in _ACTS.items()),
+        *(F.count_if(F.col("to") == state.value).alias(name) for name, state in _ENDS.items()),
+        F.count_if(_is(Act.COMPLETE) & (F.col("deliveries") == 1)).alias("at_once"),
+        F.coalesce(F.sum(silver.run()), F.lit(0.0)).alias("busy_seconds"),
+        *(sketch(measure()).alias(name) for name, measure in MEASURES.items()),
+    )
+
+
+def add_up(parts: DataFrame, by: Sequence[str]) -> DataFrame:
+    """Parts of the same group made one."""
+    return parts.groupBy(*by).agg(
+        *(F.sum(name).alias(name) for name in COUNTS),
+        F.sum("busy_seconds").alias("busy_seconds"),
+        *(merged(name).alias(name) for name in MEASURES),
+    )
+
+
+def told(parts: DataFrame, by: Sequence[str]) -> DataFrame:
+    """Counts, rates and quantiles of parts that were added up."""
+    return parts.select(
+        *by,
+        *COUNTS,
+        "busy_seconds",
+        rate("retried", "claimed").alias("retry_rate"),
+        rate("failed", "completed", "failed").alias("failure_rate"),
+        *(column for name in MEASURES for column in quantiles(name, name)),
+    )
+
+
+def rate(part: str, *whole: str) -> Column:
+    """A share, null of nothing."""
+    all_of_them = sum((F.col(name) for name in whole[1:]), F.col(whole[0]))
+    return F.try_divide(F.col(part), all_of_them)
+
+
+def _is(act: Act) -> Column:
+    return F.col("act") == act.value

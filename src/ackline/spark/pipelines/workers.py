@@ -1,0 +1,58 @@
+"""How reliable workers are: what became of the deliveries that each of them had."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from ackline.events import Act
+from ackline.job import State
+from ackline.spark.pipelines import silver
+from ackline.spark.pipelines.sketches import merged, quantiles, sketch
+from ackline.spark.pipelines.traffic import rate
+
+GROUP = ("tenant", "queue", "worker")
+
+_ENDINGS = {
+    "completed": [Act.COMPLETE],
+    "errors": [Act.FAIL],
+    "stalled": [Act.EXPIRE],
+    "given_back": [Act.RELEASE, Act.SNOOZE],
+}
+COUNTS = ("deliveries", *_ENDINGS)
+
+
+def parts_of(steps: DataFrame) -> DataFrame:
+    """One row for each day and worker, by when its deliveries ended."""
+    ended = steps.where((F.col("comes_from") == State.PROCESSING.value) & (F.col("worker") != ""))
+    return ended.groupBy(F.to_date("at").alias("day"), *GROUP).agg(
+        F.count("*").alias("deliveries"),
+        *(F.count_if(F.col("act").isin(acts)).alias(name) for name, acts in _ENDINGS.items()),
+        F.coalesce(F.sum(silver.run()), F.lit(0.0)).alias("busy_seconds"),
+        F.max("at").alias("last_at"),
+        sketch(silver.run()).alias("run"),
+    )
+
+
+def add_up(parts: DataFrame, by: Sequence[str]) -> DataFrame:
+    """Parts of the same worker made one."""
+    return parts.groupBy(*by).agg(
+        *(F.sum(name).alias(name) for name in COUNTS),
+        F.sum("busy_seconds").alias("busy_seconds"),
+        F.max("last_at").alias("last_at"),
+        merged("run").alias("run"),
+    )
+
+
+def told(parts: DataFrame, by: Sequence[str]) -> DataFrame:
+    """With `reliability`: the share of deliveries in which the worker was not lost."""
+    return parts.select(
+        *by,
+        *COUNTS,
+        "busy_seconds",
+        "last_at",
+        (1 - rate("stalled", "deliveries")).alias("reliability"),
+        *quantiles("run", "run"),
+    )

@@ -1,0 +1,155 @@
+"""What a report tells, gathered from a lake: small lists, whatever the size of the lake."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from ackline.errors import ConfigError
+from ackline.spark.lake.gold import GOLD, read_parts
+from ackline.spark.lake.lake import ERRORS, TRAFFIC, WORKERS, Lake
+from ackline.spark.pipelines import clusters, traffic, workers
+from ackline.spark.pipelines.objectives import attainment
+
+Rows = list[dict[str, Any]]
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "tenant": ("tenant",),
+    "queue": ("tenant", "queue"),
+    "kind": ("tenant", "queue", "kind"),
+    "priority": ("tenant", "queue", "priority"),
+}
+"""By what traffic is told, each with the columns that name a row."""
+
+MOST = 20
+"""Rows of a list that people are shown."""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a report shows."""
+
+    lake: str
+    store: str
+    first_day: datetime.date
+    last_day: datetime.date
+    total: dict[str, Any]
+    hours: Rows
+    """What happened in each hour, of all queues together."""
+    traffic: dict[str, Rows]
+    """By tenant, queue, kind and priority: the busiest."""
+    slo: Rows
+    errors: Rows
+    workers: Rows
+    """The least reliable first."""
+    busiest: Rows
+    """Of all queues together, by weekday and hour of the day."""
+    forecast: Rows
+    """Of each queue: what the next week brings, and when it needs most handlers."""
+    coming: Rows
+    """The next week by the hour, of all queues together."""
+
+
+def gather(spark: SparkSession, lake: Lake, last_days: int | None = None) -> Report:
+    """The report on a lake, or on its last days."""
+    mark = lake.require()
+    days = reported_days(lake, last_days)
+    parts = read_parts(spark, lake, TRAFFIC, days)
+    hourly = traffic.add_up(parts, ("hour", *traffic.GROUP)).persist()
+    by_queue = ("tenant", "queue")
+    try:
+        return Report(
+            lake=lake.folder.path,
+            store=mark.store,
+            first_day=days[0],
+            last_day=days[-1],
+            total=rows(traffic.told(traffic.add_up(hourly, ()), ()))[0],
+            hours=rows(_by_hour(hourly)),
+            traffic={name: _busiest(hourly, by) for name, by in GROUPS.items()},
+            slo=rows(
+                attainment(traffic.add_up(hourly, by_queue), by_queue, mark.objectives).orderBy(
+                    "attained", *by_queue
+                )
+            ),
+            errors=_errors(spark, lake, days),
+            workers=_workers(spark, lake, days),
+            **_ahead(spark, lake),
+        )
+    finally:
+        hourly.unpersist()
+
+
+def reported_days(lake: Lake, last_days: int | None) -> list[datetime.date]:
+    """The days that something happened on, of the last ones if so many are asked for."""
+    days = sorted({day for batch in lake.batches for day in batch.days})
+    if not days:
+        raise ConfigError(
+            f"the lake {lake.folder.path} is empty: run `ackline pipeline run` when jobs have run"
+        )
+    if last_days is None:
+        return days
+    first = days[-1] - datetime.timedelta(days=last_days - 1)
+    return [day for day in days if day >= first]
+
+
+def rows(frame: DataFrame) -> Rows:
+    """A small table as it is shown."""
+    found: Rows = frame.toArrow().to_pylist()
+    return found
+
+
+def _by_hour(hourly: DataFrame) -> DataFrame:
+    names = ("enqueued", "completed", "failed", "retried", "stalled", "busy_seconds")
+    return hourly.groupBy("hour").agg(*(F.sum(name).alias(name) for name in names)).orderBy("hour")
+
+
+def _busiest(hourly: DataFrame, by: Sequence[str]) -> Rows:
+    told = traffic.told(traffic.add_up(hourly, by), by)
+    return rows(told.orderBy(F.desc("enqueued"), F.desc("claimed"), *by).limit(MOST))
+
+
+def _errors(spark: SparkSession, lake: Lake, days: Sequence[datetime.date]) -> Rows:
+    """Errors alike, wherever they were: `places` has the queues and kinds."""
+    parts, by = read_parts(spark, lake, ERRORS, days), ("tenant", "fingerprint")
+    place = F.concat_ws(" ", "queue", F.nullif("kind", F.lit("")))
+    places = parts.groupBy(*by).agg(F.sort_array(F.collect_set(place)).alias("places"))
+    alike = clusters.add_up(parts, by).join(places, [*by])
+    return rows(alike.orderBy(F.desc("jobs"), F.desc("last_at"), "fingerprint").limit(MOST))
+
+
+def _workers(spark: SparkSession, lake: Lake, days: Sequence[datetime.date]) -> Rows:
+    known = workers.add_up(read_parts(spark, lake, WORKERS, days), workers.GROUP)
+    told = workers.told(known, workers.GROUP)
+    return rows(told.orderBy("reliability", F.desc("deliveries"), "worker").limit(MOST))
+
+
+def _ahead(spark: SparkSession, lake: Lake) -> dict[str, Rows]:
+    """What gold has on hours: usual ones and coming ones."""
+    busiest = spark.read.parquet(lake.folder.at(GOLD, "busiest"))
+    coming = spark.read.parquet(lake.folder.at(GOLD, "forecast"))
+    sums = (F.sum("enqueued").alias("enqueued"), F.sum("busy_seconds").alias("busy_seconds"))
+    most = F.max_by(F.struct("hour", "handlers"), F.struct("handlers", "enqueued"))
+    by_queue = coming.groupBy("tenant", "queue").agg(
+        *sums, most.alias("most"), F.first("basis").alias("basis")
+    )
+    return {
+        "busiest": rows(
+            busiest.groupBy("weekday", "hour_of_day").agg(*sums).orderBy("weekday", "hour_of_day")
+        ),
+        "coming": rows(
+            coming.groupBy("hour").agg(*sums, F.sum("handlers").alias("handlers")).orderBy("hour")
+        ),
+        "forecast": rows(
+            by_queue.select(
+                *("tenant", "queue", "enqueued", "busy_seconds", "basis"),
+                F.col("most.hour").alias("peak_hour"),
+                F.col("most.handlers").alias("peak_handlers"),
+            )
+            .orderBy(F.desc("peak_handlers"), F.desc("enqueued"), "queue")
+            .limit(MOST)
+        ),
+    }

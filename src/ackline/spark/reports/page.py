@@ -1,0 +1,248 @@
+"""A report as one HTML file that needs nothing else: no script, nothing from elsewhere."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from ackline.spark.reports.facts import Report, Rows
+from ackline.spark.reports.plots import bars, heat, lines, moment, short, span
+
+Cell = Callable[[dict[str, Any]], str]
+
+QUANTILES = ("p50", "p90", "p99")
+
+CHARTED = 12
+"""Rows of a chart of quantiles."""
+
+
+def page(report: Report, made: datetime.datetime) -> str:
+    """The whole page."""
+    style = files("ackline.spark.reports").joinpath("page.css").read_text()
+    sections = {
+        "traffic": ("Throughput", _throughput(report)),
+        "latency": ("Waiting and running", _latency(report)),
+        "slo": ("Objectives", _slo(report)),
+        "errors": ("What fills the DLQ", _errors(report)),
+        "stalls": ("Stalls and recovery", _stalls(report)),
+        "workers": ("Workers", _workers(report)),
+        "hours": ("Busiest hours", _hours(report)),
+        "forecast": ("The next week", _forecast(report)),
+    }
+    links = "".join(f'<a href="#{id}">{title}</a>' for id, (title, _) in sections.items())
+    body = "".join(
+        f'<section id="{id}"><h2>{title}</h2>{text}</section>'
+        for id, (title, text) in sections.items()
+    )
+    days = f"{report.first_day} to {report.last_day}"
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>Ackline report, {days}</title><style>{style}</style></head><body><main>"
+        f"<h1>Ackline report</h1><p>{days}, all times UTC. {escape(report.store)}</p>"
+        f"<nav>{links}</nav>{_cards(report.total)}{body}"
+        f"<footer>Made {moment(made)} from {escape(report.lake)}.</footer>"
+        "</main></body></html>"
+    )
+
+
+# --- sections ---
+
+
+def _cards(total: dict[str, Any]) -> str:
+    failed, stalled = total["failed"], total["stalled"]
+    return (
+        '<div class="cards">'
+        + "".join(
+            f'<div class="card {look}"><b>{value}</b><span>{name}</span></div>'
+            for name, value, look in (
+                ("enqueued", short(total["enqueued"]), ""),
+                ("completed", short(total["completed"]), "good"),
+                ("failed for good", short(failed), "bad" if failed else ""),
+                ("lost by workers", short(stalled), "bad" if stalled else ""),
+                ("wait, 99 of 100 within", span(total["wait_p99"]), ""),
+                ("run, 99 of 100 within", span(total["run_p99"]), ""),
+            )
+        )
+        + "</div>"
+    )
+
+
+def _throughput(report: Report) -> str:
+    times = [row["hour"] for row in report.hours]
+    series = [
+        (name, colour, [row[name] for row in report.hours])
+        for name, colour in (("enqueued", "one"), ("completed", "two"), ("failed", "three"))
+    ]
+    columns: dict[str, Cell] = {
+        "enqueued": _count("enqueued"),
+        "completed": _count("completed"),
+        "at once": lambda row: _share(row["at_once"], row["completed"]),
+        "retried": _rate("retry_rate"),
+        "failed": _rate("failure_rate"),
+        "cancelled": _count("cancelled"),
+        "work": lambda row: span(row["busy_seconds"]),
+    }
+    tables = [
+        f"<h3>By {name}</h3>{_table(rows, _named(name), columns)}"
+        for name, rows in report.traffic.items()
+    ]
+    return lines(times, series, "Jobs an hour") + "".join(tables)
+
+
+def _latency(report: Report) -> str:
+    shown = report.traffic["queue"][:CHARTED]
+    charts = [
+        bars(
+            [(_name("queue")(row), [(q, row[f"{what}_{q}"]) for q in QUANTILES]) for row in shown],
+            title,
+        )
+        for what, title in (("wait", "In line, by queue"), ("run", "Running, by queue"))
+    ]
+    columns: dict[str, Cell] = {
+        f"{what} {q}": _span(f"{what}_{q}") for what in ("wait", "run", "total") for q in QUANTILES
+    }
+    tables = [
+        f"<h3>By {name}</h3>{_table(rows, _named(name), columns)}"
+        for name, rows in report.traffic.items()
+    ]
+    return "".join((*charts, *tables))
+
+
+def _slo(report: Report) -> str:
+    columns: dict[str, Cell] = {
+        "in line at most": _span("objective_seconds"),
+        "for": lambda row: f"{row['target']:.0%}",
+        "deliveries": _count("deliveries"),
+        "attained": lambda row: _judged(f"{row['attained']:.2%}", row["kept"]),
+        "": lambda row: _judged("kept" if row["kept"] else "missed", row["kept"]),
+    }
+    return _table(report.slo, {"queue": _name("queue")}, columns)
+
+
+def _errors(report: Report) -> str:
+    if not report.errors:
+        return "<p>Nothing failed for good.</p>"
+    return "".join(_cluster(row) for row in report.errors)
+
+
+def _cluster(row: dict[str, Any]) -> str:
+    examples = "".join(
+        f"<h3>{escape(one['id'])}, {moment(one['at'])}</h3>"
+        f"<pre>{escape(one['traceback'] or one['message'] or '')}</pre>"
+        for one in row["examples"]
+    )
+    where = ", ".join(row["places"])
+    times = f"first {moment(row['first_at'])}, last {moment(row['last_at'])}"
+    return (
+        f"<details><summary><b>{row['jobs']:,}</b><code>{escape(row['exception'])}: "
+        f"{escape(row['message'])}</code></summary><p>{escape(where)}, {times}, "
+        f"fingerprint <code>{row['fingerprint']}</code></p>"
+        + (f"<p><code>{escape(row['way'])}</code></p>" if row["way"] else "")
+        + f"{examples}</details>"
+    )
+
+
+def _stalls(report: Report) -> str:
+    stalled = [row for row in report.traffic["queue"] if row["stalled"]]
+    if not stalled:
+        return "<p>No worker was lost while it held a job.</p>"
+    columns: dict[str, Cell] = {
+        "stalls": _count("stalled"),
+        **{f"held {q}": _span(f"stall_{q}") for q in QUANTILES},
+        **{f"until again {q}": _span(f"recovery_{q}") for q in QUANTILES},
+    }
+    told = "<p>How long lost workers held jobs, and then until these were delivered again.</p>"
+    return told + _table(stalled, {"queue": _name("queue")}, columns)
+
+
+def _workers(report: Report) -> str:
+    columns: dict[str, Cell] = {
+        "deliveries": _count("deliveries"),
+        "completed": _count("completed"),
+        "errors": _count("errors"),
+        "lost": _count("stalled"),
+        "reliability": lambda row: _judged(f"{row['reliability']:.2%}", not row["stalled"]),
+        "run p99": _span("run_p99"),
+        "work": _span("busy_seconds"),
+    }
+    names = {"worker": lambda row: escape(row["worker"]), "queue": _name("queue")}
+    return "<p>The least reliable first.</p>" + _table(report.workers, names, columns)
+
+
+def _hours(report: Report) -> str:
+    cells = {(row["weekday"], row["hour_of_day"]): row["enqueued"] for row in report.busiest}
+    return heat(cells, "Jobs enqueued in an hour of the week, on average")
+
+
+def _forecast(report: Report) -> str:
+    times = [row["hour"] for row in report.coming]
+    handlers = [("handlers", "four", [row["handlers"] for row in report.coming])]
+    columns: dict[str, Cell] = {
+        "jobs": lambda row: short(row["enqueued"]),
+        "work": _span("busy_seconds"),
+        "handlers at most": _count("peak_handlers"),
+        "at": lambda row: moment(row["peak_hour"]),
+        "like": lambda row: f"the last {row['basis']}s",
+    }
+    told = "<p>Handlers that are needed at once, so that they are busy for 70 % of the time.</p>"
+    chart = lines(times, handlers, "Handlers needed, by the hour")
+    return told + chart + _table(report.forecast, {"queue": _name("queue")}, columns)
+
+
+# --- tables ---
+
+
+def _table(rows: Rows, names: dict[str, Cell], numbers: dict[str, Cell]) -> str:
+    if not rows:
+        return "<p>Nothing to tell.</p>"
+    head = "".join(f"<th>{name}</th>" for name in names)
+    head += "".join(f'<th class="number">{name}</th>' for name in numbers)
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td>{cell(row)}</td>" for cell in names.values())
+        + "".join(f'<td class="number">{cell(row)}</td>' for cell in numbers.values())
+        + "</tr>"
+        for row in rows
+    )
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="wide">{table}</div>'
+
+
+def _named(what: str) -> dict[str, Cell]:
+    if what in ("tenant", "queue"):
+        return {what: _name(what)}
+    return {"queue": _name("queue"), what: _name(what)}
+
+
+def _name(what: str) -> Cell:
+    def cell(row: dict[str, Any]) -> str:
+        value = row[what]
+        if what == "queue" and row["tenant"] != "default":
+            return escape(f"{row['tenant']}/{value}")
+        return "not known" if value is None else escape(str(value)) or "-"
+
+    return cell
+
+
+def _count(what: str) -> Cell:
+    return lambda row: f"{row[what]:,}"
+
+
+def _span(what: str) -> Cell:
+    return lambda row: span(row[what])
+
+
+def _rate(what: str) -> Cell:
+    return lambda row: "-" if row[what] is None else f"{row[what]:.1%}"
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if whole else "-"
+
+
+def _judged(text: str, good: bool) -> str:
+    return f'<span class="{"good" if good else "bad"}">{text}</span>'

@@ -1,0 +1,196 @@
+"""Plots as inline SVG: no script, no font, no picture from elsewhere; colours are the page's."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Sequence
+from html import escape
+from itertools import pairwise
+
+WIDTH, HEIGHT = 860, 220
+LEFT, RIGHT, TOP, BOTTOM = 56, 8, 10, 26
+
+Series = tuple[str, str, Sequence[float]]
+"""A name, a class for its colour, and its values."""
+
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+def nice(most: float) -> float:
+    """The next round number that is not below.
+
+    >>> nice(7.2), nice(130), nice(0)
+    (10.0, 200.0, 1.0)
+    """
+    if most <= 0:
+        return 1.0
+    size = 10.0 ** math.floor(math.log10(most))
+    return next(step * size for step in (1, 2, 5, 10) if step * size >= most * (1 - 1e-9))
+
+
+def short(value: float) -> str:
+    """A number in few characters.
+
+    >>> short(1234567), short(12300), short(0.25), short(12)
+    ('1.2M', '12k', '0.25', '12')
+    """
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            scaled = value / size
+            return f"{scaled:.1f}{unit}" if scaled < 10 and scaled % 1 else f"{scaled:.0f}{unit}"
+    return f"{value:.0f}" if value >= 10 or value == int(value) else f"{value:.2g}"
+
+
+def lines(times: Sequence[datetime.datetime], series: Sequence[Series], what: str) -> str:
+    """Values over time, one line each, the first one filled."""
+    most = nice(max((max(values, default=0) for _, _, values in series), default=0))
+    parts = [_grid(most), _times(times)]
+    for index, (name, colour, values) in enumerate(series):
+        points = [_point(times, most, at, value) for at, value in zip(times, values, strict=True)]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        if index == 0 and points:
+            floor = HEIGHT - BOTTOM
+            area = f"{points[0][0]:.1f},{floor} {path} {points[-1][0]:.1f},{floor}"
+            parts.append(f'<polygon class="fill {colour}" points="{area}"/>')
+        parts.append(f'<polyline class="line {colour}" points="{path}"/>')
+        parts += [
+            f'<circle class="dot {colour}" cx="{x:.1f}" cy="{y:.1f}" r="2.5">'
+            f"<title>{moment(at)}: {value:,.0f} {escape(name)}</title></circle>"
+            for at, value, (x, y) in zip(times, values, points, strict=True)
+        ]
+    return _figure("".join(parts), what, [(name, colour) for name, colour, _ in series])
+
+
+def heat(cells: dict[tuple[int, int], float], what: str) -> str:
+    """A week as seven rows of twenty-four; the darker, the more."""
+    most = max(cells.values(), default=0) or 1
+    across, down = (WIDTH - LEFT - RIGHT) / 24, 24
+    parts = []
+    for weekday, name in enumerate(WEEKDAYS, start=1):
+        y = TOP + (weekday - 1) * down
+        parts.append(f'<text class="label end" x="{LEFT - 8}" y="{y + 16}">{name}</text>')
+        for hour in range(24):
+            value = cells.get((weekday, hour), 0.0)
+            # Squares of what is seen, or small hours could not be told from none.
+            shade = math.sqrt(value / most)
+            parts.append(
+                f'<rect class="cell" x="{LEFT + hour * across + 1:.1f}" y="{y + 1}" rx="2" '
+                f'width="{across - 2:.1f}" height="{down - 2}" style="--shade:{shade:.3f}">'
+                f"<title>{name} {hour:02d}:00: {value:,.1f} jobs</title></rect>"
+            )
+    floor = TOP + 7 * down
+    parts += [
+        f'<text class="label" x="{LEFT + hour * across + 2:.1f}" y="{floor + 16}">'
+        f"{hour:02d}:00</text>"
+        for hour in range(0, 24, 3)
+    ]
+    return _figure("".join(parts), what, [], floor + 24)
+
+
+def bars(rows: Sequence[tuple[str, Sequence[tuple[str, float | None]]]], what: str) -> str:
+    """Quantiles of each row as marks on one axis of seconds, which is logarithmic."""
+    known = [value for _, marks in rows for _, value in marks if value]
+    low = 10.0 ** math.floor(math.log10(min(known, default=0.001)))
+    high = max(nice(max(known, default=1.0)), low * 10)
+    down, left = 26, 190
+
+    def across(value: float) -> float:
+        share = math.log10(max(value, low) / low) / math.log10(high / low)
+        return left + share * (WIDTH - left - 60)
+
+    floor = TOP + len(rows) * down
+    parts = []
+    for power in range(round(math.log10(low)), math.floor(math.log10(high)) + 1):
+        x = across(10.0**power)
+        parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{floor}"/>')
+        parts.append(
+            f'<text class="label mid" x="{x:.1f}" y="{floor + 16}">{span(10**power)}</text>'
+        )
+    for index, (name, marks) in enumerate(rows):
+        y = TOP + index * down + down / 2
+        parts.append(_bar(name, [(n, v, across(v)) for n, v in marks if v is not None], left, y))
+    names = [(name, f"q{index}") for index, (name, _) in enumerate(rows[0][1])] if rows else []
+    return _figure("".join(parts), what, names, floor + 24)
+
+
+def _bar(name: str, marks: Sequence[tuple[str, float, float]], left: int, y: float) -> str:
+    shown = name if len(name) <= 26 else name[:25] + "…"
+    said = f'<text class="label end" x="{left - 10}" y="{y + 4}">{escape(shown)}</text>'
+    if not marks:
+        return said
+    first, last = marks[0][2], marks[-1][2]
+    said += f'<line class="range" x1="{first:.1f}" x2="{last:.1f}" y1="{y}" y2="{y}"/>'
+    for index, (mark, value, x) in enumerate(marks):
+        said += (
+            f'<circle class="mark q{index}" cx="{x:.1f}" cy="{y}" r="4.5">'
+            f"<title>{escape(name)} {mark}: {span(value)}</title></circle>"
+        )
+    return said + f'<text class="label" x="{last + 9:.1f}" y="{y + 4}">{span(marks[-1][1])}</text>'
+
+
+def span(seconds: float | None) -> str:
+    """A span of time in two or three digits.
+
+    >>> span(0.0042), span(0.25), span(90), span(7200)
+    ('4 ms', '250 ms', '90 s', '2.0 h')
+    """
+    if seconds is None:
+        return "-"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    for size, unit, most in ((1, "s", 120), (60, "min", 120), (3600, "h", 48)):
+        if seconds / size < most:
+            count = seconds / size
+            return f"{count:.1f} {unit}" if count < 10 and unit != "s" else f"{count:.3g} {unit}"
+    return f"{seconds / 86400:.0f} d"
+
+
+def moment(at: datetime.datetime) -> str:
+    """A time as the report writes it; all are UTC."""
+    return at.strftime("%Y-%m-%d %H:%M")
+
+
+def _point(
+    times: Sequence[datetime.datetime], most: float, at: datetime.datetime, value: float
+) -> tuple[float, float]:
+    whole = (times[-1] - times[0]).total_seconds() or 1.0
+    x = LEFT + (at - times[0]).total_seconds() / whole * (WIDTH - LEFT - RIGHT)
+    return x, HEIGHT - BOTTOM - value / most * (HEIGHT - TOP - BOTTOM)
+
+
+def _grid(most: float) -> str:
+    said = ""
+    for share in (0, 0.25, 0.5, 0.75, 1):
+        y = HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
+        said += f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        value = short(share * most)
+        said += f'<text class="label end" x="{LEFT - 8}" y="{y + 4:.1f}">{value}</text>'
+    return said
+
+
+def _times(times: Sequence[datetime.datetime]) -> str:
+    """About eight labels: where days begin, if there are several of them."""
+    if not times:
+        return ""
+    long = (times[-1] - times[0]).total_seconds() > 3 * 86_400
+    days = [at for before, at in pairwise(times) if at.date() != before.date()]
+    labelled = days if long else list(times)
+    said = ""
+    for at in labelled[:: max(1, len(labelled) // 8)]:
+        x, _ = _point(times, 1.0, at, 0.0)
+        if x < WIDTH - 60:
+            text = at.strftime("%d %b") if long else at.strftime("%d %b %H:%M")
+            said += f'<text class="label" x="{x:.1f}" y="{HEIGHT - 8}">{text}</text>'
+    return said
+
+
+def _figure(
+    inside: str, what: str, names: Sequence[tuple[str, str]], height: float = HEIGHT
+) -> str:
+    key = "".join(f'<span class="key {colour}">{escape(name)}</span>' for name, colour in names)
+    return (
+        f'<figure><figcaption>{escape(what)} <span class="keys">{key}</span></figcaption>'
+        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(what)}">'
+        f"{inside}</svg></figure>"
+    )

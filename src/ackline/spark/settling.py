@@ -1,0 +1,113 @@
+"""What becomes of the jobs of a micro-batch that Spark has committed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from ackline import lifecycle
+from ackline.job import Record, State
+from ackline.lifecycle import Transition
+from ackline.queue import Queue
+from ackline.queue.consumer import failure_from
+from ackline.spark.errors import StreamFenced, StreamMismatch
+from ackline.spark.keeper import LeaseKeeper
+from ackline.spark.manifests import Lease, Manifest, ManifestRoom
+from ackline.spark.options import ReadClaims
+
+logger = logging.getLogger("ackline")
+
+CHUNK = 1000
+"""Jobs per round trip."""
+
+
+class Settling:
+    """Completes the jobs of committed micro-batches, or fails those left without an outcome."""
+
+    def __init__(
+        self,
+        queue: Queue[Any, Any],
+        options: ReadClaims,
+        room: ManifestRoom,
+        keeper: LeaseKeeper,
+    ) -> None:
+        self._queue = queue
+        self._options = options
+        self._room = room
+        self._keeper = keeper
+
+    def settle(self, batch: int, seen: dict[int, list[Record]]) -> None:
+        """Settle up to this micro-batch, and forget what was seen of it. Safe to repeat."""
+        state = self._room.state
+        if batch <= state.committed:
+            return
+        if self._room.fenced():
+            raise StreamFenced(self._options.stream_id)
+        if batch not in self._room.manifests:
+            raise self.mismatch(batch)
+        done = [
+            manifest
+            for number, manifest in sorted(self._room.manifests.items())
+            if state.committed < number <= batch
+        ]
+        for manifest in done:
+            self._settle(manifest, seen.get(manifest.batch, []))
+        planned = max(state.planned, batch)
+        self._room.save(msgspec.structs.replace(state, committed=batch, planned=planned))
+        for manifest in done:
+            seen.pop(manifest.batch, None)
+
+    def mismatch(self, batch: int) -> StreamMismatch:
+        """The checkpoint tells of a micro-batch that the store does not know."""
+        state = self._room.state
+        return StreamMismatch(
+            f"stream {self._options.stream_id!r}: the checkpoint ends with micro-batch {batch}, "
+            f"the store with {max(state.planned, state.committed)}. Use the checkpoint that "
+            "belongs to this streamId, or another streamId"
+        )
+
+    def _settle(self, manifest: Manifest, seen: list[Record]) -> None:
+        refused = 0
+        for leases, records in self._looked_up(manifest, seen):
+            steps = [
+                step
+                for lease, record in zip(leases, records, strict=True)
+                if (step := self._outcome(lease, record)) is not None
+            ]
+            refused += sum(not verdict.applied for verdict in self._queue.apply(steps))
+        self._keeper.drop(manifest.leases)
+        if refused:
+            logger.warning(
+                "stream %r: the leases of %d jobs of micro-batch %d were lost before it was "
+                "committed; they will be delivered again",
+                self._options.stream_id,
+                refused,
+                manifest.batch,
+            )
+
+    def _looked_up(
+        self, manifest: Manifest, seen: list[Record]
+    ) -> Iterator[tuple[Sequence[Lease], list[Record | None]]]:
+        # Outcomes were written meanwhile, so what this driver saw at first is old.
+        known: list[Record | None] = [*seen] if self._options.ack == "commit" else []
+        for start in range(0, len(manifest.leases), CHUNK):
+            leases = manifest.leases[start : start + CHUNK]
+            ids = [id for id, _ in leases]
+            found = known[start : start + CHUNK] or self._queue.store.get(self._queue.key, ids)
+            yield leases, found
+
+    def _outcome(self, lease: Lease, record: Record | None) -> Transition | None:
+        if record is None:
+            return None
+        held = msgspec.structs.replace(record, token=lease[1])
+        policy = self._queue.policy(record)
+        if self._options.ack == "commit":
+            ttl = max(policy.result_ttl, self._options.keep_for)
+            return lifecycle.complete(held, None, msgspec.structs.replace(policy, result_ttl=ttl))
+        if record.state is not State.PROCESSING or record.token != lease[1]:
+            return None
+        failure = failure_from(held, "its micro-batch was committed without an outcome for it")
+        return lifecycle.fail(held, failure, policy, self._queue.random)

@@ -1,0 +1,184 @@
+"""Long journals, made by the real lifecycle; and faults put into them, each of which is known.
+
+A shard is a queue in a store of its own. So a journal of any length is made piece by piece.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from ackline import lifecycle
+from ackline.clock import ManualClock
+from ackline.events import Act, Event
+from ackline.job import Record, State
+from ackline.lifecycle import Transition
+from ackline.queue import Queue
+from ackline.queue.consumer import failure_from
+from ackline.queues import Queues
+from ackline.stores.base import Filter
+from ackline.stores.memory import MemoryStore
+
+ATTEMPTS = 3
+BATCH = 500
+ERRORS = ("Timeout: no answer from host {}", "ValueError: '{}' is no address", "KeyError: {}")
+
+
+class Shard(msgspec.Struct, frozen=True):
+    """A journal and the jobs that it leaves."""
+
+    queue: str
+    events: list[Event]
+    jobs: list[Record]
+
+
+def live(number: int, jobs: int, *, start: float = 1_700_000_000.0) -> Shard:
+    """Let jobs live in one shard: all that can happen to them does, by chance but repeatably."""
+    choose, clock = random.Random(number), ManualClock(start)
+    store = MemoryStore(clock)
+    store.open()
+    queue = Queues(store)[f"shard-{number:04d}"]
+    queue.configure(max_journal=1_000_000_000)
+    for first in range(0, jobs, BATCH):
+        size = min(BATCH, jobs - first)
+        for kind in ("mail", "bill"):
+            some = range(first, first + size)
+            mine = [n for n in some if (n % 3 == 0) == (kind == "bill")]
+            queue.enqueue_many(mine, kind=kind, priority=choose.randrange(10), backoff=[1.0, 5.0])
+        _work(queue, choose, clock)
+    for _ in range(6):
+        _work(queue, choose, clock)
+    queue.enqueue_many(range(20), kind="mail")
+    page = store.page(queue.key, Filter(), None, 10 * jobs)
+    return Shard(queue.key.name, list(_events(queue)), page.jobs)
+
+
+def _events(queue: Queue[Any, Any]) -> Iterator[Event]:
+    after = None
+    while page := queue.store.events(queue.key, after, 50_000):
+        yield from page
+        after = page[-1].cursor
+
+
+def _work(queue: Queue[Any, Any], choose: random.Random, clock: ManualClock) -> None:
+    """One round: what is claimed ends as it may, and some workers are lost."""
+    worker = f"worker-{choose.randrange(8)}"
+    clock.advance(choose.expovariate(1 / 5))
+    request = queue.claim_request(BATCH, 30.0, None, worker)
+    claimed = queue.claim_records(request).jobs
+    steps: list[Transition] = []
+    for job in claimed:
+        step = _end(queue, job, choose)
+        if step is not None:
+            steps.append(step)
+        if len(steps) >= 50:
+            clock.advance(choose.expovariate(1 / 0.5))
+            queue.apply(steps)
+            steps.clear()
+    queue.apply(steps)
+    for record in queue.store.page(
+        queue.key, Filter(states=frozenset({State.FAILED})), None, 2
+    ).jobs:
+        if choose.random() < 0.3:
+            queue.redrive(record.id)
+    clock.advance(31.0)
+
+
+def _end(queue: Queue[Any, Any], job: Record, choose: random.Random) -> Transition | None:
+    chance, policy = choose.random(), queue.policy(job)
+    if chance < 0.86:
+        return lifecycle.complete(job, b"1", policy)
+    if chance < 0.92:
+        error = choose.choice(ERRORS).format(choose.randrange(10_000))
+        return lifecycle.fail(job, failure_from(job, error), policy, queue.random)
+    if chance < 0.94:
+        return lifecycle.snooze(job, 2.0)
+    if chance < 0.96:
+        return lifecycle.release(job)
+    if chance < 0.97:
+        return lifecycle.stop(job, "not wanted", policy)
+    return None  # its worker is lost
+
+
+# --- faults ---
+
+Found = tuple[str, str]
+"""A finding of the audit, and the job."""
+
+
+def spoil(shard: Shard, each: int, seed: int) -> tuple[Shard, set[Found]]:
+    """A shard with so many faults of each sort, each in another job; and what must be found."""
+    choose = random.Random(seed)
+    last = {event.id: event for event in shard.events if event.id}
+    # Only jobs that are kept: of one that is past its retention there is nothing to compare.
+    done = [job.id for job in shard.jobs if last[job.id].act is Act.COMPLETE]
+    waiting = [job.id for job in shard.jobs if not job.state.terminal]
+    choose.shuffle(done)
+    lost = set(choose.sample(waiting, min(each, len(waiting))))
+    sorts: dict[str, set[str]] = {}
+    for name in ("hidden", "unclaimed", "wrong", "undone", "twice", "often"):
+        sorts[name] = {done.pop() for _ in range(each)}
+    events = [event for event in map(_spoiler(sorts), shard.events) if event is not None]
+    end = _after(shard.events)
+    for id in sorts["twice"]:
+        events.append(msgspec.structs.replace(last[id], cursor=next(end)))
+    for id in sorts["often"]:
+        events += _too_often(last[id], end)
+    jobs = [job for job in shard.jobs if job.id not in lost]
+    return Shard(shard.queue, events, jobs), _expected(sorts, lost)
+
+
+def _expected(sorts: dict[str, set[str]], lost: set[str]) -> set[Found]:
+    names = {
+        "hidden": ["unheard_of"],
+        "unclaimed": ["broken"],
+        "wrong": ["illegal"],
+        "undone": ["differs"],
+        "twice": ["broken", "ended_twice"],
+        "often": ["delivered_too_often"],
+    }
+    found = {(finding, id) for name, ids in sorts.items() for id in ids for finding in names[name]}
+    return found | {("lost", id) for id in lost}
+
+
+def _spoiler(sorts: dict[str, set[str]]) -> Callable[[Event], Event | None]:
+    claimed: set[str] = set()
+
+    def spoiled(event: Event) -> Event | None:
+        if event.id in sorts["hidden"]:
+            return None
+        if event.id in sorts["unclaimed"] and event.act is Act.CLAIM and event.id not in claimed:
+            claimed.add(event.id)
+            return None
+        if event.act is not Act.COMPLETE:
+            return event
+        if event.id in sorts["wrong"]:
+            return msgspec.structs.replace(event, act=Act.PROMOTE)
+        return None if event.id in sorts["undone"] else event
+
+    return spoiled
+
+
+def _after(events: list[Event]) -> Iterator[str]:
+    batch = int(events[-1].cursor.partition(".")[0])
+    while True:
+        batch += 1
+        yield f"{batch}.1"
+
+
+def _too_often(done: Event, cursors: Iterator[str]) -> Iterator[Event]:
+    """A job that was pruned, enqueued anew, and handed out once more than it may be."""
+    handed_out = (Act.CLAIM, State.QUEUED, State.PROCESSING)
+    lapsed = (Act.EXPIRE, State.PROCESSING, State.QUEUED)
+    steps: list[tuple[Act, State | None, State | None]] = [
+        (Act.PRUNE, State.COMPLETED, None),
+        (Act.ENQUEUE, None, State.QUEUED),
+        *[handed_out, lapsed] * ATTEMPTS,
+        handed_out,
+        (Act.COMPLETE, State.PROCESSING, State.COMPLETED),
+    ]
+    for act, source, to in steps:
+        yield msgspec.structs.replace(done, act=act, source=source, to=to, cursor=next(cursors))

@@ -1,0 +1,111 @@
+"""`ackline pipeline load`, `export` and `redrive`, with Spark."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow.parquet
+import pytest
+
+import ackline
+from ackline.cli import pipeline_jobs
+from ackline.cli.app import run
+from ackline.job import State
+from tests.spark.test_command import KeptSpark
+
+
+@pytest.fixture
+def call(spark, sqlite_url, monkeypatch, capsys):
+    monkeypatch.setattr(pipeline_jobs, "start_spark", lambda master: KeptSpark(spark))
+
+    def ask(*arguments):
+        code = run(["--store", sqlite_url, *arguments])
+        return code, capsys.readouterr()
+
+    return ask
+
+
+@pytest.fixture
+def queue(sqlite_url):
+    with ackline.open(sqlite_url) as queues:
+        yield queues["email"]
+
+
+def test_lines_of_json(call, queue, tmp_path):
+    file = tmp_path / "orders.jsonl"
+    file.write_text('{"order": "a", "n": 1}\n\n{"order": "b", "n": 2}\nbroken\n')
+    load = ("pipeline", "load", str(file), "--queue", "email", "--kind", "welcome")
+    sets = ("--set", "id=coalesce(get_json_object(payload, '$.order'), 'x')", "--set", "priority=7")
+
+    code, said = call(*load, *sets)
+
+    assert code == 1
+    assert "2 jobs enqueued" in said.out
+    assert "1 row was refused" in said.err
+    job = queue.status("b")
+    assert (job.payload, job.kind, job.record.priority) == ({"order": "b", "n": 2}, "welcome", 7)
+
+    code, said = call(*load, *sets, "--rejected", str(tmp_path / "bad"))
+
+    assert code == 0
+    assert "0 jobs enqueued, 2 were there already" in said.out
+    (bad,) = pyarrow.parquet.read_table(tmp_path / "bad").to_pylist()
+    assert "no JSON" in bad["reason"]
+
+
+def test_lines_of_csv(call, queue, tmp_path):
+    file = tmp_path / "mails.csv"
+    file.write_text("id,priority,to,count\none,9,ann,1\ntwo,5,bob,2\nthree,oops,eve,3\n")
+
+    code, said = call("--json", "pipeline", "load", str(file), "--queue", "email")
+
+    assert code == 1
+    told = json.loads(said.out)
+    assert (told["written"], len(told["rejected"])) == (2, 1)
+    assert "three" in told["rejected"][0]["row"]
+    assert queue.status("one").payload == {"to": "ann", "count": 1}
+
+
+def test_what_cannot_be_loaded_is_said_before_anything_runs(call, tmp_path):
+    (tmp_path / "x.jsonl").write_text("1\n")
+    file = str(tmp_path / "x.jsonl")
+    load = ("pipeline", "load", "--queue", "email")
+
+    assert "cannot be read" in call(*load, str(tmp_path / "nowhere.json"))[1].err
+    assert "add --format" in call(*load, str(tmp_path / "x.txt"))[1].err
+    assert "did you mean 'priority'" in call(*load, file, "--set", "prioritty=1")[1].err
+    assert "write NAME=SQL" in call(*load, file, "--set", "priority")[1].err
+    assert "--set cannot be understood" in call(*load, file, "--set", "priority=nothing")[1].err
+    assert "which queue?" in call("pipeline", "load", file)[1].err
+
+
+def test_export_and_redrive_by_a_condition(call, queue, tmp_path):
+    for number in range(4):
+        queue.enqueue({"n": number}, id=str(number))
+    for job in queue.claim(4):
+        queue.bury(job, ValueError("no"))
+    where = ("--where", "get_json_object(payload, '$.n') < 2 and error_type = 'ValueError'")
+
+    code, said = call("pipeline", "export", "dlq", str(tmp_path / "out"), "--format=json", *where)
+
+    assert (code, "2 rows" in said.out) == (0, True)
+    text = "".join(part.read_text() for part in (tmp_path / "out").glob("*.json"))
+    payloads = sorted(json.loads(line)["payload"] for line in text.splitlines())
+    assert payloads == ['{"n":0}', '{"n":1}']
+    code, said = call("pipeline", "export", "dlq", str(tmp_path / "out"))
+    assert (code, "add --overwrite" in said.err) == (2, True)
+
+    redrive = ("pipeline", "redrive", *where, "--set", "priority=9", "--rate", "0.01")
+    code, said = call(*redrive, "--dry-run")
+
+    assert "2 jobs would be redriven. Nothing was changed." in said.out
+    assert queue.counts()[State.FAILED] == 4
+
+    code, said = call(*redrive)
+
+    assert (code, "2 jobs redriven" in said.out) == (0, True)
+    assert queue.counts()[State.SCHEDULED] == 2
+    assert queue.status("0").record.priority == 9
+    assert "0 jobs redriven" in call(*redrive)[1].out
+    assert "cannot be understood" in call("pipeline", "redrive", "--where", "nothing = 1")[1].err
+    assert "payload and priority can be set" in call(*redrive, "--set", "id='x'")[1].err

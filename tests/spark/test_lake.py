@@ -1,0 +1,464 @@
+"""The lake: in pieces it is as in one, and killed anywhere it is as if undisturbed."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import os
+import shutil
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs
+import pyarrow.parquet
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+import ackline
+from ackline.cli import app as cli
+from ackline.cli import pipeline_lake, pipeline_report
+from ackline.clock import ManualClock
+from ackline.errors import ConfigError
+from ackline.events import Act
+from ackline.job import State
+from ackline.queues import Queues
+from ackline.spark import schemas
+from ackline.spark.lake import compaction, running
+from ackline.spark.lake.gold import BY_DAY, OF_ALL, Publisher
+from ackline.spark.lake.lake import MARK, SCHEMA, Batch, Lake
+from ackline.spark.lake.micro_batch import MicroBatch
+from ackline.spark.lake.running import Asked, Ran, Run
+from ackline.spark.options import Common
+from ackline.spark.pipelines.silver import lives_of, steps_with_times
+from ackline.spark.place import find_place
+from ackline.spark.rows import events_batch
+from ackline.stores.registry import store_from_url
+from tests.docs.pages import DOCS
+from tests.spark.histories import all_events, live_through
+from tests.spark.test_command import KeptSpark
+
+DAY = 86_400.0
+
+
+class Died(Exception):
+    """The run was killed here."""
+
+
+class Lakeside:
+    """A store with a history, and a lake beside it."""
+
+    def __init__(self, spark, folder, url=None):
+        self.spark = spark
+        self.url = url or f"sqlite:///{folder}/jobs.db?durability=normal"
+        self.path = str(folder / "lake")
+        # Of today, for jobs that are past their retention cannot be looked up any more.
+        self.clock = ManualClock(time.time() - 3600)
+        store = store_from_url(self.url, self.clock)
+        store.open()
+        self.queues = Queues(store)
+
+        self.files: dict[str, int] = {}
+        self.days: list[datetime.date] = []
+        self._cursors: dict[str, str] = {}
+        self._number = 0
+
+    def run(self, die_at=""):
+        """As the command does it, with a stream of Spark's."""
+        asked = Asked(url=self.url, tenant="default", lake=self.path)
+        return Run(self.spark, self.queues, asked, dying(die_at)).to_now()
+
+    def take_in(self, *die_at, batch=MicroBatch):
+        """What Spark does in a run, without the stream: the same batch again until it is done."""
+        events = [
+            event
+            for name in self.queues
+            for event in self.queues[name].events(self._cursors.get(name))
+        ]
+        frame = self.spark.createDataFrame(events_batch(events).to_pandas(), schemas.EVENTS)
+        place = find_place(Common(store=self.url, table="events"))
+        self.lake.open(self.queues)
+        for point in die_at:
+            with pytest.raises(Died, match=point):
+                batch(self.lake, place, dying(point))(frame, self._number)
+        batch(self.lake, place)(frame, self._number)
+        # The checkpoint is what a stream would have left.
+        os.makedirs(f"{self.path}/checkpoint/offsets", exist_ok=True)
+        self._cursors |= {event.queue.name: event.cursor for event in events}
+        self._number += 1
+        return Publisher(self.spark, self.lake).publish()
+
+    @property
+    def lake(self):
+        return Lake(self.path)
+
+    def rows(self, *table):
+        found: list[dict[str, Any]] = pyarrow.parquet.read_table(
+            "/".join((self.path, *table))
+        ).to_pylist()
+        return found
+
+    def gold(self, name):
+        return self.rows("gold", name)
+
+    def gold_files(self):
+        folder = pyarrow.fs.LocalFileSystem()
+        found = folder.get_file_info(pyarrow.fs.FileSelector(f"{self.path}/gold", recursive=True))
+        return {one.path: one.mtime_ns for one in found if one.is_file}
+
+
+def counted(events):
+    """How often each act happened in each hour, counted plainly."""
+    names = {Act.ENQUEUE: "enqueued", Act.CLAIM: "claimed", Act.COMPLETE: "completed"}
+    names |= {Act.EXPIRE: "stalled", Act.RELEASE: "released", Act.REDRIVE: "redriven"}
+    ends = {State.FAILING: "retried", State.FAILED: "failed", State.CANCELLED: "cancelled"}
+    found: Counter[tuple[str, datetime.datetime, str]] = Counter()
+    for event in events:
+        if event.source == event.to or (event.act is Act.MOVE and event.to in ends):
+            continue
+        hour = datetime.datetime.fromtimestamp(event.at // 3600 * 3600, datetime.UTC)
+        for name in {names.get(event.act, ""), ends.get(event.to, "")} - {""}:
+            found[event.queue.name, hour, name] += 1
+    return found
+
+
+def counted_in(gold):
+    found: Counter[tuple[str, datetime.datetime, str]] = Counter()
+    names = ("enqueued", "claimed", "completed", "stalled", "released", "redriven")
+    for row in gold:
+        for name in (*names, "retried", "failed", "cancelled"):
+            if row[name]:
+                found[row["queue"], row["hour"], name] += row[name]
+    return found
+
+
+@pytest.fixture(scope="module")
+def told(spark, tmp_path_factory):
+    """Taken in by three batches: jobs go on between them; then the clock is set back."""
+    side = Lakeside(spark, tmp_path_factory.mktemp("lakeside"))
+    queue = side.queues["email"]
+    queue.enqueue_many(range(20), kind="k", priority=8)
+    claimed = queue.claim(10, worker="one")
+    side.take_in()
+    side.clock.advance(2.0)
+    for job in claimed:
+        queue.complete(job)
+    live_through(side.queues, side.clock, 40)
+    side.take_in()
+    side.files = side.gold_files()
+    side.clock.advance(-DAY)
+    queue.enqueue_many(range(3), kind="late")
+    queue.complete(queue.claim(1, kinds=["late"])[0])
+    side.days = side.take_in()
+    yield side
+    side.queues.close()
+
+
+class TestInPieces:
+    def test_every_event_is_there_once_and_in_its_hour(self, told):
+        events = all_events(told.queues)
+
+        assert len(told.rows("bronze", "events")) == len(events)
+        assert sum(batch.events for batch in told.lake.batches) == len(events)
+        assert counted_in(told.gold("hourly")) == counted(events)
+
+    def test_lives_are_those_of_the_whole_journal(self, spark, told):
+        """The control: pure functions over all of it at once."""
+        whole = spark.read.format("ackline").option("store", told.url).load("events")
+        steps = steps_with_times(whole.withColumn("priority", F.lit(None).cast("int")))
+        expected = lives_of(steps.where("not goes_on")).drop("priority").toArrow().to_pylist()
+        found = [
+            {name: value for name, value in row.items() if name not in ("priority", "batch_id")}
+            for row in told.rows("silver", "jobs")
+        ]
+
+        assert sorted(found, key=_place) == sorted(expected, key=_place)
+        assert {row["outcome"] for row in found} >= {"completed", "failed", "cancelled", "moved"}
+
+    def test_a_life_that_went_through_two_batches_is_measured(self, told):
+        lives = [row for row in told.rows("silver", "jobs") if row["kind"] == "k"]
+        first = [row for row in lives if row["worker"] == "one"]
+
+        assert len(first) == 10
+        assert {(row["run_seconds"], row["outcome"]) for row in first} == {(2.0, "completed")}
+        assert {row["priority"] for row in first} == {8}
+
+    def test_quantiles_of_few_are_exact(self, told):
+        waits = [
+            row["wait_seconds"]
+            for row in told.rows("silver", "jobs")
+            if row["wait_seconds"] is not None and (row["kind"], row["queue"]) == ("k", "email")
+        ]
+        daily = [
+            row
+            for row in told.gold("daily")
+            if (row["kind"], row["queue"]) == ("k", "email") and row["claimed"]
+        ]
+
+        assert [row["wait_max"] for row in daily] == [max(waits)]
+        assert [row["wait_p50"] for row in daily] == [sorted(waits)[math.ceil(len(waits) / 2) - 1]]
+
+    def test_what_comes_late_goes_to_its_own_day(self, told):
+        late = [row for row in told.gold("daily") if row["kind"] == "late"]
+        yesterday = datetime.datetime.fromtimestamp(told.clock.now(), datetime.UTC).date()
+
+        assert {row["day"] for row in late} == {yesterday}
+        assert sum(row["enqueued"] for row in late) == 3
+        assert told.days == [yesterday]
+
+    def test_the_other_days_were_left_alone(self, told):
+        now = told.gold_files()
+        by_day = {path for path in told.files if not path.endswith("all.parquet")}
+
+        assert by_day
+        assert {path: now[path] for path in by_day} == {path: told.files[path] for path in by_day}
+
+    def test_workers_are_judged_by_what_they_lost(self, told):
+        events = all_events(told.queues)
+        lost = Counter(event.worker for event in events if event.act is Act.EXPIRE)
+        found = {row["worker"]: row for row in told.gold("workers") if row["queue"] == "email"}
+
+        assert {name: found[name]["stalled"] for name in lost} == lost
+        assert found["one"]["reliability"] == 1.0
+        assert (found["one"]["deliveries"], found["one"]["completed"]) == (10, 10)
+
+    def test_the_dlq_is_told_by_its_errors(self, told):
+        events = all_events(told.queues)
+        dead = [event for event in events if event.to is State.FAILED and event.act is not Act.MOVE]
+
+        assert sum(row["jobs"] for row in told.gold("errors")) == len(dead)
+        examples = {one["id"] for row in told.gold("errors") for one in row["examples"]}
+        assert examples <= {event.id for event in dead}
+
+    def test_objectives_are_judged(self, told):
+        rows = told.gold("slo")
+
+        assert {row["objective_seconds"] for row in rows} == {60.0}
+        assert all(0 <= row["attained"] <= 1 for row in rows)
+        assert all(row["kept"] == (row["attained"] >= 0.99) for row in rows)
+
+    @pytest.mark.parametrize("table", [*BY_DAY, *OF_ALL])
+    def test_the_guide_has_every_column_of_gold(self, told, table):
+        text = (DOCS / "guides" / "lake.md").read_text().partition("## Gold")[2]
+        names = pyarrow.parquet.read_schema(next(Path(told.path, "gold", table).iterdir())).names
+
+        assert f"`{table}`" in text
+        # Of quantiles it says only the first and the last.
+        assert [name for name in names if f"`{name}`" not in text and "_p9" not in name] == []
+
+    def test_the_guide_has_every_column_of_silver(self, told):
+        text = (DOCS / "guides" / "lake.md").read_text().partition("## Silver")[2]
+
+        assert [n for n in told.rows("silver", "jobs")[0] if f"`{n}`" not in text] == ["batch_id"]
+
+    def test_batches_are_put_together_and_killed_meanwhile(
+        self, spark, told, tmp_path, monkeypatch
+    ):
+        monkeypatch.setattr(compaction, "TOGETHER", 2)
+        copy = Lakeside.__new__(Lakeside)
+        copy.path = str(tmp_path / "lake")
+        shutil.copytree(told.path, copy.path)
+        tables = [("bronze", "events"), ("silver", "jobs"), ("parts", "errors")]
+        before = [(name, _sums(copy, name)) for name in tables]
+
+        for point in ("aside", "noted", "removed", "copied"):
+            with pytest.raises(Died):
+                compaction.Compaction(spark, copy.lake, dying(point)).compact()
+        compaction.Compaction(spark, copy.lake).compact()
+
+        assert [(name, _sums(copy, name)) for name in tables] == before
+        assert [(batch.number, batch.level) for batch in copy.lake.batches] == [(1, 1), (2, 0)]
+        assert copy.lake.folder.names() == told.lake.folder.names()
+
+    def test_old_batches_are_dropped_and_gold_stays(self, spark, told, tmp_path):
+        path = str(tmp_path / "lake")
+        shutil.copytree(told.path, path)
+        tidy = compaction.Compaction(spark, Lake(path))
+
+        assert tidy.drop(before=0.0) == 0
+        assert tidy.drop(before=time.time() + DAY) == 2
+        assert tidy.drop(before=time.time() + DAY) == 0
+        assert Lake(path).folder.batches("bronze", "events") == [2]
+        assert Lake(path).folder.batches("parts", "traffic") == [0, 1, 2]
+
+
+def _place(row):
+    return row["queue"], row["id"], row["last_place"]
+
+
+def _sums(side, name):
+    rows = side.rows(*name)
+    return len(rows) if name[-1] != "errors" else sum(row["jobs"] for row in rows)
+
+
+def dying(point):
+    def pass_by(passed):
+        if passed == point:
+            raise Died(point)
+
+    return pass_by
+
+
+POINTS = ("bronze", "jobs", "open", "traffic", "workers", "errors", "logged")
+
+
+class Appending(MicroBatch):
+    """A sink as one would write it first."""
+
+    def _save(self, table, name, number):
+        table.write.mode("append").parquet(self._lake.table(name, number))
+
+
+class TestKilled:
+    @pytest.fixture
+    def side(self, spark, tmp_path):
+        side = Lakeside(spark, tmp_path)
+        queue = side.queues["email"]
+        queue.enqueue_many(range(20), kind="k")
+        for job in queue.claim(10):
+            queue.complete(job)
+        yield side
+        side.queues.close()
+
+    def test_wherever_it_dies_the_next_try_makes_it_right(self, side):
+        side.take_in(*POINTS)
+
+        assert len(side.rows("bronze", "events")) == 40
+        assert len(side.rows("silver", "jobs")) == 10
+        assert counted_in(side.gold("hourly")) == counted(all_events(side.queues))
+
+    def test_a_sink_that_appends_would_have_it_twice(self, side):
+        """The control."""
+        side.take_in("bronze", batch=Appending)
+
+        assert len(side.rows("bronze", "events")) == 80
+
+    def test_a_run_of_a_stream_is_taken_up_by_the_next(self, side, monkeypatch, capsys):
+        with pytest.raises(Exception, match="errors"):
+            side.run(die_at="errors")
+        with pytest.raises(Died, match="published"):
+            side.run(die_at="published")
+        files = side.gold_files()
+
+        command = ["--json", "--store", side.url, "pipeline", "run", "--lake", side.path]
+        monkeypatch.setattr(pipeline_lake, "start_spark", lambda master: KeptSpark(side.spark))
+        assert cli.run(command) == 0
+
+        ran = json.loads(capsys.readouterr().out)
+        assert (ran["events"], ran["batches"], ran["days"]) == (0, 0, 0)
+        assert side.gold_files() == files
+        assert len(side.rows("bronze", "events")) == 40
+        assert counted_in(side.gold("hourly")) == counted(all_events(side.queues))
+        assert [reader.name for reader in side.queues["email"].readers()] == ["lake"]
+
+
+def test_it_goes_on_until_it_is_stopped(monkeypatch):
+    monkeypatch.setattr(running, "PAUSE", 0.0)
+    brought, stopping = iter([5, 0, 7]), threading.Event()
+    told: list[Ran] = []
+
+    class Quick(Run):
+        def __init__(self):
+            pass
+
+        def to_now(self):
+            events = next(brought)
+            if events == 7:
+                stopping.set()
+            counts = dict.fromkeys(("batches", "ended", "days", "compacted", "dropped"), 1)
+            return Ran(lake="x", seconds=0.1, events=events, **counts)
+
+    Quick().for_ever(told.append, stopping)
+
+    assert [ran.events for ran in told] == [5, 7]
+
+
+def test_the_report_tells_what_the_lake_has(told, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(pipeline_report, "start_spark", lambda master: KeptSpark(told.spark))
+    page = tmp_path / "report.html"
+
+    assert cli.run(["--json", "pipeline", "report", "--lake", told.path, f"--html={page}"]) == 0
+
+    found = json.loads(capsys.readouterr().out)
+    events = all_events(told.queues)
+    enqueued = sum(event.act is Act.ENQUEUE for event in events)
+    assert found["total"]["enqueued"] == enqueued
+    assert sum(row["enqueued"] for row in found["traffic"]["queue"]) == enqueued
+    assert sum(row["enqueued"] for row in found["hours"]) == enqueued
+    assert {row["queue"]: row["basis"] for row in found["forecast"]} == {
+        "email": "day",
+        "other": "hour",
+    }
+    assert len(found["coming"]) == 168
+    assert "What fills the DLQ" in page.read_text()
+
+
+@pytest.mark.slow
+def test_on_every_store(spark, url, tmp_path):
+    side = Lakeside(spark, tmp_path, url)
+    live_through(side.queues, side.clock, 40)
+    side.run()
+
+    assert counted_in(side.gold("hourly")) == counted(all_events(side.queues))
+    side.queues.close()
+
+
+class TestRefused:
+    @pytest.fixture
+    def lake(self, tmp_path):
+        return Lake(str(tmp_path / "lake"))
+
+    @pytest.fixture
+    def queues(self, sqlite_url):
+        with ackline.open(sqlite_url) as queues:
+            yield queues
+
+    def test_a_lake_of_a_newer_version(self, lake, queues):
+        lake.open(queues)
+        lake.change(schema=SCHEMA + 1)
+
+        with pytest.raises(ConfigError, match="use a newer Ackline"):
+            lake.open(queues)
+
+    def test_a_lake_of_another_store(self, lake, queues, tmp_path):
+        lake.open(queues)
+
+        with ackline.open(f"sqlite:///{tmp_path}/other.db") as others:
+            with pytest.raises(ConfigError, match="use another lake, or --moved"):
+                lake.open(others)
+            lake.open(others, moved=True)
+            lake.open(others)
+
+    def test_a_lake_that_has_lost_its_checkpoint(self, lake, queues):
+        lake.open(queues)
+        lake.log(Batch(number=0, events=1, ended=0, days=[], last_at=0.0))
+
+        with pytest.raises(ConfigError, match="has lost its checkpoint"):
+            lake.open(queues)
+
+    def test_a_mark_that_cannot_be_read(self, lake, queues):
+        lake.open(queues)
+        lake.folder.write_json({"schema": "x"}, MARK)
+
+        with pytest.raises(ConfigError, match=r"lake.json cannot be read"):
+            lake.open(queues)
+
+    def test_a_folder_that_is_no_lake(self, lake):
+        with pytest.raises(ConfigError, match="there is no lake at"):
+            lake.require()
+
+    def test_a_place_that_no_one_knows(self):
+        with pytest.raises(ConfigError, match="cannot be reached"):
+            Lake("nowhere://lake")
+
+    def test_what_is_written_is_whole_or_not_there(self, lake):
+        lake.folder.write_json({"a": 1}, "x.json")
+
+        with pytest.raises(TypeError):
+            lake.folder.write_json(object(), "x.json")
+
+        assert lake.folder.read_json(dict, "x.json") == {"a": 1}
+        assert lake.folder.names() == ["x.json"]

@@ -1,0 +1,184 @@
+"""What gold is made of: sketches, clusters of errors, busy hours, the forecast."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+from ackline.spark.pipelines import clusters
+from ackline.spark.pipelines.forecast import busiest, every_hour, forecast
+from ackline.spark.pipelines.objectives import attainment
+from ackline.spark.pipelines.sketches import merged, quantiles, sketch
+
+MONDAY = datetime.datetime(2026, 11, 2, tzinfo=datetime.UTC)
+
+
+def test_quantiles_of_merged_sketches_are_within_one_percent_of_rank(spark):
+    """Of a long tail, in thirty batches, against the exact ranks."""
+    seconds = F.exp(F.randn(7) * 2)
+    rows = spark.range(0, 120_000, 1, 2).select(
+        (F.col("id") % 30).alias("batch"), seconds.alias("s")
+    )
+    rows = rows.cache()
+    whole = rows.groupBy("batch").agg(sketch(F.col("s")).alias("k")).agg(merged("k").alias("k"))
+    told = whole.select(*quantiles("k", "s")).first().asDict()
+    wanted = {"s_p50": 0.5, "s_p90": 0.9, "s_p99": 0.99, "s_max": 1.0}
+    below = {name: F.avg((F.col("s") <= told[name]).cast("int")).alias(name) for name in wanted}
+
+    ranks = rows.agg(*below.values()).first().asDict()
+
+    assert {name: abs(ranks[name] - rank) < 0.01 for name, rank in wanted.items()} == dict.fromkeys(
+        wanted, True
+    )
+    # The control: a rank that is off by more than that would be seen.
+    assert abs(ranks["s_p90"] - 0.95) > 0.01
+    rows.unpersist()
+
+
+TRACE = """Traceback (most recent call last):
+  File "/srv/{}/mail.py", line {}, in send
+    connect(host)
+  File "/usr/lib/python3/net.py", line {}, in connect
+    raise TimeoutError
+"""
+
+
+@pytest.fixture(scope="module")
+def alike(spark):
+    rows = [
+        (1, "Timeout", "host 10.0.0.1 gave no answer in 30 s", TRACE.format("v1", 10, 5)),
+        (2, "Timeout", "host 10.7.0.9 gave no answer in 5.5 s", TRACE.format("v2", 12, 7)),
+        (3, "Timeout", "host 10.7.0.9 gave no answer in 5.5 s", None),
+        (4, "Timeout", "no route to 'db-1'", TRACE.format("v1", 10, 5)),
+        (5, "Timeout", "no route to 'db-2'", TRACE.format("v1", 10, 5)),
+        (6, None, None, None),
+    ]
+    ids = "0b0c7a52-5a0e-4f0e-9c79-0a8f7f7c0a11"
+    steps = spark.createDataFrame(
+        [
+            (
+                *("default", "q", "k", MONDAY + datetime.timedelta(seconds=n), f"job-{n}"),
+                *("failed", f"KeyError: order {ids}", type, message, trace),
+            )
+            for n, type, message, trace in rows
+        ],
+        "tenant string, queue string, kind string, at timestamp, id string, to string, note string,"
+        "error_type string, error_message string, error_traceback string",
+    )
+    parts = clusters.parts_of(steps)
+    found = clusters.add_up(parts.union(parts), ("day", *clusters.GROUP)).collect()
+    return {tuple(sorted({one["id"] for one in row["examples"]})): row for row in found}
+
+
+class TestErrorsAlike:
+    def test_numbers_lines_and_releases_do_not_matter(self, alike):
+        row = alike["job-1", "job-2"]
+
+        assert row["message"] == "host # gave no answer in # s"
+        assert row["way"] == "mail.py:send > net.py:connect"
+
+    def test_quoted_values_do_not_matter(self, alike):
+        assert alike["job-4", "job-5"]["message"] == "no route to '…'"
+
+    def test_another_way_through_the_code_is_another_error(self, alike):
+        assert alike[("job-3",)]["way"] == ""
+
+    def test_of_a_job_that_is_gone_the_journal_still_tells(self, alike):
+        row = alike[("job-6",)]
+
+        assert (row["exception"], row["message"]) == ("KeyError", "order …")
+
+    def test_parts_add_up(self, alike):
+        assert sorted(row["jobs"] for row in alike.values()) == [2, 2, 4, 4]
+
+
+def at_nine(at):
+    return 720 if at.hour == 9 and at.weekday() < 5 else 0
+
+
+def twice_as_many(at):
+    return at_nine(at) * (2 if at >= LAST - datetime.timedelta(days=7) else 1)
+
+
+def on_one_night(at):
+    return 100 if at.day == 11 and at.hour == 3 else 0
+
+
+LAST = MONDAY + datetime.timedelta(days=21)
+
+LIVED = {
+    "steady": (21, at_nine),
+    "growing": (14, twice_as_many),
+    "once": (14, on_one_night),
+    "of days": (2, at_nine),
+    "of hours": (1 / 24, lambda at: 5),
+}
+"""Queues: for how many days they have been, and how many jobs an hour of them has."""
+
+
+@pytest.fixture(scope="module")
+def hours(spark):
+    """Each job is ten seconds of work; hours without jobs have no row, as in gold."""
+    rows = []
+    for queue, (days, jobs) in LIVED.items():
+        first = LAST - datetime.timedelta(days=days)
+        for hour in range(round(days * 24)):
+            at = first + datetime.timedelta(hours=hour)
+            if jobs(at) or not hour or at == LAST - datetime.timedelta(hours=1):
+                rows.append(("default", queue, at, jobs(at), 10.0 * jobs(at)))
+    schema = "tenant string, queue string, hour timestamp, enqueued long, busy_seconds double"
+    return every_hour(spark.createDataFrame(rows, schema)).cache()
+
+
+@pytest.fixture(scope="module")
+def coming(hours):
+    rows = forecast(hours).toArrow().to_pylist()
+    return {queue: [row for row in rows if row["queue"] == queue] for queue in LIVED}
+
+
+class TestHours:
+    def test_the_busiest_hour_counts_quiet_weeks_too(self, hours):
+        (top,) = busiest(hours).where("rank = 1 and queue = 'once'").collect()
+
+        assert (top["weekday"], top["hour_of_day"]) == (3, 3)
+        assert (top["enqueued"], top["seen"]) == (50.0, 2)
+
+    def test_a_week_is_like_the_weeks_before(self, coming):
+        told = coming["steady"]
+        nine = [row for row in told if row["enqueued"] > 0]
+
+        assert len(told) == 168
+        assert {row["basis"] for row in told} == {"week"}
+        assert {(row["hour"].hour, row["hour"].weekday() < 5) for row in nine} == {(9, True)}
+        assert [round(row["enqueued"]) for row in nine] == [720] * 5
+        # 7,200 s of work in an hour are two handlers; three, if they may be busy for 70 %.
+        assert {row["handlers"] for row in told} == {0, 3}
+
+    def test_it_grows_as_the_last_week_did(self, coming):
+        # More of the last week than of the one before, and then twice as much again.
+        most = max(row["handlers"] for row in coming["growing"])
+
+        assert most > 2 * max(row["handlers"] for row in coming["steady"])
+
+    def test_with_less_than_a_week_it_says_so(self, coming):
+        assert {row["basis"] for row in coming["of days"]} == {"day"}
+        assert {row["basis"] for row in coming["of hours"]} == {"hour"}
+        assert {row["enqueued"] for row in coming["of hours"]} == {5.0}
+
+
+def test_objectives_go_by_queue_and_by_default(spark):
+    rows = [(queue, float(n)) for queue in ("own", "other", "none") for n in range(1, 101)]
+    waits = spark.createDataFrame(rows, "queue string, s double")
+    traffic = waits.groupBy("queue").agg(sketch(F.col("s")).alias("wait"))
+
+    found = attainment(traffic, ["queue"], {"own": 99.0, "*": 50.0}).collect()
+    named = attainment(traffic, ["queue"], {"own": 99.0}).collect()
+
+    assert {row["queue"]: (row["attained"], row["kept"]) for row in found} == {
+        "own": (0.99, True),
+        "other": (0.5, False),
+        "none": (0.5, False),
+    }
+    assert [row["queue"] for row in named] == ["own"]

@@ -1,0 +1,215 @@
+"""Reports: every section is there, and the page needs nothing else."""
+
+from __future__ import annotations
+
+import datetime
+import html.parser
+import re
+
+import msgspec
+import pytest
+
+from ackline.cli import pipeline_report
+from ackline.cli.pipeline_report import sparkline
+from ackline.cli.session import Common, Session
+from ackline.errors import ConfigError
+from ackline.spark.reports.facts import Report, reported_days
+from ackline.spark.reports.page import page
+from ackline.spark.reports.plots import bars, heat, lines, nice, short, span
+
+NOON = datetime.datetime(2026, 11, 16, 12, tzinfo=datetime.UTC)
+
+
+def quantiles(value):
+    return {f"{what}_{q}": value for what in MEASURES for q in ("p50", "p90", "p99", "max")}
+
+
+MEASURES = ("wait", "run", "total", "stall", "recovery")
+
+
+def traffic_row(**values):
+    counts = dict.fromkeys(("enqueued", "claimed", "completed", "at_once"), 100)
+    counts |= dict.fromkeys(("stalled", "released", "snoozed", "redriven", "retried"), 0)
+    counts |= dict.fromkeys(("failed", "cancelled"), 0)
+    rates = {"busy_seconds": 50.0, "retry_rate": 0.0, "failure_rate": None}
+    names = {"tenant": "default", "queue": "email", "kind": "welcome", "priority": 5}
+    return {**names, **counts, **rates, **quantiles(0.25), **values}
+
+
+@pytest.fixture
+def report():
+    error = {
+        "tenant": "default",
+        "fingerprint": "abc",
+        "exception": "ValueError",
+        "message": "no <b>#</b>",
+        "way": "mail.py:send",
+        "jobs": 7,
+        "first_at": NOON,
+        "last_at": NOON,
+        "places": ["email welcome"],
+        "examples": [{"at": NOON, "id": "x-1", "message": "no", "traceback": "File <x>"}],
+    }
+    worker = {
+        "tenant": "default",
+        "queue": "email",
+        "worker": "host-1",
+        "deliveries": 100,
+        "completed": 96,
+        "errors": 2,
+        "stalled": 2,
+        "given_back": 0,
+        "busy_seconds": 9.0,
+        "last_at": NOON,
+        "reliability": 0.98,
+        "run_p50": 0.1,
+        "run_p90": 0.1,
+        "run_p99": 0.1,
+    }
+    slo = {
+        "tenant": "acme",
+        "queue": "email",
+        "objective_seconds": 5.0,
+        "target": 0.99,
+        "deliveries": 100,
+        "attained": 0.975,
+        "kept": False,
+    }
+    coming = {"hour": NOON, "enqueued": 10.0, "busy_seconds": 100.0, "handlers": 3}
+    peak = {"tenant": "default", "queue": "email", "basis": "week", "peak_hour": NOON}
+    hour = {"hour": NOON, "enqueued": 10, "completed": 9, "failed": 1, "retried": 0, "stalled": 0}
+    return Report(
+        lake="/data/lake",
+        store="/data/jobs.db",
+        first_day=NOON.date(),
+        last_day=NOON.date(),
+        total=traffic_row(failed=7, stalled=2),
+        hours=[{**hour, "busy_seconds": 1.0}, {**hour, "hour": NOON + datetime.timedelta(hours=1)}],
+        traffic={
+            "tenant": [traffic_row()],
+            "queue": [traffic_row(stalled=2), traffic_row(queue="<bills>", tenant="acme")],
+            "kind": [traffic_row()],
+            "priority": [traffic_row(priority=None, **quantiles(None))],
+        },
+        slo=[slo],
+        errors=[error],
+        workers=[worker],
+        busiest=[{"weekday": 1, "hour_of_day": 12, "enqueued": 10.0, "busy_seconds": 1.0}],
+        forecast=[{**peak, "enqueued": 70.0, "busy_seconds": 1e5, "peak_handlers": 3}],
+        coming=[coming],
+    )
+
+
+class Reader(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open = []
+        self.text = []
+        self.links = []
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in ("meta", "circle", "line", "rect", "polyline", "polygon"):
+            self.open.append(tag)
+        self.links += [value for name, value in attributes if name in ("src", "href")]
+
+    def handle_startendtag(self, tag, attributes):
+        pass
+
+    def handle_endtag(self, tag):
+        if self.open[-1:] == [tag]:
+            self.open.pop()
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+class TestPage:
+    @pytest.fixture
+    def text(self, report):
+        return page(report, NOON)
+
+    def test_it_is_well_formed_and_needs_nothing_else(self, text):
+        reader = Reader()
+        reader.feed(text)
+
+        assert reader.open == []
+        assert all(link.startswith("#") for link in reader.links)
+        assert "<script" not in text
+        assert not re.search(r"https?://|url\(|@import", text)
+        assert "prefers-color-scheme: dark" in text
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            *("Throughput", "Waiting and running", "Objectives", "What fills the DLQ", "Workers"),
+            *("Stalls and recovery", "Busiest hours", "The next week"),
+            *("97.50%", "missed", "98.00%"),
+        ],
+    )
+    def test_every_section_is_there(self, text, said):
+        assert said in text
+
+    def test_what_people_named_does_no_harm(self, text):
+        assert "acme/&lt;bills&gt;" in text
+        assert "<bills>" not in text
+        assert "no &lt;b&gt;#&lt;/b&gt;" in text
+        assert "File &lt;x&gt;" in text
+
+    def test_nothing_to_tell_is_said(self, report):
+        quiet = msgspec.structs.replace(
+            report, errors=[], workers=[], slo=[], traffic={**report.traffic, "queue": []}
+        )
+        text = page(quiet, NOON)
+
+        assert "Nothing failed for good." in text
+        assert "No worker was lost" in text
+
+
+def test_the_terminal_shows_it(report, capsys):
+    pipeline_report.show(Session(Common()), report)
+
+    said = capsys.readouterr().out
+    for text in (
+        "By queue",
+        "Objectives",
+        "97.50%",
+        "ValueError",
+        "email welcome",
+        "98.00%",
+        "the last weeks",
+    ):
+        assert text in said
+    assert "not known" in said
+
+
+def test_numbers_are_short():
+    assert [nice(n) for n in (0, 0.3, 7, 130)] == [1.0, 0.5, 10.0, 200.0]
+    assert [short(n) for n in (3, 999, 1500, 2e6)] == ["3", "999", "1.5k", "2M"]
+    assert [span(n) for n in (None, 0.004, 5, 600, 2e5)] == ["-", "4 ms", "5 s", "10 min", "2 d"]
+
+
+def test_a_sparkline_shows_what_is_not_nothing():
+    assert sparkline([0, 1, 1000]) == " ▁█"
+    assert len(sparkline(list(range(1000)))) <= 72
+
+
+def test_plots_of_nothing_are_empty():
+    for plot in (lines([], [("x", "one", [])], "w"), heat({}, "w"), bars([], "w")):
+        assert plot.startswith("<figure>")
+        assert plot.endswith("</figure>")
+
+
+class Days:
+    def __init__(self, *days):
+        self.batches = [type("B", (), {"days": [day]}) for day in days]
+        self.folder = type("F", (), {"path": "here"})
+
+
+def test_the_last_days_are_counted_back_from_the_last():
+    day = NOON.date()
+    days = Days(day, day - datetime.timedelta(days=1), day - datetime.timedelta(days=9))
+
+    assert len(reported_days(days, None)) == 3  # type: ignore[arg-type]
+    assert reported_days(days, 2) == [day - datetime.timedelta(days=1), day]  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="is empty"):
+        reported_days(Days(), None)  # type: ignore[arg-type]
