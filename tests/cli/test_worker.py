@@ -14,7 +14,7 @@ from ackline.testing.servers.ports import free_port
 from ackline.testing.servers.redis import RedisServer
 
 MODULE = """
-import os, time
+import ctypes, os, time
 import ackline
 
 queues = ackline.open(os.environ.get("ACKLINE_STORE", "sqlite:///ackline.db"))
@@ -30,6 +30,13 @@ def work(job):
     if job.signal.wait(job.payload):
         raise RuntimeError("stopped")
     return os.getpid()
+
+hanging = queues["hanging"]
+
+@hanging.handler
+def hang(job):
+    job.progress("begun")
+    ctypes.PyDLL(None).sleep(60)  # keeps the interpreter's lock
 """
 
 
@@ -59,7 +66,9 @@ def test_sigterm_drains(start, queues):
 
 
 def test_what_does_not_end_in_time_is_given_back(start, queues):
-    process = start("worker", "work:queue", "--grace", "0.1s", "--log-json", "--no-maintenance")
+    process = start(
+        "worker", "work:queue", "--grace", "0.1s", "--log-format", "json", "--no-maintenance"
+    )
     started = json.loads(process.wait_for("started on email"))
     assert started["level"] == "info"
     queue = queues["email"]
@@ -90,6 +99,22 @@ def test_a_killed_process_is_replaced_and_its_jobs_run_again(start, queues):
     assert {w.beat.pid for w in queue.workers() if w.expires_at > now} <= {victim}
 
 
+def test_a_second_signal_ends_a_process_that_hangs(start, queues):
+    process = start("worker", "work:hanging", "--processes", "2", "--concurrency", "1")
+    process.wait_for("started on hanging")
+    process.wait_for("started on hanging")
+    queue = queues["hanging"]
+    queue.enqueue(1, id="a", max_attempts=1)
+    hung = first_begun(queue).worker
+    process.process.send_signal(signal.SIGTERM)
+    process.wait_for("stopped")  # the other one
+    answer = process.end(signal.SIGTERM)
+    assert answer.code == 0
+    assert "did not stop in time: it is killed" in answer.err
+    assert f"freed 1 jobs of {hung}" in answer.err
+    assert queue.status("a").state is State.FAILED
+
+
 def test_the_children_end_with_their_supervisor(start, queues):
     process = start("worker", "work:queue", "--processes", "2")
     pids = {int(process.wait_for("started on email").split()[1]) for _ in range(2)}
@@ -103,7 +128,7 @@ def test_the_children_end_with_their_supervisor(start, queues):
     [
         ("work", "MODULE:QUEUE"),
         ("nope:queue", "no module 'nope'"),
-        ("work:nope", "It has these queues: queue, bare, in_memory"),
+        ("work:nope", "It has these queues: queue, bare, in_memory, hanging"),
         ("work:number", "type int"),
         ("work:queues", "open store, not one of its queues"),
         ("work:bare", "without handlers"),

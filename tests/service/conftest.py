@@ -23,6 +23,7 @@ from ackline.service.runtime import Runtime
 from ackline.service.server import Server, address_of, bind
 
 SOURCE = Path(ackline.__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 HERE = "http://service.localhost"
 
 
@@ -119,14 +120,17 @@ def live(runtime: Runtime) -> Iterator[Live]:
 class Process:
     """`ackline serve` as a process of its own."""
 
-    def __init__(self, place: Path, *arguments: str, **environment: str) -> None:
+    def __init__(
+        self, place: Path, *arguments: str, dies: str | None = None, **environment: str
+    ) -> None:
+        program = ["ackline"] if dies is None else ["tests.service.dying", dies]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "ackline", "serve", "--port", "0", *arguments],
+            [sys.executable, "-m", *program, "serve", "--port", "0", *arguments],
             cwd=place,
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(SOURCE), **environment},
+            env={**os.environ, "PYTHONPATH": f"{SOURCE}:{ROOT}", **environment},
         )
         self.url = self.wait_for("serving").rpartition(" at ")[2].split(" by ")[0].strip()
 
@@ -151,8 +155,8 @@ class Process:
 def serve(tmp_path: Path) -> Iterator[Callable[..., Process]]:
     started: list[Process] = []
 
-    def begin(*arguments: str, **environment: str) -> Process:
-        started.append(Process(tmp_path, *arguments, **environment))
+    def begin(*arguments: str, **options: Any) -> Process:
+        started.append(Process(tmp_path, *arguments, **options))
         return started[-1]
 
     yield begin

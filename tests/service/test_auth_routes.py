@@ -15,6 +15,7 @@ from ackline.service import Settings, create_app
 from ackline.service.auth.guard import HALF_OPEN, OPEN
 from ackline.service.examples import EXAMPLES
 from ackline.service.openapi import operation_id
+from ackline.service.routes.dashboard import VIEWS
 from ackline.service.runtime import Runtime
 from ackline.stores.wire import LISTEN, VERBS, Verb
 from tests.service.issuers import (
@@ -26,12 +27,12 @@ from tests.service.issuers import (
     with_none,
 )
 
-ANY_CALLER = {"/api/v1/tickets", "/api/v1/store/welcome"}
+ANY_CALLER = {"/api/v1/tickets", "/api/v1/me", "/api/v1/store/welcome"}
 """For all who are known, whatever their scopes: a ticket opens no more than its token, and a
 client may ask whose its token is."""
 
 SAMPLES = {"queue": "email", "id": "letter", "name": "nightly", "key": "lost/letter",
-           "path": "nowhere"}  # fmt: skip
+           "path": "nowhere", "delivery": "msg_x"}  # fmt: skip
 """What paths name: all of it is there, in the tenant acme."""
 
 ARGUMENTS: dict[str, Any] = {
@@ -71,7 +72,9 @@ class Call(NamedTuple):
 def calls(app: Any) -> list[Call]:
     """The application's own table, so that a new route cannot be forgotten."""
     found = []
-    for route in app._app._app.routes:
+    while not hasattr(app, "routes"):
+        app = app._app
+    for route in app.routes:
         for handler in route.route_handlers:
             rule = handler.opt.get("auth")
             for method in sorted(handler.http_methods - {"OPTIONS", "HEAD"}):
@@ -116,7 +119,8 @@ def settings(signer, tmp_path_factory):
     file = tmp_path_factory.mktemp("keys") / "jwks.json"
     file.write_text(key_set(signer))
     issuers = (issuer(jwks=str(file), operators=True),)
-    return Settings(store="memory://", issuers=issuers, maintenance=False)
+    # No limit of failures: there is nothing but failures here.
+    return Settings(store="memory://", issuers=issuers, maintenance=False, login_failures=0)
 
 
 class World:
@@ -201,6 +205,10 @@ def test_what_is_open_tells_nothing_of_a_tenant(world):
         "GET /api/openapi.json": OPEN["auth"],
         "GET /api": OPEN["auth"],
         "GET /api/nowhere": OPEN["auth"],
+        # The dashboard is a page like any other: what it shows, it asks for with a token.
+        **{f"GET /{view}": OPEN["auth"] for view in ("", *VIEWS)},
+        "GET /queues/nowhere": OPEN["auth"],
+        "GET /assets/nightly": OPEN["auth"],
     }
 
 
@@ -292,5 +300,5 @@ def test_a_foreign_tenant_may_use_the_same_ids(settings, signer):
 
 def _plain(answer: Any) -> str:
     """An answer without what differs from one moment to the next."""
-    text = re.sub(r'"(ticket|id|cursor)": ?"[^"]*"', "", answer.text)
+    text = re.sub(r'"(ticket|id|cursor|secret)": ?"[^"]*"', "", answer.text)
     return re.sub(r"\d+(\.\d+)?(e[+-]?\d+)?", "0", text)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+
+from ackline.service import Settings
+from ackline.service.depth import DEEPEST
+from tests.service.test_connections import HEAD, connect
 
 BAD = {
     b"": ("the body is missing", "$"),
@@ -29,7 +35,7 @@ BAD = {
     b'{"value": "\xff"}': ("not UTF-8", None),
     b'{"value": "\\ud800"}': ("not JSON", None),
     b"\xef\xbb\xbf{}": ("not JSON", None),
-    b'{"value": ' + b"[" * 100_000: ("nested too deeply", None),
+    b'{"value": ' + b"[" * 100_000: ("deeper than 100 levels, at byte 109", None),
     b'{"value": ' + b"9" * 10_000 + b"}": ("not JSON", None),
 }
 
@@ -115,3 +121,66 @@ def test_too_large_a_payload(api):
 def test_routes_that_are_not_there(api):
     assert api.get("/queue/nothing", status=404)["type"].endswith("not-found")
     assert api.put("/queue/poll", {}, status=405)["title"] == "Method Not Allowed"
+
+
+def nested(levels, inside=b"", before=b"", after=b""):
+    """A message whose value is an array in an array and so on, with strings around each."""
+    return b'{"value": ' + (b"[" + before) * levels + inside + (after + b"]") * levels + b"}"
+
+
+class TestDepth:
+    def test_at_the_limit(self, api):
+        api.send(nested(DEEPEST - 1), status=200)
+        problem = api.send(nested(DEEPEST))
+
+        assert problem["type"].endswith("too-deep")
+        assert problem["detail"].endswith(f"100 levels, at byte {len(nested(0)) - 1 + DEEPEST - 1}")
+
+    def test_brackets_in_strings_are_not_levels(self, api):
+        api.send(nested(1, inside=b'"' + b"[{" * 1000 + b'\\""'), status=200)
+
+    @pytest.mark.parametrize("string", [b'"]"', b'"\\"]"', b'"\\\\"', b'"]\\\\"'])
+    def test_strings_do_not_hide_it(self, api, string):
+        """Closing brackets in strings take the opening ones away, if nobody looks closely."""
+        opening = string.replace(b"]", b"[")
+
+        api.send(nested(DEEPEST - 1, b"1", string + b",", b"," + opening), status=200)
+        problem = api.send(nested(DEEPEST, b"1", string + b",", b"," + opening))
+        assert problem["type"].endswith("too-deep")
+
+    def test_many_objects_side_by_side_are_not_deep(self, api):
+        jobs: list[Any] = [{"payload": {"a": [{}, {"b": []}]}} for _ in range(500)]
+
+        assert len(api.post("/v1/queues/q/jobs/batch", {"jobs": jobs})["jobs"]) == 500
+
+
+class TestSize:
+    @pytest.fixture
+    def settings(self):
+        return Settings(store="memory://", max_body=1000)
+
+    def test_at_the_limit(self, api):
+        exactly = b'{"value": "' + b"x" * 987 + b'"}'
+
+        api.send(exactly, status=200)
+        problem = api.send(exactly + b" ", status=413)
+        assert (problem["type"], problem["detail"]) == (
+            "urn:ackline:problem:too-large",
+            "a body has at most 1,000 bytes here: send less at once",
+        )
+
+    def test_an_announced_one_is_refused_before_it_comes(self, live):
+        with connect(live) as link:
+            link.sendall(HEAD + b"content-length: 1001\r\n\r\n")
+            assert link.recv(1000).startswith(b"HTTP/1.1 413 ")
+
+    def test_an_unannounced_one_is_refused_as_soon_as_it_is_too_large(self, live):
+        with connect(live) as link:
+            link.sendall(HEAD + b"transfer-encoding: chunked\r\n\r\n")
+            link.sendall(b"3e8\r\n" + b" " * 1000 + b"\r\n")
+            link.settimeout(0.2)
+            with pytest.raises(TimeoutError):
+                link.recv(1000)
+            link.settimeout(10)
+            link.sendall(b"1\r\n \r\n")
+            assert link.recv(1000).startswith(b"HTTP/1.1 413 ")

@@ -115,7 +115,7 @@ class TestAck:
         api.get("/queue/poll")
 
         for receipt in ("", "x", "1.5", "-1", "9" * 30):
-            problem = api.post("/queue/ack", {"id": id, "receipt": receipt}, status=400)
+            problem = api.post("/queue/ack", {"id": id, "receipt": receipt}, status=422)
             assert problem["at"] == "receipt"
 
 

@@ -61,6 +61,9 @@ class Fixed:
 
     principal = Principal("acme", ALL, name="ann")
 
+    def knows(self, connection):
+        return True
+
     async def authenticate(self, connection):
         return self.principal
 

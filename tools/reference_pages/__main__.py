@@ -19,8 +19,11 @@ ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 
 PARTS = {
-    "README.md": {"benchmark": figures.benchmark},
+    "README.md": {"speed": figures.speed},
     "docs/benchmarks.md": {
+        "bench": figures.bench,
+        "against huey": figures.against_huey,
+        "redis field": figures.redis_field,
         "postgres field": figures.postgres_field,
         "held snapshot": figures.held_snapshot,
         "long run": figures.long_run,

@@ -13,27 +13,58 @@ FIGURES = Path(__file__).resolve().parents[2] / "docs" / "figures"
 NOT_MEASURED = "*Not measured for this release yet.*"
 
 
-def benchmark() -> str:
-    """The figures that benchmarks/against_huey.py --json and ackline bench --json wrote."""
-    peers, own = FIGURES / "against_huey.json", FIGURES / "bench.json"
-    parts = []
-    if peers.exists():
-        parts.append(_against_huey(json.loads(peers.read_text())))
-    if own.exists():
-        parts.append(_bench(json.loads(own.read_text())))
-    return "\n\n".join(parts) or NOT_MEASURED
+HEAD = ("one worker process", "one call each", "in bulk", "100 callers", "drain", "start, p50 ms")
+SHOWN = ("one_per_second", "bulk_per_second", "concurrent_per_second", "drain_per_second")
 
 
-def _against_huey(measured: dict[str, dict[str, float]]) -> str:
+def speed() -> str:
+    """The short tables of the README, from what the fields on Redis and PostgreSQL gave."""
+    files = {"Redis": "redis_field.json", "PostgreSQL": "postgres_field.json"}
+    fields = {
+        name: json.loads((FIGURES / file).read_text())
+        for name, file in files.items()
+        if (FIGURES / file).exists()
+    }
+    return "\n\n".join(_field(name, each) for name, each in fields.items()) or NOT_MEASURED
+
+
+def _field(store: str, measured: dict[str, Any]) -> str:
+    entries = [entry for entry in measured["entries"] if "drain_per_second" in entry["figures"]]
+    entries.sort(key=lambda entry: -entry["figures"]["drain_per_second"])
+    rows = [(_entry(entry), *_figures(entry["figures"])) for entry in entries]
+    figures = table((f"jobs/s on {store}, {HEAD[0]}", *HEAD[1:]), rows, right=len(HEAD) - 1)
+    return f"{figures}\n\n{measured['server']}, {measured['durability']}; {measured['machine']}."
+
+
+def _entry(entry: dict[str, Any]) -> str:
+    name = ", ".join(filter(None, (entry["name"], entry["variant"])))
+    return f"**{name}**" if entry["name"] == "Ackline" else name
+
+
+def _figures(figures: dict[str, float]) -> list[str]:
+    rates = [_number(figures.get(name), 0) for name in SHOWN]
+    return [*rates, _number(figures.get("start_p50_ms"), 2)]
+
+
+def against_huey() -> str:
+    """The figures that `benchmarks/against_huey.py --json` wrote."""
+    file = FIGURES / "against_huey.json"
+    if not file.exists():
+        return NOT_MEASURED
     rows = [
         (name, *(f"{figures[key]:,.0f}" for key in ("enqueue_one", "enqueue_bulk", "drain")))
-        for name, figures in measured.items()
+        for name, figures in json.loads(file.read_text()).items()
     ]
     head = ("jobs/s, one worker process", "enqueue, one call", "enqueue, bulk", "drain")
     return table(head, rows, right=3)
 
 
-def _bench(measured: dict[str, Any]) -> str:
+def bench() -> str:
+    """The figures that `ackline bench --json` wrote."""
+    file = FIGURES / "bench.json"
+    if not file.exists():
+        return NOT_MEASURED
+    measured = json.loads(file.read_text())
     rows = [
         (
             figure["name"],
@@ -55,6 +86,11 @@ def _number(value: float | None, digits: int) -> str:
 def recovery() -> str:
     """The table that `python -m ackline.testing.faults.recovery` printed."""
     return _as_printed("recovery.md")
+
+
+def redis_field() -> str:
+    """The tables that `benchmarks/redis_field.py --markdown` wrote."""
+    return _as_printed("redis_field.md")
 
 
 def postgres_field() -> str:

@@ -36,7 +36,7 @@ NUMBERS = (
     ("queue.base", "SETTINGS_AGE", "s", "settings that others changed are seen within"),
     ("queue.consumer", "LONGEST_POLL", "s", "a lost wake-up delays a waiting claim by at most"),
     ("queue.consumer", "LONGEST_TRACEBACK", "characters", "of a traceback are kept"),
-    ("queue.producer", "CHUNK", "jobs", "go into the store in one step of a bulk enqueue"),
+    ("queue.chunks", "CHUNK", "jobs", "go into the store in one step of a bulk enqueue"),
     ("stores.base", "REPAIR_LIMIT", "jobs", "due or lapsed are looked after by one claim"),
     ("stores.base", "HISTORY_LIMIT", "attempts", "are remembered for each job"),
     ("codec", "DEFAULT_MAX_PAYLOAD", "bytes", "a payload or result may have, unless raised"),

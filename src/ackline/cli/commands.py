@@ -15,6 +15,7 @@ MODULES = (
     "relay",
     "serve",
     "token",
+    "webhook",
     "queues",
     "jobs",
     "show",
@@ -26,6 +27,10 @@ MODULES = (
     "recover",
     "doctor",
     "pipeline",
+    "pipeline_lake",
+    "pipeline_report",
+    "pipeline_jobs",
+    "pipeline_work",
     "migrate",
     "bench",
 )

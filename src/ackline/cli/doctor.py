@@ -75,7 +75,7 @@ def _examine(session: Session) -> Iterator[Finding]:
     yield Finding("ok", "versions", f"ackline {ackline_version()}, Python {python_version()}")
     queues = session.queues
     info = queues.info()
-    yield from _store(info)
+    yield from _store(info, lasts=queues.store.capabilities.persistent)
     yield from _file(session.url)
     yield _clock(info)
     found = queues.describe()
@@ -85,16 +85,25 @@ def _examine(session: Session) -> Iterator[Finding]:
         yield from _queue(queues, queue, info.now)
 
 
-def _store(info: StoreInfo) -> Iterator[Finding]:
+def _store(info: StoreInfo, *, lasts: bool) -> Iterator[Finding]:
     yield Finding("ok", "store", f"{info.name} {info.location}")
     yield Finding("ok", "", f"version {info.version}, schema {info.schema}")
     for name, value in info.details.items():
         yield Finding("ok", "", f"{name}: {value}")
-    lasting: Level = "note" if info.durability.startswith("none") else "ok"
-    yield Finding(lasting, "durability", info.durability)
+    yield _durability(info, lasts=lasts)
     for trouble in info.troubles:
         level: Level = "wrong" if trouble.grave else "note"
         yield Finding(level, trouble.what, trouble.says, trouble.do)
+
+
+def _durability(info: StoreInfo, *, lasts: bool) -> Finding:
+    """What an answer survives; a store that should keep jobs and does not is wrong."""
+    if not info.durability.startswith("none"):
+        return Finding("ok", "durability", info.durability)
+    if not lasts:
+        return Finding("note", "durability", info.durability)
+    do = "let the server write to its disk, or give it only jobs that may be lost"
+    return Finding("wrong", "durability", info.durability, do)
 
 
 def _file(url: str) -> Iterator[Finding]:

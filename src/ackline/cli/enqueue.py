@@ -61,6 +61,9 @@ def enqueue(
         Seconds,
         typer.Option(parser=values.seconds, metavar="SPAN", help="How long its result is kept."),
     ] = None,
+    callback_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="What a service calls when the job has ended.")
+    ] = None,
     group: Annotated[str | None, typer.Option(help="Run one job of this group at a time.")] = None,
     header: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A note beside the payload.")
@@ -97,6 +100,7 @@ def enqueue(
         "lease": lease,
         "timeout": timeout,
         "result_ttl": result_ttl,
+        "callback_url": callback_url,
         "group": group,
         "headers": values.headers(header) if header else None,
     }

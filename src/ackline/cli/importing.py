@@ -86,7 +86,7 @@ def read_lines(session: Session, queue: Queue[Any, Any], what: Import) -> Counts
 def _store(queue: Queue[Any, Any], chunk: list[Draft], counts: Counts) -> None:
     if not chunk:
         return
-    for receipt in queue.store.enqueue(queue.key, chunk):
+    for receipt in queue.put(chunk):
         if receipt.accepted:
             counts.queued += 1
         elif receipt.state is State.COMPLETED:

@@ -12,13 +12,12 @@ import msgspec
 import typer
 
 import ackline
-from ackline.cli import values
+from ackline.cli import logs, values
 from ackline.cli.app import command
 from ackline.cli.enqueue import PANEL
 from ackline.cli.exits import UsageMistake
 from ackline.cli.session import Session, require_made, store_url
 from ackline.cli.words import count, plain
-from ackline.cli.worker import start_logging
 from ackline.queues import Queues
 from ackline.relay import Relay, RelayStats
 from ackline.relay.relay import BATCH, LEASE
@@ -58,7 +57,7 @@ def relay(
     maintenance: Annotated[
         bool, typer.Option(help="Promote, sweep and prune in the source too.")
     ] = True,
-    log_json: Annotated[bool, typer.Option("--log-json", help="Log in JSON lines.")] = False,
+    log_format: logs.Form = "text",
 ) -> None:
     """Pass the jobs of one store on to another, each exactly once.
 
@@ -70,7 +69,7 @@ def relay(
 
     ackline relay --from postgresql://localhost/app --to redis://localhost --queue email
     """
-    start_logging(as_json=log_json or session.json, verbose=False)
+    logs.start(session, log_format)
     stopping = threading.Event()
     origin = session.url if source is None else store_url(source)
     require_made(origin)

@@ -6,19 +6,19 @@ import logging
 import os
 import socket
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ackline.cli import values
+from ackline.cli import logs, values
 from ackline.cli.app import command
 from ackline.cli.enqueue import PANEL
 from ackline.cli.exits import UsageMistake
 from ackline.cli.session import Session
 from ackline.cli.words import count
-from ackline.cli.worker import start_logging
 from ackline.errors import MissingExtra
 from ackline.queue import Queue
 from ackline.queues import Queues
@@ -41,6 +41,10 @@ def serve(
     ] = None,
     processes: Annotated[int | None, typer.Option(min=1, help="How many processes.")] = None,
     config: Annotated[Path | None, typer.Option(metavar="FILE", help="Settings, as TOML.")] = None,
+    lake: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="The lake whose figures the dashboard shows."),
+    ] = None,
     maintenance: Annotated[
         bool | None, typer.Option(help="Sweep, promote and prune in this process too.")
     ] = None,
@@ -53,8 +57,9 @@ def serve(
     stored_keys: Annotated[
         bool | None, typer.Option(help="Ask for API keys, and believe those in the store.")
     ] = None,
-    log_json: Annotated[bool, typer.Option("--log-json", help="Log in JSON lines.")] = False,
+    log_format: logs.Form = "text",
     socket_number: Annotated[int | None, typer.Option("--socket", hidden=True)] = None,
+    shared: Annotated[Path | None, typer.Option(hidden=True)] = None,
     id: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Serve queues over HTTP, for programs in any language.
@@ -73,19 +78,20 @@ def serve(
         "port": port,
         "base_path": base_path,
         "processes": processes,
+        "lake": lake,
         "maintenance": maintenance,
         "grace": grace,
         "stored_keys": stored_keys,
     }
-    start_logging(as_json=log_json or session.json, verbose=False)
+    log_options = logs.start(session, log_format)
     settings = _settings(config, flags)
     if socket_number is not None:
-        _run(settings, socket.socket(fileno=socket_number), id)
+        _run(settings, socket.socket(fileno=socket_number), id, shared)
     elif settings.processes == 1:
         _run_alone(settings)
     else:
         options = [] if config is None else ["--config", str(config)]
-        options += ["--log-json"] * (log_json or session.json)
+        options += log_options
         _supervise(settings, [*options, *_words(flags)])
 
 
@@ -107,12 +113,14 @@ def _run_alone(settings: Settings) -> None:
     _run(settings, bind(settings), None)
 
 
-def _run(settings: Settings, listener: socket.socket, id: str | None) -> None:
+def _run(
+    settings: Settings, listener: socket.socket, id: str | None, shared: Path | None = None
+) -> None:
     from ackline.service.runtime import Runtime
     from ackline.service.server import Server, address_of
-    from ackline.worker.supervisor import stop_with_parent
+    from ackline.worker.child import stop_with_parent
 
-    runtime = Runtime.from_settings(settings)
+    runtime = Runtime.from_settings(settings, shared)
     if id is not None:
         runtime.worker = id
 
@@ -169,7 +177,7 @@ def _supervise(settings: Settings, options: list[str]) -> None:
 
     def command_for(id: str) -> list[str]:
         program = [sys.executable, "-m", "ackline", "serve", *options]
-        return [*program, "--socket", str(number), "--id", id]
+        return [*program, "--socket", str(number), "--shared", shared, "--id", id]
 
     logger.info(
         "serving at %s%s by %s",
@@ -179,7 +187,15 @@ def _supervise(settings: Settings, options: list[str]) -> None:
     )
     try:
         queues = AllQueues(store)
-        Supervisor(queues, command_for, processes=settings.processes, pass_fds=[number]).run()
+        with tempfile.TemporaryDirectory(prefix="ackline-") as shared:
+            Supervisor(
+                queues,
+                command_for,
+                processes=settings.processes,
+                grace=settings.grace,
+                pass_fds=[number],
+                runs_handlers=False,
+            ).run()
     finally:
         store.close()
     logger.info("supervisor %d stopped", os.getpid())

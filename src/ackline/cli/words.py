@@ -11,6 +11,7 @@ from rich.text import Text
 
 from ackline.events import Act, Event
 from ackline.job import State
+from ackline.logs import on_one_line
 
 STYLES: Mapping[State | None, str] = {
     State.SCHEDULED: "blue",
@@ -26,9 +27,7 @@ STYLES: Mapping[State | None, str] = {
 
 def plain(text: str) -> str:
     """A name or message on one line, its control characters made visible and harmless."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return on_one_line(text)
 
 
 def plain_lines(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
@@ -14,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from ackline.cli import values
+from ackline.cli import logs, values
 from ackline.cli.app import command
 from ackline.cli.enqueue import PANEL
 from ackline.cli.exits import UsageMistake
@@ -55,7 +54,7 @@ def worker(
         bool, typer.Option(help="Sweep for lapsed leases in this process too.")
     ] = True,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for each job.")] = False,
-    log_json: Annotated[bool, typer.Option("--log-json", help="Log in JSON lines.")] = False,
+    log_format: logs.Form = "text",
     id: Annotated[str | None, typer.Option(hidden=True)] = None,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
@@ -68,7 +67,7 @@ def worker(
 
     ackline worker examples.email_worker:queue --concurrency 32
     """
-    start_logging(as_json=log_json or session.json, verbose=verbose)
+    log_options = logs.start(session, log_format, verbose=verbose)
     if session.common.store is not None:
         os.environ["ACKLINE_STORE"] = session.url
     if with_parent:
@@ -80,12 +79,12 @@ def worker(
     options = ["--concurrency", str(concurrency), "--grace", str(grace)]
     options += ["--maintenance" if maintenance else "--no-maintenance"]
     options += ["--recovery" if recovery else "--no-recovery"]
-    options += ["--verbose"] * verbose + ["--log-json"] * (log_json or session.json)
-    _supervise(queues, [*targets, *options], processes)
+    options += ["--verbose"] * verbose + log_options
+    _supervise(queues, [*targets, *options], processes, grace)
 
 
 def _stop_with_parent() -> None:
-    from ackline.worker.supervisor import stop_with_parent
+    from ackline.worker.child import stop_with_parent
 
     stop_with_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
 
@@ -129,7 +128,9 @@ def _work(
     worker.run()
 
 
-def _supervise(queues: Sequence[Queue[Any, Any]], arguments: Sequence[str], processes: int) -> None:
+def _supervise(
+    queues: Sequence[Queue[Any, Any]], arguments: Sequence[str], processes: int, grace: float
+) -> None:
     from ackline.worker.supervisor import Supervisor
 
     for queue in queues:
@@ -144,39 +145,11 @@ def _supervise(queues: Sequence[Queue[Any, Any]], arguments: Sequence[str], proc
         return [*program, *arguments, "--id", id, "--with-parent"]
 
     logger.info("supervisor %d of %s", os.getpid(), count(processes, "process", "processes"))
-    Supervisor(queues, command_for, processes=processes).run()
+    Supervisor(queues, command_for, processes=processes, grace=grace).run()
     logger.info("supervisor %d stopped", os.getpid())
 
 
 # --- what is logged ---
-
-
-class JsonLines(logging.Formatter):
-    """One JSON object a line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        said = {
-            "at": record.created,
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "pid": record.process,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            said["error"] = self.formatException(record.exc_info)
-        return json.dumps(said, ensure_ascii=False)
-
-
-def start_logging(*, as_json: bool, verbose: bool) -> None:
-    """Log to standard error, one line each."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(
-        JsonLines()
-        if as_json
-        else logging.Formatter("%(asctime)s %(process)d %(levelname)-7s %(message)s", "%H:%M:%S")
-    )
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    logger.setLevel(logging.DEBUG if verbose else logging.INFO)
 
 
 _started: dict[tuple[str, int], float] = {}

@@ -11,22 +11,36 @@ from litestar.di import NamedDependency, Provide
 from litestar.types import ASGIApp
 
 from ackline.service.auth.guard import Guard
-from ackline.service.bodies import StrictBodies
+from ackline.service.bodies import PatientRequest, StrictBodies
 from ackline.service.caller import Caller
+from ackline.service.limits.seats import Seated
 from ackline.service.metrics import Measured
 from ackline.service.openapi import openapi_config
 from ackline.service.paths import KeepSegments, prepare
 from ackline.service.problems import Unauthorized, to_response
-from ackline.service.routes import dead_letters, documentation, health, keys, messages
+from ackline.service.routes import (
+    dashboard,
+    dead_letters,
+    documentation,
+    health,
+    keys,
+    messages,
+)
 from ackline.service.routes.v1 import (
+    analytics,
     bulk,
+    dlq,
     events,
     jobs,
+    overview,
     queues,
+    rows,
     schedules,
+    search,
     store,
     tickets,
     transfer,
+    webhooks,
     work,
 )
 from ackline.service.runtime import Runtime
@@ -40,27 +54,29 @@ def create_app(settings: Settings | None = None, runtime: Runtime | None = None)
     """
     runtime = runtime or Runtime.from_settings(settings or Settings())
     app = Litestar(
-        route_handlers=[_routes(runtime.settings), health.router],
+        route_handlers=[_routes(runtime.settings), health.router, dashboard.router],
         dependencies={
             "runtime": Provide(lambda: runtime, sync_to_thread=False),
             "caller": Provide(_caller),
         },
         exception_handlers={Exception: to_response},
-        guards=[Guard(runtime.authenticator)],
+        guards=[Guard(runtime.authenticator, runtime.limits)],
         before_request=prepare,
         lifespan=[_lifespan(runtime)],
         plugins=[StrictBodies()],
+        request_class=PatientRequest,
         request_max_body_size=runtime.settings.max_body,
         openapi_config=openapi_config(runtime.settings.base),
         logging_config=None,
         debug=False,
     )
-    return Measured(KeepSegments(app), runtime.metrics)
+    return KeepSegments(Measured(Seated(app, runtime.limits), runtime.metrics.requests))
 
 
 def _routes(settings: Settings) -> Router:
-    everything = [queues, jobs, work, bulk, transfer, schedules, events, keys, tickets, store]
-    v1 = Router("/v1", route_handlers=[module.router for module in everything])
+    work_and_jobs = [queues, jobs, work, bulk, transfer, schedules, events, keys, tickets, store]
+    for_readers = [overview, rows, dlq, search, analytics, webhooks]
+    v1 = Router("/v1", route_handlers=[one.router for one in (*work_and_jobs, *for_readers)])
     simple = [messages, dead_letters, keys, documentation]
     return Router(settings.base or "/", route_handlers=[v1, *(module.router for module in simple)])
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 from typing import Any, NoReturn
 
 import msgspec
+from litestar import Request
 from litestar._openapi.schema_generation import SchemaCreator
 from litestar.dto import AbstractDTO
+from litestar.exceptions import InternalServerException
+from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 from litestar.openapi.spec import Reference, Schema
 from litestar.plugins import SerializationPlugin
 from litestar.typing import FieldDefinition
 
 from ackline.errors import InvalidJob
-from ackline.service.problems import Refused, WrongMediaType
+from ackline.service.depth import TooDeep, require_shallow
+from ackline.service.problems import Refused, TooLarge, WrongMediaType
 
 
 class Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -28,16 +32,38 @@ class BadBody(Refused):
     type = "bad-body"
 
 
+class ClientLeft(Refused):
+    """A client that went away in the middle of its request; nobody reads this answer."""
+
+    type = "client-left"
+
+
+class PatientRequest(Request[Any, Any, Any]):
+    """A request whose client may leave before all of it has come, which is nobody's fault."""
+
+    async def stream(self) -> AsyncGenerator[bytes, None]:
+        """The body as it comes."""
+        try:
+            async for piece in super().stream():
+                yield piece
+        except RequestEntityTooLarge:
+            most = self.route_handler.resolve_request_max_body_size()
+            raise TooLarge(f"a body has at most {most:,} bytes here: send less at once") from None
+        except InternalServerException as error:
+            raise ClientLeft("the client left before its request was whole") from error
+
+
 def read_json(body: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
     """Read a body: no duplicate names, no NaN, no broken UTF-8, and the types as declared."""
     try:
         text = body.decode()
+        require_shallow(body)
         _reread(text)
         return decoder.decode(body)
     except UnicodeDecodeError as error:
         raise BadBody(f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
     except RecursionError:
-        raise BadBody("the body is nested too deeply") from None
+        raise TooDeep from None  # of a stack that has little room left
     except msgspec.ValidationError as error:
         # An error of the library, raised where a struct checked itself, has its own answer.
         if isinstance(error.__cause__, InvalidJob):

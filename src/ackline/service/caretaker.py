@@ -12,6 +12,8 @@ from ackline.queue import Queue
 from ackline.queues import Queues
 from ackline.service import schedules
 from ackline.service.settings import Settings
+from ackline.service.webhooks.deliverer import Deliverer
+from ackline.service.webhooks.dispatcher import Dispatcher
 from ackline.stores.base import Store
 
 CENSUS_EVERY = 1.0
@@ -79,7 +81,9 @@ class Caretaker:
     """All loops of one process of the service; what two processes do at once does no harm."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
+        self.deliverer = Deliverer(store, settings.webhooks)
         loops: list[Loop] = [
+            Dispatcher(store, self.deliverer.start),
             Promoter([], PROMOTE_EVERY),
             Pruner([], PRUNE_EVERY),
             Watcher([], WATCH_EVERY),
@@ -97,3 +101,4 @@ class Caretaker:
         """End every loop after the step that is under way."""
         for loop in self.loops:
             loop.stop()
+        self.deliverer.stop()

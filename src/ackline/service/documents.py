@@ -105,6 +105,7 @@ class JobDocument(msgspec.Struct, kw_only=True):
     group: str | None
     headers: dict[str, str]
     keys_if_undelivered: list[tuple[str, ...]]
+    callback_url: str | None
     timeline: list[EventDocument] | UnsetType = UNSET
     timeline_complete: bool | UnsetType = UNSET
 
@@ -139,6 +140,7 @@ def job_document(record: Record, queue: str) -> JobDocument:
         group=options.group,
         headers=dict(options.headers),
         keys_if_undelivered=list(options.keys_if_undelivered),
+        callback_url=options.callback_url,
     )
 
 

@@ -14,6 +14,7 @@ EXAMPLES: dict[str, Any] = {
     "messages_touch": {"id": "email-123", "duration": 60000},
     "keys_set_key": {"value": {"seen": True}, "version": 0},
     "queues_configure": {"policy": {"max_attempts": 5, "backoff": [1, 5, 30]}, "max_jobs": 100000},
+    "dlq_act_on_dlq": {"action": "redrive", "fingerprint": "3f1d9c07a2be", "rate": 10},
     "queues_rename_queue": {"to": "email-new"},
     "jobs_enqueue": {"payload": {"to": "ann@example.com"}, "id": "email-123", "kind": "welcome"},
     "jobs_enqueue_many": {"jobs": [{"payload": 1, "id": "a"}, {"payload": 2, "priority": 9}]},
@@ -43,6 +44,13 @@ EXAMPLES: dict[str, Any] = {
         "filter": {"states": ["failed"], "kinds": ["welcome"]},
         "dry_run": True,
     },
+    "webhooks_make_webhook": {
+        "url": "https://example.com/hooks/ackline",
+        "states": ["completed", "failed"],
+        "queues": ["email"],
+    },
+    "webhooks_change_webhook": {"active": False},
+    "webhooks_rotate": {"overlap": 86400},
     "schedules_put_schedule": {
         "cron": "0 3 * * *",
         "timezone": "Europe/Berlin",

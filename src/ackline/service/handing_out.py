@@ -63,6 +63,7 @@ class Claims:
         except asyncio.CancelledError:
             self.runtime.threads.soon(handover.abandon)
             raise
+        self.runtime.metrics.work.claimed(self.key, claimed)
         if bell is not None:
             if len(claimed.jobs) == limit:
                 bell.ring()  # there may be more, for someone else
@@ -86,7 +87,8 @@ class Claims:
         """Give back what a client will not deal with."""
         transitions = [lifecycle.release(job, "its consumer left") for job in jobs]
         try:
-            await self.runtime.call(self.queue.apply, transitions)
+            verdicts = await self.runtime.call(self.queue.apply, transitions)
+            self.runtime.metrics.work.settled(self.key, transitions, verdicts)
         except Exception:
             logger.exception("%d jobs of %s are left to their leases", len(jobs), self.key)
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from ackline import tracing
 from ackline.config import Policy
 from ackline.queue import EnqueueOptions, NewJob
 from ackline.retry import Backoff, Jitter, Shape, backoff_from
@@ -53,6 +54,7 @@ class JobOptions(Body):
     timeout: Seconds | UnsetType = UNSET
     result_ttl: Seconds | UnsetType = UNSET
     keys_if_undelivered: list[list[str]] | UnsetType = UNSET
+    callback_url: str | UnsetType = UNSET
     group: str | UnsetType = UNSET
     headers: dict[str, str] | UnsetType = UNSET
     trace: str | UnsetType = UNSET
@@ -77,6 +79,12 @@ class JobBody(JobOptions):
     def new_job(self) -> NewJob[Any]:
         """The same for the library."""
         return NewJob(self.payload, **self.for_enqueue())
+
+
+def traced(traceparent: str | None) -> EnqueueOptions:
+    """The trace that a request's header names; one that is malformed is ignored, as W3C asks."""
+    trace = tracing.valid(traceparent)
+    return {"trace": trace} if trace is not None else {}
 
 
 class PolicyBody(Body):

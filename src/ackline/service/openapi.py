@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Collection
 from importlib.metadata import version
 from typing import Any
 
+import msgspec
 from litestar import Request, Router
 from litestar.handlers.http_handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
@@ -13,6 +15,7 @@ from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.types import Method
 
 from ackline.service.auth.guard import OPEN
+from ackline.service.bodies import Body
 from ackline.service.examples import EXAMPLES
 from ackline.service.problems import MEDIA_TYPE
 from ackline.service.streams import MEDIA_TYPE as STREAM
@@ -68,7 +71,8 @@ def complete(described: dict[str, Any]) -> dict[str, Any]:
     """The description with problems and examples."""
     described = copy.deepcopy(described)
     components = described.setdefault("components", {})
-    components.setdefault("schemas", {})["Problem"] = PROBLEM
+    schemas = components.setdefault("schemas", {})
+    schemas |= _bodies(schemas) | {"Problem": PROBLEM}
     components["securitySchemes"] = {"bearer": BEARER}
     # Without auth, on this machine, nothing has to be shown.
     described["security"] = [{"bearer": []}, {}]
@@ -79,7 +83,31 @@ def complete(described: dict[str, Any]) -> dict[str, Any]:
     return described
 
 
+def _bodies(named: Collection[str]) -> dict[str, Any]:
+    """What bodies can be, told by what reads them: it knows limits inside of unions."""
+    bodies = [body for body in _family(Body) if body.__name__ in named]
+    _, schemas = msgspec.json.schema_components(bodies, ref_template="#/components/schemas/{name}")
+    return {body.__name__: schemas[body.__name__] for body in bodies}
+
+
+def _family(kind: type[Body]) -> list[type[Body]]:
+    return [kind, *(one for below in kind.__subclasses__() for one in _family(below))]
+
+
+def _complete_parameter(parameter: dict[str, Any]) -> None:
+    """A parameter that may be left out can still not be null."""
+    schema = parameter["schema"]
+    match [one for one in schema.get("oneOf", ()) if one != {"type": "null"}]:
+        case [only]:
+            del schema["oneOf"]
+            schema |= only
+        case _:
+            return
+
+
 def _complete_operation(operation: dict[str, Any]) -> None:
+    for parameter in operation.get("parameters", ()):
+        _complete_parameter(parameter)
     operation["responses"].pop("400", None)
     operation["responses"]["default"] = ANY_PROBLEM
     if any(STREAM in one.get("content", {}) for one in operation["responses"].values()):
@@ -103,8 +131,11 @@ def openapi_config(base: str) -> OpenAPIConfig:
         title="Ackline",
         version=version("ackline"),
         description=DESCRIPTION,
-        openapi_router=Router(base or "/", route_handlers=[], opt=OPEN, include_in_schema=False),
-        render_plugins=[Description(path="/openapi.json")],
+        # The root of its router is taken as well, and at "/" stands the dashboard.
+        openapi_router=Router(
+            base or "/openapi.json", route_handlers=[], opt=OPEN, include_in_schema=False
+        ),
+        render_plugins=[Description(path="/openapi.json" if base else "/")],
         operation_id_creator=operation_id,
         use_handler_docstrings=True,
     )

@@ -86,9 +86,11 @@ def _settle(
             results.append(None)
         except AcklineError as error:
             results.append(_refused(outcome.id, error, None))
-    verdicts = iter(queue.apply(transitions) if transitions else [])
+    verdicts = queue.apply(transitions) if transitions else []
+    caller.runtime.metrics.work.settled(queue.key, transitions, verdicts)
+    answers = iter(verdicts)
     return [
-        result or _settled(outcome.id, next(verdicts))
+        result or _settled(outcome.id, next(answers))
         for outcome, result in zip(outcomes, results, strict=True)
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ackline.job import QueueKey
-from ackline.service.problems import Refused
+from ackline.service.problems import Unfit
 from ackline.stores.base import Filter, Page, Store
 
 
@@ -14,4 +14,4 @@ def read_page(store: Store, key: QueueKey, which: Filter, cursor: str | None, li
     try:
         return store.page(key, which, cursor, limit)
     except msgspec.DecodeError:
-        raise Refused("this is no cursor of such a list", at="cursor") from None
+        raise Unfit("this is no cursor of such a list", at="cursor") from None

@@ -5,11 +5,18 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from litestar.params import PathParameter, QueryParameter
+from litestar.params import HeaderParameter, PathParameter, QueryParameter
 
 from ackline.job import State
 from ackline.limits import LONGEST_DELAY
 
+Traceparent = Annotated[
+    str | None,
+    HeaderParameter(
+        name="traceparent",
+        description="The trace that the job belongs to (W3C); its handler's span continues it.",
+    ),
+]
 Queue = Annotated[str, PathParameter(description="The queue's name.")]
 JobId = Annotated[str, PathParameter(description="The job's id.")]
 States = Annotated[
@@ -21,7 +28,8 @@ KindList = Annotated[
 Cursor = Annotated[
     str | None, QueryParameter(description="Where the page before ended.", max_length=4096)
 ]
-Moment = Annotated[float | None, QueryParameter(ge=0, le=1e11)]
+# Not `ge=0`: a zero would be left out of the description.
+Moment = Annotated[float | None, QueryParameter(gt=-1, le=1e11)]
 Text = Annotated[
     str | None,
     QueryParameter(description="A piece of the payload, as JSON writes it.", max_length=1000),

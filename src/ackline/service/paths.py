@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import unquote
 
-from litestar import Request
+from litestar import Request, Response
+from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp, Receive, Scope, Send
+from litestar.typing import FieldDefinition
 
 from ackline.service.problems import Refused
 from ackline.service.streams import TICKET, is_stream
@@ -36,32 +38,67 @@ class KeepSegments:
         await self._app(scope, receive, send)
 
 
-async def prepare(request: Request[Any, Any, Any]) -> None:
+async def prepare(request: Request[Any, Any, Any]) -> Response[None] | None:
     """What is done with each request before its route gets it."""
+    if request.method == "OPTIONS":
+        return _allowed(request)
     _decode_names(request)
     if request.query_params:
         _refuse_unknown(request)
+    return None
+
+
+def _allowed(request: Request[Any, Any, Any]) -> Response[None]:
+    """What can be asked of a path; Litestar's own answer knows the first of its routes only."""
+    path = request.scope["path_template"]
+    routes = (route for route in request.app.routes if route.path_format == path)
+    methods = {name for route in routes if isinstance(route, HTTPRoute) for name in route.methods}
+    return Response(None, status_code=204, headers={"allow": ", ".join(sorted(methods))})
 
 
 def _decode_names(request: Request[Any, Any, Any]) -> None:
     """Give routes the names as they were meant."""
-    for name, value in request.path_params.items():
-        if name != WHOLE_KEY and isinstance(value, str) and "%" in value:
-            request.path_params[name] = unquote(value)
+    # A new dict: Litestar hands out the same one to all requests of a path.
+    request.scope["path_params"] = {
+        name: unquote(value) if isinstance(value, str) and name != WHOLE_KEY else value
+        for name, value in request.path_params.items()
+    }
 
 
 def _refuse_unknown(request: Request[Any, Any, Any]) -> None:
     known = _parameters_of(request.route_handler)
-    for name in request.query_params:
+    for name, values in request.query_params.dict().items():
         if name not in known:
             raise Refused(f"this route has no parameter {name!r}", at=name)
+        if len(values) > 1 and not known[name].many:
+            raise Refused(f"{name!r} is there {len(values)} times: which one counts?", at=name)
+        if values == ["null"] and known[name].number:
+            raise Refused(f"{name!r} must be a number: leave it out to say nothing", at=name)
+
+
+class Parameter(NamedTuple):
+    """Of a query: whether it may be there several times, and whether it is a number."""
+
+    many: bool
+    number: bool
 
 
 @functools.lru_cache(maxsize=1024)
-def _parameters_of(handler: Any) -> frozenset[str]:
+def _parameters_of(handler: Any) -> dict[str, Parameter]:
     fields = handler.parsed_fn_signature.parameters.values()
-    named = {getattr(field.kwarg_definition, "name", None) or field.name for field in fields}
-    return frozenset(named | {TICKET} if is_stream(handler) else named)
+    named = {
+        getattr(field.kwarg_definition, "name", None) or field.name: _parameter(field)
+        for field in fields
+    }
+    return {**named, TICKET: Parameter(False, False)} if is_stream(handler) else named
+
+
+def _parameter(field: FieldDefinition) -> Parameter:
+    types = (field, *field.inner_types)
+    return Parameter(
+        many=any(one.is_non_string_sequence for one in types),
+        number=any(one.annotation in (int, float) for one in types),
+    )
 
 
 def parts_of(key: str) -> tuple[str, ...]:

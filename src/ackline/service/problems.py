@@ -49,6 +49,11 @@ class Refused(AcklineError):
         super().__init__(detail)
         self.at = at
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """What its answer says beside the problem."""
+        return {}
+
 
 class Forbidden(Refused):
     """The caller is known, and may not."""
@@ -69,6 +74,20 @@ class NotFound(Refused):
 
     status = 404
     type = "not-found"
+
+
+class Unfit(Refused):
+    """It can be read, and cannot be meant: a cursor that is none, fields that exclude others."""
+
+    status = 422
+    type = "unfit"
+
+
+class TooSlow(Refused):
+    """A request that does not come whole in time."""
+
+    status = 408
+    type = "too-slow"
 
 
 class Conflict(Refused):
@@ -124,6 +143,8 @@ def problem_of(error: Exception) -> Problem:
             return _problem(error.status, error.type, str(error), at=error.at)
         case AcklineError():
             return _of_library(error)
+        case RecursionError():
+            return _problem(400, "too-deep", "the body is nested too deeply")
         case ValidationException():
             return _of_parameters(error)
         case HTTPException():
@@ -146,6 +167,19 @@ def to_response(request: Request[Any, Any, Any], error: Exception) -> Response[P
         media_type=MEDIA_TYPE,
         headers=_headers(problem, error),
     )
+
+
+def raw_answer(error: Refused) -> bytes:
+    """An answer as it goes over the wire, for a request that was never read; it is the last."""
+    problem = problem_of(error)
+    body = msgspec.json.encode(problem)
+    lines = [
+        f"HTTP/1.1 {problem.status} {problem.title}",
+        f"content-type: {MEDIA_TYPE}",
+        f"content-length: {len(body)}",
+        "connection: close",
+    ]
+    return "\r\n".join([*lines, "", ""]).encode() + body
 
 
 def _problem(status: int, word: str, detail: str, **more: Any) -> Problem:
@@ -181,6 +215,8 @@ def _headers(problem: Problem, error: Exception) -> dict[str, str]:
         headers |= error.headers
     if problem.status == 401:
         headers["www-authenticate"] = "Bearer"
-    if problem.status in (429, 503):
+    if problem.status == 503:
         headers["retry-after"] = str(RETRY_AFTER)
+    if isinstance(error, Refused):
+        headers |= error.headers
     return headers

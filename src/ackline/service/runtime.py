@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from ackline.aio import AsyncQueue
@@ -16,7 +17,11 @@ from ackline.service.auth import Authenticator, authenticator_for
 from ackline.service.bells import Bells
 from ackline.service.caretaker import Caretaker
 from ackline.service.held import Held
+from ackline.service.limits import Limits
 from ackline.service.metrics import Metrics
+from ackline.service.metrics.siblings import PUBLISH_EVERY
+from ackline.service.pulse import Pulse
+from ackline.service.served_queue import ServedQueue
 from ackline.service.settings import Settings
 from ackline.service.streams import Streams
 from ackline.stores.base import Store
@@ -32,10 +37,17 @@ MOST_QUEUES = 1000
 class Runtime:
     """One process of the service."""
 
-    def __init__(self, settings: Settings, store: Store, authenticator: Authenticator) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        authenticator: Authenticator,
+        shared: Path | None = None,
+    ) -> None:
         self.settings = settings
         self.store = store
         self.authenticator = authenticator
+        self.limits = Limits(settings, store, shared)
         self.threads = Threads()
         self.worker = worker_id()
         """Under this name streams hold their leases."""
@@ -43,22 +55,28 @@ class Runtime:
         self.held = Held()
         self.streams = Streams()
         self.caretaker = Caretaker(store, settings)
-        self.metrics = Metrics(self)
+        self.metrics = Metrics(self, shared)
+        self.pulse = Pulse(store)
         self.draining = False
         self._queues: OrderedDict[QueueKey, AsyncQueue[Any, Any]] = OrderedDict()
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> Runtime:
-        """Make what the settings ask for; nothing is opened yet."""
+    def from_settings(cls, settings: Settings, shared: Path | None = None) -> Runtime:
+        """Make what the settings ask for; nothing is opened yet.
+
+        The processes of one service share a folder, for their limits and figures.
+        """
         store = store_from_url(settings.store)
-        return cls(settings, store, authenticator_for(settings, store))
+        return cls(settings, store, authenticator_for(settings, store), shared)
 
     async def open(self) -> None:
         """Open the store and start the maintenance."""
+        self.limits.open()
         await asyncio.to_thread(self.store.open)
         if self.settings.maintenance:
             self.caretaker.start()
+        self._publishing = asyncio.get_running_loop().create_task(self._publish())
 
     def queue(self, key: QueueKey) -> AsyncQueue[Any, Any]:
         """A queue, ready to be used from the event loop."""
@@ -77,7 +95,7 @@ class Runtime:
             key.name, max_payload=self.settings.max_payload
         )
         queue.defaults = self.settings.defaults
-        return AsyncQueue(queue, self.threads)
+        return ServedQueue(queue, self.threads, self.metrics.work)
 
     async def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run something short that blocks, off the event loop."""
@@ -94,14 +112,22 @@ class Runtime:
         self.draining = True
         self.streams.end_all()
 
+    async def _publish(self) -> None:
+        while True:
+            await asyncio.sleep(PUBLISH_EVERY)
+            await self.call(self.metrics.publish)
+
     async def close(self) -> None:
         """Let go of everything, after what is under way."""
         self.drain()
+        self._publishing.cancel()
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         self.bells.close()
         await asyncio.to_thread(self.caretaker.stop)
+        await asyncio.to_thread(self.metrics.publish)
         for queue in self._queues.values():
             await queue.close()
         await asyncio.to_thread(self.store.close)
+        self.limits.close()
         self.threads.close()

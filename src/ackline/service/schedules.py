@@ -44,8 +44,17 @@ def read(store: Store, key: QueueKey) -> list[Schedule]:
     return [_schedule(entry) for entry in found]
 
 
-def write(store: Store, key: QueueKey, schedule: Schedule) -> None:
-    """Keep a schedule, in place of one of the same name."""
+def find(store: Store, key: QueueKey, name: str) -> tuple[Schedule | None, int]:
+    """One schedule, if it is there, and a number that changes with each write."""
+    path = (*_room(key), name)
+    for entry in store.read_keys(key.tenant, path, 1):
+        if entry.key == path:
+            return _schedule(entry), entry.version
+    return None, 0
+
+
+def write(store: Store, key: QueueKey, schedule: Schedule, version: int | None = None) -> bool:
+    """Keep a schedule, in place of one of the same name; with a version, only of that one."""
     stored = Stored(
         schedule.cron,
         schedule.kind,
@@ -56,14 +65,14 @@ def write(store: Store, key: QueueKey, schedule: Schedule) -> None:
     )
     value = msgspec.json.encode(stored)
     path = (*_room(key), schedule.name)
-    store.write_keys(key.tenant, [KeyWrite(key=path, value=value)])
+    return store.write_keys(key.tenant, [KeyWrite(key=path, value=value, version=version)])
 
 
 def delete(store: Store, key: QueueKey, name: str) -> bool:
     """Forget a schedule; False if there was none."""
-    path = (*_room(key), name)
-    if not any(entry.key == path for entry in store.read_keys(key.tenant, path, 1)):
+    if find(store, key, name)[0] is None:
         return False
+    path = (*_room(key), name)
     return store.write_keys(key.tenant, [KeyWrite(key=path, value=None)])
 
 

@@ -12,6 +12,7 @@ import uvicorn
 
 from ackline.errors import ConfigError
 from ackline.service.app import create_app
+from ackline.service.connections import allow_many, connection_class
 from ackline.service.runtime import Runtime
 from ackline.service.settings import Settings
 from ackline.worker.signals import hear_signals
@@ -59,14 +60,18 @@ class Server:
     def __init__(self, runtime: Runtime, on_start: Callable[[], None] | None = None) -> None:
         self._runtime = runtime
         self._on_start = on_start
+        settings = runtime.settings
         config = uvicorn.Config(
             create_app(runtime=runtime),
+            http=connection_class(settings),
+            ws="none",
             log_config=None,
             access_log=False,
             server_header=False,
             lifespan="on",
             backlog=BACKLOG,
-            timeout_graceful_shutdown=max(1, round(runtime.settings.grace)),
+            timeout_keep_alive=settings.idle_timeout,  # type: ignore[arg-type]
+            timeout_graceful_shutdown=max(1, round(settings.grace)),
         )
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         self._server = QuietServer(config)
@@ -75,6 +80,7 @@ class Server:
 
     def run(self, listener: socket.socket) -> None:
         """Serve on this socket until SIGTERM, SIGINT or SIGHUP; a second one does not wait."""
+        allow_many()
         deafen = hear_signals(lambda _number: self.request_stop())
         try:
             factory = self._server.config.get_loop_factory()

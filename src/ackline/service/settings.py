@@ -15,7 +15,9 @@ from ackline import retry
 from ackline.config import DEFAULTS, Resolved
 from ackline.errors import ConfigError
 from ackline.limits import LONGEST_DELAY
+from ackline.service.allowance import Allowance
 from ackline.service.credentials import ApiKey, Issuer
+from ackline.service.webhooks.settings import WebhookSettings
 
 PREFIX = "ACKLINE_"
 
@@ -33,8 +35,8 @@ FROM_MANIFEST: Mapping[str, tuple[str, float]] = {
 }
 """Names of a manifest's `queue` section, in milliseconds."""
 
-FILE_ONLY = ("issuers", "api_keys")
-"""Lists of many settings each: too much for a variable."""
+FILE_ONLY = ("issuers", "api_keys", "limits", "tenants", "webhooks")
+"""Many settings each: too much for a variable."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,6 +48,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """0 takes a free one."""
     processes: int = 1
     base_path: str = "/api"
+    lake: str = ""
+    """The folder of the lake that `ackline pipeline run` fills; the dashboard shows its figures."""
 
     lease: float = DEFAULTS.lease
     """How long a message is locked for its consumer, unless its queue or itself says otherwise."""
@@ -54,7 +58,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The waits between attempts, unless a queue or a job says otherwise."""
 
     maintenance: bool = True
-    """Whether to sweep, promote, prune and fire schedules in this process."""
+    """Whether to sweep, promote, prune, fire schedules and tell webhooks in this process."""
     sweep_every: float = 1.0
     """How often overdue leases are looked for; 0 leaves it to claims."""
     sweep_batch: int = 100
@@ -66,6 +70,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Bytes of one payload or result."""
     max_batch: int = 1000
     """Jobs in one request."""
+    receive_timeout: float = 8.0
+    """How long a client may take to send a request; a large body has longer."""
+    send_timeout: float = 30.0
+    """How long a client may take to read what it is sent, before it counts as gone."""
+    idle_timeout: float = 60.0
+    """How long a connection is kept open between two requests."""
     ping_every: float = 15.0
     """How often a silent stream says that it is alive."""
     drain: float = 0.5
@@ -73,12 +83,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     grace: float = 10.0
     """At a stop: how long requests under way may take to end."""
 
+    limits: Allowance = Allowance()
+    """What each tenant may use; in the file only, as `[limits]`. Nothing is limited by default."""
+    tenants: Mapping[str, Allowance] = {}
+    """What some tenants may use instead; in the file only, as `[tenants.NAME]`."""
+    login_failures: float = 60.0
+    """Tokens and keys that are not believed, from one address in a minute; 0 is no limit."""
+
     issuers: tuple[Issuer, ...] = ()
     """Whose tokens are believed; in the file only, as `[[issuers]]`."""
     api_keys: tuple[ApiKey, ...] = ()
     """API keys, as hashes; in the file only, as `[[api_keys]]`."""
     stored_keys: bool = False
     """Whether API keys that `ackline token create` keeps in the store are believed."""
+    webhooks: WebhookSettings = WebhookSettings()
+    """What webhooks may reach, and how hard they try; in the file only, as `[webhooks]`."""
 
     def __post_init__(self) -> None:
         _require("port", 0 <= self.port <= 65535, "from 0 to 65535", self.port)
@@ -86,10 +105,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             value = getattr(self, name)
             _require(name, value >= 1, "1 or more", value)
         _require("max_batch", 1 <= self.max_batch <= 10_000, "from 1 to 10,000", self.max_batch)
-        for name in ("lease", "ping_every"):
+        timeouts = ("receive_timeout", "send_timeout", "idle_timeout")
+        for name in ("lease", "ping_every", *timeouts):
             value = getattr(self, name)
             _require(name, 0 < value <= LONGEST_DELAY, "above 0", value)
-        for name in ("sweep_every", "drain", "grace"):
+        for name in ("sweep_every", "drain", "grace", "login_failures"):
             value = getattr(self, name)
             _require(name, 0 <= value <= LONGEST_DELAY, "0 or more", value)
         _require("backoff", bool(self.backoff), "one delay or more", self.backoff)

@@ -11,7 +11,7 @@ from ackline.errors import JobNotFound, LeaseLost
 from ackline.job import Record, State
 from ackline.queue import Job
 from ackline.service.caller import Caller
-from ackline.service.problems import Refused
+from ackline.service.problems import Unfit
 from ackline.service.runtime import Runtime
 
 LARGEST_TOKEN = 2**63 - 1
@@ -68,5 +68,5 @@ def receipt_of(record: Record) -> str:
 def token_of(receipt: str) -> int:
     """The token of a receipt."""
     if not (receipt.isascii() and receipt.isdecimal() and len(receipt) < 20):
-        raise Refused(f"{receipt!r} is no receipt: send back what came with the job", at="receipt")
+        raise Unfit(f"{receipt!r} is no receipt: send back what came with the job", at="receipt")
     return min(int(receipt), LARGEST_TOKEN)

@@ -89,6 +89,7 @@ STAYING = frozenset({Act.EXTEND, Act.PROGRESS, Act.REQUEST_CANCEL, Act.EDIT, Act
 """Acts that leave the state as it is, or to the store."""
 
 NOTES: Mapping[str, frozenset[Scope]] = {
+    "callbacks": frozenset({Scope.PRODUCE}),
     "cron": frozenset({Scope.CONSUME}),
     "recovered": frozenset({Scope.CONSUME}),
     "spark": frozenset({Scope.CONSUME}),
@@ -313,12 +314,33 @@ _CHECKS: Mapping[str, Callable[[Caller, Arguments], Arguments]] = {
 
 def ask(caller: Caller, verb: str, arguments: Arguments) -> Any:
     """What the store answers, as far as the caller may see it; it blocks."""
-    store = caller.runtime.store
+    store, limits = caller.runtime.store, caller.runtime.limits
+    if verb == "enqueue":
+        with limits.admitting(arguments["queue"], len(arguments["drafts"])):
+            return store.enqueue(**arguments)
     if verb == "events" and arguments["queue"] is None:
         return _events_of_all(caller, **arguments)
     if arguments.get("transitions") and caller.principal.kinds is not None:
-        return _visible(caller, _step_within_kinds(caller, verb, arguments))
-    return _visible(caller, getattr(store, verb)(**arguments))
+        answer = _step_within_kinds(caller, verb, arguments)
+    else:
+        answer = getattr(store, verb)(**arguments)
+    if verb in ("claim", "apply"):
+        _count(caller, answer, **arguments)
+    return _visible(caller, answer)
+
+
+def _count(
+    caller: Caller,
+    answer: Claimed | list[Verdict],
+    queue: QueueKey,
+    transitions: list[Transition],
+    **_more: Any,
+) -> None:
+    work = caller.runtime.metrics.work
+    if isinstance(answer, Claimed):
+        work.claimed(queue, answer)
+        answer = answer.verdicts
+    work.settled(queue, transitions, answer)
 
 
 def _seen_by_id(caller: Caller, queue: QueueKey, ids: list[str]) -> list[bool]:

@@ -44,6 +44,8 @@ class Import:
         self._caller = caller
         self._queue = queue
         self._jobs: list[NewJob[Any]] = []
+        self._first = 1
+        """The line that the first of them came in."""
         self.counts = Imported()
 
     async def read(self, pieces: AsyncIterator[bytes]) -> Imported:
@@ -53,30 +55,45 @@ class Import:
                 self.counts.lines += 1
                 if line.strip():
                     self._add(line)
-                if len(self._jobs) == CHUNK:
-                    await self._store()
+                if len(self._jobs) == CHUNK and not await self._store():
+                    return self.counts
         except AcklineError as error:
-            self.counts.stopped_at = self.counts.lines
-            self.counts.problem = problem_of(error)
+            self._stop(error, self.counts.lines)
         await self._store()
         return self.counts
+
+    def _stop(self, error: AcklineError, line: int) -> None:
+        self.counts.stopped_at = line
+        self.counts.problem = problem_of(error)
 
     def _add(self, line: bytes) -> None:
         job = read_json(line, _decoder)
         self._caller.require_kind(job.kind if isinstance(job.kind, str) else "default")
         new = job.new_job()
         self._queue.sync.draft(new.payload, new.options)  # what is refused, is refused here
+        if not self._jobs:
+            self._first = self.counts.lines
         self._jobs.append(new)
 
-    async def _store(self) -> None:
+    async def _store(self) -> bool:
+        """Enqueue what was read; if it is refused, it ends with the first of these lines."""
         jobs, self._jobs = self._jobs, []
-        for answer in await self._queue.enqueue_many(jobs) if jobs else ():
+        if not jobs:
+            return True
+        try:
+            async with self._caller.admitting(self._queue, len(jobs)):
+                answers = await self._queue.enqueue_many(jobs)
+        except AcklineError as error:
+            self._stop(error, self._first)
+            return False
+        for answer in answers:
             if isinstance(answer, Queued):
                 self.counts.enqueued += 1
             elif isinstance(answer, Completed):
                 self.counts.completed += 1
             else:
                 self.counts.duplicates += 1
+        return True
 
 
 async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -45,6 +45,12 @@ class ApiKeys:
         self._look = look
         self._found: OrderedDict[str, tuple[ApiKey | None, float]] = OrderedDict()
 
+    def knows(self, text: str) -> bool:
+        """Whether this is a key that is known without a look at the store."""
+        id = text.removeprefix(PREFIX).partition("_")[0]
+        key = self._keys.get(id) or self._found.get(id, (None, 0.0))[0]
+        return key is not None and key.opens_with(text)
+
     async def check(self, text: str) -> Principal:
         """Who shows this key, or `Unauthorized`."""
         id = text.removeprefix(PREFIX).partition("_")[0]

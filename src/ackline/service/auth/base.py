@@ -14,4 +14,7 @@ Connection = ASGIConnection[Any, Any, Any, Any]
 class Authenticator(Protocol):
     """Says who calls, or raises `Unauthorized` or `Forbidden`."""
 
+    def knows(self, connection: Connection) -> bool:
+        """Whether what it shows was believed a short while ago: then it is no guess."""
+
     async def authenticate(self, connection: Connection) -> Principal: ...

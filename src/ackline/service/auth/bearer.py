@@ -24,15 +24,20 @@ class Bearer:
         self._tokens = Tokens(settings.issuers)
         self._keys = ApiKeys(settings.api_keys, self._look if settings.stored_keys else None)
 
+    def knows(self, connection: Connection) -> bool:
+        shown = _shown(connection)
+        return self._checks(shown).knows(shown) if shown else False
+
     async def authenticate(self, connection: Connection) -> Principal:
-        header = connection.headers.get("authorization")
-        if header is None:
+        shown = _shown(connection)
+        if shown is None:
             return await self._by_ticket(connection)
-        scheme, _, shown = header.partition(" ")
-        shown = shown.strip()
-        if scheme.lower() != "bearer" or not shown:
+        if not shown:
             raise Unauthorized("send `Authorization: Bearer …` with a token or an API key")
-        return await (self._keys if shown.startswith(PREFIX) else self._tokens).check(shown)
+        return await self._checks(shown).check(shown)
+
+    def _checks(self, shown: str) -> ApiKeys | Tokens:
+        return self._keys if shown.startswith(PREFIX) else self._tokens
 
     async def _by_ticket(self, connection: Connection) -> Principal:
         ticket = connection.query_params.get(TICKET)
@@ -42,3 +47,12 @@ class Bearer:
 
     async def _look(self, id: str) -> ApiKey | None:
         return await asyncio.to_thread(read_key, self._store, id)
+
+
+def _shown(connection: Connection) -> str | None:
+    """What a request shows in its header; empty if it is nothing that is understood."""
+    header = connection.headers.get("authorization")
+    if header is None:
+        return None
+    scheme, _, shown = header.partition(" ")
+    return shown.strip() if scheme.lower() == "bearer" else ""

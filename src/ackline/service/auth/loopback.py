@@ -13,6 +13,9 @@ from ackline.service.problems import Forbidden
 class Loopback:
     """Everyone on this machine, without a token; but no page of a foreign site in its browser."""
 
+    def knows(self, connection: Connection) -> bool:  # noqa: ARG002
+        return True
+
     async def authenticate(self, connection: Connection) -> Principal:
         headers = connection.headers
         host = urlsplit(f"//{headers.get('host', '')}").hostname or ""

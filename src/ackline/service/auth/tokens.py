@@ -42,6 +42,11 @@ class Tokens:
                 raise ConfigError(f"issuer {issuer.issuer} is there twice")
             self._issuers[issuer.issuer] = (issuer, keys_for(issuer))
 
+    def knows(self, token: str) -> bool:
+        """Whether this token was checked a short while ago."""
+        digest = hashlib.sha256(token.encode()).digest()
+        return self._checked.get(digest, (None, 0.0))[1] > time.time()
+
     async def check(self, token: str) -> Principal:
         """Who shows this token, or `Unauthorized`."""
         if len(token) > LONGEST_TOKEN:

@@ -19,6 +19,8 @@ from ackline.service.caller import Caller, Scope
 from ackline.service.documents import payload_of
 from ackline.service.handing_out import Claims, Feed, hand_out
 from ackline.service.idempotency import IdempotencyKey, enqueue_once
+from ackline.service.job_bodies import traced
+from ackline.service.parameters import Traceparent
 from ackline.service.settling import Lease, receipt_of
 from ackline.service.streams import event, stream_response
 
@@ -42,6 +44,7 @@ class MessageOptions(Body, rename="camel"):
     delay: Milliseconds | None = None
     backoff_schedule: list[Milliseconds] | None = None
     keys_if_undelivered: list[list[str]] | None = None
+    callback_url: str | None = None
     max_attempts: int | None = None
     lock_duration: Milliseconds | None = None
     group: str | None = None
@@ -56,6 +59,7 @@ class MessageOptions(Body, rename="camel"):
             "delay": _seconds(self.delay),
             "backoff": self.backoff_schedule and [wait / 1000 for wait in self.backoff_schedule],
             "keys_if_undelivered": self.keys_if_undelivered,
+            "callback_url": self.callback_url,
             "max_attempts": self.max_attempts,
             "lease": _seconds(self.lock_duration),
             "group": self.group,
@@ -147,13 +151,15 @@ async def enqueue(
     caller: NamedDependency[Caller],
     queue: QueueName = DEFAULT_QUEUE,
     idempotency_key: IdempotencyKey = None,
+    traceparent: Traceparent = None,
 ) -> Accepted:
     """Store a message. When this answers, it is as safe as the store makes it."""
     name = data.options.queue or queue
-    options = data.options.for_enqueue()
+    options: EnqueueOptions = {**traced(traceparent), **data.options.for_enqueue()}
     caller.require_kind(options.get("kind", "default"))
     line = caller.queue(name, Scope.PRODUCE)
-    answer = await enqueue_once(caller.runtime, line, data.value, options, idempotency_key)
+    async with caller.admitting(line, 1):
+        answer = await enqueue_once(caller.runtime, line, data.value, options, idempotency_key)
     if isinstance(answer, Queued):
         return Accepted(True, answer.id)
     return Accepted(True, answer.id, duplicate=True, state=answer.state)

@@ -15,7 +15,7 @@ from ackline.service.bodies import Body
 from ackline.service.bulk import STATES, Action
 from ackline.service.caller import Caller, Scope
 from ackline.service.parameters import Queue
-from ackline.service.problems import Refused
+from ackline.service.problems import Unfit
 from ackline.stores.base import Filter
 
 
@@ -82,7 +82,7 @@ def _filter(caller: Caller, data: BulkBody) -> Filter:
 
 def _target(caller: Caller, data: BulkBody) -> QueueKey | None:
     if (data.action == "move") != (data.to is not None):
-        raise Refused("`to` names the queue to move to, and belongs to `move` alone", at="$.to")
+        raise Unfit("`to` names the queue to move to, and belongs to `move` alone", at="$.to")
     return caller.queue(data.to, Scope.ADMIN).sync.key if data.to is not None else None
 
 

@@ -15,7 +15,7 @@ from ackline.service.caller import Caller
 from ackline.service.documents import EventDocument, event_document
 from ackline.service.journal import Journal, SweepDocument, sweeps_of
 from ackline.service.parameters import PageSize
-from ackline.service.problems import Refused
+from ackline.service.problems import Unfit
 from ackline.service.streams import stream_response
 
 QueueFilter = Annotated[str | None, QueryParameter(description="Only of this queue.")]
@@ -68,7 +68,7 @@ def _checked(cursor: str | None) -> str | None:
     try:
         read_cursor(cursor)
     except ValueError as error:
-        raise Refused(str(error), at="after") from None
+        raise Unfit(str(error), at="after") from None
     return cursor or None
 
 

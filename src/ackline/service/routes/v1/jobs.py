@@ -7,18 +7,20 @@ from typing import Annotated, Any
 import msgspec
 from litestar import Response, Router, delete, get, patch, post
 from litestar.di import NamedDependency
+from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET, UnsetType
 
 from ackline.aio import AsyncQueue
 from ackline.errors import JobNotFound
 from ackline.job import Record, State
-from ackline.queue import Completed, Enqueued, Queued
+from ackline.queue import Completed, Enqueued, EnqueueOptions, Queued
 from ackline.service.bodies import Body
 from ackline.service.caller import Caller, Scope
 from ackline.service.documents import JobDocument, event_document, job_document, raw
+from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, tagged
 from ackline.service.idempotency import IdempotencyKey, enqueue_once
-from ackline.service.job_bodies import JobBody
+from ackline.service.job_bodies import JobBody, traced
 from ackline.service.paging import read_page
 from ackline.service.parameters import (
     Cursor,
@@ -31,6 +33,7 @@ from ackline.service.parameters import (
     Seconds,
     States,
     Text,
+    Traceparent,
 )
 from ackline.service.problems import TooLarge
 from ackline.service.timeline import timeline as look_through
@@ -44,6 +47,9 @@ class EnqueuedDocument(msgspec.Struct):
     accepted: bool
     state: State
     result: Any | UnsetType = UNSET
+
+
+THERE = ResponseSpec(EnqueuedDocument, description="A job of this id is there already.")
 
 
 class Batch(Body):
@@ -99,17 +105,19 @@ class MoveBody(Body):
     to: str
 
 
-@post("/", summary="Enqueue a job")
+@post("/", summary="Enqueue a job", responses={200: THERE})
 async def enqueue(
     queue: Queue,
     data: JSONBody[JobBody],
     caller: NamedDependency[Caller],
     idempotency_key: IdempotencyKey = None,
+    traceparent: Traceparent = None,
 ) -> Response[EnqueuedDocument]:
     """Store a job: 201 if it is new, 200 if a job of its id is there already."""
     line = _producing(caller, queue, [data])
-    options = data.for_enqueue()
-    answer = await enqueue_once(caller.runtime, line, data.payload, options, idempotency_key)
+    options: EnqueueOptions = {**traced(traceparent), **data.for_enqueue()}
+    async with caller.admitting(line, 1):
+        answer = await enqueue_once(caller.runtime, line, data.payload, options, idempotency_key)
     return Response(
         _enqueued(caller, answer), status_code=201 if isinstance(answer, Queued) else 200
     )
@@ -117,12 +125,17 @@ async def enqueue(
 
 @post("/batch", status_code=200, summary="Enqueue many jobs")
 async def enqueue_many(
-    queue: Queue, data: JSONBody[Batch], caller: NamedDependency[Caller]
+    queue: Queue,
+    data: JSONBody[Batch],
+    caller: NamedDependency[Caller],
+    traceparent: Traceparent = None,
 ) -> EnqueuedBatch:
     """Store all new ones in one step; if one is refused, none is stored."""
     require_batch(caller, len(data.jobs))
     line = _producing(caller, queue, data.jobs)
-    answers = await line.enqueue_many([job.new_job() for job in data.jobs])
+    async with caller.admitting(line, len(data.jobs)):
+        new = [job.new_job() for job in data.jobs]
+        answers = await line.enqueue_many(new, **traced(traceparent))
     return EnqueuedBatch([_enqueued(caller, answer) for answer in answers])
 
 
@@ -153,13 +166,14 @@ async def list_jobs(
     return JobPage([job_document(record, queue) for record in page.jobs], page.cursor)
 
 
-@get("/{id:str}", summary="Show a job")
+@get("/{id:str}", summary="Show a job", **TAGGED)
 async def get_job(
     queue: Queue,
     id: JobId,
     caller: NamedDependency[Caller],
     timeline: Annotated[bool, QueryParameter(description="With what happened to it.")] = True,
-) -> JobDocument:
+    if_none_match: IfNoneMatch = None,
+) -> Response[JobDocument]:
     """A job with the attempts that did not complete, and its timeline from the journal."""
     line, record = await _find(caller, queue, id, Scope.READ)
     document = job_document(record, queue)
@@ -168,7 +182,7 @@ async def get_job(
         events, complete = await caller.runtime.call(look_through, store, line.sync.key, id)
         document.timeline = [event_document(event) for event in events]
         document.timeline_complete = complete
-    return document
+    return tagged(document, job_document(record, queue), document.timeline or [], if_none_match)
 
 
 @get("/{id:str}/result", summary="Await a result")
@@ -204,10 +218,15 @@ async def redrive(
 
 @patch("/{id:str}", summary="Edit a job")
 async def edit(
-    queue: Queue, id: JobId, data: JSONBody[EditBody], caller: NamedDependency[Caller]
+    queue: Queue,
+    id: JobId,
+    data: JSONBody[EditBody],
+    caller: NamedDependency[Caller],
+    if_match: IfMatch = None,
 ) -> JobDocument:
     """Change the payload, the priority or the delay of a job that is not processing."""
-    line, _ = await _find(caller, queue, id, Scope.ADMIN)
+    line, seen = await _find(caller, queue, id, Scope.ADMIN)
+    require_match(if_match, job_document(seen, queue))
     changes: dict[str, Any] = {"priority": data.priority, "delay": data.delay}
     if data.payload is not UNSET:
         changes["payload"] = data.payload

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Router, delete, get, patch, post
+from litestar import Response, Router, delete, get, patch, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET, UnsetType
@@ -13,8 +13,10 @@ from msgspec import UNSET, UnsetType
 from ackline.aio import AsyncQueue
 from ackline.config import QueueSettings
 from ackline.job import LIVE, QueueKey, State
+from ackline.limits import storable
 from ackline.service.bodies import Body
 from ackline.service.caller import Caller, Scope
+from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, tagged
 from ackline.service.job_bodies import PolicyBody
 from ackline.service.parameters import Queue, Seconds
 from ackline.service.problems import Conflict, NotFound
@@ -99,19 +101,35 @@ async def list_queues(caller: NamedDependency[Caller]) -> Queues:
     return Queues([_document(info) for info in await _described(caller)])
 
 
-@get("/queues/{queue:str}", summary="Show a queue")
-async def get_queue(queue: Queue, caller: NamedDependency[Caller]) -> QueueDocument:
+@get("/queues/{queue:str}", summary="Show a queue", **TAGGED)
+async def get_queue(
+    queue: Queue, caller: NamedDependency[Caller], if_none_match: IfNoneMatch = None
+) -> Response[QueueDocument]:
     """One queue with its counts and settings."""
-    return _document(await _require(caller, queue, Scope.READ))
+    document = _document(await _require(caller, queue, Scope.READ))
+    return tagged(document, document.settings, document.counts, if_none_match)
 
 
 @patch("/queues/{queue:str}", summary="Change a queue's settings")
 async def configure(
-    queue: Queue, data: JSONBody[SettingsBody], caller: NamedDependency[Caller]
+    queue: Queue,
+    data: JSONBody[SettingsBody],
+    caller: NamedDependency[Caller],
+    if_match: IfMatch = None,
 ) -> QueueDocument:
-    """Change some settings; a queue that is not there comes into being."""
-    line = _whole(caller, queue)
-    await line.configure(by=caller.by, **data.changes())
+    """Change some settings; a queue that is not there comes into being, unless `If-Match` is sent.
+
+    What `If-Match` says is checked in the same step as the change.
+    """
+    line = _whole(caller, queue).sync
+    if if_match is not None:
+        await _require(caller, queue, Scope.ADMIN)
+
+    def change(stored: QueueSettings) -> QueueSettings:
+        require_match(if_match, msgspec.to_builtins(stored))
+        return line.altered(stored, data.changes())
+
+    await caller.runtime.call(line.change_settings, change, storable(caller.by))
     return _document(await _require(caller, queue, Scope.ADMIN))
 
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import msgspec
-from litestar import Router, delete, get, put
+from litestar import Response, Router, delete, get, put
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, PathParameter
 
 from ackline.cron import Schedule
+from ackline.job import QueueKey
 from ackline.limits import require_name
 from ackline.service import schedules
 from ackline.service.caller import Caller, Scope
+from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, tagged
 from ackline.service.job_bodies import JobOptions
 from ackline.service.parameters import Queue
 from ackline.service.problems import NotFound
+from ackline.stores.base import Store
 
 Name = Annotated[str, PathParameter(description="The schedule's name.")]
 
@@ -60,9 +63,31 @@ async def list_schedules(queue: Queue, caller: NamedDependency[Caller]) -> Sched
     return Schedules([_document(queue, schedule, info.now) for schedule in own])
 
 
+@get("/{name:str}", summary="Show a schedule", **TAGGED)
+async def get_schedule(
+    queue: Queue,
+    name: Name,
+    caller: NamedDependency[Caller],
+    if_none_match: IfNoneMatch = None,
+) -> Response[ScheduleDocument]:
+    """A schedule that was made here, and when it ticks next."""
+    key = caller.queue(queue, Scope.READ).sync.key
+    store = caller.runtime.store
+    found, _ = await caller.runtime.call(schedules.find, store, key, name)
+    if found is None or not caller.may_touch(found.kind):
+        raise _absent(queue, name)
+    info = await caller.runtime.call(store.info)
+    document = _document(queue, found, info.now)
+    return tagged(document, _editable(found), document.next_at, if_none_match)
+
+
 @put("/{name:str}", summary="Make or replace a schedule")
 async def put_schedule(
-    queue: Queue, name: Name, data: JSONBody[ScheduleBody], caller: NamedDependency[Caller]
+    queue: Queue,
+    name: Name,
+    data: JSONBody[ScheduleBody],
+    caller: NamedDependency[Caller],
+    if_match: IfMatch = None,
 ) -> ScheduleDocument:
     """From now on a job is enqueued at each tick: one a tick, however many processes run."""
     line = caller.queue(queue, Scope.ADMIN)
@@ -74,7 +99,7 @@ async def put_schedule(
     # What could not be enqueued is refused now, not at the first tick.
     line.sync.draft(data.payload, {"kind": kind, **options})  # type: ignore[typeddict-item]
     store = caller.runtime.store
-    await caller.runtime.call(schedules.write, store, line.sync.key, schedule)
+    await caller.runtime.call(_write, store, line.sync.key, schedule, if_match)
     info = await caller.runtime.call(store.info)
     return _document(queue, schedule, info.now)
 
@@ -87,7 +112,28 @@ async def delete_schedule(queue: Queue, name: Name, caller: NamedDependency[Call
     found = await caller.runtime.call(schedules.read, store, key)
     own = any(one.name == name and caller.may_touch(one.kind) for one in found)
     if not own or not await caller.runtime.call(schedules.delete, store, key, name):
-        raise NotFound(f"queue {queue!r} has no schedule {name!r}")
+        raise _absent(queue, name)
+
+
+def _write(store: Store, key: QueueKey, schedule: Schedule, if_match: str | None) -> None:
+    if if_match is None:
+        schedules.write(store, key, schedule)
+        return
+    while True:
+        found, version = schedules.find(store, key, schedule.name)
+        if found is None:
+            raise _absent(key.name, schedule.name)
+        require_match(if_match, _editable(found))
+        if schedules.write(store, key, schedule, version):
+            return
+
+
+def _editable(schedule: Schedule) -> object:
+    return msgspec.to_builtins(schedule)
+
+
+def _absent(queue: str, name: str) -> NotFound:
+    return NotFound(f"queue {queue!r} has no schedule {name!r}")
 
 
 def _document(queue: str, schedule: Schedule, now: float) -> ScheduleDocument:
@@ -106,6 +152,6 @@ def _document(queue: str, schedule: Schedule, now: float) -> ScheduleDocument:
 
 router = Router(
     "/queues/{queue:str}/schedules",
-    route_handlers=[list_schedules, put_schedule, delete_schedule],
+    route_handlers=[list_schedules, get_schedule, put_schedule, delete_schedule],
     tags=["Schedules"],
 )

@@ -67,7 +67,12 @@ async def call(
     return Response(answer, media_type=media_type)
 
 
-@post("/listen", status_code=200, summary="Hear news of queues (SSE)")
+@post(
+    "/listen",
+    status_code=200,
+    summary="Hear news of queues (SSE)",
+    media_type="text/event-stream",
+)
 async def listen(request: AnyRequest, caller: NamedDependency[Caller]) -> Stream:
     """`listening` when nothing is missed any more, then `news` when there may be something."""
     _require_tenant(request, caller)

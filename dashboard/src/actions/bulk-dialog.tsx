@@ -1,0 +1,85 @@
+/** One act on many jobs: how many they are is counted first. */
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { bulk, type BulkAction, type Chosen, type Letters, remedy } from "../api/queues";
+import { plural, useT } from "../i18n/i18n";
+import { saying } from "../parts/basics";
+import { Dialog, DialogForm, Field } from "../parts/dialog";
+import { useToasts } from "../parts/toasts";
+import { Confirm } from "./confirm";
+import { TargetQueue } from "./move-dialog";
+
+interface BulkProps {
+  queue: string;
+  action: BulkAction;
+  /** Which jobs; or which dead letters, of a group if it is named. */
+  which: { jobs: Chosen } | { letters: Letters };
+  onClose: () => void;
+  onDone?: () => void;
+}
+
+export function BulkDialog({ queue, action, which, onClose, onDone }: BulkProps) {
+  const t = useT();
+  const { say } = useToasts();
+  const client = useQueryClient();
+  const [to, setTo] = useState("");
+  const [rate, setRate] = useState("");
+  const act = (dryRun: boolean) => {
+    if ("jobs" in which)
+      return bulk(queue, action, which.jobs, { dryRun, ...(action === "move" ? { to: to || "…" } : {}) });
+    const paced = rate !== "" && action === "redrive" ? { rate: Number(rate) } : {};
+    return remedy(queue, action === "delete" ? "delete" : "redrive", { ...which.letters, ...paced }, dryRun);
+  };
+  const preview = useQuery({
+    queryKey: ["preview", queue, action, which],
+    queryFn: () => act(true),
+    staleTime: 0,
+    gcTime: 0,
+  });
+  const finish = async () => {
+    const { count } = await act(false);
+    say(plural(t, "bulk.done", count, { action: t(`action.${action}`) }));
+    void client.invalidateQueries();
+    onDone?.();
+    onClose();
+  };
+  const doing = useMutation({ mutationFn: finish });
+  const n = preview.data?.count;
+  const name = t(`action.${action}`);
+  const title = n === undefined ? name : plural(t, "bulk.confirm", n, { action: name });
+  const said = preview.error ? saying(preview.error) : n === undefined ? t("bulk.counting") : n === 0 ? t("bulk.nothing") : plural(t, "bulk.preview", n);
+
+  if (action === "delete")
+    return (
+      <Confirm title={title} button={title} word={queue} act={finish} onClose={onClose} disabled={!n}>
+        <p data-preview={n}>{said}</p>
+      </Confirm>
+    );
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <DialogForm
+        onSubmit={() => doing.mutate()}
+        onClose={onClose}
+        button={title}
+        busy={doing.isPending}
+        disabled={!n || (action === "move" && (to === "" || to === queue))}
+        error={doing.error ? saying(doing.error) : null}
+      >
+        <p data-preview={n}>{said}</p>
+        {action === "move" && <TargetQueue value={to} onChange={setTo} except={queue} />}
+        {action === "redrive" && "letters" in which && (
+          <Field label={t("bulk.rate")}>
+            <input
+              type="number"
+              min={0.001}
+              step="any"
+              className="field"
+              value={rate}
+              onChange={(event) => setRate(event.target.value)}
+            />
+          </Field>
+        )}
+      </DialogForm>
+    </Dialog>
+  );
+}

@@ -1,0 +1,51 @@
+import { useMutation } from "@tanstack/react-query";
+import { useState } from "react";
+import { importJobs } from "../api/jobs";
+import { count } from "../format/spans";
+import { useT } from "../i18n/i18n";
+import { saying } from "../parts/basics";
+import { Dialog, DialogForm, Field } from "../parts/dialog";
+import { useToasts } from "../parts/toasts";
+
+export function ImportDialog({ queue, onClose }: { queue: string; onClose: () => void }) {
+  const t = useT();
+  const { say } = useToasts();
+  const [file, setFile] = useState<File | null>(null);
+  const send = useMutation({
+    mutationFn: () => importJobs(queue, file!),
+    onSuccess: (done) => {
+      if (done.problem) return;
+      say(t("form.imported", { n: count(done.enqueued ?? 0) }));
+      onClose();
+    },
+  });
+  const refused = send.data?.problem && {
+    line: send.data.stopped_at ?? 0,
+    detail: send.data.problem.detail,
+    n: count(send.data.enqueued ?? 0),
+  };
+  return (
+    <Dialog title={`${t("action.import")}: ${queue}`} onClose={onClose}>
+      <DialogForm
+        onSubmit={() => send.mutate()}
+        onClose={onClose}
+        button={t("action.import")}
+        busy={send.isPending}
+        disabled={file === null}
+        error={send.error ? saying(send.error) : refused ? t("form.stopped", refused) : null}
+      >
+        <Field label={t("form.file")}>
+          <input
+            type="file"
+            accept=".jsonl,.ndjson,.json,application/x-ndjson"
+            className="field h-auto py-1.5"
+            onChange={(event) => setFile(event.target.files?.[0] ?? null)}
+          />
+        </Field>
+        <pre className="overflow-x-auto rounded-md bg-sunken p-3 font-mono text-xs">
+          {'{"payload": {"to": "ann@example.com"}, "id": "mail-1", "kind": "welcome"}'}
+        </pre>
+      </DialogForm>
+    </Dialog>
+  );
+}

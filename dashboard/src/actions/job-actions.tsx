@@ -1,0 +1,85 @@
+/** What can be done to one job, by its state; each act has one name, here as everywhere. */
+import { useQueryClient } from "@tanstack/react-query";
+import type { State } from "../api/client";
+import {
+  cancelJob,
+  deleteJob,
+  editJob,
+  enqueueJob,
+  type Job,
+  jobKey,
+  type NewJob,
+  redriveJob,
+} from "../api/jobs";
+import { notJson } from "../api/raw";
+import { useMay } from "../api/session";
+import { useT } from "../i18n/i18n";
+import { useDialog } from "../parts/dialogs";
+import { useToasts } from "../parts/toasts";
+import { Confirm } from "./confirm";
+import { EditDialog } from "./edit-dialog";
+import { MoveDialog } from "./move-dialog";
+
+export type JobAction = "redrive" | "redriveEdited" | "retry" | "edit" | "move" | "cancel" | "delete";
+
+/** Which acts fit a state; the first is the one that is most likely wanted. */
+export const FITTING: Record<State, readonly JobAction[]> = {
+  queued: ["edit", "move", "cancel", "delete"],
+  scheduled: ["retry", "edit", "move", "cancel", "delete"],
+  processing: ["cancel", "delete"],
+  failing: ["retry", "edit", "move", "cancel", "delete"],
+  failed: ["redrive", "redriveEdited", "move", "delete"],
+  completed: ["delete"],
+  cancelled: ["delete"],
+};
+
+/** The acts that this caller may take on this job. */
+export function useFitting(state: State): readonly JobAction[] {
+  const [admin, produce] = [useMay("admin"), useMay("produce")];
+  return FITTING[state].filter((action) => (action === "cancel" ? produce : admin));
+}
+
+export function useJobActions(queue: string): (action: JobAction, job: Job) => void {
+  const t = useT();
+  const open = useDialog();
+  const { say, complain } = useToasts();
+  const client = useQueryClient();
+  const refresh = (id: string) => client.invalidateQueries({ queryKey: jobKey(queue, id) });
+
+  const cancel = async (job: Job) => {
+    const { state } = await cancelJob(queue, job.id);
+    if (state === "cancelled") say(t("done.cancel", { id: job.id }), () => enqueueAgain(queue, job));
+    else say(t("done.cancelAsked", { id: job.id }));
+  };
+  const acts: Record<JobAction, (job: Job) => Promise<unknown> | void> = {
+    cancel,
+    redrive: (job) => redriveJob(queue, job.id).then(() => say(t("done.redrive", { id: job.id }))),
+    retry: (job) => editJob(queue, job.id, { delay: 0 }).then(() => say(t("done.retry", { id: job.id }))),
+    redriveEdited: (job) =>
+      open((close) => <EditDialog queue={queue} job={job} redrive onClose={close} />),
+    edit: (job) => open((close) => <EditDialog queue={queue} job={job} onClose={close} />),
+    move: (job) => open((close) => <MoveDialog queue={queue} id={job.id} onClose={close} />),
+    delete: (job) =>
+      open((close) => (
+        <Confirm
+          title={`${t("action.delete")} ${job.id}`}
+          button={t("action.delete")}
+          word={job.id}
+          act={() => deleteJob(queue, job.id).then(() => say(t("done.delete", { id: job.id })))}
+          onClose={close}
+        />
+      )),
+  };
+  return (action, job) => {
+    void Promise.resolve(acts[action](job)).catch(complain).finally(() => refresh(job.id));
+  };
+}
+
+/** A cancelled job is enqueued anew under its id, as it was. */
+function enqueueAgain(queue: string, job: Job): Promise<unknown> {
+  if (notJson(job.payload)) return Promise.reject(new Error("not JSON"));
+  const { id, kind, priority, max_attempts, lease, timeout, result_ttl, group, headers } = job;
+  const said = { id, kind, priority, max_attempts, lease, timeout, result_ttl, group, headers };
+  const given = Object.entries({ ...said, run_at: job.run_at }).filter(([, value]) => value !== null);
+  return enqueueJob(queue, Object.fromEntries(given) as Partial<NewJob>, job.payload);
+}

@@ -1,0 +1,15 @@
+import { useQuery } from "@tanstack/react-query";
+import { call, type Schemas } from "./client";
+
+export type Analytics = Schemas["Analytics"];
+export type Hour = Schemas["Hour"];
+
+export function useAnalytics(queue: string, days: string) {
+  return useQuery({
+    queryKey: ["analytics", queue, days],
+    queryFn: ({ signal }) =>
+      call<Analytics>("GET", "/v1/analytics", { query: { queue, days }, signal }),
+    // The pipeline runs every ten seconds at most.
+    refetchInterval: 10_000,
+  });
+}

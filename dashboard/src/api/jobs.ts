@@ -1,0 +1,181 @@
+import { type InfiniteData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { call, type Schemas, type State, send, v1, withQuery } from "./client";
+import { timed } from "./clock";
+import { fieldsOf } from "./raw";
+
+export type Row = Schemas["Row"];
+export type Rows = Schemas["Rows"];
+export type Attempt = Schemas["Attempt"];
+export type JournalEvent = Schemas["EventDocument"];
+export type JobDocument = Schemas["JobDocument"];
+
+/** A job with its payload and what came of it, each as it was written. */
+export interface Job extends Omit<JobDocument, "payload" | "result" | "progress"> {
+  payload: string;
+  result: string;
+  progress: string;
+}
+
+export interface Which {
+  queue: string;
+  state: State;
+  kind: string;
+  text: string;
+}
+
+export const STATES: readonly State[] = [
+  "queued",
+  "scheduled",
+  "processing",
+  "failing",
+  "failed",
+  "completed",
+  "cancelled",
+];
+
+export const PAGE = 200;
+
+export const rowsKey = (which: Which) =>
+  ["rows", which.queue, which.state, which.kind, which.text] as const;
+export const jobKey = (queue: string, id: string) => ["job", queue, id] as const;
+
+function fetchRows(which: Which, cursor: string | null, signal: AbortSignal): Promise<Rows> {
+  const query = {
+    state: which.state,
+    kind: which.kind,
+    text: which.text,
+    cursor,
+    limit: PAGE,
+  };
+  return timed(() => call<Rows>("GET", v1`/queues/${which.queue}/rows`, { query, signal }));
+}
+
+export function useRows(which: Which) {
+  return useInfiniteQuery({
+    queryKey: rowsKey(which),
+    queryFn: ({ pageParam, signal }) => fetchRows(which, pageParam, signal),
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.cursor,
+    // Leases are extended without an event.
+    refetchInterval: which.state === "processing" ? 2000 : false,
+    placeholderData: (before) => before,
+  });
+}
+
+/** The rows of all pages; one that moved from page to page in between is there once. */
+export function rowsOf(data: InfiniteData<Rows> | undefined): Row[] {
+  const seen = new Map<string, Row>();
+  for (const page of data?.pages ?? []) for (const row of page.rows) seen.set(row.id, row);
+  return [...seen.values()];
+}
+
+async function fetchJob(queue: string, id: string, signal: AbortSignal): Promise<Job> {
+  const answer = await send("GET", v1`/queues/${queue}/jobs/${id}`, { signal });
+  return readJob(await answer.text());
+}
+
+export function readJob(text: string): Job {
+  const written = fieldsOf(text);
+  const { payload = "null", result = "null", progress = "null" } = written;
+  return { ...(JSON.parse(text) as JobDocument), payload, result, progress };
+}
+
+export function useJob(queue: string, id: string) {
+  return useQuery({
+    queryKey: jobKey(queue, id),
+    queryFn: ({ signal }) => fetchJob(queue, id, signal),
+    refetchInterval: (query) => (query.state.data?.state === "processing" ? 2000 : false),
+  });
+}
+
+export function useHeld(queue: string, worker: string) {
+  return useQuery({
+    queryKey: ["held", queue, worker],
+    queryFn: ({ signal }) =>
+      timed(() =>
+        call<Rows>("GET", v1`/queues/${queue}/held`, { query: { worker }, signal }),
+      ),
+    refetchInterval: 2000,
+  });
+}
+
+// --- acts on one job ---
+
+const path = (queue: string, id: string) => v1`/queues/${queue}/jobs/${id}`;
+
+export const cancelJob = (queue: string, id: string) =>
+  call<Schemas["Stands"]>("POST", `${path(queue, id)}/cancel`);
+
+export const redriveJob = (queue: string, id: string, delay = 0) =>
+  call<Schemas["Stands"]>("POST", `${path(queue, id)}/redrive`, { body: { delay } });
+
+export const moveJob = (queue: string, id: string, to: string) =>
+  call<JobDocument>("POST", `${path(queue, id)}/move`, { body: { to } });
+
+export const deleteJob = (queue: string, id: string) => call<void>("DELETE", path(queue, id));
+
+export interface Edit {
+  /** JSON, as it was typed. */
+  payload?: string;
+  priority?: number;
+  delay?: number;
+}
+
+export function editJob(queue: string, id: string, { payload, ...rest }: Edit) {
+  return call<JobDocument>("PATCH", path(queue, id), { raw: withPayload(rest, payload) });
+}
+
+/** A body with a payload that is sent as it was typed, so that no number of it is rounded. */
+export function withPayload(rest: object, payload: string | undefined): string {
+  const fields = JSON.stringify(rest).slice(1, -1);
+  const said = payload === undefined ? [] : [`"payload":${payload}`];
+  return `{${[...said, fields].filter(Boolean).join(",")}}`;
+}
+
+export type NewJob = Omit<Schemas["JobBody"], "payload">;
+
+export const enqueueJob = (queue: string, job: Partial<NewJob>, payload: string) =>
+  call<Schemas["EnqueuedDocument"]>("POST", v1`/queues/${queue}/jobs`, {
+    raw: withPayload(job, payload),
+  });
+
+const TAKEN = new Set<string>([
+  "id",
+  "kind",
+  "payload",
+  "priority",
+  "delay",
+  "run_at",
+  "max_attempts",
+  "backoff",
+  "lease",
+  "timeout",
+  "result_ttl",
+  "group",
+  "headers",
+  "keys_if_undelivered",
+  "callback_url",
+  "trace",
+] satisfies (keyof Schemas["JobBody"])[]);
+
+/** A line as an import takes it; of an exported job, what it was enqueued with. */
+export function importable(line: string): string {
+  const fields = Object.entries(fieldsOf(line));
+  if (!fields.some(([name]) => name === "state")) return line;
+  const given = fields.filter(([name, value]) => TAKEN.has(name) && value !== "null");
+  return `{${given.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(",")}}`;
+}
+
+/** Enqueue a job for each line of a file; the first bad line ends it. */
+export async function importJobs(queue: string, file: Blob): Promise<Schemas["Imported"]> {
+  const lines = (await file.text()).split("\n").filter((line) => line.trim());
+  const raw = lines.map(importable).join("\n");
+  const type = "application/x-ndjson";
+  return call<Schemas["Imported"]>("POST", v1`/queues/${queue}/import`, { raw, type });
+}
+
+export async function exportJobs(which: Which): Promise<Blob> {
+  const query = { state: which.state, kind: which.kind };
+  const answer = await send("GET", withQuery(v1`/queues/${which.queue}/export`, query));
+  return answer.blob();
+}

@@ -1,0 +1,77 @@
+import { useQuery } from "@tanstack/react-query";
+import { call, type Schemas, type State, v1 } from "./client";
+
+export type QueueDocument = Schemas["QueueDocument"];
+export type Worker = Schemas["WorkerDocument"];
+export type BulkAction = Schemas["BulkBody"]["action"];
+export type ErrorGroup = Schemas["ErrorGroup"];
+
+export const dlqKey = (queue: string) => ["dlq", queue] as const;
+
+export const pauseQueue = (queue: string) =>
+  call<QueueDocument>("POST", v1`/queues/${queue}/pause`);
+export const resumeQueue = (queue: string) =>
+  call<QueueDocument>("POST", v1`/queues/${queue}/resume`);
+export const purgeQueue = (queue: string) =>
+  call<Schemas["Changed"]>("POST", v1`/queues/${queue}/purge`);
+
+export interface Chosen {
+  states: State[];
+  ids?: string[];
+  kinds?: string[];
+  text?: string;
+}
+
+/** One act on all that match; with `dryRun` they are only counted. */
+export const bulk = (
+  queue: string,
+  action: BulkAction,
+  filter: Chosen,
+  options: { dryRun?: boolean; to?: string } = {},
+) =>
+  call<Schemas["BulkDone"]>("POST", v1`/queues/${queue}/bulk`, {
+    body: {
+      action,
+      filter,
+      dry_run: options.dryRun ?? false,
+      ...(options.to === undefined ? {} : { to: options.to }),
+    },
+  });
+
+export interface Letters {
+  fingerprint?: string;
+  kinds?: string[];
+  text?: string;
+  rate?: number;
+}
+
+/** Redrive or delete dead letters: of a group, or all that match. */
+export const remedy = (
+  queue: string,
+  action: "redrive" | "delete",
+  letters: Letters,
+  dryRun = false,
+) =>
+  call<Schemas["RemedyDone"]>("POST", v1`/queues/${queue}/dlq`, {
+    body: { action, dry_run: dryRun, ...letters },
+  });
+
+export function useErrorGroups(queue: string, kind: string, text: string) {
+  return useQuery({
+    queryKey: [...dlqKey(queue), kind, text],
+    queryFn: ({ signal }) =>
+      call<Schemas["ErrorGroups"]>("GET", v1`/queues/${queue}/dlq/groups`, {
+        query: { kind, text },
+        signal,
+      }),
+  });
+}
+
+export function useWorkers() {
+  return useQuery({
+    queryKey: ["workers"],
+    queryFn: ({ signal }) => call<Schemas["Workers"]>("GET", "/v1/workers", { signal }),
+    // A heartbeat is no event.
+    refetchInterval: 2000,
+  });
+}

@@ -1,0 +1,110 @@
+/** JSON as it was written. A payload is kept byte for byte, and JSON.parse would round its numbers. */
+
+export type TokenKind = "key" | "string" | "number" | "word" | "mark";
+export interface Token {
+  kind: TokenKind;
+  text: string;
+}
+
+const TOKEN = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null|[{}[\],:]/gy;
+const SPACE = /\s*/gy;
+
+/** The tokens of valid JSON, one after the other. */
+export function* tokens(text: string): Generator<Token> {
+  let at = 0;
+  while (at < text.length) {
+    SPACE.lastIndex = at;
+    SPACE.exec(text);
+    at = SPACE.lastIndex;
+    TOKEN.lastIndex = at;
+    const found = TOKEN.exec(text)?.[0];
+    if (found === undefined) return;
+    at = TOKEN.lastIndex;
+    yield { kind: kindOf(found), text: found };
+  }
+}
+
+function kindOf(text: string): TokenKind {
+  if (text[0] === '"') return "string";
+  if (/[-\d]/.test(text[0]!)) return "number";
+  return /[tfn]/.test(text[0]!) ? "word" : "mark";
+}
+
+/** The tokens with the spaces of a well-set page between them; names of fields are told apart. */
+export function* laidOut(text: string): Generator<Token> {
+  let depth = 0;
+  let before: string | null = null;
+  const line = (): string => `\n${"  ".repeat(depth)}`;
+  const ahead = withNext(tokens(text));
+  for (const [token, next] of ahead) {
+    const mark = token.kind === "mark" ? token.text : "";
+    if (mark === "}" || mark === "]") {
+      depth -= 1;
+      if (before !== "{" && before !== "[") yield { kind: "mark", text: line() };
+    } else if (before === "{" || before === "[" || before === ",") {
+      yield { kind: "mark", text: line() };
+    }
+    yield next?.text === ":" ? { ...token, kind: "key" } : token;
+    if (mark === "{" || mark === "[") depth += 1;
+    if (mark === ":") yield { kind: "mark", text: " " };
+    before = token.text;
+  }
+}
+
+function* withNext(all: Iterable<Token>): Generator<[Token, Token | null]> {
+  let held: Token | null = null;
+  for (const one of all) {
+    if (held) yield [held, one];
+    held = one;
+  }
+  if (held) yield [held, null];
+}
+
+/** JSON with line breaks and indents, every literal as it was. */
+export function pretty(text: string): string {
+  let made = "";
+  for (const token of laidOut(text)) made += token.text;
+  return made;
+}
+
+/** The values of an object's fields, as they were written. */
+export function fieldsOf(text: string): Record<string, string> {
+  const fields: Record<string, string> = {};
+  let depth = 0;
+  let name: string | null = null;
+  let value = "";
+  for (const [token, next] of withNext(tokens(text))) {
+    const mark = token.kind === "mark" ? token.text : "";
+    if (mark === "}" || mark === "]") depth -= 1;
+    const ends = (depth === 1 && mark === ",") || depth === 0;
+    if (ends && name !== null) {
+      fields[name] = value;
+      name = null;
+      value = "";
+    } else if (depth === 1 && name === null && next?.text === ":") {
+      name = JSON.parse(token.text) as string;
+    } else if (name !== null && !(depth === 1 && mark === ":" && value === "")) {
+      value += token.text;
+    }
+    if (mark === "{" || mark === "[") depth += 1;
+  }
+  return fields;
+}
+
+/** Why this is no JSON, or null if it is. */
+export function mistakeIn(text: string): string | null {
+  try {
+    JSON.parse(text);
+    return null;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+/** What the service shows for a payload that is not JSON. */
+export function notJson(text: string): { codec: string; bytes: number } | null {
+  if (!text.startsWith('{"base64":')) return null;
+  const said = JSON.parse(text) as { base64?: unknown; codec?: unknown };
+  if (typeof said.base64 !== "string" || typeof said.codec !== "string") return null;
+  return { codec: said.codec, bytes: Math.floor((said.base64.length * 3) / 4) };
+}

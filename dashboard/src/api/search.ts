@@ -1,0 +1,13 @@
+import { useQuery } from "@tanstack/react-query";
+import { call, type Schemas } from "./client";
+
+export type Hit = Schemas["Hit"];
+
+export function useSearch(text: string) {
+  return useQuery({
+    queryKey: ["search", text],
+    enabled: text !== "",
+    queryFn: ({ signal }) =>
+      call<Schemas["Found"]>("GET", "/v1/search", { query: { text }, signal }),
+  });
+}

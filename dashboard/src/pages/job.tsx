@@ -1,0 +1,283 @@
+import type { ReactNode } from "react";
+import { type JobAction, useFitting, useJobActions } from "../actions/job-actions";
+import { Problem } from "../api/client";
+import { type Attempt, type Job, type JournalEvent, useJob } from "../api/jobs";
+import { useOverview } from "../api/overview";
+import { span } from "../format/spans";
+import { useSpeech, useT } from "../i18n/i18n";
+import { Badge, Button, Dot, Empty, StateName, Title, Trouble } from "../parts/basics";
+import { Icon } from "../parts/icons";
+import { JsonView } from "../parts/json";
+import { Menu } from "../parts/menu";
+import { Countdown, Moment, Relative, relative } from "../parts/times";
+import { useTicking } from "../live/ticking";
+import { Link, toQueue } from "../routing";
+import { attemptsOf } from "../jobs/attempts";
+
+export function JobPage({ queue, id }: { queue: string; id: string }) {
+  const t = useT();
+  const job = useJob(queue, id);
+  if (job.isPending) return null;
+  const gone = job.error instanceof Problem && job.error.status === 404;
+  if (gone)
+    return (
+      <Empty
+        title={t("job.gone.title")}
+        action={
+          <Link href={toQueue(queue)} className="font-medium text-accent">
+            {queue}
+          </Link>
+        }
+      >
+        {t("job.gone.text")}
+      </Empty>
+    );
+  if (!job.data) return <Trouble error={job.error} retry={() => void job.refetch()} />;
+  return <Shown queue={queue} job={job.data} />;
+}
+
+function Shown({ queue, job }: { queue: string; job: Job }) {
+  const t = useT();
+  return (
+    <div className="min-h-0 flex-1 overflow-y-auto">
+      <Title actions={<Actions queue={queue} job={job} />}>
+        <span className="block text-xs font-normal text-muted">
+          <Link href={toQueue(queue, job.state)} className="hover:underline">
+            {queue}
+          </Link>
+          {" / "}
+          {job.kind}
+        </span>
+        <span className="font-mono" title={job.id}>
+          {job.id}
+        </span>
+      </Title>
+      <div className="grid gap-4 px-4 pb-10 md:px-6 lg:grid-cols-[minmax(0,1fr)_20rem]">
+        <div className="flex min-w-0 flex-col gap-4">
+          <Standing queue={queue} job={job} />
+          <Section title={t("job.payload")}>
+            <JsonView text={job.payload} name={t("job.payload")} />
+          </Section>
+          {job.state === "completed" && (
+            <Section title={t("job.result")}>
+              <JsonView text={job.result} name={t("job.result")} />
+            </Section>
+          )}
+          {job.progress !== "null" && (
+            <Section title={t("job.progress")}>
+              <JsonView text={job.progress} name={t("job.progress")} />
+            </Section>
+          )}
+          <Section title={t("job.attempts")}>
+            <Attempts job={job} />
+          </Section>
+        </div>
+        <div className="flex min-w-0 flex-col gap-4">
+          <Section title={t("job.facts")}>
+            <Facts job={job} />
+          </Section>
+          <Section title={t("job.timeline")}>
+            <Timeline events={job.timeline ?? []} complete={job.timeline_complete ?? true} />
+          </Section>
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function Section({ title, children }: { title: string; children: ReactNode }) {
+  return (
+    <section className="panel px-4 py-3">
+      <h2 className="mb-2 font-semibold">{title}</h2>
+      {children}
+    </section>
+  );
+}
+
+function Actions({ queue, job }: { queue: string; job: Job }) {
+  const t = useT();
+  const act = useJobActions(queue);
+  const fitting = useFitting(job.state);
+  const [first, ...others] = fitting;
+  if (!first) return null;
+  const danger = (action: JobAction) => action === "delete";
+  return (
+    <div className="flex items-center gap-2">
+      <Button
+        look={first === "redrive" ? "primary" : danger(first) ? "danger" : "plain"}
+        onClick={() => act(first, job)}
+      >
+        {t(`action.${first}`)}
+      </Button>
+      {others.length > 0 && (
+        <Menu
+          button={
+            <Button className="w-8 px-0" aria-label={t("action.more")}>
+              <Icon name="more" />
+            </Button>
+          }
+          groups={[false, true].map((grave) =>
+            others
+              .filter((action) => danger(action) === grave)
+              .map((action) => ({
+                label: t(`action.${action}`),
+                danger: grave,
+                onSelect: () => act(action, job),
+              })),
+          )}
+        />
+      )}
+    </div>
+  );
+}
+
+/** Where the job stands, and what it waits for. */
+function Standing({ queue, job }: { queue: string; job: Job }) {
+  const t = useT();
+  const paused = useOverview().data?.queues.find((one) => one.queue === queue)?.paused ?? false;
+  const due = useTicking((now) => relative(job.run_at, now, t));
+  const waits = (() => {
+    if (job.state === "scheduled") return t("job.waits.scheduled", { when: due });
+    if (job.state === "failing") return t("job.waits.failing", { when: due });
+    if (job.state !== "queued") return null;
+    if (paused) return t("job.waits.paused");
+    return job.group ? t("job.waits.group", { group: job.group }) : t("job.waits.queued");
+  })();
+  return (
+    <div className="panel flex flex-wrap items-center gap-x-4 gap-y-1 px-4 py-3">
+      <span className="font-semibold">
+        <StateName state={job.state} />
+      </span>
+      {waits && <span className="text-muted">{waits}</span>}
+      {job.state === "processing" && (
+        <>
+          <span className="text-muted">{t("job.on", { worker: job.worker })}</span>
+          <Countdown deadline={job.deadline} />
+        </>
+      )}
+      {job.cancel_requested && <Badge tone="warn">{t("job.stopping")}</Badge>}
+      {job.error && job.state !== "completed" && (
+        <p className="w-full break-words text-danger">{job.error}</p>
+      )}
+    </div>
+  );
+}
+
+function Facts({ job }: { job: Job }) {
+  const t = useT();
+  const facts: [string, ReactNode][] = [
+    [t("column.priority"), job.priority],
+    [t("column.attempts"), job.max_attempts ? `${job.attempts} / ${job.max_attempts}` : job.attempts],
+    [t("column.created"), <Moment key="" at={job.created_at} />],
+    [t("column.due"), job.run_at && <Moment key="" at={job.run_at} />],
+    [t("column.started"), job.started_at && <Moment key="" at={job.started_at} />],
+    [t("job.deadline"), job.deadline && <Moment key="" at={job.deadline} />],
+    [t("column.finished"), job.finished_at && <Moment key="" at={job.finished_at} />],
+    [t("job.expires"), job.expires_at && <Moment key="" at={job.expires_at} />],
+    [t("column.worker"), job.worker],
+    [t("job.lease"), job.lease && span(job.lease)],
+    [t("job.timeout"), job.timeout && span(job.timeout)],
+    [t("job.group"), job.group],
+    [t("job.headers"), Object.entries(job.headers).map(([name, value]) => `${name}: ${value}`).join("\n")],
+    [t("job.keys"), job.keys_if_undelivered.map((key) => key.join(" / ")).join("\n")],
+  ];
+  return (
+    <dl className="grid grid-cols-[6.5rem_minmax(0,1fr)] gap-x-3 gap-y-1.5">
+      {facts
+        .filter(([, value]) => value !== null && value !== "")
+        .map(([name, value]) => (
+          <div key={name} className="contents">
+            <dt className="text-muted">{name}</dt>
+            <dd className="break-words whitespace-pre-line tabular-nums">{value}</dd>
+          </div>
+        ))}
+    </dl>
+  );
+}
+
+function Attempts({ job }: { job: Job }) {
+  const t = useT();
+  const attempts = attemptsOf(job);
+  if (attempts.length === 0) return <p className="text-muted">{t("job.noAttempts")}</p>;
+  return (
+    <ol className="-mx-4 -mb-3">
+      {attempts.map(({ failure, waited }, at) => (
+        <li key={`${failure.attempt} ${failure.at}`} className="border-t border-line">
+          <AttemptLine attempt={failure} waited={waited} open={at === 0} />
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function AttemptLine({ attempt, waited, open }: { attempt: Attempt; waited: number | null; open: boolean }) {
+  const t = useT();
+  const ran = attempt.started_at ? attempt.at - attempt.started_at : null;
+  return (
+    <details className="group" open={open}>
+      <summary className="flex cursor-pointer items-start gap-3 px-4 py-2.5 hover:bg-hover [&::-webkit-details-marker]:hidden">
+        <span className="pt-0.5 text-faint transition-transform group-open:rotate-90">
+          <Icon name="right" />
+        </span>
+        <span className="min-w-0 flex-1">
+          <span className="flex flex-wrap gap-x-3">
+            <span className="font-medium">{t("job.attempt", { n: attempt.attempt })}</span>
+            <span className="text-muted">{t(`act.${attempt.act}` as "act.fail")}</span>
+            {waited !== null && <span className="text-muted">{t("job.waited", { span: span(waited) })}</span>}
+            {ran !== null && <span className="text-muted">{t("job.ran", { span: span(ran) })}</span>}
+          </span>
+          <span className="block break-words text-danger">
+            {[attempt.type, attempt.message].filter(Boolean).join(": ")}
+          </span>
+        </span>
+        <span className="text-muted">
+          <Moment at={attempt.at} />
+        </span>
+      </summary>
+      <div className="px-4 pb-3 pl-11">
+        {attempt.worker && <p className="mb-2 text-muted">{t("job.on", { worker: attempt.worker })}</p>}
+        {attempt.traceback ? (
+          <pre
+            tabIndex={0}
+            aria-label={t("job.traceback")}
+            className="max-h-96 overflow-auto rounded-md bg-sunken p-3 font-mono text-xs leading-5"
+          >
+            {attempt.traceback}
+          </pre>
+        ) : (
+          <p className="text-faint">{t("job.noTraceback")}</p>
+        )}
+      </div>
+    </details>
+  );
+}
+
+function Timeline({ events, complete }: { events: JournalEvent[]; complete: boolean }) {
+  const { t } = useSpeech();
+  return (
+    <>
+      {!complete && <p className="mb-2 text-warn">{t("job.incomplete")}</p>}
+      {events.length === 0 && complete && <p className="text-muted">{t("job.forgotten")}</p>}
+      <ol className="relative flex flex-col gap-3 before:absolute before:top-2 before:bottom-2 before:left-[3.5px] before:w-px before:bg-line-strong">
+        {events.toReversed().map((event) => (
+          <li key={event.cursor} className="relative flex gap-3">
+            <span className="relative leading-5">{event.to ? <Dot state={event.to} /> : <Dot state="cancelled" />}</span>
+            <span className="min-w-0 flex-1">
+              <span className="flex justify-between gap-2">
+                <span className="font-medium">{t(`act.${event.act}`)}</span>
+                <span className="text-muted">
+                  <Relative at={event.at} />
+                </span>
+              </span>
+              {[event.worker, event.by, event.note].filter(Boolean).map((said) => (
+                <span key={said} className="block text-xs break-words text-muted">
+                  {said}
+                </span>
+              ))}
+            </span>
+          </li>
+        ))}
+      </ol>
+    </>
+  );
+}

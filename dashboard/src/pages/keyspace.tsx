@@ -1,0 +1,147 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { Confirm } from "../actions/confirm";
+import { deleteKey, type KeyEntry, keyspaceKey, useKeyspace, writeKey } from "../api/keyspace";
+import { mistakeIn } from "../api/raw";
+import { useMay } from "../api/session";
+import { useT } from "../i18n/i18n";
+import { Button, cx, Empty, saying, Title, Trouble } from "../parts/basics";
+import { Dialog, DialogForm, Field } from "../parts/dialog";
+import { useDialog } from "../parts/dialogs";
+import { Icon } from "../parts/icons";
+import { JsonEditor } from "../parts/json";
+import { Menu } from "../parts/menu";
+import { setQuery, useAddress } from "../routing";
+
+/** The parts of a key that was typed with slashes between them. */
+export const partsOf = (typed: string): string[] => typed.split("/").filter(Boolean);
+
+const ROW =
+  "grid items-center gap-x-4 px-4 grid-cols-[minmax(0,1fr)_minmax(0,1fr)_2rem] md:grid-cols-[minmax(8rem,1fr)_minmax(0,2fr)_5rem_2rem]";
+
+export function Keyspace() {
+  const t = useT();
+  const open = useDialog();
+  const mayAct = useMay("admin");
+  const prefix = useAddress().query.get("prefix") ?? "";
+  const keys = useKeyspace(partsOf(prefix));
+  const add = mayAct && (
+    <Button look="primary" onClick={() => open((close) => <KeyDialog onClose={close} />)}>
+      <Icon name="plus" />
+      {t("keyspace.new")}
+    </Button>
+  );
+  return (
+    <div className="min-h-0 flex-1 overflow-y-auto">
+      <Title actions={add}>{t("keyspace.title")}</Title>
+      <div className="px-4 pb-3 md:px-6">
+        <input
+          type="search"
+          className="field max-w-72"
+          aria-label={t("keyspace.prefix")}
+          placeholder={t("keyspace.prefix")}
+          value={prefix}
+          onChange={(event) => setQuery({ prefix: event.target.value })}
+        />
+      </div>
+      {keys.error && <Trouble error={keys.error} retry={() => void keys.refetch()} />}
+      {keys.data?.length === 0 && (
+        <Empty title={t("keyspace.empty.title")}>{t("keyspace.empty.text")}</Empty>
+      )}
+      {keys.data && keys.data.length > 0 && (
+        <div className="px-4 pb-10 md:px-6">
+          <div role="table" aria-label={t("keyspace.title")} className="panel">
+            <div role="row" className={cx(ROW, "head h-9 border-b border-line")}>
+              <span role="columnheader">{t("column.key")}</span>
+              <span role="columnheader">{t("column.value")}</span>
+              <span role="columnheader" className="text-right max-md:hidden">{t("column.version")}</span>
+              <span role="columnheader">
+                <span className="sr-only">{t("column.actions")}</span>
+              </span>
+            </div>
+            {keys.data.map((entry) => (
+              <KeyLine key={JSON.stringify(entry.key)} entry={entry} mayAct={mayAct} />
+            ))}
+          </div>
+        </div>
+      )}
+    </div>
+  );
+}
+
+function KeyLine({ entry, mayAct }: { entry: KeyEntry; mayAct: boolean }) {
+  const t = useT();
+  const open = useDialog();
+  const client = useQueryClient();
+  const name = entry.key.join(" / ");
+  const remove = () =>
+    open((close) => (
+      <Confirm
+        title={`${t("action.delete")} ${name}`}
+        button={t("action.delete")}
+        word={entry.key.at(-1) ?? ""}
+        act={async () => {
+          await deleteKey(entry.key);
+          await client.invalidateQueries({ queryKey: keyspaceKey });
+        }}
+        onClose={close}
+      />
+    ));
+  const edit = () => open((close) => <KeyDialog entry={entry} onClose={close} />);
+  return (
+    <div role="row" className={cx(ROW, "min-h-10 border-b border-line last:border-0")}>
+      <span role="cell" className="truncate font-mono text-xs font-medium" title={name}>{name}</span>
+      <span role="cell" className="truncate font-mono text-xs text-muted">{JSON.stringify(entry.value)}</span>
+      <span role="cell" className="text-right text-muted tabular-nums max-md:hidden">{entry.version}</span>
+      <span role="cell">
+        {mayAct && (
+          <Menu
+            button={
+              <Button look="quiet" className="w-8 px-0" aria-label={`${t("column.actions")}: ${name}`}>
+                <Icon name="more" />
+              </Button>
+            }
+            groups={[
+              [{ label: t("action.edit"), onSelect: edit }],
+              [{ label: t("action.delete"), danger: true, onSelect: remove }],
+            ]}
+          />
+        )}
+      </span>
+    </div>
+  );
+}
+
+function KeyDialog({ entry, onClose }: { entry?: KeyEntry; onClose: () => void }) {
+  const t = useT();
+  const client = useQueryClient();
+  const [typed, setTyped] = useState("");
+  const [value, setValue] = useState(entry ? JSON.stringify(entry.value, null, 2) : "{}");
+  const key = entry?.key ?? partsOf(typed);
+  const write = useMutation({
+    mutationFn: () => writeKey(key, value, entry?.version ?? 0),
+    onSuccess: async () => {
+      await client.invalidateQueries({ queryKey: keyspaceKey });
+      onClose();
+    },
+  });
+  return (
+    <Dialog title={entry ? `${t("action.edit")} ${entry.key.join(" / ")}` : t("keyspace.new")} onClose={onClose}>
+      <DialogForm
+        onSubmit={() => write.mutate()}
+        onClose={onClose}
+        button={t("action.save")}
+        busy={write.isPending}
+        disabled={key.length === 0 || mistakeIn(value) !== null}
+        error={write.error ? saying(write.error) : null}
+      >
+        {!entry && (
+          <Field label={t("keyspace.parts")}>
+            <input className="field font-mono" autoFocus value={typed} onChange={(event) => setTyped(event.target.value)} />
+          </Field>
+        )}
+        <JsonEditor label={t("column.value")} value={value} onChange={setValue} />
+      </DialogForm>
+    </Dialog>
+  );
+}

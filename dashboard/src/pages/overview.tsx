@@ -1,0 +1,258 @@
+import { EnqueueDialog } from "../actions/enqueue-dialog";
+import type { State } from "../api/client";
+import { type Overview, type QueueFigures, useOverview } from "../api/overview";
+import { useMay } from "../api/session";
+import { coarse, count, rate } from "../format/spans";
+import { useT } from "../i18n/i18n";
+import { Badge, Button, cx, Dot, Empty, Title, Trouble } from "../parts/basics";
+import { Chart, Legend, Sparkline, StateBar, thinned } from "../parts/charts";
+import { useDialog } from "../parts/dialogs";
+import { Icon } from "../parts/icons";
+import { Link, type Tab, toQueue } from "../routing";
+
+export function OverviewPage() {
+  const t = useT();
+  const overview = useOverview();
+  if (overview.isPending) return null;
+  if (!overview.data) return <Trouble error={overview.error} retry={() => void overview.refetch()} />;
+  const { queues } = overview.data;
+  return (
+    <div className="min-h-0 flex-1 overflow-y-auto">
+      <Title actions={<EnqueueButton />}>{t("overview.title")}</Title>
+      <div className="flex flex-col gap-4 px-4 pb-10 md:px-6">
+        <Troubles overview={overview.data} />
+        {queues.length === 0 ? (
+          <Empty
+            title={t("overview.empty.title")}
+            command={'ackline enqueue email \'{"to": "ann@example.com"}\''}
+          >
+            {t("overview.empty.text")}
+          </Empty>
+        ) : (
+          <>
+            <Totals queues={queues} />
+            <Throughput overview={overview.data} />
+            <QueueTable queues={queues} />
+          </>
+        )}
+        <StoreLine overview={overview.data} />
+      </div>
+    </div>
+  );
+}
+
+function EnqueueButton() {
+  const t = useT();
+  const open = useDialog();
+  if (!useMay("produce")) return null;
+  return (
+    <Button look="primary" onClick={() => open((close) => <EnqueueDialog onClose={close} />)}>
+      <Icon name="plus" />
+      {t("action.enqueue")}
+    </Button>
+  );
+}
+
+function Troubles({ overview }: { overview: Overview }) {
+  const t = useT();
+  const grave = overview.store.troubles.filter((one) => one.grave);
+  if (grave.length === 0) return null;
+  return (
+    <div role="alert" className="rounded-lg border border-line bg-danger-soft px-4 py-3">
+      <p className="font-medium text-danger">{t("overview.trouble")}</p>
+      {grave.map((one) => (
+        <p key={one.what} className="mt-1">
+          {one.says}. {one.do}
+        </p>
+      ))}
+    </div>
+  );
+}
+
+export function sum(queues: readonly QueueFigures[], state: State): number {
+  return queues.reduce((total, one) => total + (one.counts[state] ?? 0), 0);
+}
+
+const SHOWN: readonly State[] = ["queued", "scheduled", "processing", "failing", "failed"];
+
+function Totals({ queues }: { queues: QueueFigures[] }) {
+  const t = useT();
+  const add = (read: (one: QueueFigures) => number) =>
+    queues.reduce((total, one) => total + read(one), 0);
+  return (
+    <dl className="panel grid grid-cols-2 overflow-hidden sm:grid-cols-4 lg:grid-cols-8">
+      {SHOWN.map((state) => (
+        <Figure
+          key={state}
+          state={state}
+          label={t(state === "failed" ? "state.failed.short" : `state.${state}`)}
+          value={count(sum(queues, state))}
+          alarm={state === "failed" && sum(queues, state) > 0}
+        />
+      ))}
+      <Figure label={t("column.rateIn")} value={rate(add((one) => one.rate_in))} />
+      <Figure label={t("column.rateOut")} value={rate(add((one) => one.rate_out))} />
+      <Figure label={t("overview.workers")} value={count(add((one) => one.workers))} />
+    </dl>
+  );
+}
+
+interface FigureProps {
+  label: string;
+  value: string;
+  state?: State;
+  alarm?: boolean;
+}
+
+function Figure({ label, value, state, alarm }: FigureProps) {
+  return (
+    <div className="-mt-px -ml-px border-t border-l border-line px-4 py-3">
+      <dt className="head flex items-center gap-1.5 whitespace-nowrap">
+        {state && <Dot state={state} />}
+        {label}
+      </dt>
+      <dd className={cx("mt-1 text-xl font-semibold tracking-tight tabular-nums", alarm && "text-danger")}>
+        {value}
+      </dd>
+    </div>
+  );
+}
+
+/** The figures of all queues, added up bucket by bucket; without the one that still fills. */
+export function total(queues: readonly QueueFigures[], what: keyof QueueFigures["beats"]): number[] {
+  const length = Math.max(0, (queues[0]?.beats[what].length ?? 0) - 1);
+  return Array.from({ length }, (_, at) =>
+    queues.reduce((all, one) => all + (one.beats[what][at] ?? 0), 0),
+  );
+}
+
+function Throughput({ overview }: { overview: Overview }) {
+  const t = useT();
+  const { queues, bucket, now } = overview;
+  const lines = [
+    { label: t("overview.entered"), colour: "--queued", values: total(queues, "entered"), area: true },
+    { label: t("overview.completed"), colour: "--completed", values: total(queues, "completed") },
+    { label: t("overview.failed"), colour: "--failed", values: total(queues, "failed") },
+  ];
+  const end = (Math.floor(now / bucket) - 1) * bucket;
+  const length = lines[0]!.values.length;
+  const times = Array.from({ length }, (_, at) => end - (length - 1 - at) * bucket);
+  return (
+    <section className="panel px-4 pt-3 pb-2">
+      <div className="mb-2 flex flex-wrap items-baseline justify-between gap-x-6 gap-y-1">
+        <h2 className="head">{t("overview.throughput")}</h2>
+        <Legend lines={lines} />
+      </div>
+      <Chart times={times} lines={lines} label={t("overview.alt")} />
+    </section>
+  );
+}
+
+const ROW =
+  "grid items-center gap-x-4 px-4 grid-cols-[minmax(0,1fr)_3.5rem_3.5rem] md:grid-cols-[minmax(9rem,1.4fr)_repeat(5,minmax(3.5rem,0.6fr))_4rem_4rem_5rem_8rem]";
+
+function QueueTable({ queues }: { queues: QueueFigures[] }) {
+  const t = useT();
+  const heads = [t("column.rateIn"), t("column.rateOut"), t("column.oldest")];
+  return (
+    <div role="table" aria-label={t("nav.queues")} className="panel overflow-hidden">
+      <div role="rowgroup">
+        <div role="row" className={cx(ROW, "head h-9 border-b border-line")}>
+          <span role="columnheader">{t("column.queue")}</span>
+          {SHOWN.map((state) => (
+            <span
+              key={state}
+              role="columnheader"
+              className={cx("truncate text-right", !NARROW.has(state) && "max-md:hidden")}
+            >
+              {t(state === "failed" ? "state.failed.short" : `state.${state}`)}
+            </span>
+          ))}
+          {heads.map((head) => (
+            <span key={head} role="columnheader" className="truncate text-right max-md:hidden">
+              {head}
+            </span>
+          ))}
+          <span role="columnheader" className="max-md:hidden">
+            {t("column.trend")}
+          </span>
+        </div>
+      </div>
+      <div role="rowgroup">
+        {queues.map((one) => (
+          <QueueRow key={one.queue} figures={one} />
+        ))}
+      </div>
+    </div>
+  );
+}
+
+const NARROW = new Set<State>(["queued", "failed"]);
+
+function QueueRow({ figures }: { figures: QueueFigures }) {
+  const t = useT();
+  const cell = "text-right tabular-nums";
+  return (
+    <div role="row" className={cx(ROW, "min-h-14 border-b border-line py-2 last:border-0 hover:bg-hover")}>
+      <div role="cell" className="min-w-0">
+        <div className="flex items-center gap-2">
+          <Link href={toQueue(figures.queue)} className="truncate font-medium hover:underline">
+            {figures.queue}
+          </Link>
+          {figures.paused && <Badge tone="warn">{t("paused")}</Badge>}
+        </div>
+        <div className="mt-1.5 max-w-56">
+          <StateBar counts={figures.counts} />
+        </div>
+      </div>
+      {SHOWN.map((state) => (
+        <div key={state} role="cell" className={cx(cell, !NARROW.has(state) && "max-md:hidden")}>
+          <Count queue={figures.queue} state={state as Tab} n={figures.counts[state] ?? 0} />
+        </div>
+      ))}
+      <div role="cell" className={cx(cell, "max-md:hidden")}>
+        {rate(figures.rate_in)}
+      </div>
+      <div role="cell" className={cx(cell, "max-md:hidden")}>
+        {rate(figures.rate_out)}
+      </div>
+      <div role="cell" className={cx(cell, "text-muted max-md:hidden")}>
+        {figures.oldest === null ? "—" : coarse(figures.oldest)}
+      </div>
+      <div role="cell" className="max-md:hidden">
+        <Sparkline
+          entered={thinned(figures.beats.entered, 60)}
+          completed={thinned(figures.beats.completed, 60)}
+        />
+      </div>
+    </div>
+  );
+}
+
+function Count({ queue, state, n }: { queue: string; state: Tab; n: number }) {
+  return (
+    <Link
+      href={toQueue(queue, state)}
+      className={cx(
+        "hover:underline",
+        n === 0 ? "text-faint" : state === "failed" ? "font-medium text-danger" : "text-ink",
+      )}
+    >
+      {count(n)}
+    </Link>
+  );
+}
+
+function StoreLine({ overview }: { overview: Overview }) {
+  const t = useT();
+  const { name, version, durability } = overview.store;
+  return (
+    <p className="text-xs text-muted">
+      <span className="font-medium text-ink">
+        {version.toLowerCase().startsWith(name) ? version : t("overview.store", { name, version })}
+      </span>
+      {" · "}
+      {t("overview.durability", { durability })}
+    </p>
+  );
+}

@@ -1,0 +1,118 @@
+/** The DLQ by what went wrong: see a cause once, and deal with all that it has hit. */
+import { BulkDialog } from "../actions/bulk-dialog";
+import { type ErrorGroup, type Letters, useErrorGroups } from "../api/queues";
+import { useMay } from "../api/session";
+import { count } from "../format/spans";
+import { useT } from "../i18n/i18n";
+import { Button, Empty, Trouble } from "../parts/basics";
+import { useDialog } from "../parts/dialogs";
+import { Icon } from "../parts/icons";
+import { Relative } from "../parts/times";
+import { Link, toJob } from "../routing";
+
+interface GroupsProps {
+  queue: string;
+  kind: string;
+  text: string;
+}
+
+export function ErrorGroups({ queue, kind, text }: GroupsProps) {
+  const t = useT();
+  const groups = useErrorGroups(queue, kind, text);
+  if (groups.isPending) return null;
+  if (!groups.data) return <Trouble error={groups.error} retry={() => void groups.refetch()} />;
+  if (groups.data.groups.length === 0)
+    return <Empty>{t(kind || text ? "empty.filtered" : "empty.failed")}</Empty>;
+  const letters: Letters = {};
+  if (kind) letters.kinds = [kind];
+  if (text) letters.text = text;
+  return (
+    <div className="min-h-0 flex-1 overflow-y-auto">
+      {!groups.data.complete && (
+        <p className="bg-warn-soft px-4 py-2 text-warn md:px-6">{t("dlq.incomplete")}</p>
+      )}
+      <ul aria-label={t("dlq.groups")}>
+        {groups.data.groups.map((group) => (
+          <Group key={group.fingerprint} queue={queue} group={group} letters={letters} />
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function Group({ queue, group, letters }: { queue: string; group: ErrorGroup; letters: Letters }) {
+  const t = useT();
+  return (
+    <li className="border-b border-line">
+      <details className="group">
+        <summary className="grid cursor-pointer grid-cols-[1rem_3.5rem_minmax(0,1fr)] items-start gap-x-3 px-4 py-3 hover:bg-hover group-open:hover:bg-transparent md:grid-cols-[1rem_3.5rem_minmax(0,1fr)_9rem_9rem] md:px-6 [&::-webkit-details-marker]:hidden">
+          <span className="pt-0.5 text-faint transition-transform group-open:rotate-90">
+            <Icon name="right" />
+          </span>
+          <span className="text-right font-semibold text-danger tabular-nums">{count(group.count)}</span>
+          <span className="min-w-0">
+            <span className="block truncate font-medium">{group.type || "—"}</span>
+            <span className="block truncate text-muted group-open:overflow-visible group-open:break-words group-open:whitespace-normal">
+              {group.message}
+            </span>
+          </span>
+          <span className="text-right text-muted max-md:hidden">
+            <span className="head block">{t("dlq.first")}</span>
+            <Relative at={group.first_at} />
+          </span>
+          <span className="text-right text-muted max-md:hidden">
+            <span className="head block">{t("dlq.last")}</span>
+            <Relative at={group.last_at} />
+          </span>
+        </summary>
+        <div className="flex flex-col gap-3 px-4 pt-1 pb-4 md:pr-6 md:pl-[7.5rem]">
+          <dl className="flex flex-wrap gap-x-8 gap-y-1">
+            <Fact name={t("dlq.kinds")}>{group.kinds.join(", ")}</Fact>
+            <Fact name={t("dlq.sample")}>
+              <Link href={toJob(queue, group.sample)} className="font-mono text-xs text-accent hover:underline">
+                {group.sample}
+              </Link>
+            </Fact>
+          </dl>
+          {group.traceback && (
+            <pre
+              tabIndex={0}
+              aria-label={t("job.traceback")}
+              className="max-h-80 overflow-auto rounded-md bg-sunken p-3 font-mono text-xs leading-5"
+            >
+              {group.traceback}
+            </pre>
+          )}
+          <GroupActions queue={queue} letters={{ ...letters, fingerprint: group.fingerprint }} />
+        </div>
+      </details>
+    </li>
+  );
+}
+
+function Fact({ name, children }: { name: string; children: React.ReactNode }) {
+  return (
+    <div className="flex gap-2">
+      <dt className="text-muted">{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+function GroupActions({ queue, letters }: { queue: string; letters: Letters }) {
+  const t = useT();
+  const open = useDialog();
+  if (!useMay("admin")) return null;
+  const start = (action: "redrive" | "delete") =>
+    open((close) => <BulkDialog queue={queue} action={action} which={{ letters }} onClose={close} />);
+  return (
+    <div className="flex gap-2">
+      <Button look="primary" onClick={() => start("redrive")}>
+        {t("action.redrive")}
+      </Button>
+      <Button look="danger" onClick={() => start("delete")}>
+        {t("action.delete")}
+      </Button>
+    </div>
+  );
+}

@@ -1,0 +1,182 @@
+import { useCallback, useEffect, useMemo, useState } from "react";
+import { Problem } from "../api/client";
+import { rowsOf, STATES, useRows, type Which } from "../api/jobs";
+import { useOverview } from "../api/overview";
+import { useMay } from "../api/session";
+import { count } from "../format/spans";
+import { useT } from "../i18n/i18n";
+import { JobTable, type Selection } from "../jobs/table";
+import { Badge, cx, Dot, Empty, Title, Trouble } from "../parts/basics";
+import { go, Link, setQuery, type Tab, toQueue, useAddress } from "../routing";
+import { typing } from "../shell/shortcuts";
+import { BulkBar } from "./queue-bulk";
+import { ErrorGroups } from "./queue-errors";
+import { Filters } from "./queue-filters";
+import { QueueMenu } from "./queue-menu";
+
+export function QueuePage({ queue, tab }: { queue: string; tab: Tab }) {
+  const t = useT();
+  const { query } = useAddress();
+  const figures = useOverview().data?.queues.find((one) => one.queue === queue);
+  const which: Which = {
+    queue,
+    state: tab,
+    kind: query.get("kind") ?? "",
+    text: query.get("text") ?? "",
+  };
+  const grouped = tab === "failed" && query.get("by") !== "job";
+  useTabKeys(queue, tab);
+  return (
+    <div className="flex min-h-0 flex-1 flex-col bg-surface">
+      <div className="bg-canvas">
+        <Title actions={<QueueMenu queue={queue} paused={figures?.paused ?? false} which={which} />}>
+          <span className="mr-2">{queue}</span>
+          {figures?.paused && <Badge tone="warn">{t("paused")}</Badge>}
+        </Title>
+        <Tabs queue={queue} tab={tab} counts={figures?.counts ?? {}} />
+      </div>
+      <Filters which={which} grouped={grouped} />
+      {grouped ? (
+        <ErrorGroups queue={queue} kind={which.kind} text={which.text} />
+      ) : (
+        <Jobs key={`${tab} ${which.kind} ${which.text}`} which={which} total={figures?.counts[tab] ?? 0} />
+      )}
+    </div>
+  );
+}
+
+/** [ and ] go to the state before and to the next one. */
+function useTabKeys(queue: string, tab: Tab): void {
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      const step = event.key === "]" ? 1 : event.key === "[" ? -1 : 0;
+      if (step === 0 || typing(event)) return;
+      const next = STATES[(STATES.indexOf(tab) + step + STATES.length) % STATES.length];
+      if (next) go(toQueue(queue, next));
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, [queue, tab]);
+}
+
+function Tabs(props: { queue: string; tab: Tab; counts: Partial<Record<Tab, number>> }) {
+  const t = useT();
+  return (
+    <nav
+      aria-label={t("queue.states")}
+      className="flex gap-1 overflow-x-auto border-b border-line px-3 [scrollbar-width:none] md:px-5"
+    >
+      {STATES.map((state) => {
+        const current = state === props.tab;
+        const n = props.counts[state] ?? 0;
+        return (
+          <Link
+            key={state}
+            href={toQueue(props.queue, state)}
+            aria-current={current ? "page" : undefined}
+            className={cx(
+              "-mb-px flex h-9 shrink-0 items-center gap-1.5 border-b-2 px-1.5 font-medium",
+              current ? "border-accent text-ink" : "border-transparent text-muted hover:text-ink",
+            )}
+          >
+            <Dot state={state} />
+            {t(`state.${state}`)}
+            <span
+              className={cx(
+                "text-xs font-normal tabular-nums",
+                state === "failed" && n > 0 ? "font-medium text-danger" : "text-faint",
+              )}
+            >
+              {count(n)}
+            </span>
+          </Link>
+        );
+      })}
+    </nav>
+  );
+}
+
+function Jobs({ which, total }: { which: Which; total: number }) {
+  const t = useT();
+  const rows = useRows(which);
+  const shown = useMemo(() => rowsOf(rows.data), [rows.data]);
+  const mayAct = useMay("admin");
+  const [ids, setIds] = useState<ReadonlySet<string>>(new Set());
+  const [everything, setEverything] = useState(false);
+  const clear = useCallback(() => {
+    setIds(new Set());
+    setEverything(false);
+  }, []);
+  const selection = useMemo<Selection>(
+    () => ({
+      ids,
+      toggle: (id) => {
+        setEverything(false);
+        setIds((before) => {
+          const next = new Set(before);
+          if (!next.delete(id)) next.add(id);
+          return next;
+        });
+      },
+      all: (all) => {
+        setEverything(false);
+        setIds(new Set(all));
+      },
+    }),
+    [ids],
+  );
+  const { hasNextPage, isFetchingNextPage, fetchNextPage } = rows;
+  const more = useCallback(() => {
+    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+
+  if (rows.isPending) return null;
+  if (rows.error && (!rows.data || !(rows.error instanceof Problem && rows.error.unreachable)))
+    return <Trouble error={rows.error} retry={() => void rows.refetch()} />;
+  if (shown.length === 0 && !rows.hasNextPage) return <NoJobs which={which} />;
+  const filtered = which.kind !== "" || which.text !== "";
+  return (
+    <>
+      <JobTable
+        queue={which.queue}
+        state={which.state}
+        rows={shown}
+        selection={mayAct ? selection : undefined}
+        more={more}
+      />
+      <BulkBar
+        which={which}
+        ids={shown.filter((row) => ids.has(row.id)).map((row) => row.id)}
+        everything={everything}
+        onEverything={() => setEverything(true)}
+        onClear={clear}
+      />
+      <p className="flex h-8 shrink-0 items-center border-t border-line px-4 text-xs text-muted tabular-nums md:px-6">
+        {filtered
+          ? t("queue.matching", { n: `${count(shown.length)}${hasNextPage ? "+" : ""}` })
+          : t("queue.loaded", { n: count(shown.length), total: count(Math.max(total, shown.length)) })}
+      </p>
+    </>
+  );
+}
+
+function NoJobs({ which }: { which: Which }) {
+  const t = useT();
+  if (which.kind || which.text)
+    return (
+      <Empty
+        action={
+          <button
+            type="button"
+            className="font-medium text-accent"
+            onClick={() => setQuery({ kind: "", text: "" })}
+          >
+            {t("queue.clear")}
+          </button>
+        }
+      >
+        {t("empty.filtered")}
+      </Empty>
+    );
+  return <Empty>{t(`empty.${which.state}`)}</Empty>;
+}

@@ -1,0 +1,143 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { Confirm } from "../actions/confirm";
+import { useOverview } from "../api/overview";
+import { mistakeIn } from "../api/raw";
+import { deleteSchedule, putSchedule, useSchedules } from "../api/schedules";
+import { useMay } from "../api/session";
+import { useT } from "../i18n/i18n";
+import { Button, cx, Empty, saying, Title, Trouble } from "../parts/basics";
+import { Dialog, DialogForm, Field } from "../parts/dialog";
+import { useDialog } from "../parts/dialogs";
+import { Icon } from "../parts/icons";
+import { JsonEditor } from "../parts/json";
+import { Relative } from "../parts/times";
+import { Link, toQueue } from "../routing";
+
+const ROW =
+  "grid items-center gap-x-4 px-4 grid-cols-[minmax(0,1fr)_minmax(0,1fr)_5rem_2rem] md:grid-cols-[minmax(8rem,1.2fr)_minmax(6rem,1fr)_minmax(6rem,1fr)_minmax(6rem,1fr)_6rem_6rem_2rem]";
+
+export function Schedules() {
+  const t = useT();
+  const open = useDialog();
+  const mayAct = useMay("admin");
+  const queues = useOverview().data?.queues.map((one) => one.queue);
+  const schedules = useSchedules(queues);
+  const add = mayAct && (
+    <Button look="primary" onClick={() => open((close) => <NewSchedule onClose={close} />)}>
+      <Icon name="plus" />
+      {t("schedules.new")}
+    </Button>
+  );
+  return (
+    <div className="min-h-0 flex-1 overflow-y-auto">
+      <Title actions={add}>{t("schedules.title")}</Title>
+      {schedules.error && <Trouble error={schedules.error} retry={() => void schedules.refetch()} />}
+      {schedules.data?.length === 0 && (
+        <Empty title={t("schedules.empty.title")}>{t("schedules.empty.text")}</Empty>
+      )}
+      {schedules.data && schedules.data.length > 0 && (
+        <div className="px-4 pb-10 md:px-6">
+          <div role="table" aria-label={t("schedules.title")} className="panel">
+            <div role="row" className={cx(ROW, "head h-9 border-b border-line")}>
+              <span role="columnheader">{t("column.name")}</span>
+              <span role="columnheader">{t("column.cron")}</span>
+              <span role="columnheader" className="max-md:hidden">{t("column.queue")}</span>
+              <span role="columnheader" className="max-md:hidden">{t("column.kind")}</span>
+              <span role="columnheader" className="max-md:hidden">{t("column.timezone")}</span>
+              <span role="columnheader" className="text-right">{t("column.next")}</span>
+              <span role="columnheader">
+                <span className="sr-only">{t("column.actions")}</span>
+              </span>
+            </div>
+            {schedules.data.map((one) => (
+              <div key={`${one.queue} ${one.name}`} role="row" className={cx(ROW, "min-h-10 border-b border-line last:border-0")}>
+                <span role="cell" className="truncate font-medium">{one.name}</span>
+                <span role="cell" className="truncate font-mono text-xs">{one.cron}</span>
+                <span role="cell" className="truncate max-md:hidden">
+                  <Link href={toQueue(one.queue, "queued")} className="hover:underline">
+                    {one.queue}
+                  </Link>
+                </span>
+                <span role="cell" className="truncate max-md:hidden">{one.kind}</span>
+                <span role="cell" className="truncate text-muted max-md:hidden">{one.timezone}</span>
+                <span role="cell" className="text-right">
+                  <Relative at={one.next_at} />
+                </span>
+                <span role="cell">{mayAct && <Remove queue={one.queue} name={one.name} />}</span>
+              </div>
+            ))}
+          </div>
+          <p className="mt-3 text-xs text-muted">{t("schedules.note")}</p>
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Remove({ queue, name }: { queue: string; name: string }) {
+  const t = useT();
+  const open = useDialog();
+  const client = useQueryClient();
+  const ask = () =>
+    open((close) => (
+      <Confirm
+        title={`${t("action.delete")} ${name}`}
+        button={t("action.delete")}
+        word={name}
+        act={async () => {
+          await deleteSchedule(queue, name);
+          await client.invalidateQueries({ queryKey: ["schedules"] });
+        }}
+        onClose={close}
+      />
+    ));
+  return (
+    <Button look="quiet" className="w-8 px-0" aria-label={`${t("action.delete")} ${name}`} onClick={ask}>
+      <Icon name="close" />
+    </Button>
+  );
+}
+
+function NewSchedule({ onClose }: { onClose: () => void }) {
+  const t = useT();
+  const client = useQueryClient();
+  const [queue, setQueue] = useState("");
+  const [name, setName] = useState("");
+  const [said, setSaid] = useState({ cron: "0 3 * * *", kind: "default", timezone: "UTC" });
+  const [payload, setPayload] = useState("{}");
+  const make = useMutation({
+    mutationFn: () => putSchedule(queue, name, said, payload),
+    onSuccess: async () => {
+      await client.invalidateQueries({ queryKey: ["overview"] });
+      await client.invalidateQueries({ queryKey: ["schedules"] });
+      onClose();
+    },
+  });
+  const input = (value: string, change: (value: string) => void) => (
+    <input className="field" required value={value} onChange={(event) => change(event.target.value)} />
+  );
+  return (
+    <Dialog title={t("schedules.new")} onClose={onClose}>
+      <DialogForm
+        onSubmit={() => make.mutate()}
+        onClose={onClose}
+        button={t("action.save")}
+        busy={make.isPending}
+        disabled={!queue || !name || mistakeIn(payload) !== null}
+        error={make.error ? saying(make.error) : null}
+      >
+        <div className="grid grid-cols-2 gap-3">
+          <Field label={t("column.queue")}>{input(queue, setQueue)}</Field>
+          <Field label={t("column.name")}>{input(name, setName)}</Field>
+          <Field label={t("column.cron")}>{input(said.cron, (cron) => setSaid({ ...said, cron }))}</Field>
+          <Field label={t("column.timezone")}>
+            {input(said.timezone, (timezone) => setSaid({ ...said, timezone }))}
+          </Field>
+          <Field label={t("column.kind")}>{input(said.kind, (kind) => setSaid({ ...said, kind }))}</Field>
+        </div>
+        <JsonEditor label={t("form.payload")} value={payload} onChange={setPayload} />
+      </DialogForm>
+    </Dialog>
+  );
+}

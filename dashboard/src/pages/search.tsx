@@ -1,0 +1,62 @@
+import { type Hit, useSearch } from "../api/search";
+import { useT } from "../i18n/i18n";
+import { Badge, Empty, StateName, Title, Trouble } from "../parts/basics";
+import { Relative } from "../parts/times";
+import { Link, toJob, useAddress } from "../routing";
+
+export function SearchPage() {
+  const t = useT();
+  const text = useAddress().query.get("text") ?? "";
+  const found = useSearch(text);
+  return (
+    <div className="min-h-0 flex-1 overflow-y-auto">
+      <Title>
+        {t("search.title")} {text && <span className="font-normal text-muted">“{text}”</span>}
+      </Title>
+      {text === "" && <Empty>{t("search.start")}</Empty>}
+      {found.error && <Trouble error={found.error} retry={() => void found.refetch()} />}
+      {found.data?.hits.length === 0 && <Empty>{t("search.none", { text })}</Empty>}
+      {found.data && found.data.hits.length > 0 && (
+        <div className="px-4 pb-10 md:px-6">
+          <ul className="panel">
+            {found.data.hits.map((hit) => (
+              <HitLine key={`${hit.queue} ${hit.job.id}`} hit={hit} />
+            ))}
+          </ul>
+          {!found.data.complete && <p className="mt-3 text-muted">{t("search.incomplete")}</p>}
+        </div>
+      )}
+    </div>
+  );
+}
+
+function HitLine({ hit }: { hit: Hit }) {
+  const t = useT();
+  const { job } = hit;
+  return (
+    <li className="border-b border-line last:border-0">
+      <Link
+        href={toJob(hit.queue, job.id)}
+        className="grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-4 px-4 py-2 hover:bg-hover md:grid-cols-[minmax(0,1fr)_5rem_8rem_7rem]"
+      >
+        <span className="min-w-0">
+          <span className="block truncate">
+            <span className="font-mono text-xs font-medium">{job.id}</span>
+            <span className="text-muted">
+              {" "}
+              {hit.queue} / {job.kind}
+            </span>
+          </span>
+          <span className="block truncate font-mono text-xs text-muted">{job.error ?? job.preview}</span>
+        </span>
+        <span className="max-md:hidden">
+          <Badge tone="plain">{t(`search.by.${hit.by as "id"}`)}</Badge>
+        </span>
+        <StateName state={job.state} />
+        <span className="text-right text-muted max-md:hidden">
+          <Relative at={job.created_at} />
+        </span>
+      </Link>
+    </li>
+  );
+}

@@ -1,0 +1,43 @@
+import { act, cleanup, render, screen } from "@testing-library/react";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { clock } from "../api/clock";
+import { Countdown } from "./times";
+
+describe("the countdown", () => {
+  beforeEach(() => vi.useFakeTimers({ now: 0 }));
+  afterEach(() => {
+    cleanup();
+    vi.useRealTimers();
+  });
+
+  const pass = (seconds: number) => act(() => vi.advanceTimersByTime(seconds * 1000));
+
+  it("goes from 30s by seconds to a red Overdue", () => {
+    clock.heard(1000, performance.now());
+    render(<Countdown deadline={1030} />);
+    const seen: string[] = [];
+    for (let second = 0; second <= 35; second += 5) {
+      seen.push(document.body.textContent);
+      pass(5);
+    }
+    expect(seen).toEqual(["30s", "25s", "20s", "15s", "10s", "5s", "Overdue", "Overdue"]);
+    expect(screen.getByText("Overdue").className).toContain("text-danger");
+  });
+
+  it("jumps up when the lease is extended", () => {
+    clock.heard(1000, performance.now());
+    const { rerender } = render(<Countdown deadline={1005} />);
+    pass(6);
+    expect(document.body.textContent).toBe("Overdue");
+    rerender(<Countdown deadline={1030} />);
+    expect(document.body.textContent).toBe("24s");
+  });
+
+  it("says nothing of a job without a deadline, or before the store's time is known", () => {
+    clock.forget();
+    const { rerender } = render(<Countdown deadline={1030} />);
+    expect(document.body.textContent).toBe("…");
+    rerender(<Countdown deadline={null} />);
+    expect(document.body.textContent).toBe("—");
+  });
+});

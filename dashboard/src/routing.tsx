@@ -1,0 +1,98 @@
+/** Which view the address names. Every name in it is one segment, whatever characters it has. */
+import { type AnchorHTMLAttributes, useSyncExternalStore } from "react";
+
+export const TABS = [
+  "queued",
+  "scheduled",
+  "processing",
+  "failing",
+  "failed",
+  "completed",
+  "cancelled",
+] as const;
+export type Tab = (typeof TABS)[number];
+
+export type View =
+  | { page: "overview" | "workers" | "events" | "schedules" | "keyspace" | "analytics" | "search" }
+  | { page: "queue"; queue: string; tab: Tab }
+  | { page: "job"; queue: string; id: string }
+  | { page: "nowhere" };
+
+const PLAIN = ["workers", "events", "schedules", "keyspace", "analytics", "search"] as const;
+
+export function viewOf(path: string): View {
+  const parts = path.split("/").filter(Boolean).map(decoded);
+  const [first, queue, third, id] = parts;
+  if (first === undefined || (first === "queues" && queue === undefined)) return { page: "overview" };
+  const plain = PLAIN.find((page) => page === first);
+  if (plain && parts.length === 1) return { page: plain };
+  if (first !== "queues" || queue === undefined) return { page: "nowhere" };
+  if (third === "jobs" && id !== undefined) return { page: "job", queue, id };
+  const tab = TABS.find((one) => one === (third ?? "queued"));
+  return tab && id === undefined ? { page: "queue", queue, tab } : { page: "nowhere" };
+}
+
+function decoded(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
+}
+
+export const toQueue = (queue: string, tab: Tab = "queued"): string =>
+  `/queues/${encodeURIComponent(queue)}/${tab}`;
+
+export const toJob = (queue: string, id: string): string =>
+  `/queues/${encodeURIComponent(queue)}/jobs/${encodeURIComponent(id)}`;
+
+const MOVED = "ackline:moved";
+
+function subscribe(listener: () => void): () => void {
+  addEventListener("popstate", listener);
+  addEventListener(MOVED, listener);
+  return () => {
+    removeEventListener("popstate", listener);
+    removeEventListener(MOVED, listener);
+  };
+}
+
+const address = (): string => location.pathname + location.search;
+
+export function useAddress(): { path: string; query: URLSearchParams } {
+  const [path = "/", query = ""] = useSyncExternalStore(subscribe, address).split("?");
+  return { path, query: new URLSearchParams(query) };
+}
+
+export function go(to: string, options: { replace?: boolean } = {}): void {
+  if (to === address()) return;
+  if (options.replace) history.replaceState(null, "", to);
+  else history.pushState(null, "", to);
+  dispatchEvent(new Event(MOVED));
+}
+
+/** Change what the address says behind the question mark; an empty value goes. */
+export function setQuery(changes: Record<string, string>): void {
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value) query.set(name, value);
+    else query.delete(name);
+  }
+  go(query.size ? `${location.pathname}?${query}` : location.pathname, { replace: true });
+}
+
+export function Link({ href, onClick, ...rest }: AnchorHTMLAttributes<HTMLAnchorElement>) {
+  return (
+    <a
+      {...rest}
+      href={href}
+      onClick={(event) => {
+        onClick?.(event);
+        const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey;
+        if (!href || !plain || event.defaultPrevented) return;
+        event.preventDefault();
+        go(href);
+      }}
+    />
+  );
+}

@@ -1,0 +1,122 @@
+import { type FormEvent, useEffect, useState } from "react";
+import { useQueryClient } from "@tanstack/react-query";
+import { base, token } from "../api/client";
+import { meKey, useMe } from "../api/session";
+import { type Language, useSpeech } from "../i18n/i18n";
+import { useLive } from "../live/live";
+import { Button, cx } from "../parts/basics";
+import { Icon } from "../parts/icons";
+import { Menu } from "../parts/menu";
+import { go, useAddress } from "../routing";
+import { type Theme, useTheme } from "../theme";
+
+export const SEARCH_ID = "search";
+
+export function Header({ onMenu }: { onMenu: () => void }) {
+  const { t } = useSpeech();
+  return (
+    <header className="flex h-14 shrink-0 items-center gap-2 border-b border-line bg-surface px-4 md:px-6">
+      <Button look="quiet" className="w-8 px-0 md:hidden" aria-label={t("nav.main")} onClick={onMenu}>
+        <Icon name="menu" />
+      </Button>
+      <Search />
+      <Connection />
+      <SettingsMenu />
+    </header>
+  );
+}
+
+function Search() {
+  const { t } = useSpeech();
+  const { path, query } = useAddress();
+  const said = path === "/search" ? (query.get("text") ?? "") : "";
+  const [text, setText] = useState(said);
+  useEffect(() => setText(said), [said]);
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (text.trim()) go(`/search?${new URLSearchParams({ text: text.trim() })}`);
+  };
+  return (
+    <form role="search" onSubmit={submit} className="relative mr-auto w-full max-w-sm">
+      <Icon name="search" className="pointer-events-none absolute top-2 left-2.5 size-4 text-faint" />
+      <input
+        id={SEARCH_ID}
+        type="search"
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+        aria-label={t("search.label")}
+        placeholder={t("search.placeholder")}
+        className="field bg-canvas pr-8 pl-8"
+      />
+      <kbd className="pointer-events-none absolute top-1.5 right-2 rounded border border-line bg-surface px-1.5 font-sans text-xs text-faint max-md:hidden">
+        /
+      </kbd>
+    </form>
+  );
+}
+
+function Connection() {
+  const { t } = useSpeech();
+  const { connection } = useLive();
+  const live = connection === "live";
+  return (
+    <span
+      data-connection={connection}
+      className="flex items-center gap-1.5 px-1 text-xs font-medium text-muted"
+      title={t(live ? "connection.live" : "connection.connecting")}
+    >
+      <span aria-hidden className={cx("size-2 rounded-full", live ? "bg-completed" : "bg-failing")} />
+      <span className="max-sm:sr-only">{t(live ? "connection.live" : "connection.connecting")}</span>
+    </span>
+  );
+}
+
+const THEMES: readonly Theme[] = ["auto", "light", "dark"];
+const LANGUAGES: readonly [Language, string][] = [
+  ["en", "English"],
+  ["es", "Español"],
+];
+
+function SettingsMenu() {
+  const { t, language, speak } = useSpeech();
+  const { theme, choose } = useTheme();
+  const client = useQueryClient();
+  const me = useMe().data;
+  const leave = () => {
+    token.forget();
+    client.clear();
+    void client.resetQueries({ queryKey: meKey });
+    location.assign("/");
+  };
+  return (
+    <Menu
+      button={
+        <Button look="quiet" className="w-8 px-0" aria-label={t("menu.label")}>
+          <Icon name="settings" />
+        </Button>
+      }
+      groups={[
+        {
+          title: t("theme.label"),
+          items: THEMES.map((one) => ({
+            label: t(`theme.${one}`),
+            checked: theme === one,
+            onSelect: () => choose(one),
+          })),
+        },
+        {
+          title: t("language.label"),
+          items: LANGUAGES.map(([one, label]) => ({
+            label,
+            checked: language === one,
+            onSelect: () => speak(one),
+          })),
+        },
+        [
+          { label: t("nav.docs"), onSelect: () => location.assign(`${base}/docs`) },
+          ...(me?.auth ? [{ label: `${t("login.out")} (${me.name})`, onSelect: leave }] : []),
+        ],
+      ]}
+    />
+  );
+}

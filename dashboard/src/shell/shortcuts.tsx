@@ -1,0 +1,67 @@
+import { useEffect } from "react";
+import { useT } from "../i18n/i18n";
+import { Dialog } from "../parts/dialog";
+import { useDialog } from "../parts/dialogs";
+import { go } from "../routing";
+import { SEARCH_ID } from "./header";
+
+/** Whether a key belongs to what is being typed, or to a dialog. */
+export function typing(event: KeyboardEvent): boolean {
+  const target = event.target as HTMLElement | null;
+  if (event.metaKey || event.ctrlKey || event.altKey || event.defaultPrevented) return true;
+  if (document.querySelector("dialog[open]")) return true;
+  return Boolean(target?.closest("input:not([type=checkbox]), textarea, select, [role=menu]"));
+}
+
+/** Keys that work on every page. */
+export function useShortcuts(): void {
+  const open = useDialog();
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      if (typing(event)) return;
+      if (event.key === "/") {
+        event.preventDefault();
+        const field = document.getElementById(SEARCH_ID) as HTMLInputElement | null;
+        field?.focus();
+        field?.select();
+      } else if (event.key === "?") {
+        open((close) => <Help onClose={close} />);
+      } else if (event.key === "o") {
+        go("/");
+      }
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, [open]);
+}
+
+const KEYS = [
+  ["/", "keys.search"],
+  ["j  k", "keys.move"],
+  ["Enter", "keys.open"],
+  ["x", "keys.select"],
+  ["[  ]", "keys.tab"],
+  ["o", "keys.overview"],
+  ["Esc", "keys.close"],
+  ["?", "keys.help"],
+] as const;
+
+function Help({ onClose }: { onClose: () => void }) {
+  const t = useT();
+  return (
+    <Dialog title={t("keys.title")} onClose={onClose}>
+      <dl className="grid grid-cols-[5rem_1fr] gap-y-2">
+        {KEYS.map(([key, word]) => (
+          <div key={key} className="contents">
+            <dt>
+              <kbd className="rounded border border-line bg-sunken px-1.5 py-0.5 font-mono text-xs whitespace-pre">
+                {key}
+              </kbd>
+            </dt>
+            <dd>{t(word)}</dd>
+          </div>
+        ))}
+      </dl>
+    </Dialog>
+  );
+}

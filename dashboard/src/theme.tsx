@@ -1,0 +1,46 @@
+import { createContext, type ReactNode, useContext, useEffect, useMemo, useState } from "react";
+
+export type Theme = "auto" | "light" | "dark";
+export type Shade = "light" | "dark";
+
+const STORED = "ackline.theme";
+const DARK = "(prefers-color-scheme: dark)";
+
+interface Chosen {
+  theme: Theme;
+  shade: Shade;
+  choose: (theme: Theme) => void;
+}
+
+const Context = createContext<Chosen>({ theme: "auto", shade: "light", choose: () => {} });
+export const useTheme = (): Chosen => useContext(Context);
+
+const stored = (): Theme => {
+  const said = localStorage.getItem(STORED);
+  return said === "light" || said === "dark" ? said : "auto";
+};
+
+export function ThemeProvider({ children }: { children: ReactNode }) {
+  const [theme, setTheme] = useState(stored);
+  const [systemDark, setSystemDark] = useState(() => matchMedia(DARK).matches);
+  useEffect(() => {
+    const system = matchMedia(DARK);
+    const note = () => setSystemDark(system.matches);
+    system.addEventListener("change", note);
+    return () => system.removeEventListener("change", note);
+  }, []);
+  const shade: Shade = theme === "auto" ? (systemDark ? "dark" : "light") : theme;
+  document.documentElement.dataset.theme = shade;
+  const chosen = useMemo<Chosen>(
+    () => ({
+      theme,
+      shade,
+      choose: (next) => {
+        localStorage.setItem(STORED, next);
+        setTheme(next);
+      },
+    }),
+    [theme, shade],
+  );
+  return <Context value={chosen}>{children}</Context>;
+}

@@ -1,0 +1,26 @@
+import tailwindcss from "@tailwindcss/vite";
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  plugins: [react(), tailwindcss()],
+  build: {
+    outDir: "../src/ackline/service/static/dashboard",
+    emptyOutDir: true,
+    target: "es2023",
+    modulePreload: { polyfill: false },
+    // A picture inside the style sheet would need `data:` in more places of the security policy.
+    assetsInlineLimit: 0,
+    chunkSizeWarningLimit: 600,
+  },
+  server: { proxy: { "/api": "http://127.0.0.1:8000" } },
+  test: {
+    environment: "jsdom",
+    include: ["src/**/*.test.{ts,tsx}"],
+    setupFiles: ["vitest.setup.ts"],
+    restoreMocks: true,
+    // One document for all: most of the time went into making them.
+    isolate: false,
+    maxWorkers: 1,
+  },
+});

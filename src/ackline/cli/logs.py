@@ -1,0 +1,21 @@
+"""How commands that run for long log."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ackline.cli.session import Session
+from ackline.logs import LogFormat, start_logging
+
+Form = Annotated[
+    LogFormat, typer.Option("--log-format", help="Log lines for people, or JSON objects.")
+]
+
+
+def start(session: Session, form: LogFormat, *, verbose: bool = False) -> list[str]:
+    """Log to standard error; answers the option for processes that do the same."""
+    chosen: LogFormat = "json" if session.json else form
+    start_logging(chosen, verbose=verbose)
+    return ["--log-format", chosen]

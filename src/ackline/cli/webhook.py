@@ -1,0 +1,154 @@
+"""`ackline webhook …`: who the service tells of what happens."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.text import Text
+
+from ackline.cli import values
+from ackline.cli.app import app, command
+from ackline.cli.enqueue import PANEL
+from ackline.cli.exits import Refusal
+from ackline.cli.queues import new_table
+from ackline.cli.session import Session
+from ackline.cli.words import plain
+from ackline.errors import MissingExtra
+from ackline.events import Act
+from ackline.job import State
+from ackline.limits import require_url
+
+webhook = typer.Typer(no_args_is_help=True, help="Who the service tells of what happens.")
+app.add_typer(webhook, name="webhook", rich_help_panel=PANEL)
+
+Id = Annotated[str, typer.Argument(help="As `ackline webhook list` shows it.")]
+
+
+@command("create", panel=PANEL, creates=True, group=webhook)
+def create(
+    session: Session,
+    url: Annotated[str, typer.Argument(help="Where to send what happens.")],
+    act: Annotated[
+        list[Act] | None, typer.Option("--act", help="Only this act. Can be repeated.")
+    ] = None,
+    state: Annotated[
+        list[State] | None,
+        typer.Option("--to", help="Only what leads to this state. Can be repeated."),
+    ] = None,
+    queue: Annotated[
+        list[str] | None, typer.Option("--queue", help="Only of this queue. Can be repeated.")
+    ] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option("--kind", help="Only jobs of this kind. Can be repeated.")
+    ] = None,
+) -> None:
+    """Have a URL told of events, signed with a secret that is shown once.
+
+    The webhook is of the tenant that --tenant names. `ackline serve` makes the deliveries.
+
+    ackline webhook create https://example.com/hook --to completed --to failed
+    """
+    require_url("url", url)
+    store = session.queues.store
+    # An option that was not given is an empty list here, and means no limit.
+    said = {"acts": act or None, "states": state or None, "queues": queue or None}
+    made = _module("webhook").new_webhook(
+        session.tenant,
+        url,
+        store.info(),
+        **_module("webhook").filters({**said, "kinds": kind or None}),
+    )
+    _module("book").add(store, made)
+    _show_secret(session, made)
+
+
+@command("list", panel=PANEL, group=webhook)
+def list_webhooks(session: Session) -> None:
+    """Show the webhooks of a tenant; their secrets stay hidden."""
+    found = _module("book").read_of(session.queues.store, session.tenant)
+    if session.json:
+        for one in found:
+            session.document(_document(one))
+        return
+    if not found:
+        session.say("no webhooks", "dim")
+        return
+    table = new_table("id", "url", "told of", "active")
+    for one in found:
+        words = [plain(one.url or "what each job names"), _told_of(one)]
+        table.add_row(Text(one.id, "bold"), *words, "yes" if one.active else "no")
+    session.say(table)
+
+
+@command("rotate", panel=PANEL, group=webhook)
+def rotate(
+    session: Session,
+    id: Id,
+    overlap: Annotated[
+        float,
+        typer.Option(
+            parser=values.seconds, metavar="SPAN", help="How long the old secret is good as well."
+        ),
+    ] = 86_400.0,
+) -> None:
+    """Give a webhook a new secret. For a while, messages are signed with both.
+
+    `callbacks` is the webhook of the URLs that jobs name themselves.
+    """
+    store = session.queues.store
+    info = store.info()
+    if id == _module("webhook").CALLBACKS:
+        own = _module("webhook").callbacks_of(session.tenant, info.cursor, info.now)
+        _module("book").add(store, own)
+
+    def alter(found: Any) -> Any:
+        secrets = _module("signing").rotated(found.secrets, info.now, overlap)
+        return msgspec.structs.replace(found, secrets=secrets)
+
+    changed = _module("book").change(store, session.tenant, id, alter)
+    if changed is None:
+        raise Refusal(f"tenant {session.tenant} has no webhook {id!r}")
+    _show_secret(session, changed)
+
+
+@command("delete", panel=PANEL, group=webhook)
+def delete(session: Session, id: Id) -> None:
+    """Tell a URL nothing any more; deliveries that have not been made are dropped."""
+    if id == _module("webhook").CALLBACKS:
+        raise Refusal("the callbacks cannot be deleted: jobs that name no URL call none")
+    if not _module("book").delete(session.queues.store, session.tenant, id):
+        raise Refusal(f"tenant {session.tenant} has no webhook {id!r}")
+    session.document({"deleted": id}) if session.json else session.say("deleted")
+
+
+def _show_secret(session: Session, made: Any) -> None:
+    secret = made.secrets[0].text
+    if session.json:
+        session.document({**_document(made), "secret": secret})
+        return
+    session.line(secret)
+    session.notice(f"Shown once. It signs the messages of {made.id}.")
+
+
+def _document(one: Any) -> dict[str, Any]:
+    told = {name: sorted(getattr(one, name) or ()) for name in _module("webhook").FILTERS}
+    return {"id": one.id, "url": one.url, "active": one.active, **told}
+
+
+def _told_of(one: Any) -> str:
+    words = [
+        plain(str(word))
+        for name in _module("webhook").FILTERS
+        for word in sorted(getattr(one, name) or ())
+    ]
+    return ", ".join(words) or ("ends of jobs" if one.url is None else "everything")
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(f"ackline.service.webhooks.{name}")
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"ackline webhook (no module {error.name!r})", "service") from None

@@ -1,0 +1,88 @@
+"""Logs: one line each, for people or for programs; nothing in them that forges or betrays."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from typing import Literal
+
+LogFormat = Literal["text", "json"]
+
+_SECRETS = re.compile(
+    r"""
+      (?P<url>\b[a-z][a-z0-9+.-]*://[^\s/@:]*:)[^\s/@]+(?=@)    # a password in a URL
+    | (?P<bearer>\bbearer\s+)[^\s'",;]+                         # what a caller shows
+    | (?P<key>\back_[0-9a-f]{16}_)[\w-]+                        # an API key
+    | (?P<webhook>\bwhsec_)[\w+/=-]+                            # the secret of a webhook
+    | \beyJ[\w-]+\.[\w-]+\.[\w-]*                               # a token (JWT)
+    | (?P<field>\b(?:ticket|token|password|secret)["']?[=:]\s?["']?)[^\s'"&,;)}]+
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def without_secrets(text: str) -> str:
+    """A text with what looks like a secret left out: a last line of defence, not the first.
+
+    >>> without_secrets("redis://ann:hush@db/0 refused Bearer abc")
+    'redis://ann:…@db/0 refused Bearer …'
+    """
+    return _SECRETS.sub(_hide, text)
+
+
+def _hide(found: re.Match[str]) -> str:
+    return f"{found[found.lastgroup] if found.lastgroup else ''}…"
+
+
+def on_one_line(text: str) -> str:
+    r"""A text whose control characters are spelled out, so that it cannot pass for two lines.
+
+    >>> on_one_line("ann\r\n12:00 ERROR all is lost")
+    'ann\\r\\n12:00 ERROR all is lost'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+class TextLines(logging.Formatter):
+    """For people: time, process, level, message; a traceback below it is indented."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(process)d %(levelname)-7s %(message)s", "%H:%M:%S")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - its name
+        record.message = on_one_line(without_secrets(record.message))
+        return super().formatMessage(record)
+
+    def formatException(self, ei: object) -> str:  # noqa: N802 - its name
+        lines = without_secrets(super().formatException(ei)).splitlines()  # type: ignore[arg-type]
+        return "\n".join(f"    {on_one_line(line)}" for line in lines)
+
+
+class JsonLines(logging.Formatter):
+    """For programs: one JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        said = {
+            "at": record.created,
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "pid": record.process,
+            "message": without_secrets(record.getMessage()),
+        }
+        if record.exc_info:
+            said["error"] = without_secrets(self.formatException(record.exc_info))
+        return json.dumps(said)
+
+
+def start_logging(form: LogFormat, *, verbose: bool = False) -> None:
+    """Log to standard error, one line each."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines() if form == "json" else TextLines())
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    # Libraries that name every URL they call would name those of webhooks.
+    for chatty in ("httpcore", "httpx"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    logging.getLogger("ackline").setLevel(logging.DEBUG if verbose else logging.INFO)

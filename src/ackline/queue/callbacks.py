@@ -1,0 +1,36 @@
+"""Which tenants have jobs that want a callback: what a service needs to know to make them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ackline.events import read_cursor
+from ackline.job import NO_OPTIONS, Draft, QueueKey
+from ackline.limits import OWN_KEYS
+from ackline.stores.base import KeyWrite, Store
+
+ROOM = (OWN_KEYS, "callbacks")
+"""Under it, for each queue with such jobs: the journal's end before the first was enqueued."""
+
+MOST_QUEUES = 10_000
+
+
+def wanted_by(drafts: Iterable[Draft]) -> bool:
+    """Whether one of these jobs wants a callback."""
+    return any(
+        draft.options is not NO_OPTIONS and draft.options.callback_url is not None
+        for draft in drafts
+    )
+
+
+def note(store: Store, queue: QueueKey) -> None:
+    """Tell that jobs of this queue want callbacks; to be done before they are enqueued."""
+    value = store.info().cursor.encode()
+    write = KeyWrite(key=(*ROOM, queue.name), value=value, version=0)
+    store.write_keys(queue.tenant, [write])
+
+
+def since(store: Store, tenant: str) -> str | None:
+    """Behind which event a callback may be wanted; None if no job ever wanted one."""
+    found = store.read_keys(tenant, ROOM, MOST_QUEUES)
+    return min((entry.value.decode() for entry in found), key=read_cursor, default=None)

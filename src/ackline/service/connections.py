@@ -1,0 +1,111 @@
+"""Connections that keep nobody waiting: who sends half a request, or does not read, is let go."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from ackline.service.problems import TooSlow, raw_answer
+from ackline.service.settings import Settings
+
+SLOWEST = 16 * 1024
+"""Bytes that have to come in a second, once the time for a small request is over."""
+
+
+class Connection(H11Protocol):
+    """Looks at the clock; all else is uvicorn's, which would wait for ever.
+
+    A request has to be whole within `receive_timeout` of its first byte, and the first one has to
+    begin as soon; a large body has longer. What is sent has to be taken within `send_timeout`.
+    """
+
+    receive_timeout: float
+    send_timeout: float
+    _overdue: asyncio.TimerHandle | None = None
+    _stalled: asyncio.TimerHandle | None = None
+    _received = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_request()
+
+    def data_received(self, data: bytes) -> None:
+        self._received += len(data)
+        super().data_received(data)
+        self._look()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._look()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget_request()
+        self.resume_writing()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalled = self.loop.call_later(self.send_timeout, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+        super().resume_writing()
+
+    @property
+    def _halfway(self) -> bool:
+        """Whether a request has begun and is not whole yet."""
+        state = self.conn.their_state
+        return state is h11.SEND_BODY or (state is h11.IDLE and bool(self.conn.trailing_data[0]))
+
+    def _look(self) -> None:
+        if not self._halfway:
+            self._forget_request()
+        elif self._overdue is None:
+            self._await_request()
+
+    def _await_request(self) -> None:
+        self._received = 0
+        self._overdue = self.loop.call_later(self.receive_timeout, self._time_is_up)
+
+    def _forget_request(self) -> None:
+        if self._overdue is not None:
+            self._overdue.cancel()
+            self._overdue = None
+
+    def _time_is_up(self) -> None:
+        # More of it for those who have sent much, and while it is we who do not read.
+        more = 1.0 if self.flow.read_paused else self._received / SLOWEST
+        if more >= 1.0:
+            self._received = 0
+            self._overdue = self.loop.call_later(more, self._time_is_up)
+            return
+        self._overdue = None
+        answered = self.conn.their_state is h11.SEND_BODY and self.cycle.response_started
+        if self._halfway and not answered:
+            self.transport.write(_TOO_SLOW)
+        self.transport.close()
+
+
+_TOO_SLOW = raw_answer(TooSlow("the request did not come whole in time"))
+
+
+def connection_class(settings: Settings) -> type[asyncio.Protocol]:
+    """How connections are served, with the patience that the settings ask for."""
+    patience = {
+        "receive_timeout": settings.receive_timeout,
+        "send_timeout": settings.send_timeout,
+    }
+    return type("Connection", (Connection,), patience)
+
+
+def allow_many() -> None:
+    """Allow as many connections as the system lets us: each is a file, often only 1,024 may be."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):  # it is then as it was
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

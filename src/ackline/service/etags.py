@@ -1,0 +1,76 @@
+"""ETags: what has not changed is not sent again, and what has is not overwritten unseen.
+
+A tag has two parts. The first changes with what clients can edit, and `If-Match` goes by it.
+The second changes with all else that the answer shows, and `If-None-Match` goes by both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from litestar import Response
+from litestar.datastructures import ResponseHeader
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import HeaderParameter
+
+from ackline.service.problems import Refused
+
+T = TypeVar("T")
+
+IfNoneMatch = Annotated[
+    str | None,
+    HeaderParameter(
+        name="If-None-Match",
+        description="The `ETag` of what you have: 304 without a body if it is still so.",
+    ),
+]
+IfMatch = Annotated[
+    str | None,
+    HeaderParameter(
+        name="If-Match",
+        description="The `ETag` of what you saw: 412, and nothing is done, if it has changed.",
+    ),
+]
+
+TAGGED: dict[str, Any] = {
+    "responses": {304: ResponseSpec(None, description="It is as you have it.")},
+    "response_headers": [
+        ResponseHeader(name="etag", documentation_only=True, description="Which state this is.")
+    ],
+}
+"""What a route declares whose answers have a tag."""
+
+
+class Changed(Refused):
+    """It is not any more as the caller saw it."""
+
+    status = 412
+    type = "changed"
+
+
+def tagged(document: T, editable: object, rest: object, known: str | None) -> Response[T]:
+    """An answer with its tag, or 304 if the caller has just this."""
+    tag = f'"{_hash(editable)}-{_hash(rest)}"'
+    headers = {"etag": tag, "cache-control": "private, no-cache"}
+    if known is not None and any(one in ("*", tag) for one in _tags(known)):
+        return Response(None, status_code=304, headers=headers)  # type: ignore[arg-type]
+    return Response(document, headers=headers)
+
+
+def require_match(wanted: str | None, editable: object) -> None:
+    """Refuse a change by someone who saw another state than this."""
+    if wanted is None:
+        return
+    now = _hash(editable)
+    if not any(one == "*" or one.strip('"').partition("-")[0] == now for one in _tags(wanted)):
+        raise Changed("it was changed since you read it: read it again, then decide", at="If-Match")
+
+
+def _tags(header: str) -> list[str]:
+    return [one.strip().removeprefix("W/") for one in header.split(",")]
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()[:16]

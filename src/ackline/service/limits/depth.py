@@ -1,0 +1,93 @@
+"""How many live jobs a tenant may have: counted by the store, guessed upwards in between."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+
+from ackline.job import LIVE, QueueKey
+from ackline.service.allowance import Allowance
+from ackline.stores.base import QueueInfo, Store
+
+FRESH = 1.0
+"""Seconds for which a count is believed; what others enqueue meanwhile is not seen."""
+
+PAUSE = 0.05
+"""Seconds between two looks at a tenant that has no room."""
+
+
+class Depth:
+    """The live jobs of one tenant: never fewer than there are, as far as this process knows."""
+
+    def __init__(self, store: Store, tenant: str) -> None:
+        self._store = store
+        self._tenant = tenant
+        self._counted: Counter[str] = Counter()
+        self._since: Counter[str] = Counter()
+        """What has arrived since the last look."""
+        self._coming: Counter[str] = Counter()
+        """What is on its way to the store."""
+        self._looked_at = float("-inf")
+        self._changing = threading.Lock()
+        self._looking = threading.Lock()
+
+    def take(self, queue: str, jobs: int, allowance: Allowance) -> bool:
+        """Let jobs in if there is room; it may look at the store, so off the event loop."""
+        if self._age > FRESH:
+            self._look(FRESH)
+        taken = self._try(queue, jobs, allowance)
+        if not taken and self._age > PAUSE:
+            self._look(PAUSE)
+            taken = self._try(queue, jobs, allowance)
+        return taken
+
+    def arrived(self, queue: str, jobs: int) -> None:
+        """They are stored, or refused."""
+        with self._changing:
+            self._since[queue] += jobs
+            self._coming[queue] -= jobs
+
+    def _try(self, queue: str, jobs: int, allowance: Allowance) -> bool:
+        with self._changing:
+            known = self._counted + self._since + self._coming
+            here = known[queue] + jobs <= (allowance.queue_jobs or float("inf"))
+            room = here and known.total() + jobs <= (allowance.tenant_jobs or float("inf"))
+            if room:
+                self._coming[queue] += jobs
+            return room
+
+    @property
+    def _age(self) -> float:
+        return time.monotonic() - self._looked_at
+
+    def _look(self, fresh: float) -> None:
+        with self._looking:
+            if self._age <= fresh:
+                return  # someone else has just looked
+            with self._changing:
+                before = Counter(self._since)
+            began, found = time.monotonic(), self._store.describe(self._tenant)
+            with self._changing:
+                self._since -= before
+                self._counted = Counter({info.key.name: _live(info) for info in found})
+                self._looked_at = began
+
+
+def _live(info: QueueInfo) -> int:
+    return sum(info.counts[state] for state in LIVE)
+
+
+class Depths:
+    """The depths of all tenants that have a limit."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._depths: dict[str, Depth] = {}
+
+    def of(self, key: QueueKey) -> Depth:
+        """Of one tenant."""
+        depth = self._depths.get(key.tenant)
+        if depth is None:
+            depth = self._depths.setdefault(key.tenant, Depth(self._store, key.tenant))
+        return depth

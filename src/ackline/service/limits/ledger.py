@@ -1,0 +1,124 @@
+"""What everybody owes, in memory that the processes of one service share."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import mmap
+import os
+import struct
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ackline.service.limits.rate import Rate
+
+BUCKETS = 4096
+PLACES = 8
+"""In each bucket. When all are taken, whoever owes least is forgotten: mostly it owes nothing."""
+
+_BUCKET = struct.Struct("Qd" * PLACES)
+_PLACE = struct.Struct("Qd")
+SIZE = BUCKETS * _BUCKET.size
+
+SEATS_FROM = 1 << 40
+SEATS_EACH = 1 << 20
+"""Behind the table are bytes that nobody reads: each stands for a stream, and is locked by it."""
+
+
+def new_file(folder: Path | None = None) -> int:
+    """Room for a ledger: in the folder that processes share, or without a name for one alone."""
+    if folder is None:
+        with tempfile.TemporaryFile() as nameless:
+            file = os.dup(nameless.fileno())
+    else:
+        file = os.open(folder / "limits", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    os.truncate(file, SIZE)  # what is there already stays
+    return file
+
+
+class Ledger:
+    """A table of debts, by name, and of seats that are taken."""
+
+    def __init__(self, file: int, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._file = file
+        self._table = mmap.mmap(file, SIZE)
+        self._monotonic = monotonic
+        self._mine = threading.Lock()
+        self._seats: dict[int, set[int]] = {}
+
+    def charge(self, name: str, rate: Rate, cost: float = 1.0) -> float:
+        """Let something in, or answer how many seconds it has to wait."""
+        mark = _mark(name)
+        with self._bucket(mark) as at:
+            place, due = self._find(at, mark)
+            due, wait = rate.charge(due, self._monotonic(), cost)
+            if not wait:
+                _PLACE.pack_into(self._table, place, mark, due)
+        return wait
+
+    def wait(self, name: str, rate: Rate) -> float:
+        """How many seconds it would have to wait."""
+        mark = _mark(name)
+        with self._bucket(mark) as at:
+            return rate.charge(self._find(at, mark)[1], self._monotonic(), 1.0)[1]
+
+    def take_seat(self, name: str, most: int) -> int | None:
+        """A seat of those that a name has, if one is free; a process that dies leaves all."""
+        begin = SEATS_FROM + (_mark(name) >> 24) * SEATS_EACH
+        with self._mine:
+            mine = self._seats.setdefault(begin, set())
+            for seat in range(begin, begin + most):
+                if seat not in mine and self._lock_seat(seat):
+                    mine.add(seat)
+                    return seat
+        return None
+
+    def leave_seat(self, seat: int) -> None:
+        """Somebody else may have it."""
+        begin = seat - (seat - SEATS_FROM) % SEATS_EACH
+        with self._mine:
+            mine = self._seats[begin]
+            mine.discard(seat)
+            if not mine:
+                del self._seats[begin]
+            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, seat)
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        self._table.close()
+        os.close(self._file)
+
+    @contextmanager
+    def _bucket(self, mark: int) -> Iterator[int]:
+        at = mark % BUCKETS * _BUCKET.size
+        # The file's lock keeps other processes out, and knows nothing of threads.
+        with self._mine:
+            fcntl.lockf(self._file, fcntl.LOCK_EX, 1, at)
+            try:
+                yield at
+            finally:
+                fcntl.lockf(self._file, fcntl.LOCK_UN, 1, at)
+
+    def _find(self, at: int, mark: int) -> tuple[int, float]:
+        """Where a name stands, and what it owes; a new one gets the place of who owes least."""
+        found = _BUCKET.unpack_from(self._table, at)
+        marks, dues = found[::2], found[1::2]
+        if mark in marks:
+            index = marks.index(mark)
+            return at + index * _PLACE.size, dues[index]
+        return at + dues.index(min(dues)) * _PLACE.size, 0.0
+
+    def _lock_seat(self, seat: int) -> bool:
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, seat)
+        except OSError:
+            return False
+        return True
+
+
+def _mark(name: str) -> int:
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little") or 1

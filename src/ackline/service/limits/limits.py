@@ -1,0 +1,143 @@
+"""All limits of a process: asked by the door of every route, and by what enqueues."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ackline.job import QueueKey
+from ackline.service.allowance import Allowance
+from ackline.service.limits.depth import Depths
+from ackline.service.limits.ledger import Ledger, new_file
+from ackline.service.limits.rate import Rate
+from ackline.service.limits.refusals import (
+    QueueFull,
+    TooManyFailures,
+    TooManyJobs,
+    TooManyRequests,
+    TooManyStreams,
+)
+from ackline.service.settings import Settings
+from ackline.stores.base import Store
+
+
+class Limits:
+    """What tenants and addresses may use; what is not limited costs nothing."""
+
+    def __init__(self, settings: Settings, store: Store, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._ledger: Ledger
+        self._depths = Depths(store)
+        self._failures = _rate(settings.login_failures / 60, settings.login_failures)
+        self._general = settings.limits
+        self._own = {name: own.over(self._general) for name, own in settings.tenants.items()}
+
+    def open(self) -> None:
+        """Take hold of what the processes share, or of memory of its own."""
+        self._ledger = Ledger(new_file(self._folder))
+
+    def of(self, tenant: str) -> Allowance:
+        """What a tenant may use."""
+        return self._own.get(tenant, self._general)
+
+    def admit_request(self, tenant: str) -> None:
+        """One more request of a tenant."""
+        allowance = self.of(tenant)
+        rate = _rate(allowance.requests, allowance.requests_burst)
+        if rate is not None and (wait := self._ledger.charge(f"requests {tenant}", rate)):
+            raise TooManyRequests(
+                f"your tenant may send {rate.per_second:g} requests a second", "requests", wait
+            )
+
+    def admit_jobs(self, tenant: str, jobs: int) -> None:
+        """So many more jobs of a tenant, all or none."""
+        allowance = self.of(tenant)
+        rate = _rate(allowance.jobs, allowance.jobs_burst)
+        if rate is not None and (wait := self._ledger.charge(f"jobs {tenant}", rate, jobs)):
+            raise TooManyJobs(
+                f"your tenant may enqueue {rate.per_second:g} jobs a second", "jobs", wait
+            )
+
+    def counts_jobs_of(self, tenant: str) -> bool:
+        """Whether a tenant's live jobs are limited: then the store is looked at."""
+        allowance = self.of(tenant)
+        return bool(allowance.queue_jobs or allowance.tenant_jobs)
+
+    @contextmanager
+    def admitting(self, key: QueueKey, jobs: int) -> Iterator[None]:
+        """Around an enqueue of so many jobs; it may block."""
+        self.admit_jobs(key.tenant, jobs)
+        if not self.counts_jobs_of(key.tenant):
+            yield
+            return
+        with self.room(key, jobs):
+            yield
+
+    @contextmanager
+    def room(self, key: QueueKey, jobs: int) -> Iterator[None]:
+        """Keep room for jobs until they are stored; it may block."""
+        depth, allowance = self._depths.of(key), self.of(key.tenant)
+        if not depth.take(key.name, jobs, allowance):
+            raise QueueFull(_full(key, allowance), "live-jobs")
+        try:
+            yield
+        finally:
+            depth.arrived(key.name, jobs)
+
+    def take_seat(self, tenant: str) -> int | None:
+        """A place for one more stream; None where streams are not limited."""
+        most = self.of(tenant).streams
+        if not most:
+            return None
+        seat = self._ledger.take_seat(f"streams {tenant}", most)
+        if seat is None:
+            raise TooManyStreams(f"your tenant may have {most} streams open at once", "streams")
+        return seat
+
+    def leave_seat(self, seat: int) -> None:
+        """A stream has ended."""
+        self._ledger.leave_seat(seat)
+
+    def require_trust(self, address: str) -> None:
+        """Refuse an address that has failed to show who it is too often of late."""
+        if self._failures is not None:
+            wait = self._ledger.wait(_place(address), self._failures)
+            if wait:
+                raise TooManyFailures(
+                    "too much that came from your address was not believed", "failures", wait
+                )
+
+    def note_failure(self, address: str) -> None:
+        """What came from an address was not believed."""
+        if self._failures is not None:
+            self._ledger.charge(_place(address), self._failures)
+
+    def close(self) -> None:
+        """Let go of what the processes share."""
+        self._ledger.close()
+
+
+def _rate(per_second: float | None, burst: float | None) -> Rate | None:
+    return Rate(per_second, burst or max(1.0, per_second)) if per_second else None
+
+
+def _full(key: QueueKey, allowance: Allowance) -> str:
+    said = []
+    if allowance.queue_jobs:
+        said.append(f"{allowance.queue_jobs:,} live jobs in a queue")
+    if allowance.tenant_jobs:
+        said.append(f"{allowance.tenant_jobs:,} in all")
+    return f"queue {key.name!r} has no room now: your tenant may have {' and '.join(said)}"
+
+
+def _place(address: str) -> str:
+    """Whose address it is: of IPv6, everybody has a whole network."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return f"failures {address}"
+    if parsed.version == 6 and parsed.ipv4_mapped is None:
+        return f"failures {ipaddress.ip_network((int(parsed), 64), strict=False)}"
+    return f"failures {address}"

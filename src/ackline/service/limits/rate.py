@@ -1,0 +1,30 @@
+"""A rate with bursts (GCRA): one number for each who is limited, and no timer."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """So many in a second in the long run, and up to `burst` of them at once."""
+
+    per_second: float
+    burst: float
+
+    def charge(self, due: float, now: float, cost: float) -> tuple[float, float]:
+        """When all that was let in will be paid for, and how long to wait instead (0: it is in).
+
+        What is larger than a whole burst is let in when nothing is owed, and paid for afterwards:
+        it would wait for ever otherwise.
+
+        >>> Rate(per_second=10, burst=5).charge(due=0.0, now=100.0, cost=5)
+        (100.5, 0.0)
+        >>> Rate(per_second=10, burst=5).charge(due=100.5, now=100.0, cost=1)
+        (100.5, 0.1)
+        """
+        owed_from = max(due, now)
+        room = self.burst - min(cost, self.burst)
+        wait = round(owed_from - now - room / self.per_second, 9)
+        if wait > 0:
+            return due, wait
+        return owed_from + cost / self.per_second, 0.0

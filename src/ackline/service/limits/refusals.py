@@ -1,0 +1,57 @@
+"""Refusals that pass: too much, too soon; each says when to come again."""
+
+from __future__ import annotations
+
+import math
+
+from ackline.service.problems import Refused
+
+
+class TooMany(Refused):
+    """More than is allowed now."""
+
+    status = 429
+    type = "too-many"
+
+    def __init__(self, detail: str, what: str, seconds: float = 1.0) -> None:
+        super().__init__(f"{detail}; nothing was done")
+        self.what = what
+        self.seconds = max(1, math.ceil(seconds))
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """When to come again, for programs."""
+        return {
+            "retry-after": str(self.seconds),
+            "ratelimit": f'"{self.what}";r=0;t={self.seconds}',
+        }
+
+
+class TooManyRequests(TooMany):
+    """More requests than its tenant may send."""
+
+    type = "too-many-requests"
+
+
+class TooManyJobs(TooMany):
+    """More jobs at a time than its tenant may enqueue."""
+
+    type = "too-many-jobs"
+
+
+class QueueFull(TooMany):
+    """More live jobs than its tenant may have."""
+
+    type = "queue-full"
+
+
+class TooManyStreams(TooMany):
+    """More open streams than its tenant may have."""
+
+    type = "too-many-streams"
+
+
+class TooManyFailures(TooMany):
+    """An address that has shown too much that is not believed."""
+
+    type = "too-many-failures"

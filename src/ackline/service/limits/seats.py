@@ -1,0 +1,32 @@
+"""The seats of streams: taken at the door, left when the request is over, however it ends."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from litestar.types import ASGIApp, Receive, Scope, Send
+
+from ackline.service.limits.limits import Limits
+
+_SEAT = "ackline.seat"
+
+
+class Seated:
+    """Around all routes: whoever had a seat leaves it."""
+
+    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+        self._app = app
+        self._limits = limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            seat = cast("dict[str, Any]", scope).get(_SEAT)
+            if seat is not None:
+                self._limits.leave_seat(seat)
+
+
+def take_seat(limits: Limits, tenant: str, scope: Any) -> None:
+    """Have a seat for this request, or `TooManyStreams`."""
+    scope[_SEAT] = limits.take_seat(tenant)

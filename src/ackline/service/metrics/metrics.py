@@ -1,0 +1,61 @@
+"""All figures: of the store, and of the processes of this service together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from ackline.service.metrics.process import Process
+from ackline.service.metrics.queues import Queues
+from ackline.service.metrics.requests import Requests
+from ackline.service.metrics.siblings import Siblings, merge
+from ackline.service.metrics.work import Work
+
+if TYPE_CHECKING:
+    from ackline.service.runtime import Runtime
+
+
+class Metrics:
+    """The figures of one process; with a folder, those of all that share it are added up."""
+
+    def __init__(self, runtime: Runtime, folder: Path | None = None) -> None:
+        self._runtime = runtime
+        self.requests = Requests()
+        self.work = Work()
+        self._own = CollectorRegistry()
+        for collector in (self.requests, self.work, Process(runtime)):
+            self._own.register(collector)
+        self._siblings = Siblings(folder, runtime.worker) if folder is not None else None
+
+    def publish(self) -> None:
+        """Let the other processes know how much it is by now."""
+        if self._siblings is not None:
+            self._siblings.publish(generate_latest(self._own))
+
+    def text(self) -> bytes:
+        """All figures as they are now; it asks the store, so off the event loop."""
+        registry = CollectorRegistry()
+        registry.register(Queues(self._runtime))
+        registry.register(_Together(self._own, self._siblings))
+        return generate_latest(registry)
+
+    def text_for(self, tenant: str, may_see: Callable[[str], bool]) -> bytes:
+        """What the queues of one tenant hold, those that it may see."""
+        registry = CollectorRegistry()
+        registry.register(Queues(self._runtime, tenant, may_see))
+        return generate_latest(registry)
+
+
+class _Together(Collector):
+    def __init__(self, own: CollectorRegistry, siblings: Siblings | None) -> None:
+        self._own = own
+        self._siblings = siblings
+
+    def collect(self) -> Iterator[Metric]:
+        others = self._siblings.read() if self._siblings is not None else []
+        return merge([list(self._own.collect()), *others])

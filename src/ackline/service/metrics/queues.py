@@ -1,0 +1,67 @@
+"""What the queues hold, as the store knows it: the same whichever process is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from ackline.job import State
+from ackline.queue.recovery import recovered
+from ackline.stores.base import Filter, QueueInfo, Store
+
+if TYPE_CHECKING:
+    from ackline.service.runtime import Runtime
+
+_FIRST = Filter(states=frozenset({State.QUEUED}))
+
+
+class Queues(Collector):
+    """The queues of one tenant, or of all."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        tenant: str | None = None,
+        may_see: Callable[[str], bool] = lambda _queue: True,
+    ) -> None:
+        self._runtime = runtime
+        self._tenant = tenant
+        self._may_see = may_see
+
+    def collect(self) -> Iterator[Metric]:
+        store = self._runtime.store
+        names = ["tenant", "queue"]
+        jobs = GaugeMetricFamily("ackline_jobs", "Jobs by state.", labels=[*names, "state"])
+        oldest = GaugeMetricFamily(
+            "ackline_oldest_queued_seconds",
+            "How long the first job in line has been there.",
+            labels=names,
+        )
+        expired = CounterMetricFamily(
+            "ackline_expired_leases",
+            "Leases taken back from consumers, by who noticed.",
+            labels=[*names, "way"],
+        )
+        now = store.info().now
+        for info in filter(self._wanted, store.describe(self._tenant)):
+            place = [info.key.tenant, info.key.name]
+            for state, number in info.counts.items():
+                jobs.add_metric([*place, state], number)
+            oldest.add_metric(place, age_of_first(store, info, now))
+            for way, back in recovered(store, info.key).items():
+                expired.add_metric([*place, way], back.jobs)
+        yield from (jobs, oldest, expired)
+
+    def _wanted(self, info: QueueInfo) -> bool:
+        return self._may_see(info.key.name)
+
+
+def age_of_first(store: Store, info: QueueInfo, now: float) -> float:
+    """How long the first job in line has been there; 0 if there is none."""
+    if not info.counts[State.QUEUED]:
+        return 0.0
+    first = store.page(info.key, _FIRST, None, 1).jobs
+    return max(0.0, now - first[0].created_at) if first else 0.0

@@ -1,0 +1,100 @@
+"""What becomes of jobs on their way through this process: how long they wait and run."""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_left
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from ackline.events import Act
+from ackline.job import QueueKey, State
+from ackline.lifecycle import Transition, Verdict
+from ackline.stores.base import Claimed
+
+BOUNDS = (0.005, 0.025, 0.1, 0.25, 1.0, 2.5, 10.0, 60.0, 300.0, 1800.0, 7200.0, 86_400.0)
+MOST_BEGUN = 100_000
+"""So many jobs under way are remembered; of an older one it is not told how long it ran."""
+
+
+class Spans:
+    """Spans of time, counted by length."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BOUNDS) + 1)
+        self.total = 0.0
+
+    def add(self, seconds: float) -> None:
+        """One more."""
+        self.counts[bisect_left(BOUNDS, seconds)] += 1
+        self.total += seconds
+
+    @property
+    def buckets(self) -> list[tuple[str, float]]:
+        """As Prometheus has them: all up to a length."""
+        bounds = [*map(str, BOUNDS), "+Inf"]
+        return list(zip(bounds, map(float, accumulate(self.counts)), strict=True))
+
+
+class Work(Collector):
+    """Told of each claim and each settling that goes through this process, batch by batch."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waits: defaultdict[QueueKey, Spans] = defaultdict(Spans)
+        self._runs: defaultdict[QueueKey, Spans] = defaultdict(Spans)
+        self._stale: defaultdict[QueueKey, int] = defaultdict(int)
+        self._begun: OrderedDict[tuple[QueueKey, str, int], float] = OrderedDict()
+
+    def claimed(self, key: QueueKey, claimed: Claimed) -> None:
+        """Jobs were handed out."""
+        if not claimed.jobs:
+            return
+        began = time.monotonic()
+        with self._lock:
+            waits = self._waits[key]
+            for job in claimed.jobs:
+                waits.add(max(0.0, claimed.now - (job.run_at or job.created_at)))
+                self._begun[key, job.id, job.token] = began
+            while len(self._begun) > MOST_BEGUN:
+                self._begun.popitem(last=False)
+
+    def settled(
+        self, key: QueueKey, steps: Sequence[Transition], verdicts: Sequence[Verdict]
+    ) -> None:
+        """The store has answered what became of jobs."""
+        now = time.monotonic()
+        with self._lock:
+            for step, verdict in zip(steps, verdicts, strict=True):
+                if step.token is None or step.act is Act.EXPIRE:
+                    continue
+                if not verdict.applied:
+                    self._stale[key] += 1
+                elif verdict.state is not State.PROCESSING:
+                    began = self._begun.pop((key, step.id, step.token), None)
+                    if began is not None:
+                        self._runs[key].add(now - began)
+
+    def collect(self) -> Iterator[Metric]:
+        labels = ["tenant", "queue"]
+        waits = HistogramMetricFamily(
+            "ackline_job_wait_seconds", "From when a job was due to its claim.", labels=labels
+        )
+        runs = HistogramMetricFamily(
+            "ackline_job_run_seconds", "From a job's claim to its settling.", labels=labels
+        )
+        stale = CounterMetricFamily(
+            "ackline_stale_settles", "Settlings that came too late and were refused.", labels=labels
+        )
+        with self._lock:
+            for family, found in ((waits, self._waits), (runs, self._runs)):
+                for key, spans in found.items():
+                    family.add_metric([key.tenant, key.name], spans.buckets, spans.total)
+            for key, number in self._stale.items():
+                stale.add_metric([key.tenant, key.name], number)
+        yield from (waits, runs, stale)

@@ -1,0 +1,136 @@
+"""The pulse of the queues: how many jobs went in, were completed and failed, of late.
+
+It is counted from the journal, so a restart forgets nothing that the journal keeps.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+
+import msgspec
+
+from ackline.errors import EventsDropped
+from ackline.events import Act, Event, make_cursor, read_cursor
+from ackline.job import QueueKey
+from ackline.stores.base import Store
+
+BUCKET = 10
+"""Seconds that are counted together."""
+
+SPAN = 180
+"""How many buckets are kept: half an hour."""
+
+RATE_BUCKETS = 6
+"""Over how many whole buckets a rate is taken: a minute."""
+
+PAGE = 5000
+PATIENCE = 0.25
+"""Seconds that one look may read; a long journal is caught up with in several."""
+
+COLUMNS = {Act.ENQUEUE: 0, Act.COMPLETE: 1, Act.FAIL: 2, Act.EXPIRE: 2}
+"""What is counted, and in which column."""
+
+
+class Beats(msgspec.Struct, frozen=True):
+    """What happened in a queue, a number for each bucket, the oldest first."""
+
+    entered: list[int]
+    completed: list[int]
+    failed: list[int]
+
+
+class Pulse:
+    """Reads on in the journal whenever somebody looks; nobody looks, nothing is read."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._cursor: str | None = None
+        self._counts: dict[QueueKey, dict[int, list[int]]] = defaultdict(dict)
+
+    def catch_up(self, now: float) -> bool:
+        """Count what is new; answers whether that was all of it."""
+        with self._lock:
+            if self._cursor is None:
+                self._cursor = first_since(self._store, now - BUCKET * SPAN)
+            self._forget(now)
+            return self._read()
+
+    def beats(self, queue: QueueKey, now: float) -> Beats:
+        """The last half hour of a queue."""
+        last = int(now // BUCKET)
+        with self._lock:
+            found = self._counts.get(queue, {})
+            rows = [found.get(bucket, _NOTHING) for bucket in range(last - SPAN + 1, last + 1)]
+        return Beats(*(list(column) for column in zip(*rows, strict=True)))
+
+    def _read(self) -> bool:
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            try:
+                page = self._store.events(None, self._cursor, PAGE)
+            except EventsDropped as error:
+                self._cursor = error.cursor
+                continue
+            self._count(page)
+            if len(page) < PAGE:
+                return True
+        return False
+
+    def _count(self, events: Iterable[Event]) -> None:
+        for one in events:
+            self._cursor = one.cursor
+            column = COLUMNS.get(one.act)
+            if column is not None:
+                buckets = self._counts[one.queue]
+                buckets.setdefault(int(one.at // BUCKET), [0, 0, 0])[column] += 1
+
+    def _forget(self, now: float) -> None:
+        oldest = int(now // BUCKET) - SPAN
+        for queue, buckets in list(self._counts.items()):
+            for bucket in [bucket for bucket in buckets if bucket < oldest]:
+                del buckets[bucket]
+            if not buckets:
+                del self._counts[queue]
+
+
+_NOTHING = (0, 0, 0)
+
+
+def rate(column: list[int]) -> float:
+    """How many a second, over the last minute without the bucket that still fills.
+
+    >>> rate([0, 0, 10, 10, 10, 10, 10, 10, 3])
+    1.0
+    """
+    return sum(column[-RATE_BUCKETS - 1 : -1]) / (RATE_BUCKETS * BUCKET)
+
+
+def first_since(store: Store, since: float) -> str:
+    """A cursor before everything that happened since then, and after most of what came before.
+
+    Batches are numbered in order, so it is found by halving, without reading the journal.
+    """
+    oldest = store.events(None, None, 1)
+    end, _ = read_cursor(store.info().cursor)
+    if not oldest or oldest[0].at >= since:
+        return make_cursor(0, 0) if not oldest else make_cursor(read_cursor(oldest[0].cursor)[0], 0)
+    low, high = read_cursor(oldest[0].cursor)[0], end
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _is_before(store, middle, since):
+            low = middle
+        else:
+            high = middle
+    return make_cursor(low, 0)
+
+
+def _is_before(store: Store, batch: int, since: float) -> bool:
+    try:
+        found = store.events(None, make_cursor(batch, 0), 1)
+    except EventsDropped:
+        return True  # pruned while we look
+    return bool(found) and found[0].at < since

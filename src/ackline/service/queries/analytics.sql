@@ -1,0 +1,40 @@
+-- What the dashboard shows of a lake. Each has the files of one gold table as $files, the tenant as
+-- $tenant, the queues as $queues and the kinds as $kinds (NULL is all).
+
+-- name: hours
+-- Quantiles of several kinds and priorities cannot be put together: the slowest of them is shown.
+SELECT epoch(hour) AS at,
+       sum(enqueued)::BIGINT AS enqueued, sum(completed)::BIGINT AS completed,
+       sum(failed)::BIGINT AS failed, sum(stalled)::BIGINT AS stalled,
+       max(wait_p50) AS wait_p50, max(wait_p99) AS wait_p99,
+       max(run_p50) AS run_p50, max(run_p99) AS run_p99,
+       max(recovery_p50) AS recovery_p50, max(recovery_max) AS recovery_max
+FROM read_parquet($files, union_by_name = true)
+WHERE tenant = $tenant AND ($queues IS NULL OR list_contains($queues, queue))
+  AND ($kinds IS NULL OR list_contains($kinds, kind))
+GROUP BY hour ORDER BY hour;
+
+-- name: errors
+SELECT queue, kind, fingerprint, any_value(exception) AS exception, any_value(message) AS message,
+       sum(jobs)::BIGINT AS jobs, epoch(min(first_at)) AS first_at, epoch(max(last_at)) AS last_at,
+       arg_max(examples[1].id, last_at) AS example
+FROM read_parquet($files, union_by_name = true)
+WHERE tenant = $tenant AND ($queues IS NULL OR list_contains($queues, queue))
+  AND ($kinds IS NULL OR list_contains($kinds, kind))
+GROUP BY queue, kind, fingerprint ORDER BY jobs DESC, last_at DESC LIMIT 20;
+
+-- name: objectives
+SELECT queue, any_value(objective_seconds) AS objective, any_value(target) AS target,
+       sum(deliveries)::BIGINT AS deliveries,
+       sum(attained * deliveries) / nullif(sum(deliveries), 0) AS attained
+FROM read_parquet($files, union_by_name = true)
+WHERE tenant = $tenant AND ($queues IS NULL OR list_contains($queues, queue)) AND $kinds IS NULL
+GROUP BY queue ORDER BY attained NULLS LAST, queue;
+
+-- name: workers
+SELECT worker, queue, sum(deliveries)::BIGINT AS deliveries, sum(completed)::BIGINT AS completed,
+       sum(errors)::BIGINT AS errors, sum(stalled)::BIGINT AS stalled,
+       1 - sum(stalled) / nullif(sum(deliveries), 0) AS reliability, epoch(max(last_at)) AS last_at
+FROM read_parquet($files, union_by_name = true)
+WHERE tenant = $tenant AND ($queues IS NULL OR list_contains($queues, queue)) AND $kinds IS NULL
+GROUP BY worker, queue ORDER BY reliability, deliveries DESC LIMIT 20;

@@ -1,0 +1,95 @@
+"""The dashboard: its page, whichever view is asked for, and the files it is made of."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import html
+import mimetypes
+from importlib.resources import files
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Request, Response, Router, get
+from litestar.di import NamedDependency
+from litestar.params import PathParameter
+
+from ackline.service.auth.guard import OPEN
+from ackline.service.problems import NotFound
+from ackline.service.runtime import Runtime
+
+VIEWS = ("queues", "workers", "events", "schedules", "keyspace", "analytics", "search")
+"""Where the page has views of its own: a link to any of them opens the page."""
+
+SECURITY = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; font-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "cross-origin-opener-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "vary": "accept-encoding",
+    "x-content-type-options": "nosniff",
+}
+PAGE = {"cache-control": "no-cache", **SECURITY}
+FILE = {"cache-control": "public, max-age=31536000, immutable", **SECURITY}
+"""A file's name has its hash in it, so it never changes."""
+
+BASE = b'name="ackline-base" content="/api"'
+"""Where the page reads what the paths of the API begin with."""
+
+AnyRequest = Request[Any, Any, Any]
+
+
+class File(msgspec.Struct, frozen=True):
+    """A file of the page, as it is and compressed."""
+
+    media_type: str
+    plain: bytes
+    packed: bytes
+
+
+@get(["/", *(f"/{view}" for view in VIEWS), "/queues/{path:path}"], include_in_schema=False)
+async def page(request: AnyRequest, runtime: NamedDependency[Runtime]) -> Response[bytes]:
+    """The page; which view it shows, it reads from its address."""
+    return _answer(request, _page(runtime.settings.base), PAGE)
+
+
+@get("/assets/{name:str}", include_in_schema=False)
+async def file(name: Annotated[str, PathParameter()], request: AnyRequest) -> Response[bytes]:
+    """A file of the page."""
+    found = _assets().get(name)
+    if found is None:
+        raise NotFound(f"there is no {name}")
+    return _answer(request, found, FILE)
+
+
+async def _allow_any_query(_request: AnyRequest) -> None:
+    """Filters in the address are for the page, not for the service."""
+
+
+def _answer(request: AnyRequest, found: File, headers: dict[str, str]) -> Response[bytes]:
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        headers = {**headers, "content-encoding": "gzip"}
+        return Response(found.packed, media_type=found.media_type, headers=headers)
+    return Response(found.plain, media_type=found.media_type, headers=headers)
+
+
+@functools.cache
+def _page(base: str) -> File:
+    content = (files("ackline.service") / "static" / "dashboard" / "index.html").read_bytes()
+    said = html.escape(base).encode()
+    return _file("index.html", content.replace(BASE, BASE.replace(b"/api", said)))
+
+
+@functools.cache
+def _assets() -> dict[str, File]:
+    folder = files("ackline.service") / "static" / "dashboard" / "assets"
+    return {one.name: _file(one.name, one.read_bytes()) for one in folder.iterdir()}
+
+
+def _file(name: str, content: bytes) -> File:
+    media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    return File(media_type, content, gzip.compress(content, mtime=0))
+
+
+router = Router("/", route_handlers=[page, file], opt=OPEN, before_request=_allow_any_query)

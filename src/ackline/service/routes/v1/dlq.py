@@ -1,0 +1,78 @@
+"""The DLQ: by what went wrong, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from litestar import Router, get, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
+from ackline.job import State
+from ackline.service.bodies import Body
+from ackline.service.caller import Caller, Scope
+from ackline.service.error_groups import ErrorGroup, Remedy, chosen, groups_in, remedy
+from ackline.service.parameters import KindList, Queue, Text
+from ackline.service.problems import Unfit
+from ackline.stores.base import Filter
+
+DEAD = frozenset({State.FAILED})
+
+
+class ErrorGroups(msgspec.Struct):
+    """Groups of dead letters, the largest first; `complete` tells whether all were looked at."""
+
+    groups: list[ErrorGroup]
+    complete: bool
+
+
+class RemedyBody(Body):
+    """What to do with which dead letters; with `dry_run` they are only counted."""
+
+    action: Remedy
+    fingerprint: str | None = None
+    """Only those of this group."""
+    kinds: list[str] | None = None
+    text: str | None = None
+    rate: Annotated[float, msgspec.Meta(gt=0, le=1_000_000)] | None = None
+    """With `redrive`: so many a second."""
+    dry_run: bool = False
+
+
+class RemedyDone(msgspec.Struct):
+    """How many matched, or how many it was done to."""
+
+    action: Remedy
+    dry_run: bool
+    count: int
+
+
+@get("/groups", summary="Group the DLQ by error")
+async def list_groups(
+    queue: Queue, caller: NamedDependency[Caller], kinds: KindList = None, text: Text = None
+) -> ErrorGroups:
+    """Errors that differ only in quoted words and numbers are one group, with a sample."""
+    line = caller.queue(queue, Scope.READ).sync
+    which = Filter(states=DEAD, kinds=caller.kinds(kinds), text=text)
+    return ErrorGroups(*await caller.runtime.call(groups_in, line, which))
+
+
+@post("/", status_code=200, summary="Redrive or delete dead letters")
+async def act_on_dlq(
+    queue: Queue, data: JSONBody[RemedyBody], caller: NamedDependency[Caller]
+) -> RemedyDone:
+    """All of a group, or all that match; a redrive no faster than a rate, if asked."""
+    line = caller.queue(queue, Scope.ADMIN).sync
+    if data.rate is not None and data.action != "redrive":
+        raise Unfit("`rate` belongs to `redrive` alone", at="$.rate")
+    which = Filter(states=DEAD, kinds=caller.kinds(data.kinds), text=data.text)
+    letters = chosen(line, which, data.fingerprint)
+    if data.dry_run:
+        done = await caller.runtime.call(lambda: sum(map(len, letters)))
+    else:
+        done = await caller.runtime.call(remedy, line, data.action, letters, data.rate, caller.by)
+    return RemedyDone(data.action, data.dry_run, done)
+
+
+router = Router("/queues/{queue:str}/dlq", route_handlers=[list_groups, act_on_dlq], tags=["DLQ"])

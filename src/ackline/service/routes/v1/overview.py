@@ -1,0 +1,128 @@
+"""The overview: everything at a glance, in one request; and who asks."""
+
+from __future__ import annotations
+
+import msgspec
+from litestar import Router, get
+from litestar.di import NamedDependency
+
+from ackline.job import State
+from ackline.service.caller import Caller, Scope
+from ackline.service.metrics import age_of_first
+from ackline.service.pulse import BUCKET, Beats, rate
+from ackline.stores.base import QueueInfo, StoreInfo, Trouble
+
+
+class QueueFigures(msgspec.Struct, kw_only=True):
+    """A queue at a glance."""
+
+    queue: str
+    paused: bool
+    counts: dict[State, int]
+    oldest: float | None
+    """How long the first job in line has been there, in seconds."""
+    workers: int
+    """Those that are alive."""
+    rate_in: float
+    """Jobs a second over the last minute."""
+    rate_out: float
+    beats: Beats
+
+
+class StoreFigures(msgspec.Struct):
+    """What keeps the jobs, and what an answered enqueue survives."""
+
+    name: str
+    version: str
+    durability: str
+    troubles: list[Trouble]
+
+
+class Overview(msgspec.Struct, kw_only=True):
+    """All queues at a glance; each bucket of `beats` is `bucket` seconds, the last one now."""
+
+    now: float
+    bucket: int
+    complete: bool
+    """Whether the journal has been read to its end; if not, ask again."""
+    store: StoreFigures
+    queues: list[QueueFigures]
+
+
+class Me(msgspec.Struct, kw_only=True):
+    """Who the service takes the caller for, and what it may."""
+
+    tenant: str
+    name: str
+    scopes: list[Scope]
+    queues: list[str] | None
+    kinds: list[str] | None
+    until: float | None
+    """When it has to show again who it is."""
+    auth: bool
+    """Whether callers have to show who they are at all."""
+    now: float
+    """The store's time."""
+    cursor: str
+    """The end of the journal."""
+
+
+@get("/overview", summary="Everything at a glance")
+async def overview(caller: NamedDependency[Caller]) -> Overview:
+    """Each queue's counts, rates, age and workers; rates are counted from the journal."""
+    caller.require(Scope.READ)
+    return await caller.runtime.call(_overview, caller)
+
+
+@get("/me", summary="Who am I?")
+async def me(caller: NamedDependency[Caller]) -> Me:
+    """What the shown token or key stands for, and what time it is for the store."""
+    who = caller.principal
+    info = await caller.runtime.call(caller.runtime.store.info)
+    return Me(
+        tenant=who.tenant,
+        name=who.name,
+        scopes=sorted(who.scopes),
+        queues=sorted(who.queues) if who.queues is not None else None,
+        kinds=sorted(who.kinds) if who.kinds is not None else None,
+        until=who.until,
+        auth=caller.runtime.settings.auth,
+        now=info.now,
+        cursor=info.cursor,
+    )
+
+
+def _overview(caller: Caller) -> Overview:
+    runtime = caller.runtime
+    info = runtime.store.info()
+    complete = runtime.pulse.catch_up(info.now)
+    found = [one for one in runtime.store.describe(caller.tenant) if caller.may_see(one.key.name)]
+    return Overview(
+        now=info.now,
+        bucket=BUCKET,
+        complete=complete,
+        store=_store(info),
+        queues=[_figures(caller, one, info.now) for one in found],
+    )
+
+
+def _store(info: StoreInfo) -> StoreFigures:
+    return StoreFigures(info.name, info.version, info.durability, list(info.troubles))
+
+
+def _figures(caller: Caller, info: QueueInfo, now: float) -> QueueFigures:
+    runtime, key = caller.runtime, info.key
+    beats = runtime.pulse.beats(key, now)
+    return QueueFigures(
+        queue=key.name,
+        paused=info.settings.paused,
+        counts=dict(info.counts),
+        oldest=age_of_first(runtime.store, info, now) if info.counts[State.QUEUED] else None,
+        workers=sum(worker.expires_at > now for worker in runtime.store.workers(key)),
+        rate_in=rate(beats.entered),
+        rate_out=rate(beats.completed),
+        beats=beats,
+    )
+
+
+router = Router("/", route_handlers=[overview, me], tags=["Overview"])

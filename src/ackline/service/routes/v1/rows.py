@@ -1,0 +1,61 @@
+"""Rows: jobs in short, for tables that follow what happens."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from litestar import Router, get
+from litestar.di import NamedDependency
+from litestar.params import QueryParameter
+
+from ackline.job import State
+from ackline.queue import Queue as Line
+from ackline.service.caller import Caller, Scope
+from ackline.service.paging import read_page
+from ackline.service.parameters import Cursor, KindList, PageSize, Queue, States, Text
+from ackline.service.rows import Rows, rows_of
+from ackline.stores.base import Filter
+
+WorkerId = Annotated[str, QueryParameter(description="The worker's id.")]
+
+
+@get("/rows", summary="List jobs in short")
+async def list_rows(
+    queue: Queue,
+    caller: NamedDependency[Caller],
+    states: States = None,
+    kinds: KindList = None,
+    text: Text = None,
+    cursor: Cursor = None,
+    limit: PageSize = 100,
+) -> Rows:
+    """As `…/jobs`, without payloads and results but with their beginning, and with the time.
+
+    The time is the store's: by it, and by no other clock, a deadline has passed.
+    """
+    line = caller.queue(queue, Scope.READ).sync
+    which = Filter(states=frozenset(states or State), kinds=caller.kinds(kinds), text=text)
+    return await caller.runtime.call(_page, line, which, cursor, limit)
+
+
+@get("/held", summary="List what a worker holds")
+async def list_held(
+    queue: Queue, caller: NamedDependency[Caller], worker: WorkerId = "", limit: PageSize = 100
+) -> Rows:
+    """The jobs of one worker that are processing, in short."""
+    line = caller.queue(queue, Scope.READ).sync
+    return await caller.runtime.call(_held, caller, line, worker, limit)
+
+
+def _page(line: Line[Any, Any], which: Filter, cursor: str | None, limit: int) -> Rows:
+    page = read_page(line.store, line.key, which, cursor, limit)
+    return Rows(line.store.info().now, rows_of(line, page.jobs), page.cursor)
+
+
+def _held(caller: Caller, line: Line[Any, Any], worker: str, limit: int) -> Rows:
+    held = line.store.leases(line.key, worker=worker, limit=limit)
+    own = [record for record in held if caller.may_touch(record.kind)]
+    return Rows(line.store.info().now, rows_of(line, own), None)
+
+
+router = Router("/queues/{queue:str}", route_handlers=[list_rows, list_held], tags=["Rows"])

@@ -1,0 +1,78 @@
+"""Jobs as lines of a table: what a reader needs to choose one, however large its payload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from ackline.job import Record, State
+from ackline.queue import Queue
+from ackline.service.documents import payload_of
+
+PREVIEW = 160
+"""Characters of a payload or an error that a line shows."""
+
+
+class Row(msgspec.Struct, kw_only=True):
+    """A job in short; times are in seconds since 1970."""
+
+    id: str
+    kind: str
+    state: State
+    priority: int
+    attempts: int
+    max_attempts: int
+    created_at: float
+    run_at: float | None
+    started_at: float | None
+    deadline: float | None
+    finished_at: float | None
+    worker: str
+    cancel_requested: bool
+    error: str | None
+    preview: str
+    """The beginning of the payload, as JSON."""
+    size: int
+    """Bytes of the payload."""
+
+
+class Rows(msgspec.Struct):
+    """A page of jobs in short, and what time it is for the store that holds them."""
+
+    now: float
+    rows: list[Row]
+    cursor: str | None
+
+
+def rows_of(queue: Queue[Any, Any], records: Iterable[Record]) -> list[Row]:
+    """Jobs in short."""
+    return [_row(record, queue.policy(record).max_attempts) for record in records]
+
+
+def _row(record: Record, max_attempts: int) -> Row:
+    failure = record.failure
+    return Row(
+        id=record.id,
+        kind=record.kind,
+        state=record.state,
+        priority=record.priority,
+        attempts=record.attempts,
+        max_attempts=max_attempts,
+        created_at=record.created_at,
+        run_at=record.run_at,
+        started_at=record.started_at,
+        deadline=record.deadline,
+        finished_at=record.finished_at,
+        worker=record.worker,
+        cancel_requested=record.cancel_requested,
+        error=f"{failure.type}: {failure.message}"[:PREVIEW] if failure is not None else None,
+        preview=_beginning(bytes(payload_of(record))),
+        size=len(record.payload),
+    )
+
+
+def _beginning(text: bytes) -> str:
+    # A character may be cut in the middle.
+    return text[: PREVIEW * 4].decode(errors="ignore")[:PREVIEW]

@@ -1,0 +1,24 @@
+"""A queue as requests use it: what is settled through it is counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ackline.aio import AsyncQueue
+from ackline.aio.base import Maker, Threads
+from ackline.lifecycle import Transition, Verdict
+from ackline.queue import Queue
+from ackline.service.metrics.work import Work
+
+
+class ServedQueue(AsyncQueue[Any, Any]):
+    """A queue that tells what became of jobs."""
+
+    def __init__(self, queue: Queue[Any, Any], threads: Threads, work: Work) -> None:
+        super().__init__(queue, threads)
+        self._work = work
+
+    def _apply(self, makers: list[Maker]) -> list[tuple[Transition, Verdict]]:
+        answered = super()._apply(makers)
+        self._work.settled(self.sync.key, *zip(*answered, strict=True))
+        return answered

@@ -1,0 +1,70 @@
+"""The webhooks of all tenants, as the store keeps them: where no tenant can read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from ackline.limits import OWN_KEYS
+from ackline.service.credentials import SERVICE_TENANT
+from ackline.service.webhooks.webhook import Webhook
+from ackline.stores.base import Key, KeyWrite, Store
+
+ROOM = (OWN_KEYS, "webhooks")
+MOST = 100_000
+
+_decode = msgspec.json.Decoder(Webhook).decode
+
+
+def read_all(store: Store) -> list[Webhook]:
+    """Those of all tenants."""
+    return [_decode(entry.value) for entry in store.read_keys(SERVICE_TENANT, ROOM, MOST)]
+
+
+def read_of(store: Store, tenant: str) -> list[Webhook]:
+    """Those of one tenant, the oldest first."""
+    found = store.read_keys(SERVICE_TENANT, (*ROOM, tenant), MOST)
+    return sorted((_decode(entry.value) for entry in found), key=lambda one: one.created_at)
+
+
+def find(store: Store, tenant: str, id: str) -> Webhook | None:
+    """One of a tenant's, if it is there."""
+    entry = _entry(store, tenant, id)
+    return _decode(entry.value) if entry is not None else None
+
+
+def add(store: Store, webhook: Webhook) -> bool:
+    """Keep a new one; False if there is one of its id."""
+    return _write(store, webhook, 0)
+
+
+def change(
+    store: Store, tenant: str, id: str, alter: Callable[[Webhook], Webhook]
+) -> Webhook | None:
+    """Change one, and undo nothing that others change meanwhile; None if there is none."""
+    while (entry := _entry(store, tenant, id)) is not None:
+        changed = alter(_decode(entry.value))
+        if _write(store, changed, entry.version):
+            return changed
+    return None
+
+
+def delete(store: Store, tenant: str, id: str) -> bool:
+    """Forget one; False if there was none."""
+    entry = _entry(store, tenant, id)
+    if entry is None:
+        return False
+    return store.write_keys(SERVICE_TENANT, [KeyWrite(key=entry.key, value=None)])
+
+
+def _entry(store: Store, tenant: str, id: str) -> Key | None:
+    path = (*ROOM, tenant, id)
+    found = store.read_keys(SERVICE_TENANT, path, 1)
+    return next((entry for entry in found if entry.key == path), None)
+
+
+def _write(store: Store, webhook: Webhook, version: int) -> bool:
+    path = (*ROOM, webhook.tenant, webhook.id)
+    write = KeyWrite(key=path, value=msgspec.json.encode(webhook), version=version)
+    return store.write_keys(SERVICE_TENANT, [write])

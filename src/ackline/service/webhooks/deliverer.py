@@ -1,0 +1,151 @@
+"""Makes the deliveries: a worker like any other, whose handler calls the receiver."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import AsyncGenerator
+
+import msgspec
+
+from ackline.outcome import Cancel, Dead, Done, Outcome, Retry
+from ackline.queue import Job
+from ackline.service.webhooks import book, delivery, signing
+from ackline.service.webhooks.addresses import NotAllowed, Resolve, resolve
+from ackline.service.webhooks.delivery import Delivery
+from ackline.service.webhooks.sending import Answer, Sender, Unreachable
+from ackline.service.webhooks.settings import WebhookSettings
+from ackline.service.webhooks.webhook import CALLBACKS, Webhook
+from ackline.stores.base import Store
+from ackline.worker import Worker
+
+logger = logging.getLogger("ackline.service")
+
+LONGEST_PAUSE = 3600.0
+"""Seconds that a receiver may ask to be spared for."""
+
+LEASE = 10.0
+"""Seconds after which another process takes over from one that died; heartbeats hold it longer."""
+
+GONE = 410
+AGENT = "ackline"
+
+
+class Made(msgspec.Struct, frozen=True):
+    """The result of a delivery: what the receiver answered, and how soon."""
+
+    status: int
+    seconds: float
+
+
+class Deliverer:
+    """Delivers from its start to its stop."""
+
+    def __init__(
+        self, store: Store, settings: WebhookSettings, resolver: Resolve = resolve
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._resolver = resolver
+        self._senders: AsyncGenerator[Sender, None] | None = None
+        self._sender: Sender | None = None
+        self._worker: Worker | None = None
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    def start(self) -> None:
+        """Begin, if it has not begun yet."""
+        with self._lock:
+            if self._worker is not None or self._stopped:
+                return
+            settings = self._settings
+            queue = delivery.open_queue(self._store)
+            queue.handler(
+                delivery.KIND,
+                backoff=settings.backoff,
+                max_attempts=len(settings.backoff) + 1,
+                lease=LEASE,
+                result_ttl=settings.keep,
+            )(self._deliver)
+            queue.configure(group_limit=settings.at_once, by="ackline serve")
+            worker = Worker(
+                queue,
+                concurrency=settings.concurrency,
+                grace=settings.timeout,
+                maintenance=False,
+            )
+            worker.start()
+            self._worker = worker
+
+    def stop(self) -> None:
+        """End after what is under way; what has not begun stays in the queue."""
+        with self._lock:
+            self._stopped = True
+            worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.stop()
+
+    async def _deliver(self, job: Job[Delivery]) -> Outcome:
+        webhook = await asyncio.to_thread(
+            book.find, self._store, job.payload.tenant, job.payload.webhook
+        )
+        if webhook is None or not webhook.active:
+            return Cancel("the webhook was deleted or switched off")
+        url = job.payload.url or webhook.url
+        assert url is not None
+        began = time.monotonic()
+        try:
+            answer = await self._send(webhook, url, job)
+        except NotAllowed as error:
+            return Dead(f"not sent: {error}")
+        except Unreachable as error:
+            return Retry(reason=str(error))
+        if answer.status == GONE and webhook.id != CALLBACKS:
+            await asyncio.to_thread(self._switch_off, webhook)
+        return outcome_of(answer, time.monotonic() - began)
+
+    async def _send(self, webhook: Webhook, url: str, job: Job[Delivery]) -> Answer:
+        if self._sender is None:
+            self._senders = self._one_for_this_loop()
+            self._sender = await anext(self._senders)
+        body = bytes(job.payload.body)
+        headers = {
+            "content-type": "application/json",
+            "user-agent": AGENT,
+            **signing.headers(job.id, time.time(), body, webhook.secrets),
+        }
+        return await self._sender.post(url, headers, body)
+
+    async def _one_for_this_loop(self) -> AsyncGenerator[Sender, None]:
+        """A sender that is closed by the event loop, which is the worker's, when that ends."""
+        sender = Sender(self._settings, self._resolver)
+        try:
+            yield sender
+        finally:
+            await sender.close()
+
+    def _switch_off(self, webhook: Webhook) -> None:
+        logger.warning("webhook %s is switched off: its receiver says 410 Gone", webhook.id)
+        book.change(
+            self._store,
+            webhook.tenant,
+            webhook.id,
+            lambda found: msgspec.structs.replace(found, active=False),
+        )
+
+
+def outcome_of(answer: Answer, seconds: float) -> Outcome:
+    """What becomes of a delivery by what its receiver answered."""
+    status = answer.status
+    if 200 <= status < 300:
+        return Done(msgspec.to_builtins(Made(status, round(seconds, 4))))
+    if status == GONE:
+        return Dead("the receiver answered 410: it wants no more")
+    if 300 <= status < 400:
+        return Retry(reason=f"the receiver answered {status}: redirects are not followed")
+    pause = answer.retry_after
+    if status not in (429, 503) or pause is None:
+        return Retry(reason=f"the receiver answered {status}")
+    return Retry(min(pause, LONGEST_PAUSE), f"the receiver answered {status}")

@@ -1,0 +1,114 @@
+"""One delivery: an event on its way to a receiver, as a job of the service's own queue."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import hashlib
+from typing import Any
+
+import msgspec
+
+from ackline.events import Event
+from ackline.job import QueueKey, Record, State
+from ackline.queue import NewJob, Queue
+from ackline.queues import Queues
+from ackline.service.credentials import SERVICE_TENANT
+from ackline.service.documents import event_document, raw
+from ackline.service.webhooks.webhook import CALLBACKS, Webhook
+from ackline.stores.base import Store
+
+QUEUE = QueueKey(SERVICE_TENANT, "webhooks")
+KIND = "deliver"
+TEST = "test"
+"""The type of a message that tells of no event."""
+
+LONGEST_RESULT = 256 * 1024
+"""Bytes of a result that a callback carries; a larger one has to be fetched."""
+
+LONGEST_PAYLOAD = 4 * 1024 * 1024
+"""Bytes of a delivery: always enough, for its parts have limits of their own."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is sent, on behalf of which webhook; a callback says where to, as well."""
+
+    tenant: str
+    webhook: str
+    body: msgspec.Raw
+    url: str | None = None
+
+
+class Body(msgspec.Struct, frozen=True):
+    """What a receiver reads."""
+
+    type: str
+    """The act, as the journal has it."""
+    timestamp: str
+    data: Any
+
+
+def open_queue(store: Store) -> Queue[Delivery, Any]:
+    """The queue of all deliveries. No caller is of its tenant, so none can write to it."""
+    queues = Queues(store, QUEUE.tenant)
+    return queues.queue(QUEUE.name, payload=Delivery, max_payload=LONGEST_PAYLOAD)
+
+
+def of_event(webhook: Webhook, event: Event) -> NewJob[Delivery]:
+    """Tell a webhook of an event."""
+    return _job(webhook, event, msgspec.to_builtins(event_document(event)), None)
+
+
+def of_end(webhook: Webhook, event: Event, record: Record) -> NewJob[Delivery]:
+    """Call a job's own URL at its end, with its result or its error."""
+    data: dict[str, Any] = msgspec.to_builtins(event_document(event))
+    # Not those of a later life of the job, if it was redriven or enqueued anew meanwhile.
+    if record.state is event.to and record.attempts == event.attempt:
+        data |= _outcome(record)
+    return _job(webhook, event, data, record.options.callback_url)
+
+
+def of_test(webhook: Webhook, id: str, now: float) -> NewJob[Delivery]:
+    """A message that tells of nothing, to see whether it arrives."""
+    body = Body(TEST, _iso(now), {"webhook": webhook.id})
+    return _new(webhook, id, body, None)
+
+
+def _outcome(record: Record) -> dict[str, Any]:
+    if record.state is State.COMPLETED:
+        result = raw(record.result, record.options.codec)
+        fits = len(bytes(result)) <= LONGEST_RESULT
+        return {"result": result} if fits else {"result_left_out": True}
+    failure = record.failure
+    return {"error": f"{failure.type}: {failure.message}" if failure is not None else None}
+
+
+def _job(webhook: Webhook, event: Event, data: Any, url: str | None) -> NewJob[Delivery]:
+    id = delivery_id(webhook, event)
+    return _new(webhook, id, Body(event.act, _iso(event.at), data), url)
+
+
+def _new(webhook: Webhook, id: str, body: Body, url: str | None) -> NewJob[Delivery]:
+    delivery = Delivery(webhook.tenant, webhook.id, msgspec.Raw(_encode(body)), url)
+    return NewJob(delivery, id=id, kind=KIND, group=group_of(webhook, url))
+
+
+def delivery_id(webhook: Webhook, event: Event) -> str:
+    """The same for the same event and webhook, whoever makes it and however often."""
+    words = (webhook.tenant, webhook.id, event.queue.name, event.cursor)
+    digest = hashlib.sha256(_encode(words)).digest()
+    return "msg_" + base64.b32encode(digest[:20]).decode().lower()
+
+
+def group_of(webhook: Webhook, url: str | None) -> str:
+    """Deliveries that go to the same receiver: one that is slow holds up no other."""
+    if webhook.id != CALLBACKS:
+        return webhook.id
+    return "to_" + hashlib.sha256(_encode((webhook.tenant, url))).hexdigest()[:32]
+
+
+def _iso(moment: float) -> str:
+    at = datetime.datetime.fromtimestamp(moment, datetime.UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,168 @@
+"""From the journal to deliveries: each event that somebody asked for, once, and none left out."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ackline.errors import EventsDropped, ReaderMoved
+from ackline.events import Event, read_cursor
+from ackline.job import QueueKey
+from ackline.maintenance.loop import NOTHING_KNOWN, Loop
+from ackline.queue import JournalReader, NewJob, Queue, callbacks
+from ackline.queue.reader import registered_readers
+from ackline.service.credentials import SERVICE_TENANT
+from ackline.service.webhooks import book, delivery
+from ackline.service.webhooks.delivery import Delivery
+from ackline.service.webhooks.webhook import CALLBACKS, Webhook, callbacks_of, ends
+from ackline.stores.base import Store
+
+logger = logging.getLogger("ackline.service")
+
+EVERY = 0.25
+"""Seconds between two looks into the journals."""
+
+ASK_AGAIN = 2.0
+"""Seconds after which to look again whether a tenant's jobs want callbacks."""
+
+PAGE = 500
+READER = "webhooks"
+
+
+class Dispatcher(Loop):
+    """Reads the journals of queues that somebody wants to hear of, and enqueues deliveries.
+
+    A page's deliveries are stored before its place is saved. If that never happens, the page is
+    read again, and its deliveries, whose ids follow from the events, are there already.
+    """
+
+    name = "dispatcher"
+
+    def __init__(self, store: Store, on_wanted: Callable[[], None] = lambda: None) -> None:
+        super().__init__([], EVERY)
+        self._store = store
+        self._on_wanted = on_wanted
+        self._deliveries = delivery.open_queue(store)
+        self._webhooks: dict[str, list[Webhook]] = {}
+        self._callbacks: dict[str, str] = {}
+        self._asked_at: dict[str, float] = {}
+        self._readers: dict[QueueKey, JournalReader | None] = {}
+
+    def step(self) -> float:
+        """Look who wants to hear, then look into each journal."""
+        self._webhooks = _by_tenant(book.read_all(self._store))
+        pause = super().step()
+        if self._webhooks:
+            self._on_wanted()
+        return pause
+
+    def look_after(self, queue: Queue[Any, Any]) -> float:
+        if queue.key.tenant == SERVICE_TENANT:
+            return NOTHING_KNOWN
+        since = self._wanted_since(queue.key)
+        if since is None:
+            self._stop_reading(queue.key)
+            return NOTHING_KNOWN
+        reader = self._reader(queue.key, since)
+        try:
+            events = reader.read(PAGE)
+        except EventsDropped as error:
+            logger.warning("webhooks were not told of some events of %s: %s", queue.key, error)
+            reader.cursor = error.cursor
+            return 0.0
+        if events:
+            self._pass_on(queue.key, events, reader)
+        return 0.0 if len(events) == PAGE else NOTHING_KNOWN
+
+    def _pass_on(self, key: QueueKey, events: list[Event], reader: JournalReader) -> None:
+        # Until it has saved, its place is behind events that nobody may have been told of.
+        del self._readers[key]
+        deliveries = self._deliveries_for(key, events)
+        self._deliveries.enqueue_many(deliveries)
+        self.count("dispatched", len(deliveries))
+        with contextlib.suppress(ReaderMoved):
+            # If another process did the same in the same moment, begin anew where it is.
+            reader.save()
+            self._readers[key] = reader
+
+    # --- who wants to hear ---
+
+    def _wanted_since(self, key: QueueKey) -> str | None:
+        """Behind which event of a queue somebody may want to hear; None if nobody does."""
+        wanted = [
+            webhook.since
+            for webhook in self._webhooks.get(key.tenant, ())
+            if webhook.active and webhook.url is not None
+            and (webhook.queues is None or key.name in webhook.queues)
+        ]  # fmt: skip
+        if (since := self._callbacks_since(key.tenant)) is not None:
+            wanted.append(since)
+        return min(wanted, key=read_cursor, default=None)
+
+    def _callbacks_since(self, tenant: str) -> str | None:
+        known = self._callbacks.get(tenant)
+        if known is not None or time.monotonic() < self._asked_at.get(tenant, 0.0) + ASK_AGAIN:
+            return known
+        self._asked_at[tenant] = time.monotonic()
+        found = callbacks.since(self._store, tenant)
+        if found is not None:
+            self._callbacks[tenant] = found
+            book.add(self._store, callbacks_of(tenant, found, self._store.info().now))
+        return found
+
+    # --- reading ---
+
+    def _reader(self, key: QueueKey, since: str) -> JournalReader:
+        reader = self._readers.get(key)
+        if reader is None:
+            reader = self._readers[key] = JournalReader(self._store, key, READER)
+            if not _registered(self._store, key):
+                reader.cursor = since
+        return reader
+
+    def _stop_reading(self, key: QueueKey) -> None:
+        """Give the place in the journal up, lest all of it be kept for nobody."""
+        reader = self._readers.get(key)
+        if key in self._readers and reader is None:
+            return
+        if _registered(self._store, key):
+            (reader or JournalReader(self._store, key, READER)).forget()
+        self._readers[key] = None
+
+    # --- what is made of events ---
+
+    def _deliveries_for(self, key: QueueKey, events: list[Event]) -> list[NewJob[Delivery]]:
+        # Read anew, and after the events: who was there when they happened is there now.
+        known = book.read_of(self._store, key.tenant)
+        found = [
+            delivery.of_event(webhook, event)
+            for event in events
+            for webhook in known
+            if webhook.wants(event)
+        ]
+        own = next((one for one in known if one.id == CALLBACKS and one.active), None)
+        if own is not None:
+            found += self._callbacks_for(own, key, [event for event in events if ends(event)])
+        return found
+
+    def _callbacks_for(
+        self, own: Webhook, key: QueueKey, events: list[Event]
+    ) -> Iterable[NewJob[Delivery]]:
+        jobs = self._store.get(key, [event.id for event in events]) if events else []
+        for event, job in zip(events, jobs, strict=True):
+            if job is not None and job.options.callback_url is not None:
+                yield delivery.of_end(own, event, job)
+
+
+def _by_tenant(found: list[Webhook]) -> dict[str, list[Webhook]]:
+    by_tenant: dict[str, list[Webhook]] = {}
+    for webhook in found:
+        by_tenant.setdefault(webhook.tenant, []).append(webhook)
+    return by_tenant
+
+
+def _registered(store: Store, key: QueueKey) -> bool:
+    return any(reader.name == READER for reader in registered_readers(store, key))

@@ -1,0 +1,61 @@
+"""Signatures by which receivers know who calls, as Standard Webhooks has them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable
+
+import msgspec
+
+PREFIX = "whsec_"
+"""What every secret begins with, so that people and scanners of secrets know one."""
+
+LENGTH = 32
+
+
+class Secret(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a receiver checks signatures with. One that was replaced is good for a while longer."""
+
+    text: str
+    until: float | None = None
+
+    def live(self, now: float) -> bool:
+        """Whether it still signs."""
+        return self.until is None or now < self.until
+
+    def __repr__(self) -> str:
+        return "Secret(…)"
+
+
+def new_secret() -> Secret:
+    """A secret that nobody can guess."""
+    return Secret(PREFIX + base64.b64encode(secrets.token_bytes(LENGTH)).decode())
+
+
+def rotated(known: Iterable[Secret], now: float, overlap: float) -> tuple[Secret, ...]:
+    """A new secret, and beside it the one before for so many seconds: never more than two."""
+    newest = next(iter(known), None)
+    if newest is None or not overlap:
+        return (new_secret(),)
+    return new_secret(), Secret(newest.text, now + overlap)
+
+
+def headers(id: str, at: float, body: bytes, known: Iterable[Secret]) -> dict[str, str]:
+    """What goes with a body: its id, when it was sent, and a signature by each live secret."""
+    moment = str(int(at))
+    signed = b".".join([id.encode(), moment.encode(), body])
+    signatures = [_signature(secret, signed) for secret in known if secret.live(at)]
+    return {
+        "webhook-id": id,
+        "webhook-timestamp": moment,
+        "webhook-signature": " ".join(signatures),
+    }
+
+
+def _signature(secret: Secret, signed: bytes) -> str:
+    key = base64.b64decode(secret.text.removeprefix(PREFIX))
+    digest = hmac.new(key, signed, hashlib.sha256).digest()
+    return f"v1,{base64.b64encode(digest).decode()}"

@@ -1,0 +1,93 @@
+"""A webhook: who wants to hear of which events."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ackline.events import Act, Event, read_cursor
+from ackline.job import LIVE, TERMINAL, State
+from ackline.service.webhooks.signing import Secret, new_secret
+from ackline.stores.base import StoreInfo
+
+FILTERS = ("acts", "states", "queues", "kinds")
+
+CALLBACKS = "callbacks"
+"""The id of the webhook that every tenant has by itself: its jobs' own `callback_url`."""
+
+
+class Webhook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A receiver and what it is told of; None is no limit."""
+
+    id: str
+    tenant: str
+    url: str | None
+    """None for callbacks: each job names its own."""
+    acts: frozenset[Act] | None = None
+    states: frozenset[State] | None = None
+    """Only events that lead to one of these."""
+    queues: frozenset[str] | None = None
+    kinds: frozenset[str] | None = None
+    active: bool = True
+    note: str = ""
+    secrets: tuple[Secret, ...]
+    """The newest first."""
+    since: str
+    """The journal's end when it was made: it hears of what comes behind."""
+    created_at: float
+
+    def wants(self, event: Event) -> bool:
+        """Whether it is to be told of an event."""
+        return (
+            self.active
+            and self.url is not None
+            and read_cursor(event.cursor) > read_cursor(self.since)
+            and (self.acts is None or event.act in self.acts)
+            and (self.states is None or event.to in self.states)
+            and (self.queues is None or event.queue.name in self.queues)
+            and (self.kinds is None or event.kind in self.kinds)
+        )
+
+
+def new_id() -> str:
+    """An id that no other webhook has, of whichever tenant."""
+    return f"wh_{secrets.token_hex(12)}"
+
+
+def new_webhook(tenant: str, url: str, now: StoreInfo, **said: Any) -> Webhook:
+    """A webhook with a secret of its own, which hears of what comes from now on."""
+    return Webhook(
+        id=new_id(),
+        tenant=tenant,
+        url=url,
+        secrets=(new_secret(),),
+        since=now.cursor,
+        created_at=now.now,
+        **said,
+    )
+
+
+def filters(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What somebody asked for, as a webhook has it."""
+    found = {name: said[name] for name in FILTERS if name in said}
+    return {name: None if value is None else frozenset(value) for name, value in found.items()}
+
+
+def callbacks_of(tenant: str, since: str, now: float) -> Webhook:
+    """The webhook of a tenant's callbacks, with a secret that nobody has seen yet."""
+    return Webhook(
+        id=CALLBACKS,
+        tenant=tenant,
+        url=None,
+        secrets=(new_secret(),),
+        since=since,
+        created_at=now,
+    )
+
+
+def ends(event: Event) -> bool:
+    """Whether a job has come to its end by this: it is completed, dead-lettered or cancelled."""
+    return event.source in LIVE and event.to in TERMINAL

@@ -1,0 +1,121 @@
+"""Traces from an enqueue to its handler, by OpenTelemetry, where a program uses it.
+
+Nothing is imported for it: a program that traces has imported OpenTelemetry itself.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ackline.job import QueueKey, Record
+from ackline.outcome import Dead, Retry
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Link, Span, SpanContext
+
+API = "opentelemetry.trace"
+
+_TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+
+
+def current() -> str | None:
+    """The context that this code runs in, as a W3C `traceparent`; None if nothing is traced."""
+    api = sys.modules.get(API)
+    if api is None:
+        return None
+    found = api.get_current_span().get_span_context()
+    if not found.is_valid:
+        return None
+    return f"00-{found.trace_id:032x}-{found.span_id:016x}-{found.trace_flags:02x}"
+
+
+def valid(text: str | None) -> str | None:
+    """A `traceparent` that came from outside; None if it is none, for then it is to be ignored.
+
+    >>> valid("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01") is not None
+    True
+    >>> valid("tomorrow") is None
+    True
+    """
+    found = _TRACEPARENT.fullmatch(text or "")
+    if found is None or not int(found[1], 16) or not int(found[2], 16):
+        return None
+    return found[0]
+
+
+def spans() -> Spans | None:
+    """What opens a span around each handler; None in a program that does not trace."""
+    return Spans() if API in sys.modules else None
+
+
+class Spans:
+    """Runs handlers in spans of their own: children of the enqueue's, and linked to it."""
+
+    def __init__(self) -> None:
+        from opentelemetry import trace
+
+        self._api = trace
+        self._tracer = trace.get_tracer("ackline")
+
+    def run(self, function: Callable[[Any], Any], job: Any, queue: QueueKey, record: Record) -> Any:
+        """What a handler returns."""
+        with self._span(queue, record) as span:
+            return self._noted(span, function(job))
+
+    async def run_async(
+        self, function: Callable[[Any], Awaitable[Any]], job: Any, queue: QueueKey, record: Record
+    ) -> Any:
+        """What a handler of asyncio returns."""
+        with self._span(queue, record) as span:
+            return self._noted(span, await function(job))
+
+    @contextmanager
+    def _span(self, queue: QueueKey, record: Record) -> Iterator[Span]:
+        context, links = self._origin(record.options.trace)
+        with self._tracer.start_as_current_span(
+            f"process {queue.name}",
+            context=context,
+            kind=self._api.SpanKind.CONSUMER,
+            links=links,
+            attributes={
+                "messaging.system": "ackline",
+                "messaging.operation.name": "process",
+                "messaging.operation.type": "process",
+                "messaging.destination.name": queue.name,
+                "messaging.message.id": record.id,
+                "ackline.tenant": queue.tenant,
+                "ackline.kind": record.kind,
+                "ackline.attempt": record.attempts,
+            },
+        ) as span:
+            yield span
+
+    def _origin(self, traceparent: str | None) -> tuple[Context | None, list[Link]]:
+        found = self._remote(traceparent)
+        if found is None:
+            return None, []
+        parent = self._api.NonRecordingSpan(found)
+        return self._api.set_span_in_context(parent), [self._api.Link(found)]
+
+    def _remote(self, traceparent: str | None) -> SpanContext | None:
+        if valid(traceparent) is None:
+            return None
+        assert traceparent is not None
+        _, trace_id, span_id, flags = traceparent.split("-")
+        return self._api.SpanContext(
+            int(trace_id, 16),
+            int(span_id, 16),
+            is_remote=True,
+            trace_flags=self._api.TraceFlags(int(flags, 16)),
+        )
+
+    def _noted(self, span: Span, result: Any) -> Any:
+        if isinstance(result, (Retry, Dead)):
+            status = self._api.Status(self._api.StatusCode.ERROR, result.reason)
+            span.set_status(status)
+        return result

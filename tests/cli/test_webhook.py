@@ -1,0 +1,44 @@
+"""`ackline webhook …`: made, listed, rotated and deleted; a secret is shown when it is made."""
+
+from __future__ import annotations
+
+
+def test_a_webhook_s_secret_is_shown_once(cli):
+    made = cli("webhook", "create", "https://example.com/hook", "--to", "failed", "--queue", "pay")
+    assert made.out.startswith("whsec_")
+
+    listed = cli("webhook", "list")
+
+    assert "https://example.com/hook" in listed.out
+    assert "failed, pay" in listed.out
+    assert "whsec_" not in listed.out + listed.err
+    [document] = cli("webhook", "list", "--json").documents
+    assert (document["states"], document["queues"], document["acts"]) == (["failed"], ["pay"], [])
+
+
+def test_a_rotated_secret_is_another(cli):
+    [made] = cli("webhook", "create", "https://example.com/hook", "--json").documents
+    [rotated] = cli("webhook", "rotate", made["id"], "--overlap", "1h", "--json").documents
+    assert rotated["secret"] != made["secret"]
+    assert cli("webhook", "rotate", "callbacks").out.startswith("whsec_")
+    assert cli("webhook", "rotate", "wh_x").code == 1
+
+
+def test_webhooks_are_those_of_a_tenant(cli):
+    [made] = cli(
+        "webhook", "create", "https://example.com/", "--tenant", "acme", "--json"
+    ).documents
+    assert cli("webhook", "list").out == "no webhooks\n"
+    assert cli("webhook", "delete", made["id"]).code == 1
+    assert cli("webhook", "delete", made["id"], "--tenant", "acme").code == 0
+    assert cli("webhook", "list", "--tenant", "acme").out == "no webhooks\n"
+
+
+def test_what_cannot_be_is_refused(cli):
+    for url in ("ftp://example.com/", "https://ann:secret@example.com/"):
+        refused = cli("webhook", "create", url)
+        assert refused.code != 0
+        assert "secret@" not in refused.err
+    assert cli("webhook", "create", "https://example.com/", "--act", "explode").code != 0
+    assert cli("webhook", "create", "https://example.com/").code == 0
+    assert cli("webhook", "delete", "callbacks").code == 1

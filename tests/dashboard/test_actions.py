@@ -1,0 +1,304 @@
+"""Each action, by its button, against the real service: what it did, and who did it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from playwright.sync_api import expect
+
+from tests.dashboard.conftest import both_stores
+
+pytestmark = both_stores
+
+BY = "http"
+"""How the journal calls a page that needs no token."""
+
+
+def fail(queue, id, error, max_attempts=1, **options):
+    """A job in the DLQ, or failing."""
+    queue.enqueue({"order": id}, id=id, max_attempts=max_attempts, **options)
+    job = next(job for job in queue.claim(100) if job.id == id)
+    queue.fail(job, error)
+
+
+def open_job(tab, board, id, queue="mail"):
+    tab.goto(f"{board.url}/queues/{queue}/jobs/{id}")
+    expect(tab.get_by_role("heading", level=1)).to_contain_text(id)
+
+
+def choose(tab, action):
+    """From the menu of the page."""
+    tab.get_by_role("button", name="More actions").click()
+    tab.get_by_role("menuitem", name=action, exact=True).click()
+
+
+def dialog(tab):
+    return tab.get_by_role("dialog")
+
+
+def confirm(tab, word, button):
+    field = dialog(tab).get_by_label(re.compile("to confirm"))
+    send = dialog(tab).get_by_role("button", name=button)
+    expect(send).to_be_disabled()
+    field.fill(word)
+    send.click()
+
+
+class TestOneJob:
+    def test_enqueue(self, tab, board):
+        tab.get_by_role("button", name="Enqueue").click()
+        dialog(tab).get_by_label("Queue").fill("mail")
+        dialog(tab).get_by_label("Payload (JSON)").fill('{"n": 12345678901234567890')
+        expect(dialog(tab).get_by_text("Not JSON")).to_be_visible()
+        expect(dialog(tab).get_by_role("button", name="Enqueue")).to_be_disabled()
+        dialog(tab).get_by_label("Payload (JSON)").fill('{"n": 12345678901234567890}')
+        dialog(tab).get_by_label("Id").fill("first")
+        dialog(tab).get_by_label("Priority").fill("9")
+        dialog(tab).get_by_role("button", name="Enqueue").click()
+
+        expect(tab.get_by_text("Enqueued first")).to_be_visible()
+        job = board["mail"].status("first")
+        assert (job.payload, job.priority) == ({"n": 12345678901234567890}, 9)
+
+    def test_enqueue_of_an_id_that_is_there(self, tab, board):
+        board["mail"].enqueue(1, id="first")
+        tab.goto(f"{board.url}/queues/mail")
+        tab.get_by_role("button", name="Enqueue").click()
+        dialog(tab).get_by_label("Id").fill("first")
+        dialog(tab).get_by_role("button", name="Enqueue").click()
+
+        expect(dialog(tab).get_by_text("is there already: Queued")).to_be_visible()
+
+    def test_cancel_and_undo(self, tab, board):
+        board["mail"].enqueue({"to": "ann"}, id="a", priority=7)
+        open_job(tab, board, "a")
+        choose(tab, "Cancel")
+
+        expect(tab.get_by_text("Cancelled a")).to_be_visible()
+        assert board["mail"].status("a").state == "cancelled"
+        assert ("cancel", BY) in board.acts("mail", "a")
+
+        tab.get_by_role("button", name="Undo").click()
+        expect(tab.get_by_text("Undone")).to_be_visible()
+        job = board["mail"].status("a")
+        assert (job.state, job.payload, job.priority) == ("queued", {"to": "ann"}, 7)
+
+    def test_cancel_of_a_running_job_asks_it_to_stop(self, tab, board):
+        board["mail"].enqueue(1, id="a")
+        board["mail"].claim(1)
+        open_job(tab, board, "a")
+        tab.get_by_role("button", name="Cancel", exact=True).click()
+
+        expect(tab.get_by_text("Asked a to stop")).to_be_visible()
+        expect(tab.get_by_text("its handler has been told")).to_be_visible()
+        assert ("request_cancel", BY) in board.acts("mail", "a")
+
+    def test_retry_now(self, tab, board):
+        fail(board["mail"], "a", ValueError("boom"), max_attempts=3, backoff=[3600])
+        open_job(tab, board, "a")
+        expect(tab.get_by_text("Waits for its next attempt")).to_be_visible()
+        tab.get_by_role("button", name="Retry now").click()
+
+        expect(tab.get_by_text("Waits for a worker")).to_be_visible()
+        assert board["mail"].status("a").state == "queued"
+
+    def test_edit_and_undo(self, tab, board):
+        board["mail"].enqueue({"n": 12345678901234567890}, id="a")
+        open_job(tab, board, "a")
+        tab.get_by_role("button", name="Edit", exact=True).click()
+        expect(dialog(tab).get_by_label("Payload (JSON)")).to_have_value(
+            '{\n  "n": 12345678901234567890\n}'
+        )
+        dialog(tab).get_by_label("Payload (JSON)").fill('{"n": 2}')
+        dialog(tab).get_by_label("Priority").fill("1")
+        dialog(tab).get_by_role("button", name="Save").click()
+
+        expect(tab.get_by_text("Edited a")).to_be_visible()
+        job = board["mail"].status("a")
+        assert (job.payload, job.priority) == ({"n": 2}, 1)
+        assert ("edit", BY) in board.acts("mail", "a")
+
+        tab.get_by_role("button", name="Undo").click()
+        expect(tab.get_by_text("Undone")).to_be_visible()
+        job = board["mail"].status("a")
+        assert (job.payload, job.priority) == ({"n": 12345678901234567890}, 5)
+
+    def test_move_and_undo(self, tab, board):
+        board["mail"].enqueue(1, id="a")
+        open_job(tab, board, "a")
+        choose(tab, "Move")
+        dialog(tab).get_by_label("To queue").fill("slow")
+        dialog(tab).get_by_role("button", name="Move").click()
+
+        expect(tab).to_have_url(re.compile("/queues/slow/jobs/a$"))
+        assert board["slow"].status("a").state == "queued"
+        assert ("move", BY) in board.acts("slow", "a")
+
+        tab.get_by_role("button", name="Undo").click()
+        expect(tab.get_by_text("Undone")).to_be_visible()
+        assert board["mail"].status("a").state == "queued"
+
+    def test_delete_needs_its_id_typed(self, tab, board):
+        board["mail"].enqueue(1, id="a")
+        open_job(tab, board, "a")
+        choose(tab, "Delete")
+        confirm(tab, "a", "Delete")
+
+        expect(tab.get_by_text("This job is gone")).to_be_visible()
+        assert board["mail"].status("a") is None
+
+    def test_redrive(self, tab, board):
+        fail(board["mail"], "a", ValueError("boom"))
+        open_job(tab, board, "a")
+        expect(tab.get_by_text("ValueError: boom").first).to_be_visible()
+        tab.get_by_role("button", name="Redrive", exact=True).click()
+
+        expect(tab.get_by_text("Redriven a")).to_be_visible()
+        assert board["mail"].status("a").state == "queued"
+        assert ("redrive", BY) in board.acts("mail", "a")
+
+    def test_edit_and_redrive(self, tab, board):
+        fail(board["mail"], "a", ValueError("boom"))
+        open_job(tab, board, "a")
+        choose(tab, "Edit and redrive")
+        dialog(tab).get_by_label("Payload (JSON)").fill('{"order": "mended"}')
+        dialog(tab).get_by_role("button", name="Redrive").click()
+
+        expect(tab.get_by_text("Redriven a")).to_be_visible()
+        job = board["mail"].status("a")
+        assert (job.state, job.payload) == ("queued", {"order": "mended"})
+
+
+class TestManyJobs:
+    def test_a_selection(self, tab, board):
+        board["mail"].enqueue_many([{"n": n} for n in range(5)])
+        ids = [job.id for job in board["mail"].jobs().jobs]
+        tab.goto(f"{board.url}/queues/mail")
+        for id in ids[:2]:
+            tab.get_by_role("checkbox", name=f"Select {id}").check()
+        tab.get_by_role("region", name="2 selected").get_by_role("button", name="Cancel").click()
+        expect(dialog(tab).get_by_text("2 jobs match now")).to_be_visible()
+        dialog(tab).get_by_role("button", name="Cancel: 2 jobs").click()
+
+        expect(tab.locator("[data-id]")).to_have_count(3)
+        assert {job.id for job in board["mail"].jobs(states=["cancelled"]).jobs} == set(ids[:2])
+        assert ("cancel", BY) in board.acts("mail", ids[0])
+
+    def test_everything_that_matches(self, tab, board):
+        board["mail"].enqueue_many([{"n": n, "to": "ann" if n % 2 else "bob"} for n in range(20)])
+        tab.goto(f"{board.url}/queues/mail?text=ann")
+        expect(tab.locator("[data-id]")).to_have_count(10)
+        tab.get_by_role("checkbox", name=re.compile("Select")).first.check()
+        tab.get_by_role("button", name="Select everything that matches").click()
+        tab.get_by_role("button", name="Delete").click()
+        expect(dialog(tab).get_by_text("10 jobs match now")).to_be_visible()
+        confirm(tab, "mail", "Delete: 10 jobs")
+
+        expect(tab.get_by_text("No job matches this filter.")).to_be_visible()
+        assert {job.payload["to"] for job in board["mail"].jobs().jobs} == {"bob"}
+
+    def test_a_group_of_errors_is_redriven_at_a_rate(self, tab, board):
+        for n in range(3):
+            fail(board["mail"], f"order-{n}", KeyError(f"no row {n}"))
+        fail(board["mail"], "other", ConnectionError("refused"))
+        tab.goto(f"{board.url}/queues/mail/failed")
+        groups = tab.get_by_role("list", name="Errors").get_by_role("listitem")
+        expect(groups).to_have_count(2)
+        expect(groups.first).to_contain_text("KeyError")
+        groups.first.locator("summary").click()
+        groups.first.get_by_role("button", name="Redrive").click()
+        expect(dialog(tab).get_by_text("3 jobs match now")).to_be_visible()
+        dialog(tab).get_by_label(re.compile("per second")).fill("0.5")
+        dialog(tab).get_by_role("button", name="Redrive: 3 jobs").click()
+
+        expect(groups).to_have_count(1)
+        expect(groups.first).to_contain_text("ConnectionError")
+        states = [board["mail"].status(f"order-{n}").state for n in range(3)]
+        assert sorted(states) == ["queued", "scheduled", "scheduled"]
+        assert board["mail"].status("other").state == "failed"
+
+    def test_payloads_are_compared(self, tab, board):
+        for n in range(2):
+            fail(board["mail"], f"order-{n}", KeyError("x"))
+        tab.goto(f"{board.url}/queues/mail/failed?by=job")
+        for n in range(2):
+            tab.get_by_role("checkbox", name=f"Select order-{n}").check()
+        tab.get_by_role("button", name="Compare").click()
+
+        differing = dialog(tab).locator("[data-differs]")
+        expect(differing).to_have_text(['  "order": "order-0"', '  "order": "order-1"'])
+
+
+class TestWholeQueue:
+    def test_pause_and_resume(self, tab, board):
+        board["mail"].enqueue(1)
+        tab.goto(f"{board.url}/queues/mail")
+        tab.get_by_role("button", name="Pause", exact=True).click()
+        expect(tab.get_by_text("Paused", exact=True)).to_be_visible()
+        assert board["mail"].settings().paused
+
+        tab.get_by_role("button", name="Resume").click()
+        expect(tab.get_by_text("Paused", exact=True)).to_have_count(0)
+        events = board.api.get("/v1/events", queue="mail")["events"]
+        acts = [(event["act"], event["by"]) for event in events]
+        assert acts[-2:] == [("pause", BY), ("resume", BY)]
+
+    def test_purge_needs_its_name_typed(self, tab, board):
+        board["mail"].enqueue_many(range(3))
+        tab.goto(f"{board.url}/queues/mail")
+        choose(tab, "Purge")
+        confirm(tab, "mail", "Purge")
+
+        expect(tab.get_by_text("Purge: 3 jobs")).to_be_visible()
+        assert not board["mail"].jobs().jobs
+
+    def test_export_and_import(self, tab, board, tmp_path):
+        board["mail"].enqueue({"to": "ann"}, id="a")
+        tab.goto(f"{board.url}/queues/mail")
+        with tab.expect_download() as download:
+            choose(tab, "Export")
+        file = tmp_path / "jobs.jsonl"
+        download.value.save_as(file)
+        (line,) = file.read_text().splitlines()
+        assert json.loads(line)["id"] == "a"
+
+        tab.goto(f"{board.url}/queues/copy")
+        choose(tab, "Import")
+        dialog(tab).locator("input[type=file]").set_input_files(file)
+        dialog(tab).get_by_role("button", name="Import").click()
+        expect(tab.get_by_text("1 jobs imported")).to_be_visible()
+        assert board["copy"].status("a").payload == {"to": "ann"}
+
+    def test_schedules(self, tab, board):
+        board["mail"].enqueue(1)
+        tab.goto(f"{board.url}/schedules")
+        tab.get_by_role("button", name="New schedule").click()
+        dialog(tab).get_by_label("Queue").fill("mail")
+        dialog(tab).get_by_label("Name").fill("nightly")
+        dialog(tab).get_by_label("Cron").fill("not a cron")
+        dialog(tab).get_by_role("button", name="Save").click()
+        expect(dialog(tab).get_by_role("alert")).to_be_visible()
+        dialog(tab).get_by_label("Cron").fill("0 3 * * *")
+        dialog(tab).get_by_role("button", name="Save").click()
+        expect(tab.get_by_role("row", name=re.compile("nightly"))).to_be_visible()
+
+        tab.get_by_role("button", name="Delete nightly").click()
+        confirm(tab, "nightly", "Delete")
+        expect(tab.get_by_text("No schedules")).to_be_visible()
+
+    def test_keys(self, tab, board):
+        tab.goto(f"{board.url}/keyspace")
+        tab.get_by_role("button", name="New key").click()
+        dialog(tab).get_by_label(re.compile("divided by")).fill("alerts/7")
+        dialog(tab).get_by_label("Value").fill('{"seen": false}')
+        dialog(tab).get_by_role("button", name="Save").click()
+        row = tab.get_by_role("row", name="alerts / 7")
+        expect(row).to_contain_text('{"seen":false}')
+
+        row.get_by_role("button").click()
+        tab.get_by_role("menuitem", name="Edit").click()
+        dialog(tab).get_by_label("Value").fill('{"seen": true}')
+        dialog(tab).get_by_role("button", name="Save").click()
+        expect(row).to_contain_text('{"seen":true}')
+        assert json.loads(board.queues.keys("alerts")[0].value) == {"seen": True}

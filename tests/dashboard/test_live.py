@@ -1,0 +1,199 @@
+"""What happens is seen: at once, after a break, and however much it is."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.dashboard.conftest import both_stores
+
+WORKER = """
+import sys, time
+import ackline
+queue = ackline.open(sys.argv[1])["mail"]
+
+@queue.handler("default", lease=60)
+def stay(job):
+    print("holding", flush=True)
+    time.sleep(600)
+
+ackline.Worker(queue, concurrency=1).run()
+"""
+
+
+def live(tab):
+    expect(tab.locator("[data-connection=live]")).to_be_visible()
+
+
+@both_stores
+def test_a_new_job_shows_up_by_itself_and_leaves_by_itself(board, open_tab):
+    board["mail"].enqueue(1, id="old")
+    tab = open_tab(f"{board.url}/queues/mail")
+    expect(tab.locator("[data-id=old]")).to_be_visible()
+    live(tab)
+
+    board["mail"].enqueue(1, id="new")
+    expect(tab.locator("[data-id=new]")).to_be_visible()
+
+    board["mail"].claim(2)
+    expect(tab.locator("[data-id]")).to_have_count(0)
+    expect(tab.get_by_role("link", name="Processing 2")).to_be_visible()
+
+
+def test_only_what_changed_is_fetched_again(board, open_tab):
+    board["mail"].enqueue(1, id="a")
+    board["other"].enqueue(1, id="b")
+    tab = open_tab(f"{board.url}/queues/mail")
+    expect(tab.locator("[data-id=a]")).to_be_visible()
+    live(tab)
+    tab.wait_for_timeout(1500)
+    asked = []
+    tab.on("request", lambda request: asked.append(request.url.removeprefix(board.url)))
+
+    board["other"].enqueue(1, id="c")
+    expect(tab.get_by_role("link", name=re.compile("^other"))).to_have_text("other2")
+
+    assert not [url for url in asked if "/queues/mail/rows" in url]
+    assert [url for url in asked if "/overview" in url]
+
+
+def test_a_connection_that_breaks_is_said_and_resumed_where_it_broke(
+    start_board, store_url, open_tab
+):
+    # given: a page that follows
+    board = start_board(store_url)
+    board["mail"].enqueue(1, id="before")
+    tab = open_tab(f"{board.url}/events")
+    live(tab)
+    expect(tab.get_by_text("before")).to_be_visible()
+
+    # when the service is away while something happens
+    board.stop()
+    expect(tab.get_by_text("Connection lost")).to_be_visible()
+    again = start_board(store_url, port=board.port)
+    again["mail"].enqueue(1, id="meanwhile")
+    cursors = []
+    tab.on("request", lambda request: cursors.append(request.url) if "stream" in request.url else 0)
+
+    # then the page goes on behind what it has seen
+    expect(tab.get_by_text("Connection lost")).to_have_count(0)
+    expect(tab.get_by_text("meanwhile")).to_be_visible()
+    assert all("after=" in url for url in cursors)
+
+
+def test_events_can_be_held_and_filtered(board, open_tab):
+    board["mail"].enqueue(1, id="first")
+    tab = open_tab(f"{board.url}/events")
+    expect(tab.get_by_text("first")).to_be_visible()
+    live(tab)
+    tab.get_by_role("button", name="Pause").click()
+    board["mail"].enqueue_many([1, 2, 3])
+    expect(tab.get_by_text("3 more since the pause")).to_be_visible()
+    expect(tab.get_by_role("row")).to_have_count(2)
+    tab.get_by_text("3 more since the pause").click()
+    expect(tab.get_by_role("row")).to_have_count(5)
+
+    tab.get_by_label("What").select_option("claimed")
+    expect(tab.get_by_text("Nothing has happened yet")).to_be_visible()
+    board["mail"].claim(1)
+    expect(tab.get_by_role("row")).to_have_count(2)
+
+
+def test_what_one_is_reading_stays_where_it_is(board, open_tab):
+    board["mail"].enqueue_many([{"n": n} for n in range(300)])
+    tab = open_tab(f"{board.url}/queues/mail")
+    table = tab.get_by_role("table")
+    expect(tab.locator("[data-id]").first).to_be_visible()
+    live(tab)
+    table.evaluate("node => node.scrollTo(0, 3600)")
+    tab.wait_for_timeout(200)
+    read = tab.locator("[data-id]").nth(20)
+    id, before = read.get_attribute("data-id"), read.bounding_box()["y"]
+
+    board["mail"].claim(50)
+    expect(tab.get_by_role("link", name="Processing 50")).to_be_visible()
+    tab.wait_for_timeout(500)
+
+    after = tab.locator(f'[data-id="{id}"]').bounding_box()["y"]
+    assert abs(after - before) < 2
+
+
+def test_ten_thousand_rows_are_scrolled_through(board, open_tab):
+    for start in range(0, 10_000, 1000):
+        board["mail"].enqueue_many([{"n": n} for n in range(start, start + 1000)])
+    tab = open_tab(f"{board.url}/queues/mail")
+    table = tab.get_by_role("table")
+    expect(tab.locator("[data-id]").first).to_be_visible()
+    until = time.monotonic() + 60
+    while tab.get_by_text("10,000 of 10,000 loaded").count() == 0:
+        assert time.monotonic() < until
+        table.evaluate("node => node.scrollTo(0, node.scrollHeight)")
+        tab.wait_for_timeout(30)
+    table.evaluate("node => node.scrollTo(0, node.scrollHeight)")
+
+    last = tab.locator("[data-id]").last
+    expect(last).to_contain_text('{"n":9999}')
+    assert tab.locator("[data-id]").count() < 100
+
+
+class TestWorkers:
+    @pytest.fixture
+    def process(self, store_url, tmp_path, board):
+        board["mail"].enqueue(1, id="held")
+        program = tmp_path / "work.py"
+        program.write_text(WORKER)
+        process = subprocess.Popen(
+            [sys.executable, str(program), store_url], stdout=subprocess.PIPE, text=True
+        )
+        with process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "holding\n"
+            yield process
+            process.kill()
+
+    def test_a_killed_worker_turns_dead_and_its_job_moves(self, board, process, open_tab):
+        # given
+        tab = open_tab(f"{board.url}/workers")
+        line = tab.locator("[data-worker]")
+        expect(line).to_have_attribute("data-health", "alive")
+        line.locator("summary").click()
+        expect(tab.get_by_role("list", name=re.compile("^What"))).to_contain_text("held")
+
+        # when
+        os.kill(process.pid, signal.SIGKILL)
+
+        # then: it is late, then dead, long before the lease would end
+        expect(line).to_have_attribute("data-health", "hung", timeout=15_000)
+        expect(line).to_have_attribute("data-health", "dead", timeout=15_000)
+        tab.goto(f"{board.url}/queues/mail/jobs/held")
+        expect(tab.get_by_role("listitem").filter(has_text="expired").first).to_be_visible(
+            timeout=15_000
+        )
+        assert board["mail"].status("held").state in ("failing", "queued")
+
+
+@pytest.mark.slow
+def test_a_thousand_events_a_second_leave_the_page_responsive(board, open_tab):
+    tab = open_tab("")
+    tab.add_init_script(
+        "window.long = []; new PerformanceObserver(list => window.long.push("
+        "...list.getEntries().map(one => one.duration))).observe({type: 'longtask'})"
+    )
+    tab.goto(f"{board.url}/queues/mail")
+    paint = tab.evaluate(
+        "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0"
+    )
+    assert paint < 1000
+    tab.evaluate("window.long.length = 0")
+    for _ in range(25):
+        board["mail"].enqueue_many(range(200))
+        tab.wait_for_timeout(200)
+
+    assert [round(one) for one in tab.evaluate("window.long") if one > 100] == []

@@ -1,0 +1,97 @@
+"""Where the service wants to know who calls."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from ackline.service.auth.api_keys import keep_key, new_key, revoke_key
+from ackline.service.caller import Scope
+from ackline.service.credentials import ApiKey, hash_of
+
+
+@pytest.fixture
+def board(start_board, store_url):
+    board = start_board(store_url, stored_keys=True)
+    board["mail"].enqueue({"to": "ann"}, id="a")
+    return board
+
+
+@pytest.fixture
+def key_for(board):
+    """A new API key with these scopes: what to show, and its id."""
+
+    def make(*scopes):
+        text, id = new_key()
+        key = ApiKey(
+            id=id, hash=hash_of(text), name="ops", tenant="default", scopes=frozenset(scopes)
+        )
+        keep_key(board.runtime.store, key)
+        return text, id
+
+    return make
+
+
+def sign_in(tab, text):
+    tab.get_by_label("API key or token").fill(text)
+    tab.get_by_role("button", name="Sign in").click()
+
+
+def test_a_key_opens_the_page_and_its_stream(board, open_tab, key_for):
+    tab = open_tab(f"{board.url}/queues/mail")
+    sign_in(tab, "ack_nonsense")
+    expect(tab.get_by_role("alert")).to_contain_text("That was not accepted")
+
+    text, _ = key_for(*Scope)
+    sign_in(tab, text)
+    expect(tab.locator("[data-id=a]")).to_be_visible()
+    expect(tab.locator("[data-connection=live]")).to_be_visible()
+    board["mail"].enqueue(1, id="b")
+    expect(tab.locator("[data-id=b]")).to_be_visible()
+
+    # and it is in no address, and not kept beyond this tab
+    assert text not in tab.evaluate("JSON.stringify(localStorage) + location.href")
+    tab.reload()
+    expect(tab.locator("[data-id=b]")).to_be_visible()
+
+
+def test_what_one_does_is_written_down_under_its_name(board, open_tab, key_for):
+    tab = open_tab(f"{board.url}/queues/mail/jobs/a")
+    sign_in(tab, key_for(*Scope)[0])
+    tab.get_by_role("button", name="More actions").click()
+    tab.get_by_role("menuitem", name="Cancel").click()
+    expect(tab.get_by_text("Cancelled a")).to_be_visible()
+
+    (event,) = [one for one in board["mail"].events() if one.act == "cancel"]
+    assert event.by == "ops"
+
+
+def test_who_may_only_read_sees_no_buttons_and_is_refused_anyway(board, open_tab, key_for):
+    text, _ = key_for(Scope.READ)
+    tab = open_tab(f"{board.url}/queues/mail")
+    sign_in(tab, text)
+    expect(tab.locator("[data-id=a]")).to_be_visible()
+
+    for name in ("Enqueue", "Pause", "Edit", "Cancel", "Delete"):
+        expect(tab.get_by_role("button", name=name)).to_have_count(0)
+    expect(tab.get_by_role("checkbox")).to_have_count(0)
+    tab.locator("[data-id=a]").get_by_role("link").click()
+    expect(tab.get_by_role("heading", name="Payload")).to_be_visible()
+    expect(tab.get_by_role("button", name="More actions")).to_have_count(0)
+    answer = board.client.post(
+        "/api/v1/queues/mail/jobs/a/cancel", headers={"authorization": f"Bearer {text}"}
+    )
+    assert answer.status_code == 403
+
+
+def test_a_key_that_is_taken_back_while_the_page_is_open(board, open_tab, key_for):
+    text, id = key_for(*Scope)
+    tab = open_tab(f"{board.url}/workers")
+    sign_in(tab, text)
+    expect(tab.get_by_role("heading", level=1)).to_have_text("Workers")
+
+    revoke_key(board.runtime.store, id)
+
+    expect(tab.get_by_text("Your token is no longer valid")).to_be_visible(timeout=30_000)
+    sign_in(tab, key_for(*Scope)[0])
+    expect(tab.get_by_role("heading", level=1)).to_have_text("Workers")

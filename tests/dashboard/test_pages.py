@@ -1,0 +1,294 @@
+"""Every page: it opens by its address, reads well for everyone, and survives what is bad."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+
+import pytest
+from playwright.sync_api import expect
+
+from ackline.errors import StoreUnavailable
+from ackline.stores.base import WorkerBeat
+from tests.dashboard.browser import ROOT
+from tests.service.gold import make_gold
+
+NASTY = "<img src=x onerror=alert(1)>'\"&"
+STRANGE = "team/ünïcode 🚀 100%"
+
+
+class Backwards:
+    """A format of somebody's own."""
+
+    def dumps(self, value):
+        return b"\xff" + value[::-1].encode()
+
+    def loads(self, data):
+        return data[1:].decode()[::-1]
+
+
+@pytest.fixture
+def lively(board):
+    """A bit of everything."""
+    mail = board["mail"]
+    for n in range(4):
+        mail.enqueue({"to": f"user{n}@example.com"}, id=f"mail-{n}", kind="welcome")
+    mail.enqueue({}, id="later", delay=3600)
+    mail.enqueue({}, id="lost", max_attempts=1, priority=9)
+    mail.fail(mail.claim(1)[0], ValueError("no such user 7"))
+    mail.complete(mail.claim(1)[0], {"sent": True})
+    mail.claim(1, lease=300)
+    mail.cancel("mail-3")
+    mail.pause()
+    beat = WorkerBeat(
+        id="box-1", host="box", pid=7, started_at=0.0, concurrency=4, kinds=None, ttl=60.0
+    )
+    board.runtime.store.heartbeat(mail.key, beat, [])
+    board.api.put("/v1/queues/mail/schedules/nightly", {"cron": "0 3 * * *"})
+    board.api.put("/v1/keys/alerts/7", {"value": 1})
+    return board
+
+
+PAGES = {
+    "/": "Overview",
+    "/queues/mail/processing": "mail",
+    "/queues/mail/failed": "mail",
+    "/queues/mail/failed?by=job": "mail",
+    "/queues/mail/cancelled": "mail",
+    "/queues/mail/jobs/lost": "lost",
+    "/workers": "Workers",
+    "/events": "Events",
+    "/schedules": "Schedules",
+    "/keyspace": "Keys",
+    "/analytics": "Analytics",
+    "/search?text=mail-0": "Search",
+}
+
+
+@pytest.fixture(scope="session")
+def axe():
+    """The checker of accessibility, from npm."""
+    made = subprocess.run(
+        [str(ROOT / "tools" / "dashboard"), "install"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    if made.returncode != 0:
+        pytest.skip(f"axe comes from npm, which did not work: {made.stderr}")
+    return (ROOT / "dashboard" / "node_modules" / "axe-core" / "axe.min.js").read_text()
+
+
+def violations(tab, axe):
+    # Evaluated by the browser's tools, not by the page: its security policy stays as it is.
+    tab.evaluate(axe)
+    rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+    found = tab.evaluate("tags => axe.run(document, {runOnly: tags})", rules)
+    return [
+        (one["id"], [node["html"][:120] for node in one["nodes"]]) for one in found["violations"]
+    ]
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 375)])
+def test_each_page_opens_by_its_address_and_is_accessible(lively, open_tab, axe, theme, width):
+    tab = open_tab("", color_scheme=theme, viewport={"width": width, "height": 740})
+    for address, heading in PAGES.items():
+        tab.goto(lively.url + address)
+        expect(tab.get_by_role("heading", level=1)).to_contain_text(heading)
+        expect(tab.locator("[data-connection=live]")).to_be_visible()
+        assert (address, violations(tab, axe)) == (address, [])
+        wide = tab.evaluate("document.documentElement.scrollWidth")
+        assert wide <= width, f"{address} is {wide} px wide"
+
+
+def test_axe_would_find_something(board, open_tab, axe):
+    """The control."""
+    tab = open_tab(f"{board.url}/")
+    expect(tab.get_by_role("heading", level=1)).to_be_visible()
+    tab.evaluate("document.body.append(document.createElement('button'))")
+    assert "button-name" in dict(violations(tab, axe))
+
+
+def test_dialogs_are_accessible(lively, open_tab, axe):
+    tab = open_tab(f"{lively.url}/queues/mail")
+    tab.get_by_role("button", name="Enqueue").click()
+    expect(tab.get_by_role("dialog")).to_be_visible()
+    assert violations(tab, axe) == []
+
+
+class TestOverview:
+    def test_figures_and_what_a_job_survives(self, lively, tab):
+        row = tab.get_by_role("row", name=re.compile("^mail"))
+        expect(row).to_contain_text("Paused")
+        expect(row.get_by_role("cell")).to_contain_text(["mail", "1", "1", "1", "0", "1"])
+        expect(
+            tab.get_by_text(lively.api.get("/v1/overview")["store"]["durability"])
+        ).to_be_visible()
+
+    def test_an_empty_store_says_what_to_do(self, board, tab):
+        expect(tab.get_by_text("No queue yet")).to_be_visible()
+        expect(tab.get_by_text("ackline enqueue")).to_be_visible()
+
+
+class TestAnalytics:
+    def test_it_says_how_to_come_by_figures(self, board, open_tab):
+        tab = open_tab(f"{board.url}/analytics")
+        expect(tab.get_by_text("ackline serve --lake lake")).to_be_visible()
+
+    def test_figures_of_a_lake(self, start_board, store_url, open_tab, tmp_path, axe):
+        make_gold(tmp_path / "lake")
+        board = start_board(store_url, lake=str(tmp_path / "lake"))
+        board["images"].enqueue(1)
+        tab = open_tab(f"{board.url}/analytics")
+        expect(tab.get_by_role("row", name=re.compile("images.*96.20 %"))).to_be_visible()
+        expect(tab.get_by_role("row", name=re.compile("ConnectionError"))).to_be_visible()
+        expect(tab.get_by_role("img", name="Time in line")).to_be_visible()
+        assert violations(tab, axe) == []
+
+        tab.get_by_label("Queue").select_option("images")
+        expect(tab.get_by_role("row", name=re.compile("ConnectionError"))).to_have_count(0)
+
+
+class TestJob:
+    def test_its_whole_story(self, lively, open_tab):
+        tab = open_tab(f"{lively.url}/queues/mail/jobs/lost")
+        expect(tab.get_by_text("ValueError: no such user 7").first).to_be_visible()
+        expect(tab.get_by_text("Attempt 1")).to_be_visible()
+        story = tab.locator("section", has=tab.get_by_role("heading", name="Timeline"))
+        expect(story.get_by_role("listitem")).to_contain_text(["failed", "claimed", "enqueued"])
+
+    def test_a_job_that_is_deleted_while_it_is_shown(self, lively, open_tab):
+        tab = open_tab(f"{lively.url}/queues/mail/jobs/lost")
+        expect(tab.get_by_text("Attempt 1")).to_be_visible()
+        expect(tab.locator("[data-connection=live]")).to_be_visible()
+        lively["mail"].purge(ids=["lost"])
+
+        expect(tab.get_by_text("This job is gone")).to_be_visible()
+        tab.get_by_role("navigation", name="Main").get_by_role("link", name="Workers").click()
+        expect(tab.get_by_role("heading", level=1)).to_have_text("Workers")
+
+    def test_a_payload_of_1_mib(self, board, open_tab):
+        text = "x" * (1024 * 1024 - len('{"text":""}'))
+        board["mail"].enqueue({"text": text}, id="large")
+        tab = open_tab(f"{board.url}/queues/mail")
+        expect(tab.locator("[data-id=large]")).to_contain_text('{"text":"xxx')
+        tab.locator("[data-id=large]").get_by_role("link").click()
+
+        shown = tab.get_by_label("Payload", exact=True)
+        assert len(shown.inner_text()) < 25_000
+        tab.get_by_role("button", name="Show all 1.0 MB").click()
+        expect(shown).to_contain_text("x" * 30_000)
+
+    def test_a_payload_that_is_not_json(self, board, open_tab):
+        board.queues.queue("packed", serde=Backwards()).enqueue("hello", id="bytes")
+        tab = open_tab(f"{board.url}/queues/packed/jobs/bytes")
+
+        expect(tab.get_by_text("Not JSON: 6 bytes")).to_be_visible()
+        tab.get_by_role("button", name="Edit", exact=True).click()
+        expect(tab.get_by_role("dialog")).to_contain_text("cannot be edited here")
+
+
+class TestStrangeNames:
+    def test_markup_is_shown_as_text(self, board, open_tab):
+        queue = board[NASTY]
+        queue.enqueue({NASTY: NASTY}, id=NASTY, kind=NASTY, max_attempts=1)
+        queue.fail(queue.claim(1)[0], ValueError(NASTY))
+        tab = open_tab(f"{board.url}/")
+        asked = []
+        tab.on("dialog", lambda dialog: asked.append(dialog.message))
+        tab.get_by_role("row").get_by_role("link", name=NASTY, exact=True).click()
+        tab.get_by_role("link", name=re.compile("Failed")).click()
+        expect(tab.get_by_role("list", name="Errors")).to_contain_text(NASTY)
+        tab.get_by_role("button", name="By job").click()
+        tab.locator("[data-id]").get_by_role("link").click()
+
+        expect(tab.get_by_role("heading", level=1)).to_contain_text(NASTY)
+        expect(tab.get_by_label("Payload", exact=True)).to_contain_text(json.dumps(NASTY))
+        expect(tab.get_by_text(f"ValueError: {NASTY}").first).to_be_visible()
+        assert tab.locator("img[src=x]").count() == 0
+        assert asked == []
+
+    def test_slashes_and_emoji_in_names(self, board, open_tab):
+        board[STRANGE].enqueue(1, id="a/b?c#d")
+        tab = open_tab(f"{board.url}/")
+        tab.get_by_role("row").get_by_role("link", name=STRANGE, exact=True).click()
+        expect(tab.get_by_role("heading", level=1)).to_contain_text(STRANGE)
+        tab.locator("[data-id]").get_by_role("link").click()
+        expect(tab.get_by_role("heading", level=1)).to_contain_text("a/b?c#d")
+
+        tab.reload()
+        expect(tab.get_by_role("heading", level=1)).to_contain_text("a/b?c#d")
+
+
+def test_a_store_that_goes_away_is_said_and_the_page_goes_on(lively, open_tab, monkeypatch):
+    tab = open_tab(f"{lively.url}/workers")
+    expect(tab.locator("[data-worker=box-1]")).to_be_visible()
+
+    def away(*_args, **_kwargs):
+        raise StoreUnavailable("the disk is gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(lively.runtime.store, "page", away)
+        tab.goto(f"{lively.url}/queues/mail/queued")
+        expect(tab.get_by_role("alert")).to_contain_text("the disk is gone", timeout=15_000)
+    tab.get_by_role("button", name="Try again").click()
+    expect(tab.locator("[data-id]").first).to_be_visible()
+
+
+class TestComfort:
+    def test_search_finds_by_id_kind_and_payload(self, lively, tab):
+        expect(tab.get_by_role("heading", level=1)).to_be_visible()
+        for text, by in [("mail-1", "id"), ("welcome", "kind"), ("user1@example", "payload")]:
+            tab.keyboard.press("/")
+            tab.keyboard.type(text)
+            tab.keyboard.press("Enter")
+            expect(tab.get_by_role("heading", level=1)).to_contain_text(f"Search “{text}”")
+            hits = tab.get_by_role("main").get_by_role("listitem")
+            expect(hits.first).to_contain_text(by)
+            expect(hits.first).to_contain_text("mail")
+            tab.get_by_role("heading", level=1).click()
+        expect(tab).to_have_url(re.compile(r"/search\?text=user1%40example"))
+
+    def test_keyboard(self, lively, open_tab):
+        tab = open_tab(f"{lively.url}/queues/mail/queued")
+        expect(tab.locator("[data-id]").first).to_be_visible()
+        tab.keyboard.press("j")
+        expect(tab.locator("[data-here]")).to_have_count(1)
+        tab.keyboard.press("x")
+        expect(tab.get_by_role("region", name="1 selected")).to_be_visible()
+        tab.keyboard.press("Enter")
+        expect(tab).to_have_url(re.compile("/jobs/mail-2"))
+        tab.keyboard.press("?")
+        expect(tab.get_by_role("dialog", name="Keyboard")).to_be_visible()
+        tab.keyboard.press("Escape")
+        expect(tab.get_by_role("dialog")).to_have_count(0)
+        tab.keyboard.press("o")
+        expect(tab.get_by_role("heading", level=1)).to_have_text("Overview")
+
+    def test_filters_are_in_the_address(self, lively, open_tab):
+        tab = open_tab(f"{lively.url}/queues/mail/queued")
+        tab.get_by_label("Payload contains").fill("user2")
+        expect(tab).to_have_url(re.compile("text=user2"))
+        tab.reload()
+        expect(tab.get_by_label("Payload contains")).to_have_value("user2")
+        expect(tab.locator("[data-id]")).to_have_count(1)
+
+    def test_spanish(self, lively, open_tab):
+        tab = open_tab(f"{lively.url}/queues/mail/failed", locale="es-MX")
+        expect(tab.get_by_role("link", name=re.compile("Fallidos"))).to_be_visible()
+        assert tab.evaluate("document.documentElement.lang") == "es"
+
+    def test_theme_is_remembered(self, lively, tab):
+        tab.get_by_role("button", name="Settings").click()
+        tab.get_by_role("menuitem", name="Dark").click()
+        tab.reload()
+        expect(tab.locator("html[data-theme=dark]")).to_have_count(1)
+
+    def test_times_are_local_with_utc_beside(self, lively, open_tab):
+        tab = open_tab(f"{lively.url}/events", timezone_id="Asia/Tokyo")
+        moment = tab.locator("time").first
+        expect(moment).to_have_attribute("title", re.compile(r"Z \(UTC\)$"))
+        hour = int(moment.get_attribute("title").split("T")[1][:2])
+        assert int(moment.inner_text().split()[-1][:2]) == (hour + 9) % 24

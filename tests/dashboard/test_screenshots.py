@@ -1,0 +1,108 @@
+"""The pictures of the documentation: taken from the real dashboard by `tools/screenshots`."""
+
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from ackline.clock import ManualClock
+from ackline.service import Settings
+from ackline.service.auth import authenticator_for
+from ackline.service.runtime import Runtime
+from ackline.stores.sqlite import SqliteStore
+from tests.dashboard.scene import Shop
+from tests.service.gold import make_gold
+
+pytestmark = pytest.mark.slow
+
+PICTURES = {
+    "overview": "/",
+    "processing": "/queues/images/processing",
+    "failed": "/queues/email/failed",
+    "job": "/queues/invoices/failing",
+    "workers": "/workers",
+    "analytics": "/analytics",
+}
+"""What is shown, and where."""
+DESK = {"width": 1280, "height": 800}
+PHONE = {"width": 375, "height": 740}
+
+LARGEST = 120_000
+"""Bytes of a picture that a page may carry."""
+
+TO_WEBP = """async png => {
+  const image = await createImageBitmap(await (await fetch(png)).blob());
+  const canvas = new OffscreenCanvas(image.width, image.height);
+  canvas.getContext("2d").drawImage(image, 0, 0);
+  const packed = await canvas.convertToBlob({type: "image/webp", quality: 0.9});
+  const bytes = new Uint8Array(await packed.arrayBuffer());
+  return btoa(Array.from(bytes, byte => String.fromCharCode(byte)).join(""));
+}"""
+
+
+@pytest.fixture
+def shop(start_board, tmp_path):
+    clock = ManualClock(1_794_823_200.0)
+    store = SqliteStore(str(tmp_path / "jobs.db"), clock=clock)
+    lake = tmp_path / "lake"
+    make_gold(lake)
+    settings = Settings(store="memory://", maintenance=False, drain=0.0, lake=str(lake))
+    runtime = Runtime(settings, store, authenticator_for(settings, store))
+    board = start_board("", runtime=runtime)
+    Shop(store, clock).play()
+    return board
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Path(os.environ.get("ACKLINE_SCREENSHOTS", tmp_path))
+
+
+def take(tab, file):
+    png = base64.b64encode(tab.screenshot()).decode()
+    blank = tab.context.new_page()
+    packed = blank.evaluate(TO_WEBP, f"data:image/png;base64,{png}")
+    blank.close()
+    file.write_bytes(base64.b64decode(packed))
+    assert 2000 < file.stat().st_size < LARGEST
+
+
+def settle(tab, url):
+    tab.goto(url)
+    expect(tab.get_by_role("heading", level=1)).to_be_visible()
+    expect(tab.locator("[data-connection=live]")).to_be_visible()
+    tab.wait_for_timeout(800)
+
+
+def look_closer(tab, name):
+    if name == "failed":
+        tab.locator("summary").first.click()
+    if name == "job":
+        tab.locator("[data-id]").first.get_by_role("link").click()
+        expect(tab.get_by_text("Attempt 1")).to_be_visible()
+    if name == "analytics":
+        expect(tab.get_by_role("row", name="ConnectionError")).to_be_visible()
+    if name == "workers":
+        tab.locator("summary").first.click()
+    tab.wait_for_timeout(300)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_pictures(shop, open_tab, place, theme):
+    tab = open_tab("", viewport=DESK, color_scheme=theme, timezone_id="UTC")
+    for name, address in PICTURES.items():
+        settle(tab, shop.url + address)
+        look_closer(tab, name)
+        take(tab, place / f"dashboard-{name}-{theme}.webp")
+
+
+def test_on_a_phone(shop, open_tab, place):
+    tab = open_tab("", viewport=PHONE, color_scheme="light", timezone_id="UTC")
+    for name in ("overview", "processing"):
+        settle(tab, shop.url + PICTURES[name])
+        look_closer(tab, name)
+        take(tab, place / f"dashboard-{name}-phone.webp")

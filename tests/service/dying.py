@@ -1,0 +1,54 @@
+"""`ackline` that dies at a chosen point: python -m tests.service.dying POINT serve …"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from typing import Any
+
+from ackline.aio.producer import AsyncProducer
+from ackline.cli import main
+from ackline.job import State
+from ackline.queue import Queued
+from ackline.service.handing_out import Claims
+
+CLAIMED, ANSWERED_EARLY = "claimed", "answered-early"
+
+
+def die_once_claimed() -> None:
+    """The jobs are leased, and nobody ever hears of it."""
+    claim = Claims.claim
+
+    async def claim_and_die(self: Claims, *arguments: Any, **options: Any) -> Any:
+        jobs = await claim(self, *arguments, **options)
+        if jobs:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return jobs
+
+    Claims.claim = claim_and_die  # type: ignore[method-assign]
+
+
+def answer_before_it_is_stored() -> None:
+    """What no honest service does: the control."""
+    enqueue = AsyncProducer.enqueue
+    later = set()
+
+    async def promise(self: Any, payload: Any, **options: Any) -> Queued:
+        async def keep() -> None:
+            await asyncio.sleep(0.3)
+            await enqueue(self, payload, **options)
+
+        task = asyncio.create_task(keep())
+        later.add(task)
+        return Queued(options["id"], State.QUEUED)
+
+    AsyncProducer.enqueue = promise  # type: ignore[method-assign]
+
+
+POINTS = {CLAIMED: die_once_claimed, ANSWERED_EARLY: answer_before_it_is_stored}
+
+if __name__ == "__main__":
+    POINTS[sys.argv.pop(1)]()
+    main()

@@ -1,0 +1,63 @@
+"""Gold tables as a run of the pipeline leaves them, of columns that its guide promises."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import duckdb
+
+TABLES = {
+    "hourly": """
+        SELECT DATE '{day}' AS day, TIMESTAMPTZ '{day} 00:00:00+00' + INTERVAL (h) HOUR AS hour,
+               tenant, queue, 'send' AS kind, priority,
+               (600 + 300 * sin(h / 3.8) + 40 * priority)::BIGINT AS enqueued,
+               (590 + 290 * sin(h / 3.8) + 40 * priority)::BIGINT AS completed,
+               (h % 5)::BIGINT AS failed, (h % 7 = 0)::BIGINT AS stalled,
+               0.02 + h / 900 AS wait_p50, 0.6 + 0.4 * sin(h / 2.0) AS wait_p99,
+               0.11 + h / 2000 AS run_p50, 0.8 + 0.1 * cos(h) AS run_p99,
+               CASE WHEN h % 7 = 0 THEN 0.14 END AS recovery_p50,
+               CASE WHEN h % 7 = 0 THEN 0.3 + h / 60 END AS recovery_max
+        FROM range(24) AS hours(h),
+             (VALUES ('default', 'email', 4), ('default', 'email', 5), ('default', 'images', 5),
+                     ('acme', 'email', 5)) AS lines(tenant, queue, priority)""",
+    "errors": """
+        SELECT DATE '{day}' AS day, tenant, queue, 'send' AS kind, fingerprint, exception, message,
+               jobs, TIMESTAMPTZ '{day} 03:00:00+00' AS first_at,
+               TIMESTAMPTZ '{day} 09:12:00+00' AS last_at,
+               [{{'at': TIMESTAMPTZ '{day} 09:12:00+00', 'id': 'mail-7', 'message': message,
+                  'traceback': ''}}] AS examples
+        FROM (VALUES
+            ('default', 'email', 'f1', 'ConnectionError', 'smtp.example.com:# refused', 31::BIGINT),
+            ('default', 'images', 'f2', 'OSError', 'no space left on ''…''', 4::BIGINT),
+            ('acme', 'email', 'f3', 'KeyError', 'secret of acme', 9::BIGINT)
+        ) AS found(tenant, queue, fingerprint, exception, message, jobs)""",
+    "slo": """
+        SELECT DATE '{day}' AS day, tenant, queue, objective_seconds, 0.99 AS target, deliveries,
+               attained, attained >= 0.99 AS kept
+        FROM (VALUES ('default', 'email', 5.0, 26000::BIGINT, 0.9991),
+                     ('default', 'images', 60.0, 900::BIGINT, 0.962),
+                     ('acme', 'email', 5.0, 9::BIGINT, 1.0)
+        ) AS found(tenant, queue, objective_seconds, deliveries, attained)""",
+    "workers": """
+        SELECT DATE '{day}' AS day, tenant, queue, worker, deliveries, deliveries - 40 AS completed,
+               38::BIGINT AS errors, stalled, 0::BIGINT AS given_back,
+               TIMESTAMPTZ '{day} 09:12:00+00' AS last_at,
+               1 - stalled / deliveries AS reliability
+        FROM (VALUES ('default', 'email', 'web-1-2210', 13000::BIGINT, 2::BIGINT),
+                     ('default', 'images', 'gpu-1-4180', 900::BIGINT, 7::BIGINT),
+                     ('acme', 'email', 'acme-1', 9::BIGINT, 0::BIGINT)
+        ) AS found(tenant, queue, worker, deliveries, stalled)""",
+}
+
+
+def make_gold(lake: Path, days: int = 7) -> None:
+    """The last days, today too."""
+    today = datetime.datetime.now(datetime.UTC).date()
+    with duckdb.connect() as connection:
+        for name, select in TABLES.items():
+            (lake / "gold" / name).mkdir(parents=True)
+            for back in range(days):
+                day = (today - datetime.timedelta(days=back)).isoformat()
+                file = lake / "gold" / name / f"{day}.parquet"
+                connection.execute(f"COPY ({select.format(day=day)}) TO '{file}' (FORMAT parquet)")

@@ -1,0 +1,101 @@
+"""A receiver of webhooks on this machine: it notes what comes, and answers as it is told."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+
+
+class Received(NamedTuple):
+    """One request."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def id(self) -> str:
+        return self.headers["webhook-id"]
+
+    @property
+    def said(self) -> Any:
+        return json.loads(self.body)
+
+
+Answering = Callable[[Received], int | tuple[int, dict[str, str]]]
+
+
+class Receiver:
+    """Answers 200 unless `answer` says otherwise."""
+
+    def __init__(self, context: ssl.SSLContext | None = None) -> None:
+        self.received: list[Received] = []
+        self.answer: Answering = lambda _request: 200
+        self._news = threading.Condition()
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                size = int(self.headers["content-length"])
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                receiver.take(Received(self.path, headers, self.rfile.read(size)), self)
+
+            def do_GET(self) -> None:
+                receiver.take(Received(self.path, {}, b""), self)
+
+            def log_message(self, *_args: Any) -> None: ...
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        if context is not None:
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self.port = self._server.server_address[1]
+        self.url = f"http://127.0.0.1:{self.port}/hook"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def take(self, request: Received, handler: BaseHTTPRequestHandler) -> None:
+        said = self.answer(request)
+        status, headers = said if isinstance(said, tuple) else (said, {})
+        with self._news:
+            self.received.append(request)
+            self._news.notify_all()
+        handler.send_response(status)
+        for name, value in {"content-length": "2", **headers}.items():
+            handler.send_header(name, value)
+        handler.end_headers()
+        handler.wfile.write(b"ok")
+
+    def wait_for(self, count: int, seconds: float = 15.0) -> list[Received]:
+        """The first so many requests."""
+        with self._news:
+            came = self._news.wait_for(lambda: len(self.received) >= count, seconds)
+        assert came, f"{len(self.received)} of {count} requests came"
+        return self.received[:count]
+
+    def wait_for_ids(self, ids: set[str], seconds: float = 30.0) -> None:
+        """Until each of these jobs was told of."""
+        with self._news:
+            came = self._news.wait_for(lambda: ids <= self.jobs.keys(), seconds)
+        assert came, f"never told of: {sorted(ids - self.jobs.keys())[:10]}"
+
+    @property
+    def jobs(self) -> Counter[str]:
+        """How often each job was told of."""
+        return Counter(one.said["data"].get("id") for one in self.received)
+
+    def quiet(self, seconds: float = 0.7) -> int:
+        """How many came, when nothing more comes."""
+        time.sleep(seconds)
+        return len(self.received)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()

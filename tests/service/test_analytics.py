@@ -1,0 +1,76 @@
+"""What a lake knows, read from its gold tables; each tenant its own."""
+
+from __future__ import annotations
+
+import pytest
+from litestar.testing import TestClient
+
+from ackline.service import Settings, create_app
+from ackline.service.analytics import Lake, whose
+from tests.service.conftest import HERE, Api
+from tests.service.gold import make_gold
+
+
+@pytest.fixture
+def lake(tmp_path):
+    return tmp_path / "lake"
+
+
+@pytest.fixture
+def settings(lake):
+    return Settings(store="memory://", lake=str(lake))
+
+
+def test_without_a_lake_it_says_so():
+    with TestClient(create_app(Settings(store="memory://")), base_url=HERE) as client:
+        answer = Api(client, "/api").get("/v1/analytics")
+    assert (answer["lake"], answer["made"], answer["hours"]) == (False, False, [])
+
+
+def test_before_the_first_run_it_says_so(api):
+    answer = api.get("/v1/analytics")
+    assert (answer["lake"], answer["made"]) == (True, False)
+
+
+class TestFigures:
+    @pytest.fixture(autouse=True)
+    def gold(self, lake):
+        make_gold(lake)
+
+    def test_hour_by_hour(self, api):
+        hours = api.get("/v1/analytics", days=2)["hours"]
+        assert len(hours) == 48
+        assert [hour["at"] for hour in hours] == sorted(hour["at"] for hour in hours)
+        # Jobs are added up; of quantiles the slowest counts.
+        one = api.get("/v1/analytics", days=1, queue="images")["hours"][0]
+        all_ = api.get("/v1/analytics", days=1)["hours"][0]
+        assert all_["enqueued"] > one["enqueued"] > 0
+        assert all_["wait_p99"] == one["wait_p99"]
+
+    def test_errors_objectives_and_workers(self, api):
+        answer = api.get("/v1/analytics", days=3)
+        error = answer["errors"][0]
+        assert (error["exception"], error["jobs"], error["example"]) == (
+            "ConnectionError",
+            93,
+            "mail-7",
+        )
+        assert [one["queue"] for one in answer["objectives"]] == ["images", "email"]
+        assert answer["objectives"][0]["attained"] == pytest.approx(0.962)
+        assert answer["workers"][0]["worker"] == "gpu-1-4180"
+
+    def test_another_tenants_figures_are_not_there(self, api):
+        assert "acme" not in str(api.get("/v1/analytics"))
+
+    def test_who_is_limited_sees_its_part(self, lake):
+        found = Lake(lake, 1)
+        own = whose("acme", None, None)
+        assert [one.message for one in found.errors(**own)] == ["secret of acme"]
+        images = whose("default", {"images"}, None)
+        assert [one.queue for one in found.objectives(**images)] == ["images"]
+        of_a_kind = whose("default", None, {"other"})
+        assert (found.hours(**of_a_kind), found.workers(**of_a_kind)) == ([], [])
+
+    def test_a_file_that_is_broken_is_said(self, api, lake):
+        next((lake / "gold" / "slo").glob("*.parquet")).write_bytes(b"nonsense")
+        assert "cannot be read" in api.get("/v1/analytics", status=503)["detail"]

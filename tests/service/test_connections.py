@@ -1,0 +1,199 @@
+"""Clients that send half a request, or do not read, are let go, and nobody else notices."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import resource
+import socket
+import time
+
+import msgspec
+import pytest
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from ackline.service import Settings, connections, server
+from tests.service.conftest import Live
+
+SOON = 0.4
+HALF_HEAD = b"POST /api/queue/enqueue HTTP/1.1\r\nhost: localhost\r\ncontent-ty"
+HEAD = b"POST /api/queue/enqueue HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+HALF_BODY = HEAD + b'content-length: 100\r\n\r\n{"value": '
+HALF_CHUNK = HEAD + b'transfer-encoding: chunked\r\n\r\n50\r\n{"value": '
+PIPELINED = b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n" + HALF_HEAD
+UNREAD_BODY = b"GET /livez HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n"
+HALVES = {
+    "nothing": b"",
+    "head": HALF_HEAD,
+    "body": HALF_BODY,
+    "chunk": HALF_CHUNK,
+    "pipelined": PIPELINED,
+    "unread body": UNREAD_BODY,
+}
+
+
+@pytest.fixture
+def settings(tmp_path) -> Settings:
+    return Settings(store=f"sqlite:///{tmp_path}/jobs.db", port=0, drain=0.0, receive_timeout=SOON)
+
+
+def connect(live) -> socket.socket:
+    host, port = live.url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=10)
+
+
+def read_to_end(link: socket.socket) -> bytes:
+    said = b""
+    while piece := link.recv(65536):
+        said += piece
+    return said
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_half_a_request_is_given_up(live, caplog, half):
+    began = time.monotonic()
+    with connect(live) as link:
+        link.sendall(HALVES[half])
+        said = read_to_end(link)
+
+    assert SOON * 0.9 <= time.monotonic() - began < 5
+    if half in ("nothing", "unread body"):
+        assert b"408" not in said
+    else:
+        head, _, body = said.rpartition(b"\r\n\r\n")
+        assert b"HTTP/1.1 408 Request Timeout" in head
+        assert json.loads(body)["type"] == "urn:ackline:problem:too-slow"
+    assert live.api.get("/queue/stats")["total"] == 0
+    assert not [one for one in caplog.records if one.levelname == "ERROR"]
+
+
+def test_a_server_that_does_not_look_waits_on(monkeypatch, runtime):
+    """The control: what uvicorn does by itself."""
+    monkeypatch.setattr(server, "connection_class", lambda _settings: H11Protocol)
+    plain = Live(runtime)
+    try:
+        with connect(plain) as link:
+            link.sendall(HALF_HEAD)
+            link.settimeout(SOON * 3)
+            with pytest.raises(TimeoutError):
+                link.recv(1000)
+    finally:
+        plain.stop()
+
+
+def test_a_byte_now_and_then_does_not_help(live):
+    began = time.monotonic()
+    with connect(live) as link, contextlib.suppress(OSError):
+        link.sendall(HALF_BODY)
+        while time.monotonic() - began < 5:
+            link.sendall(b" ")
+            time.sleep(SOON / 5)
+
+    assert time.monotonic() - began < 5
+
+
+def test_a_large_body_has_longer(live, monkeypatch):
+    monkeypatch.setattr(connections, "SLOWEST", 1000)
+    body = json.dumps({"value": "x" * 3000}).encode()
+    pieces = [body[at : at + 1000] for at in range(0, len(body), 1000)]
+    with connect(live) as link:
+        link.sendall(HEAD + b"content-length: %d\r\n\r\n" % len(body))
+        for piece in pieces:
+            time.sleep(SOON / 2.5)
+            link.sendall(piece)
+        assert link.recv(100).startswith(b"HTTP/1.1 200")
+
+
+def test_whoever_waits_for_an_answer_is_not_timed(live):
+    assert live.api.get("/queue/poll", wait=SOON * 3)["message"] is None
+
+
+class TestBetweenRequests:
+    @pytest.fixture
+    def settings(self, settings):
+        return msgspec.structs.replace(settings, idle_timeout=0.3)
+
+    def test_a_connection_is_kept_for_a_while(self, live):
+        with connect(live) as link:
+            for _ in range(2):
+                link.sendall(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n")
+                said = b""
+                while not said.endswith(b'alive"}'):
+                    said += link.recv(1000)
+                assert said.startswith(b"HTTP/1.1 200")
+            began = time.monotonic()
+            assert link.recv(1000) == b""
+            assert 0.2 < time.monotonic() - began < 5
+
+
+class TestWhoDoesNotRead:
+    @pytest.fixture
+    def settings(self, settings):
+        return msgspec.structs.replace(settings, send_timeout=0.3)
+
+    def test_is_let_go_and_gives_back_what_it_was_sent(self, live):
+        for _ in range(30):
+            live.api.enqueue("x" * 500_000)
+        with connect(live) as link:
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            link.sendall(b"GET /api/queue/listen?prefetch=30 HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            until = time.monotonic() + 10
+            while live.api.get("/queue/stats")["processing"] == 0:
+                assert time.monotonic() < until
+            while live.api.get("/queue/stats")["processing"]:
+                assert time.monotonic() < until
+                time.sleep(0.02)
+
+        assert live.api.get("/queue/stats")["pending"] == 30
+
+
+HALF_OPEN = 200
+
+
+class TestAtOnce:
+    @pytest.fixture
+    def settings(self, settings):
+        return msgspec.structs.replace(settings, receive_timeout=2.0)
+
+    def test_hundreds_of_halves_and_others_go_on(self, live):
+        took, said = asyncio.run(self._crowd(live))
+
+        assert len(said) == HALF_OPEN
+        assert all(b" 408 " in answer for answer in said)
+        assert sorted(took)[len(took) * 99 // 100] < 0.25
+
+    async def _crowd(self, live) -> tuple[list[float], list[bytes]]:
+        host, port = live.url.removeprefix("http://").split(":")
+
+        async def half(n: int) -> bytes:
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write((HALF_HEAD, HALF_BODY, HALF_CHUNK)[n % 3])
+            said = await reader.read()
+            writer.close()
+            return said
+
+        halves = [asyncio.create_task(half(n)) for n in range(HALF_OPEN)]
+        await asyncio.sleep(0.2)
+        reader, writer = await asyncio.open_connection(host, int(port))
+        took = []
+        while not all(one.done() for one in halves):
+            began = time.perf_counter()
+            writer.write(HEAD + b'content-length: 12\r\n\r\n{"value": 1}')
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200")
+            length = head.lower().partition(b"content-length: ")[2].partition(b"\r")[0]
+            await reader.readexactly(int(length))
+            took.append(time.perf_counter() - began)
+        writer.close()
+        return took, [one.result() for one in halves]
+
+
+def test_more_files_are_allowed_than_a_shell_gives(monkeypatch):
+    asked = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 5000))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
+
+    connections.allow_many()
+
+    assert asked == [(5000, 5000)]

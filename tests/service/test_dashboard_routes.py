@@ -1,0 +1,236 @@
+"""What the dashboard is served with, and the routes that were made for it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from litestar.testing import TestClient
+
+from ackline.clock import ManualClock
+from ackline.job import QueueKey
+from ackline.queues import Queues
+from ackline.service import Settings, create_app
+from ackline.service.error_groups import shape
+from ackline.service.pulse import BUCKET, SPAN, Pulse, first_since
+from ackline.stores.memory import MemoryStore
+from tests.service.conftest import HERE
+
+ROWS = "/v1/queues/mail/rows"
+
+
+def dead(queue, id, error):
+    queue.enqueue({"order": id}, id=id, max_attempts=1)
+    queue.fail(next(job for job in queue.claim(10) if job.id == id), error)
+
+
+@pytest.fixture
+def mail(runtime, api):
+    return Queues(runtime.store, "default")["mail"]
+
+
+class TestPage:
+    VIEWS = ("/", "/queues/mail/failed", "/queues/a%2Fb/jobs/x?y=1", "/workers", "/search?text=a")
+
+    @pytest.mark.parametrize("view", VIEWS)
+    def test_every_view_is_the_same_page_under_a_strict_policy(self, api, view):
+        answer = api.client.get(view)
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/html")
+        assert answer.headers["cache-control"] == "no-cache"
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "script-src 'self';" in policy
+        assert "frame-ancestors 'none'" in policy
+
+    def test_its_files_are_kept_for_good(self, api):
+        page = api.client.get("/").text
+        for name in re.findall(r'"(/assets/[^"]+)"', page):
+            answer = api.client.get(name)
+            assert answer.status_code == 200
+            assert "immutable" in answer.headers["cache-control"]
+            assert answer.headers["x-content-type-options"] == "nosniff"
+
+    def test_it_is_compressed_for_who_can_read_that(self, api):
+        (name,) = re.findall(r'"(/assets/[^"]+\.js)"', api.client.get("/").text)
+        packed = api.client.get(name, headers={"accept-encoding": "gzip"})
+        plain = api.client.get(name, headers={"accept-encoding": "identity"})
+        assert packed.headers["content-encoding"] == "gzip"
+        assert int(packed.headers["content-length"]) < 200_000 < len(plain.content)
+        assert packed.content == plain.content
+
+    @pytest.mark.parametrize("path", ["/assets/absent.js", "/assets/..%2Findex.html", "/absent"])
+    def test_what_is_not_there_is_a_problem_and_not_the_page(self, api, path):
+        answer = api.client.get(path)
+        assert answer.status_code == 404
+        assert answer.headers["content-type"] == "application/problem+json"
+
+    @pytest.mark.parametrize(("base", "said"), [("/", ""), ("/keyval/api", "/keyval/api")])
+    def test_it_is_told_where_the_api_is(self, base, said):
+        app = create_app(Settings(store="memory://", base_path=base))
+        with TestClient(app, base_url=HERE) as client:
+            assert f'name="ackline-base" content="{said}"' in client.get("/keyspace").text
+            assert client.get(f"{said}/v1/me").status_code == 200
+
+
+class TestRows:
+    def test_a_row_is_short_however_large_the_payload(self, api, mail):
+        mail.enqueue({"text": "é" * 300_000}, id="a")
+        (row,) = api.get(ROWS)["rows"]
+        assert len(row["preview"]) == 160
+        assert row["preview"].startswith('{"text":"ééé')
+        assert row["size"] == len('{"text":""}') + 600_000
+        assert row["max_attempts"] == 3
+
+    def test_they_come_with_the_stores_time(self, api, mail, runtime):
+        mail.enqueue(1, id="a")
+        mail.claim(1, lease=30)
+        answer = api.get(ROWS, state="processing")
+        assert 29 < answer["rows"][0]["deadline"] - answer["now"] <= 30
+
+    def test_pages_and_filters(self, api, mail):
+        mail.enqueue_many([{"n": n} for n in range(5)])
+        first = api.get(ROWS, limit=3)
+        rest = api.get(ROWS, limit=3, cursor=first["cursor"])
+        assert len({row["id"] for row in first["rows"] + rest["rows"]}) == 5
+        assert rest["cursor"] is None
+        assert len(api.get(ROWS, text='"n":4')["rows"]) == 1
+        assert api.get(ROWS, state="failed")["rows"] == []
+
+    def test_what_a_worker_holds(self, api, mail):
+        mail.enqueue_many([1, 2])
+        job = api.post("/v1/queues/mail/claim", {"limit": 1, "worker": "node-1"})["jobs"][0]
+        held = api.get("/v1/queues/mail/held", worker="node-1")["rows"]
+        assert [row["id"] for row in held] == [job["id"]]
+        assert api.get("/v1/queues/mail/held", worker="node-2")["rows"] == []
+
+
+class TestDlq:
+    def test_errors_that_differ_in_names_and_numbers_are_one_group(self, api, mail):
+        for n in range(3):
+            dead(mail, f"a{n}", KeyError(f"user-{n}"))
+        dead(mail, "b", ConnectionError("10.0.0.1:5432 refused"))
+        answer = api.get("/v1/queues/mail/dlq/groups")
+        assert answer["complete"] is True
+        assert [(one["type"], one["count"]) for one in answer["groups"]] == [
+            ("KeyError", 3),
+            ("ConnectionError", 1),
+        ]
+        assert answer["groups"][0]["sample"] == "a2"
+        assert answer["groups"][0]["first_at"] <= answer["groups"][0]["last_at"]
+
+    def test_a_group_is_counted_redriven_and_deleted_alone(self, api, mail):
+        for n in range(3):
+            dead(mail, f"a{n}", KeyError(f"user-{n}"))
+        dead(mail, "b", ConnectionError("refused"))
+        keys, refused = (
+            one["fingerprint"] for one in api.get("/v1/queues/mail/dlq/groups")["groups"]
+        )
+
+        def act(action, group, **more):
+            body = {"action": action, "fingerprint": group, **more}
+            return api.post("/v1/queues/mail/dlq", body)["count"]
+
+        assert act("redrive", keys, dry_run=True) == 3
+        assert mail.counts()["failed"] == 4
+        assert act("redrive", keys, rate=0.1) == 3
+        assert (mail.counts()["queued"], mail.counts()["scheduled"]) == (1, 2)
+        assert mail.status("b").state == "failed"
+        assert act("delete", refused) == 1
+        assert mail.counts()["failed"] == 0
+
+    def test_a_rate_belongs_to_a_redrive(self, api, mail):
+        body = {"action": "delete", "rate": 1}
+        assert api.post("/v1/queues/mail/dlq", body, 422)["at"] == "$.rate"
+
+    def test_shapes(self):
+        assert shape("KeyError: 'a' 12") == shape('KeyError: "b" 3.5')
+        assert shape("at 0xdeadbeef") == shape("at 0x1")
+        assert shape("timeout") != shape("refused")
+
+
+class TestOverview:
+    def test_everything_at_a_glance(self, api, mail):
+        mail.enqueue_many([1, 2, 3])
+        mail.complete(mail.claim(1)[0])
+        mail.pause()
+        (queue,) = api.get("/v1/overview")["queues"]
+        assert (queue["queue"], queue["paused"]) == ("mail", True)
+        assert (queue["counts"]["queued"], queue["counts"]["completed"]) == (2, 1)
+        assert queue["oldest"] >= 0
+        assert sum(queue["beats"]["entered"]) == 3
+        assert sum(queue["beats"]["completed"]) == 1
+
+    def test_who_asks(self, api):
+        me = api.get("/v1/me")
+        assert (me["tenant"], me["name"], me["auth"]) == ("default", "http", False)
+        assert me["scopes"] == ["admin", "consume", "produce", "read"]
+
+
+class TestPulse:
+    KEY = QueueKey("default", "mail")
+
+    @pytest.fixture
+    def clock(self):
+        return ManualClock(1_000_000.0)
+
+    @pytest.fixture
+    def store(self, clock):
+        store = MemoryStore(clock=clock)
+        store.open()
+        return store
+
+    def test_it_counts_by_the_bucket_and_forgets(self, store, clock):
+        queue, pulse = Queues(store, "default")["mail"], Pulse(store)
+        queue.enqueue_many([1, 2])
+        clock.advance(BUCKET)
+        queue.enqueue(3)
+        assert pulse.catch_up(clock.now())
+        assert pulse.beats(self.KEY, clock.now()).entered[-2:] == [2, 1]
+
+        clock.advance(BUCKET * SPAN)
+        pulse.catch_up(clock.now())
+        assert sum(pulse.beats(self.KEY, clock.now()).entered) == 0
+
+    def test_nothing_is_counted_twice(self, store, clock):
+        queue, pulse = Queues(store, "default")["mail"], Pulse(store)
+        queue.enqueue(1)
+        for _ in range(3):
+            pulse.catch_up(clock.now())
+        assert sum(pulse.beats(self.KEY, clock.now()).entered) == 1
+
+    def test_a_new_process_counts_what_the_journal_still_has(self, store, clock):
+        queue = Queues(store, "default")["mail"]
+        for _ in range(50):
+            queue.enqueue(1)
+            clock.advance(120)
+        pulse = Pulse(store)
+        pulse.catch_up(clock.now())
+        # The oldest of them is just leaving.
+        assert sum(pulse.beats(self.KEY, clock.now()).entered) == BUCKET * SPAN // 120 - 1
+
+    def test_it_does_not_read_what_is_too_old(self, store, clock):
+        queue = Queues(store, "default")["mail"]
+        for _ in range(50):
+            queue.enqueue(1)
+            clock.advance(120)
+        since = clock.now() - BUCKET * SPAN
+        behind = store.events(None, first_since(store, since), 1000)
+        old = [event for event in behind if event.at < since]
+        assert len(old) <= 1
+        assert sum(event.at >= since for event in behind) == BUCKET * SPAN // 120
+
+
+class TestSearch:
+    def test_by_id_then_kind_then_payload_in_all_queues(self, api, mail, runtime):
+        other = Queues(runtime.store, "default")["other"]
+        mail.enqueue({"to": "ann"}, id="x1", kind="welcome")
+        other.enqueue({"say": "welcome"}, id="welcome")
+        hits = api.get("/v1/search", text="welcome")["hits"]
+        assert [(hit["queue"], hit["by"], hit["job"]["id"]) for hit in hits] == [
+            ("other", "id", "welcome"),
+            ("mail", "kind", "x1"),
+        ]
+        assert api.get("/v1/search", text="ann")["hits"][0]["by"] == "payload"
+        assert api.get("/v1/search", text="nobody") == {"hits": [], "complete": True}

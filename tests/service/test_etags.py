@@ -1,0 +1,115 @@
+"""ETags: nothing is sent twice, and nothing overwritten that its writer has not seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ackline.queues import Queues
+
+JOB = "/v1/queues/email/jobs/a"
+QUEUE = "/v1/queues/email"
+SCHEDULE = "/v1/queues/email/schedules/nightly"
+EVERY_NIGHT = {"cron": "0 3 * * *", "payload": 1}
+
+
+@pytest.fixture
+def furnished(api):
+    api.post("/v1/queues/email/jobs", {"payload": 1, "id": "a"}, 201)
+    api.put(SCHEDULE, EVERY_NIGHT)
+    return api
+
+
+def ask(api: Any, method: str, path: str, body: Any = None, **headers: str) -> Any:
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    options = {} if body is None else {"json": body}
+    return api.client.request(method, api.base + path, headers=sent, **options)
+
+
+CHANGES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    JOB: ("PATCH", {"payload": 2}, {"payload": 3}),
+    QUEUE: ("PATCH", {"max_jobs": 5}, {"max_jobs": 6}),
+    SCHEDULE: ("PUT", {**EVERY_NIGHT, "payload": 2}, {**EVERY_NIGHT, "payload": 3}),
+}
+
+
+@pytest.mark.parametrize("path", CHANGES)
+def test_what_has_not_changed_is_not_sent_again(furnished, path):
+    first = ask(furnished, "GET", path)
+    tag = first.headers["etag"]
+
+    for known in (tag, f"W/{tag}", f'"other", {tag}', "*"):
+        again = ask(furnished, "GET", path, if_none_match=known)
+        assert (again.status_code, again.content) == (304, b"")
+        assert again.headers["etag"] == tag
+    assert ask(furnished, "GET", path, if_none_match='"other"').status_code == 200
+
+
+@pytest.mark.parametrize("path", CHANGES)
+def test_what_has_changed_is_sent(furnished, path):
+    tag = ask(furnished, "GET", path).headers["etag"]
+    method, body, _ = CHANGES[path]
+    assert ask(furnished, method, path, body).status_code == 200
+
+    again = ask(furnished, "GET", path, if_none_match=tag)
+
+    assert again.status_code == 200
+    assert again.headers["etag"] != tag
+
+
+@pytest.mark.parametrize("path", CHANGES)
+def test_a_change_by_who_saw_the_last_state_is_made(furnished, path):
+    method, body, _ = CHANGES[path]
+    tag = ask(furnished, "GET", path).headers["etag"]
+    assert ask(furnished, method, path, body, if_match=tag).status_code == 200
+    assert ask(furnished, method, path, body, if_match="*").status_code == 200
+
+
+@pytest.mark.parametrize("path", CHANGES)
+def test_a_change_by_who_saw_an_earlier_state_is_refused(furnished, path):
+    method, body, other = CHANGES[path]
+    tag = ask(furnished, "GET", path).headers["etag"]
+    ask(furnished, method, path, body)
+    before = ask(furnished, "GET", path).headers["etag"]
+
+    refused = ask(furnished, method, path, other, if_match=tag)
+
+    assert refused.status_code == 412
+    assert refused.json()["type"] == "urn:ackline:problem:changed"
+    assert ask(furnished, "GET", path).headers["etag"] == before
+    assert ask(furnished, method, path, other).status_code == 200
+
+
+@pytest.mark.parametrize("path", CHANGES)
+def test_what_is_not_there_has_no_state_to_match(api, path):
+    method, body, _ = CHANGES[path]
+    assert ask(api, method, path, body, if_match="*").status_code == 404
+    assert ask(api, "GET", path, if_none_match="*").status_code == 404
+
+
+def test_counts_change_what_is_shown_but_not_what_may_be_edited(furnished):
+    tag = ask(furnished, "GET", QUEUE).headers["etag"]
+    furnished.post("/v1/queues/email/jobs", {"payload": 1, "id": "b"}, 201)
+
+    assert ask(furnished, "GET", QUEUE, if_none_match=tag).status_code == 200
+    assert ask(furnished, "PATCH", QUEUE, {"max_jobs": 5}, if_match=tag).status_code == 200
+
+
+def test_settings_that_change_between_the_look_and_the_write_are_seen(
+    furnished, runtime, monkeypatch
+):
+    """Two at once: the store compares, so the second one's tag is checked again."""
+    tag = ask(furnished, "GET", QUEUE).headers["etag"]
+    queue = Queues(runtime.store)["email"]
+    configure = runtime.store.configure
+
+    def late(*args: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        queue.configure(max_jobs=7)
+        return configure(*args, **options)
+
+    monkeypatch.setattr(runtime.store, "configure", late)
+
+    assert ask(furnished, "PATCH", QUEUE, {"max_jobs": 5}, if_match=tag).status_code == 412
+    assert queue.stored_settings().max_jobs == 7

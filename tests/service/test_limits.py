@@ -1,0 +1,383 @@
+"""Limits: of one tenant for all its requests, of an address for what is not believed."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+import ackline
+from ackline.errors import ConfigError, StoreUnavailable
+from ackline.service import Settings
+from ackline.service.allowance import Allowance
+from ackline.service.auth.api_keys import new_key
+from ackline.service.caller import Scope
+from ackline.service.credentials import ApiKey, hash_of
+from ackline.service.limits.ledger import BUCKETS, PLACES, Ledger, new_file
+from ackline.service.limits.limits import _place
+from ackline.service.limits.rate import Rate
+from ackline.service.settings import load
+
+# --- the rate ---
+
+
+@given(
+    some.floats(0.1, 1000),
+    some.floats(1, 500),
+    some.lists(some.tuples(some.floats(0, 2), some.integers(1, 300)), max_size=60),
+)
+def test_no_stretch_of_time_has_more_than_the_rate_and_a_burst(per_second, burst, asked):
+    rate, now, due = Rate(per_second, burst), 100.0, 0.0
+    let_in: list[tuple[float, int]] = []
+    for pause, cost in asked:
+        now += pause
+        due, wait = rate.charge(due, now, cost)
+        if not wait:
+            let_in.append((now, cost))
+
+    for index, (begin, _) in enumerate(let_in):
+        for last in range(index, len(let_in)):
+            stretch = let_in[index : last + 1]
+            span = stretch[-1][0] - begin
+            # What is larger than a burst comes in when nothing is owed, and is paid for after.
+            large = max(cost for _, cost in stretch)
+            most = per_second * span + max(burst, large)
+            assert sum(cost for _, cost in stretch[:-1]) <= most + 1e-3
+            if all(cost <= burst for _, cost in stretch):
+                assert sum(cost for _, cost in stretch) <= per_second * span + burst + 1e-3
+
+
+@given(some.floats(0.1, 1000), some.floats(1, 500), some.integers(1, 2000), some.floats(0, 1e4))
+def test_who_waits_as_long_as_it_is_told_is_let_in(per_second, burst, cost, owed):
+    rate = Rate(per_second, burst)
+    due, wait = rate.charge(100.0 + owed, 100.0, cost)
+
+    assert wait == 0 or rate.charge(due, 100.0 + wait + 1e-6, cost)[1] == 0
+
+
+# --- the ledger ---
+
+
+@pytest.fixture
+def ledger():
+    ledger = Ledger(new_file(), lambda: 100.0)
+    yield ledger
+    ledger.close()
+
+
+def test_names_do_not_meet(ledger):
+    rate = Rate(1, 1)
+
+    assert [ledger.charge(f"tenant {n}", rate) for n in range(500)] == [0.0] * 500
+    assert all(ledger.charge(f"tenant {n}", rate) for n in range(500))
+
+
+def test_of_too_many_names_those_who_owe_least_are_forgotten(ledger):
+    ledger.charge("much", Rate(1, 1000), 1000)
+    for n in range(BUCKETS * PLACES * 2):
+        ledger.charge(f"little {n}", Rate(1, 1))
+
+    assert ledger.wait("much", Rate(1, 1000)) == pytest.approx(1.0)
+
+
+def _hammer(file: int, seconds: float, results) -> None:
+    ledger, rate = Ledger(file), Rate(200, 20)
+    until, let_in = time.monotonic() + seconds, 0
+    while time.monotonic() < until:
+        let_in += not ledger.charge("acme", rate)
+    results.put(let_in)
+
+
+def test_processes_share_one_rate():
+    context = multiprocessing.get_context("fork")
+    file, results = new_file(), context.Queue()
+    hammers = [context.Process(target=_hammer, args=(file, 1.0, results)) for _ in range(3)]
+    began = time.monotonic()
+    for one in hammers:
+        one.start()
+    let_in = [results.get(timeout=30) for _ in hammers]
+    took = time.monotonic() - began
+    for one in hammers:
+        one.join()
+    os.close(file)
+
+    assert 150 <= sum(let_in) <= 20 + 200 * took + 1
+    # The control: each process by itself would have let in as many as all of them together.
+    assert max(let_in) < 150 + 20
+
+
+def _sit(file: int, ready) -> None:
+    ledger = Ledger(file)
+    ready.put([ledger.take_seat("acme", 3), ledger.take_seat("acme", 3)])
+    time.sleep(60)
+
+
+def test_a_process_that_dies_leaves_its_seats(ledger):
+    context = multiprocessing.get_context("fork")
+    file, ready = new_file(), context.Queue()
+    mine = Ledger(file)
+    other = context.Process(target=_sit, args=(file, ready))
+    other.start()
+    try:
+        assert None not in ready.get(timeout=30)
+        last = mine.take_seat("acme", 3)
+        assert last is not None
+        assert mine.take_seat("acme", 3) is None
+        assert mine.take_seat("other", 3) is not None
+        mine.leave_seat(last)
+        assert mine.take_seat("acme", 3) == last
+    finally:
+        assert other.pid is not None
+        os.kill(other.pid, signal.SIGKILL)
+        other.join()
+
+    assert mine.take_seat("acme", 3) is not None
+    assert mine.take_seat("acme", 3) is not None
+    assert mine.take_seat("acme", 3) is None
+    mine.close()
+
+
+# --- over HTTP ---
+
+
+def key_for(tenant: str) -> tuple[str, ApiKey]:
+    text, id = new_key()
+    return text, ApiKey(
+        id=id, hash=hash_of(text), name=tenant, tenant=tenant, scopes=frozenset(Scope)
+    )
+
+
+@pytest.fixture
+def allowance() -> Allowance:
+    return Allowance()
+
+
+@pytest.fixture
+def tenants() -> dict[str, str]:
+    """The key of each."""
+    return {}
+
+
+@pytest.fixture
+def settings(allowance, tenants) -> Settings:
+    keys = {name: key_for(name) for name in ("acme", "umbrella")}
+    tenants |= {name: text for name, (text, _) in keys.items()}
+    return Settings(
+        store="memory://",
+        port=0,
+        drain=0.0,
+        limits=allowance,
+        tenants={"umbrella": Allowance(requests=0, jobs=0, queue_jobs=0, streams=0)},
+        api_keys=tuple(key for _, key in keys.values()),
+        login_failures=5,
+    )
+
+
+@pytest.fixture
+def call(api, tenants):
+    def call(method, path, status=200, tenant="acme", **options):
+        headers = {"authorization": f"Bearer {tenants[tenant]}"}
+        answer = api.client.request(method, f"/api{path}", headers=headers, **options)
+        assert answer.status_code == status, answer.text
+        return answer
+
+    return call
+
+
+def refused(answer, word: str) -> None:
+    assert answer.json()["type"] == f"urn:ackline:problem:{word}"
+    assert "nothing was done" in answer.json()["detail"]
+    seconds = int(answer.headers["retry-after"])
+    assert seconds >= 1
+    assert answer.headers["ratelimit"].endswith(f";r=0;t={seconds}")
+
+
+@pytest.mark.parametrize("allowance", [Allowance(requests=0.1, requests_burst=3)])
+def test_a_tenant_sends_so_many_requests(call):
+    for _ in range(3):
+        call("GET", "/queue/stats")
+
+    answer = call("GET", "/queue/stats", 429)
+    refused(answer, "too-many-requests")
+    assert 9 <= int(answer.headers["retry-after"]) <= 10
+    for _ in range(10):
+        call("GET", "/queue/stats", tenant="umbrella")
+
+
+@pytest.mark.parametrize("allowance", [Allowance(jobs=0.1, jobs_burst=3)])
+class TestJobs:
+    def test_one_by_one(self, call):
+        for _ in range(3):
+            call("POST", "/queue/enqueue", json={"value": 1})
+        refused(call("POST", "/queue/enqueue", 429, json={"value": 1}), "too-many-jobs")
+        refused(call("POST", "/v1/queues/q/jobs", 429, json={"payload": 1}), "too-many-jobs")
+
+        assert call("GET", "/queue/stats").json()["total"] == 3
+        message = call("GET", "/queue/poll").json()["message"]
+        call("POST", "/queue/ack", json={"id": message["id"]})
+        call("POST", "/queue/enqueue", tenant="umbrella", json={"value": 1})
+
+    def test_a_batch_counts_as_its_jobs(self, call):
+        jobs = {"jobs": [{"payload": n} for n in range(2)]}
+        call("POST", "/v1/queues/q/jobs/batch", json=jobs)
+        refused(call("POST", "/v1/queues/q/jobs/batch", 429, json=jobs), "too-many-jobs")
+        call("POST", "/v1/queues/q/jobs", 201, json={"payload": 1})
+
+    def test_a_batch_larger_than_a_burst_is_paid_for_afterwards(self, call):
+        jobs = {"jobs": [{"payload": n} for n in range(10)]}
+        call("POST", "/v1/queues/q/jobs/batch", json=jobs)
+        answer = call("POST", "/queue/enqueue", 429, json={"value": 1})
+        assert int(answer.headers["retry-after"]) > 60
+
+    def test_an_import_stops_where_it_is_refused(self, call):
+        lines = b"\n".join(b'{"payload": %d}' % n for n in range(1005))
+        told = call("POST", "/v1/queues/q/import", content=lines).json()
+
+        assert (told["enqueued"], told["stopped_at"]) == (1000, 1001)
+        assert told["problem"]["type"].endswith("too-many-jobs")
+        assert call("GET", "/queue/stats?queue=q").json()["total"] == 1000
+
+    def test_the_store_over_http(self, live, tenants):
+        with ackline.open(live.url + "/api", token=tenants["acme"]) as queues:
+            queues["q"].enqueue_many([1, 2, 3])
+            with pytest.raises(StoreUnavailable, match="jobs a second"):
+                queues["q"].enqueue(4)
+
+
+@pytest.mark.parametrize("allowance", [Allowance(queue_jobs=3, tenant_jobs=5)])
+class TestDepth:
+    def fill(self, call, queue, jobs, status=201):
+        for n in range(jobs):
+            call("POST", f"/v1/queues/{queue}/jobs", status, json={"payload": n})
+
+    def test_a_queue_holds_so_many(self, call):
+        self.fill(call, "a", 3)
+        refused(call("POST", "/v1/queues/a/jobs", 429, json={"payload": 1}), "queue-full")
+        self.fill(call, "b", 2)
+        refused(call("POST", "/v1/queues/b/jobs", 429, json={"payload": 1}), "queue-full")
+        call("POST", "/v1/queues/a/jobs", 201, tenant="umbrella", json={"payload": 1})
+
+    def test_what_is_done_makes_room(self, call):
+        self.fill(call, "a", 3)
+        call("POST", "/v1/queues/a/jobs", 429, json={"payload": 1})
+        (job,) = call("POST", "/v1/queues/a/claim", json={}).json()["jobs"]
+        outcome = {"id": job["id"], "token": job["token"], "outcome": "complete"}
+        call("POST", "/v1/queues/a/settle", json={"outcomes": [outcome]})
+        time.sleep(0.06)
+
+        self.fill(call, "a", 1)
+        call("POST", "/v1/queues/a/jobs", 429, json={"payload": 1})
+
+    def test_a_batch_goes_in_whole_or_not_at_all(self, call):
+        batch = {"jobs": [{"payload": n} for n in range(4)]}
+        call("POST", "/v1/queues/a/jobs/batch", 429, json=batch)
+        self.fill(call, "a", 3)
+
+    def test_many_at_once_are_counted_before_they_are_stored(self, live, tenants):
+        headers = {"authorization": f"Bearer {tenants['acme']}"}
+
+        def enqueue(n: int) -> int:
+            url = f"{live.url}/api/v1/queues/a/jobs"
+            return httpx.post(url, json={"payload": n}, headers=headers).status_code
+
+        with ThreadPoolExecutor(10) as threads:
+            answers = list(threads.map(enqueue, range(30)))
+        assert sorted(answers) == [201] * 3 + [429] * 27
+
+
+@pytest.mark.parametrize("allowance", [Allowance(streams=2)])
+def test_a_tenant_has_so_many_streams(live, tenants):
+    def listen(tenant="acme"):
+        headers = {"authorization": f"Bearer {tenants[tenant]}"}
+        request = live.client.build_request("GET", "/api/queue/listen", headers=headers)
+        return live.client.send(request, stream=True)
+
+    first, second, third, other = listen(), listen(), listen(), listen("umbrella")
+    assert [one.status_code for one in (first, second, third, other)] == [200, 200, 429, 200]
+    third.read()
+    refused(third, "too-many-streams")
+    first.close()
+    until = time.monotonic() + 10
+    while (again := listen()).status_code == 429:
+        again.close()
+        assert time.monotonic() < until
+    for one in (second, other, again):
+        one.close()
+
+
+class TestFailures:
+    def test_an_address_may_fail_so_often(self, api, call):
+        def guess(header):
+            return api.client.get("/api/queue/stats", headers={"authorization": header})
+
+        wrong = "Bearer ack_0123456789abcdef_wrong"
+        assert [guess(wrong).status_code for _ in range(5)] == [401] * 5
+        refused(guess(wrong), "too-many-failures")
+        assert guess("Bearer a.b.c").status_code == 429
+        # Whoever is known is not a guess, though it comes from the same address.
+        call("GET", "/queue/stats")
+        assert api.client.get("/livez").status_code == 200
+
+    def test_who_shows_nothing_guesses_nothing(self, api):
+        for _ in range(10):
+            assert api.client.get("/api/queue/stats").status_code == 401
+
+    @pytest.mark.parametrize(
+        ("one", "other", "same"),
+        [
+            ("10.0.0.1", "10.0.0.2", False),
+            ("2001:db8::1", "2001:db8::ffff:1", True),
+            ("2001:db8::1", "2001:db8:0:1::1", False),
+            ("::ffff:10.0.0.1", "::ffff:10.0.0.2", False),
+            ("testclient", "testclient", True),
+        ],
+    )
+    def test_what_an_address_is(self, one, other, same):
+        assert (_place(one) == _place(other)) is same
+
+
+# --- settings ---
+
+
+def test_limits_are_in_the_file(tmp_path):
+    file = tmp_path / "service.toml"
+    file.write_text(
+        "[limits]\nrequests = 100\njobs = 1000\n[tenants.acme]\njobs = 0\nstreams = 5\n"
+    )
+
+    settings = load(file, {})
+
+    acme = settings.tenants["acme"].over(settings.limits)
+    assert (acme.requests, acme.jobs, acme.streams) == (100, 0, 5)
+    with pytest.raises(ConfigError, match=r"name limits in the file"):
+        load(file, {"ACKLINE_LIMITS": "1"})
+
+
+@pytest.mark.parametrize("text", ["requests = -1", "colour = 1", "streams = 1.5"])
+def test_a_limit_that_cannot_be(tmp_path, text):
+    file = tmp_path / "service.toml"
+    file.write_text(f"[limits]\n{text}\n")
+
+    with pytest.raises(ConfigError, match=r"limits|colour"):
+        load(file, {})
+
+
+def test_a_full_store_is_507_and_the_rest_goes_on(call):
+    """What a queue's own setting says, or the disk; a quota of its tenant is 429."""
+    call("PATCH", "/v1/queues/q", json={"max_jobs": 1})
+    call("POST", "/v1/queues/q/jobs", 201, json={"payload": 1, "id": "one"})
+    answer = call("POST", "/v1/queues/q/jobs", 507, json={"payload": 2})
+    assert answer.json()["type"].endswith("store-full")
+
+    assert call("POST", "/v1/queues/q/jobs", json={"payload": 1, "id": "one"}).json()["id"] == "one"
+    (job,) = call("POST", "/v1/queues/q/claim", json={}).json()["jobs"]
+    outcome = {"id": job["id"], "token": job["token"], "outcome": "complete"}
+    call("POST", "/v1/queues/q/settle", json={"outcomes": [outcome]})
+    call("POST", "/v1/queues/q/jobs", 201, json={"payload": 2})

@@ -1,0 +1,170 @@
+"""Figures for Prometheus: right for one process, and for several together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import ackline
+from ackline.service import Settings
+from ackline.service.metrics import siblings
+from ackline.service.metrics.siblings import Siblings, merge
+
+
+def samples(text: str) -> dict[tuple[str, ...], float]:
+    """By name and the values of the labels, in the order of their names."""
+    return {
+        (sample.name, *(sample.labels[name] for name in sorted(sample.labels))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings(store="memory://", port=0, drain=0.0)
+
+
+def figures(api) -> dict[tuple[str, ...], float]:
+    return samples(api.client.get("/metrics").text)
+
+
+def test_how_long_jobs_wait_and_run(api):
+    for n in range(3):
+        api.enqueue(n)
+    message = api.get("/queue/poll")["message"]
+    time.sleep(0.03)
+    api.post("/queue/ack", {"id": message["id"], "receipt": message["receipt"]})
+    claimed = api.post("/v1/queues/default/claim", {"limit": 5})["jobs"]
+    outcomes = [{"id": job["id"], "token": job["token"], "outcome": "complete"} for job in claimed]
+    api.post("/v1/queues/default/settle", {"outcomes": outcomes})
+
+    found = figures(api)
+    assert found["ackline_job_wait_seconds_count", "default", "default"] == 3
+    assert found["ackline_job_run_seconds_count", "default", "default"] == 3
+    assert found["ackline_job_run_seconds_sum", "default", "default"] >= 0.03
+    assert found["ackline_job_run_seconds_bucket", "0.025", "default", "default"] == 2
+    assert found["ackline_job_run_seconds_bucket", "+Inf", "default", "default"] == 3
+    assert found["ackline_jobs", "default", "completed", "default"] == 3
+
+
+def test_what_came_too_late(api):
+    api.enqueue(1)
+    message = api.get("/queue/poll")["message"]
+    late = {"id": message["id"], "receipt": str(int(message["receipt"]) - 1)}
+    api.post("/queue/ack", late, status=409)
+    wrong = {"id": message["id"], "token": "1", "outcome": "fail"}
+    api.post("/v1/queues/default/settle", {"outcomes": [wrong]})
+    api.post("/queue/ack", {"id": message["id"], "receipt": message["receipt"]})
+
+    found = figures(api)
+    assert found["ackline_stale_settles_total", "default", "default"] == 2
+    assert found["ackline_job_run_seconds_count", "default", "default"] == 1
+
+
+def test_leases_that_were_taken_back(api):
+    api.enqueue(1, lockDuration=1)
+    api.get("/queue/poll")
+    time.sleep(0.05)
+    until = time.monotonic() + 10
+    while api.get("/queue/stats")["processing"]:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+    taken = [value for place, value in figures(api).items() if "expired_leases" in place[0]]
+    assert sum(taken) == 1
+
+
+def test_the_store_over_http_counts_as_well(live):
+    with ackline.open(f"{live.url}/api") as queues:
+        queue = queues["q"]
+        queue.enqueue_many([1, 2])
+        jobs = queue.claim(2)
+        queue.complete(jobs[0])
+        queue.complete(jobs[0])  # again: the same answer
+        with pytest.raises(ackline.LeaseLost):
+            queue.fail(jobs[0], "late")
+
+    found = figures(live.api)
+    assert found["ackline_job_wait_seconds_count", "q", "default"] == 2
+    assert found["ackline_job_run_seconds_count", "q", "default"] == 1
+    assert found["ackline_stale_settles_total", "q", "default"] == 1
+
+
+def test_an_encoded_path_is_counted_under_its_route(api):
+    api.get("/v1/queues/a%2Fb", status=404)
+
+    found = figures(api)
+    assert found["ackline_http_requests_total", "GET", "/api/v1/queues/{queue}", "404"] == 1
+
+
+class TestTogether:
+    def text(self, streams: int, requests: int, lag: float) -> str:
+        return (
+            f"# TYPE ackline_streams gauge\nackline_streams {streams}\n"
+            "# TYPE ackline_http_requests_total counter\n"
+            f'ackline_http_requests_total{{route="/a"}} {requests}\n'
+            "# TYPE ackline_loop_lag_seconds gauge\n"
+            f'ackline_loop_lag_seconds{{loop="pruner"}} {lag}\n'
+        )
+
+    def test_samples_are_added_up_and_the_last_run_is_that_of_any(self):
+        merged = merge(
+            [text_string_to_metric_families(self.text(*of)) for of in ((1, 2, 3.0), (10, 20, 0.5))]
+        )
+
+        found = {sample.name: sample.value for family in merged for sample in family.samples}
+        assert found == {
+            "ackline_streams": 11,
+            "ackline_http_requests_total": 22,
+            "ackline_loop_lag_seconds": 0.5,
+        }
+
+    def test_of_the_dead_only_what_they_did_counts(self, tmp_path, monkeypatch):
+        Siblings(tmp_path, "other").publish(self.text(1, 2, 3.0).encode())
+        mine = Siblings(tmp_path, "mine")
+        mine.publish(self.text(100, 100, 100.0).encode())
+
+        assert [family.name for (others,) in [list(mine.read())] for family in others] == [
+            "ackline_streams",
+            "ackline_http_requests",
+            "ackline_loop_lag_seconds",
+        ]
+        monkeypatch.setattr(siblings, "DEAD_AFTER", -1.0)
+        assert [family.name for (others,) in [list(mine.read())] for family in others] == [
+            "ackline_http_requests"
+        ]
+
+
+def test_several_processes_tell_the_same(serve):
+    process = serve("--processes", "2")
+    sent = 40
+    for n in range(sent):  # a connection each, so that both get some
+        answer = httpx.post(f"{process.url}/queue/enqueue", json={"value": n}, timeout=30)
+        assert answer.status_code == 200
+    place = ("ackline_http_requests_total", "POST", "/api/queue/enqueue", "200")
+    url = process.url.removesuffix("/api") + "/metrics"
+    until = time.monotonic() + 20
+    while True:
+        told = [samples(httpx.get(url, timeout=30).text).get(place, 0) for _ in range(10)]
+        if told == [sent] * 10:
+            break
+        assert max(told) <= sent
+        assert time.monotonic() < until, told
+        time.sleep(0.3)
+
+    os.kill(_child(process), signal.SIGKILL)
+    time.sleep(0.5)
+    assert {samples(httpx.get(url, timeout=30).text)[place] for _ in range(5)} == {sent}
+    assert process.end(signal.SIGTERM).count("Traceback") == 0
+
+
+def _child(process) -> int:
+    path = f"/proc/{process.process.pid}/task/{process.process.pid}/children"
+    with open(path) as file:
+        return int(file.read().split()[0])

@@ -1,0 +1,35 @@
+"""Paths and queries: a name means the same each time, a parameter is there once."""
+
+from __future__ import annotations
+
+import pytest
+
+JOBS = "/v1/queues/email/jobs"
+
+
+@pytest.mark.parametrize("name", ["a%252Fb", "%25", "%2525", "%252e%252e%2F"])
+def test_a_name_means_the_same_each_time(api, name):
+    """What is decoded for one request must not be there, decoded, for the next."""
+    meant = {"a%252Fb": "a%2Fb", "%25": "%", "%2525": "%25", "%252e%252e%2F": "%2e%2e/"}[name]
+    for _ in range(3):
+        api.post(f"/v1/queues/{name}/jobs/batch", {"jobs": [{"payload": 1, "id": meant}]})
+        assert api.get(f"/v1/queues/{name}/jobs/{name}")["id"] == meant
+
+    assert [queue["queue"] for queue in api.get("/v1/queues")["queues"]] == [meant]
+
+
+def test_a_parameter_that_is_there_twice_is_refused(api):
+    refused = api.get(JOBS, status=400, limit=[1, 2])
+    assert refused["at"] == "limit"
+    assert api.get(JOBS, kind=["a", "b"]) == {"jobs": [], "cursor": None}
+
+
+def test_a_number_cannot_be_null(api):
+    assert api.get(JOBS, status=400, created_after="null")["at"] == "created_after"
+    assert api.get(JOBS, kind="null") == {"jobs": [], "cursor": None}
+
+
+def test_a_path_tells_all_that_can_be_asked_of_it(api):
+    answer = api.client.options(f"{api.base}/v1/queues/email")
+    assert answer.status_code == 204
+    assert answer.headers["allow"] == "DELETE, GET, OPTIONS, PATCH"

@@ -1,0 +1,76 @@
+"""Webhooks on every store: the journal, the queue of deliveries and the book are the store's."""
+
+from __future__ import annotations
+
+import pytest
+
+import ackline
+from ackline.queues import Queues
+from ackline.service import Settings
+from ackline.service.runtime import Runtime
+from ackline.service.webhooks.settings import WebhookSettings
+from tests.service.conftest import Live
+from tests.service.receiver import Receiver
+from tests.service.test_webhooks import deliveries, subscribe, until
+
+HERE = WebhookSettings(networks=("127.0.0.0/8",), plain_http=True, backoff=(0.05,))
+JOBS = 30
+
+
+@pytest.fixture(params=["memory", "sqlite", "redis", "postgres"])
+def url(request, tmp_path):
+    match request.param:
+        case "redis":
+            return f"{request.getfixturevalue('redis_server').url}?prefix={tmp_path.name}"
+        case "postgres":
+            server = request.getfixturevalue("postgres_server")
+            return f"{server.socket_url}&schema={tmp_path.name}"
+        case "sqlite":
+            return f"sqlite:///{tmp_path / 'ackline.db'}"
+        case _:
+            return "memory://"
+
+
+@pytest.fixture
+def receiver():
+    receiver = Receiver()
+    yield receiver
+    receiver.close()
+
+
+@pytest.fixture
+def live(url):
+    live = Live(Runtime.from_settings(Settings(store=url, webhooks=HERE)))
+    yield live
+    live.stop()
+
+
+def test_every_end_is_told_once_to_each_who_asked(live, receiver):
+    made = subscribe(live, receiver, states=["completed"], queues=["email"])
+    queue = Queues(live.runtime.store)["email"]
+    ids = [str(number) for number in range(JOBS)]
+    queue.enqueue_many(ackline.NewJob(id, id=id, callback_url=receiver.url) for id in ids)
+    for job in queue.claim(JOBS):
+        queue.complete(job, None)
+
+    receiver.wait_for(2 * JOBS)
+
+    assert receiver.quiet() == 2 * JOBS
+    assert receiver.jobs == dict.fromkeys(ids, 2)
+    assert len({told.id for told in receiver.received}) == 2 * JOBS
+    for webhook in (made["id"], "callbacks"):
+        until(lambda webhook=webhook: len(deliveries(live, webhook, state="completed")) == JOBS)
+
+
+def test_what_was_given_up_can_be_delivered_again(live, receiver):
+    made = subscribe(live, receiver, acts=["enqueue"])
+    receiver.answer = lambda _request: 500
+    live.api.post("/v1/queues/email/jobs", {"payload": 1, "id": "a"}, 201)
+    [given_up] = until(lambda: deliveries(live, made["id"], state="failed"))
+    receiver.answer = lambda _request: 200
+
+    path = f"/v1/webhooks/{made['id']}/deliveries/{given_up['id']}/redeliver"
+    live.api.post(path, status=202)
+
+    until(lambda: deliveries(live, made["id"], state="completed"))
+    assert {told.id for told in receiver.received} == {given_up["id"]}

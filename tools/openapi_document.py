@@ -1,0 +1,26 @@
+"""The description of the API as JSON, without a server and without a store."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from litestar import Litestar
+
+from ackline.service.app import create_app
+from ackline.service.openapi import complete
+from ackline.service.settings import Settings
+
+
+def document() -> dict[str, Any]:
+    """What `/api/openapi.json` answers."""
+    app: Any = create_app(Settings(store="memory://"))
+    while not isinstance(app, Litestar):
+        app = app._app
+    return complete(app.openapi_schema.to_schema())
+
+
+if __name__ == "__main__":
+    json.dump(document(), sys.stdout, indent=1, sort_keys=True, ensure_ascii=False)
+    print()
