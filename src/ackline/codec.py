@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 from typing import Any, Protocol, runtime_checkable
 
@@ -121,6 +122,8 @@ def decode(what: str, data: bytes, serde: Serde, type: Any) -> Any:
 
 
 def _find_not_finite(value: Any, path: str = "$") -> str | None:
+    if isinstance(value, enum.Enum):
+        value = value.value
     if isinstance(value, float):
         return None if math.isfinite(value) else path
     if isinstance(value, dict):

@@ -15,6 +15,9 @@ from ackline.retry import Backoff
 
 HOUR, DAY = 3600.0, 86400.0
 
+CALLBACK_KEPT = DAY
+"""Seconds that a job is kept at its end, at least, if it wants a callback: it tells of the job."""
+
 SHORTEST_SWEEP = 0.01
 """Seconds: more often would only keep the store busy."""
 
@@ -102,7 +105,15 @@ def resolve(record: Record, settings: QueueSettings, defaults: Resolved = DEFAUL
     wider = _resolve_kind(settings.kinds.get(record.kind, _NOTHING), settings.policy, defaults)
     if record.options is NO_OPTIONS or record.options == NO_OPTIONS:
         return wider
-    return _narrow(wider, record.options)
+    narrow = _narrow(wider, record.options)
+    return narrow if record.options.callback_url is None else _kept_for_callback(narrow)
+
+
+def _kept_for_callback(policy: Resolved) -> Resolved:
+    # Its result's time is the handler's to say, and so is seen to when it completes.
+    spans = ("keep_failed", "keep_cancelled")
+    kept = {name: max(CALLBACK_KEPT, getattr(policy, name)) for name in spans}
+    return msgspec.structs.replace(policy, **kept)
 
 
 _NOTHING = Policy()

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from time import monotonic
 
+from ackline.forks import renew_in_child
+
 
 class _Bits:
     """One Bloom filter: some bits of each key, set once seen."""
@@ -68,6 +70,7 @@ class DedupFilter:
         self._rotate_after = rotate_after
         self._now = now
         self._lock = threading.Lock()
+        renew_in_child(self, "_lock")
         self._current = self._previous = _Bits(capacity, error_rate)
         self._rotated_at = now()
 

@@ -17,6 +17,7 @@ AcklineError
 ├── LeaseLost              the lease is no longer yours; nothing was changed
 ├── Stopped                a handler gave up because its signal was set
 ├── EventsDropped          events behind the cursor are gone; `cursor` is where the kept ones begin
+├── HandlersHang           too many handlers of a worker do not stop; it has ended
 ├── ReaderMoved            someone else saved as this reader; nothing was changed
 ├── KeysChanged            a key was written by someone else meanwhile; nothing was stored
 └── StoreError             the store refused or failed
@@ -139,9 +140,14 @@ class WrongState(AcklineError):
 class LeaseLost(AcklineError):
     """The lease is no longer yours; nothing was changed."""
 
-    def __init__(self, id: str, state: State | None) -> None:
+    def __init__(self, id: str, state: State | None, open_act: str | None = None) -> None:
         now = f"it is {state} now" if state else "it is gone"
-        super().__init__(f"the lease of job {id!r} is lost ({now}); nothing was changed")
+        held = (
+            f", or the transaction in which you took {open_act} is still open: end it first"
+            if open_act
+            else ""
+        )
+        super().__init__(f"the lease of job {id!r} is lost ({now}){held}; nothing was changed")
         self.id = id
         self.state = state
 
@@ -159,6 +165,17 @@ class EventsDropped(AcklineError):
             f"from {cursor} on all are kept, so read on there"
         )
         self.cursor = cursor
+
+
+class HandlersHang(AcklineError):
+    """Too many handlers of a worker do not stop; it has ended, and its jobs are given back."""
+
+    def __init__(self, queue: str) -> None:
+        super().__init__(
+            f"too many handlers of queue {queue!r} hang: told to stop, they neither return nor "
+            "raise. A new process is needed. Give what they wait for a timeout of its own, or have "
+            "them look at job.signal"
+        )
 
 
 class ReaderMoved(AcklineError):

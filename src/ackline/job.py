@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from ackline.errors import InvalidOption
-from ackline.limits import DEFAULT_PRIORITY, require_name, require_seconds
+from ackline.limits import DEFAULT_PRIORITY, require_name, require_seconds, require_url
 from ackline.retry import Backoff
 
 MOST_ATTEMPTS = 1_000_000
@@ -55,6 +55,7 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, kw_only
     timeout: float | None = None
     result_ttl: float | None = None
     keys_if_undelivered: tuple[tuple[str, ...], ...] = ()
+    callback_url: str | None = None
     group: str | None = None
     headers: Mapping[str, str] = {}
     trace: str | None = None
@@ -70,6 +71,8 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, kw_only
         require_seconds("result_ttl", self.result_ttl)
         if self.group is not None:
             require_name("group", self.group)
+        if self.callback_url is not None:
+            require_url("callback_url", self.callback_url)
         if self.headers or self.trace:
             notes = [self.trace or "", *self.headers, *self.headers.values()]
             if sum(len(str(note)) for note in notes) > LONGEST_NOTES:

@@ -14,7 +14,7 @@ from typing import assert_never
 
 import msgspec
 
-from ackline.config import DEFAULTS, Resolved
+from ackline.config import CALLBACK_KEPT, DEFAULTS, Resolved
 from ackline.events import Act
 from ackline.job import TERMINAL, WAITING, Failure, QueueKey, Record, State
 from ackline.limits import storable
@@ -251,6 +251,11 @@ def keys_of(transition: Transition, landed: State) -> tuple[tuple[str, ...], ...
     return transition.keys if landed is State.FAILED else ()
 
 
+def kept_until(deadline: float, now: float, seconds: float) -> float:
+    """The deadline of a lease after a sign of life: a beat keeps what was extended further."""
+    return max(deadline, now + seconds)
+
+
 def may_move(source: QueueKey, target: QueueKey) -> bool:
     """Whether a job may be handed from one queue to another: never across tenants."""
     return source.tenant == target.tenant and source.name != target.name
@@ -295,9 +300,10 @@ def place(
 
 def complete(job: Record, result: bytes | None, policy: Resolved) -> Transition:
     """The work is done."""
-    return Transition(
-        job.id, Act.COMPLETE, State.COMPLETED, job.token, keep=policy.result_ttl, result=result
-    )
+    keep = policy.result_ttl
+    if job.options.callback_url is not None:
+        keep = max(keep, CALLBACK_KEPT)
+    return Transition(job.id, Act.COMPLETE, State.COMPLETED, job.token, keep=keep, result=result)
 
 
 def fail(
@@ -335,7 +341,7 @@ def bury(job: Record, failure: Failure, policy: Resolved) -> Transition:
     )
 
 
-def snooze(job: Record, delay: float) -> Transition:
+def snooze(job: Record, delay: float, policy: Resolved = DEFAULTS) -> Transition:
     """Run it later; the attempt is given back."""
     return Transition(
         job.id,
@@ -343,19 +349,19 @@ def snooze(job: Record, delay: float) -> Transition:
         State.SCHEDULED,
         job.token,
         delay=delay,
-        keep=DEFAULTS.keep_cancelled,
+        keep=policy.keep_cancelled,
         attempts=job.attempts - 1,
     )
 
 
-def release(job: Record, note: str = "") -> Transition:
+def release(job: Record, note: str = "", policy: Resolved = DEFAULTS) -> Transition:
     """Give the job back, to its old place in the line; the attempt is given back too."""
     return Transition(
         job.id,
         Act.RELEASE,
         State.QUEUED,
         job.token,
-        keep=DEFAULTS.keep_cancelled,
+        keep=policy.keep_cancelled,
         attempts=job.attempts - 1,
         note=storable(note),
     )
@@ -400,7 +406,7 @@ def settle(
         case Retry(delay=delay):
             return fail(job, failure, policy, random, delay)
         case Snooze(delay=delay):
-            return snooze(job, delay)
+            return snooze(job, delay, policy)
         case Cancel(reason=reason):
             return stop(job, reason, policy)
         case Dead():

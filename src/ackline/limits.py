@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 from ackline.errors import InvalidName, InvalidOption
 
 LONGEST_NAME = 512
+LONGEST_KEY = 2048
+LONGEST_URL = 2048
 LONGEST_DELAY = 10 * 365 * 86400.0
 LOWEST_PRIORITY, DEFAULT_PRIORITY, HIGHEST_PRIORITY = 0, 5, 9
 
@@ -30,10 +33,17 @@ def require_name(what: str, name: object) -> None:
 
 
 def require_others_key(key: Sequence[str]) -> None:
-    """Refuse a key that Ackline writes for itself."""
+    """Refuse a key that Ackline writes for itself, or that an index of a store could not hold."""
     if tuple(key[:1]) == (OWN_KEYS,):
         raise InvalidOption(
             f"keys whose first part is {OWN_KEYS!r} are Ackline's own: begin yours with another"
+        )
+    # As stores write it: each part has an end, and a NUL is told from that.
+    size = sum(len(part.encode("utf-8", "replace")) + part.count("\0") + 2 for part in key)
+    if size > LONGEST_KEY:
+        raise InvalidOption(
+            f"a key may have {LONGEST_KEY:,} bytes of UTF-8, two for the end of each part among "
+            f"them, not {size:,}"
         )
 
 
@@ -66,3 +76,19 @@ def require_seconds(what: str, seconds: float | None, *, above_zero: bool = Fals
         raise InvalidOption(
             f"{what} must be {least} to {LONGEST_DELAY:.0f} seconds, not {seconds!r}"
         )
+
+
+def require_url(what: str, url: str) -> None:
+    """Refuse what is not the full address of a web service, or has credentials in it."""
+    plain = url.isascii() and url.isprintable() and " " not in url and len(url) <= LONGEST_URL
+    try:
+        parts = urlsplit(url)
+        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        whole = False
+    if not plain or not whole:
+        raise InvalidOption(
+            f"{what} must be an http or https URL of at most {LONGEST_URL} ASCII characters"
+        )
+    if parts.username is not None or parts.password is not None or parts.fragment:
+        raise InvalidOption(f"{what} may have neither credentials nor a fragment (#…)")

@@ -12,6 +12,9 @@ from ackline import InvalidPayload, LeaseLost, Queued, State, StoreFull, StoreUn
 from ackline.aio import AsyncQueue, AsyncQueues
 from ackline.testing import memory_queues
 
+MIB = 1_048_576 - len('""')
+"""As long a text as the default limit allows, without its quotes."""
+
 
 class Gate:
     """Notes the batches that reach a verb of the store, and can hold them up or fail them."""
@@ -70,6 +73,15 @@ async def test_batches_are_no_larger_than_the_store_likes() -> None:
         gate = Gate(queue, "enqueue")
         await asyncio.gather(*(queue.enqueue(n) for n in range(1200)))
         assert gate.batches == [500, 500, 200]
+
+
+async def test_batches_of_large_payloads_are_cut_by_their_bytes() -> None:
+    async with queues() as opened:
+        queue = opened["email"]
+        gate = Gate(queue, "enqueue")
+        answers = await asyncio.gather(*(queue.enqueue("x" * MIB, id=str(n)) for n in range(20)))
+        assert gate.batches == [8, 8, 4]
+        assert answers == [Queued(str(n)) for n in range(20)]
 
 
 async def test_order_is_kept() -> None:

@@ -13,6 +13,8 @@ from ackline.queue import JournalReader
 
 INNER = {
     # What the worker, maintenance and this face build upon; not for users.
+    "altered",
+    "announce",
     "answer",
     "apply",
     "awaited_draft",
@@ -33,7 +35,9 @@ INNER = {
     "outcome_of",
     "policy",
     "publish_policies",
+    "put",
     "settings",
+    "settle",
     "settle_async",
     "stored_settings",
     "waiter",

@@ -300,6 +300,51 @@ class TestWatching:
                 await asyncio.wait_for(called.wait(), 5)
             assert "a callback for events of email failed" in caplog.text
 
+    async def test_async_callbacks_come_one_after_the_other(self, url: str) -> None:
+        async with ackline.aio.open(url) as queues:
+            queue, done, at_once = queues["email"], list[str](), [0]
+            all_done = asyncio.Event()
+
+            async def note(event: Event) -> None:
+                at_once.append(at_once[-1] + 1)
+                # The first take longest: without an order they would be the last.
+                await asyncio.sleep(0.02 if len(done) < 3 else 0)
+                done.append(event.id)
+                at_once.append(at_once[-1] - 1)
+                if len(done) == 50:
+                    all_done.set()
+
+            async with await queue.on("enqueue", note):
+                await queue.enqueue_many([NewJob(n, id=str(n)) for n in range(50)])
+                await asyncio.wait_for(all_done.wait(), 10)
+            assert done == [str(n) for n in range(50)]
+            assert max(at_once) == 1
+
+    async def test_a_callback_can_end_its_own_watch(self, url: str) -> None:
+        async with ackline.aio.open(url) as queues:
+            queue, seen, ended = queues["email"], list[str](), asyncio.Event()
+
+            async def once(event: Event) -> None:
+                seen.append(event.id)
+                await watcher.close()
+                ended.set()
+
+            watcher = await queue.on("enqueue", once)
+            await queue.enqueue_many([NewJob(n, id=str(n)) for n in range(5)])
+            await asyncio.wait_for(ended.wait(), 2)
+            assert seen == ["0"]
+
+    async def test_closing_the_queues_ends_the_watches(self, url: str) -> None:
+        before = set(threading.enumerate())
+        async with ackline.aio.open(url) as queues:
+            await queues["email"].on("enqueue", print)
+            assert any(thread.name == "watch email" for thread in _since(before))
+        assert not any(thread.name == "watch email" for thread in _since(before))
+
+
+def _since(before: set[threading.Thread]) -> set[threading.Thread]:
+    return set(threading.enumerate()) - before
+
 
 async def test_operating(url: str) -> None:
     async with ackline.aio.open(url) as queues:

@@ -36,6 +36,9 @@ from ackline.testing.servers.service import ServiceThread
 class Believing:
     """Takes a caller for whom it says it is; in these cases one client speaks for many tenants."""
 
+    def knows(self, connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
+        return True
+
     async def authenticate(self, connection: ASGIConnection[Any, Any, Any, Any]) -> Principal:
         tenant = unquote(connection.headers.get(TENANT_HEADER, "default"))
         return Principal(tenant, frozenset(Scope))

@@ -8,7 +8,7 @@ import pytest
 
 from ackline.clock import Clock
 from ackline.config import QueueSettings
-from ackline.errors import EventsDropped
+from ackline.errors import ConfigError, EventsDropped
 from ackline.events import Event
 from ackline.job import Draft, QueueKey
 from ackline.lifecycle import move
@@ -90,6 +90,22 @@ def test_queues_spread_over_the_masters(store: RedisStore, cluster: RedisCluster
 
     assert sum(held) == 30
     assert all(count > 3 for count in held), held
+
+
+def test_every_master_must_be_safe(cluster: RedisCluster, tmp_path: Path):
+    """Each has its queues: one that throws keys away is one too many."""
+    for server in cluster.servers:
+        store = RedisStore(read_address(f"{cluster.url}?prefix={tmp_path.name}"))
+        with server.client() as client:
+            client.config_set("maxmemory-policy", "allkeys-lru")
+            try:
+                with pytest.raises(ConfigError, match=f":{server.port} has maxmemory-policy"):
+                    store.open()
+            finally:
+                client.config_set("maxmemory-policy", "noeviction")
+        store.open()
+        assert store.info().troubles == ()
+        store.close()
 
 
 def test_a_reader_of_all_queues_misses_nothing_while_many_write(store: RedisStore):

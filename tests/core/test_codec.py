@@ -1,5 +1,6 @@
 import dataclasses
 import datetime
+import enum
 import json
 import math
 from typing import Any
@@ -43,6 +44,13 @@ def test_values_come_back_as_they_were(serde, value):
     assert decode("payload", data, serde, Any) == value
 
 
+def as_enum(bad):
+    class Known(enum.Enum):
+        BAD = bad
+
+    return Known.BAD
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize(
     "wrap",
@@ -53,6 +61,7 @@ def test_values_come_back_as_they_were(serde, value):
         lambda bad: Mail("a", bad),
         Note,
         lambda bad: [None, {"x": [bad]}],
+        lambda bad: [as_enum(bad)],
     ],
 )
 def test_json_refuses_what_it_cannot_say(bad, wrap):

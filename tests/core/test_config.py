@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackline.config import DEFAULTS, Policy, QueueSettings, Resolved, resolve
+from ackline.config import CALLBACK_KEPT, DAY, DEFAULTS, Policy, QueueSettings, Resolved, resolve
 from ackline.errors import ConfigError, InvalidOption
 from ackline.job import Options, Record, State
 from ackline.retry import fixed, schedule
@@ -139,3 +139,12 @@ def test_settings_stored_by_older_versions_can_be_read(stored, most):
 
 def test_the_least_settings_are_accepted():
     QueueSettings(ageing=0.0, group_limit=1, max_jobs=0, max_journal=0, keep_journal=0.0)
+
+
+def test_a_job_that_wants_a_callback_is_kept_until_it_was_made():
+    settings = QueueSettings(policy=Policy(keep_failed=0, keep_cancelled=5 * DAY))
+    plain, calling = (
+        resolve(one, settings) for one in (job(), job(callback_url="https://example.com/"))
+    )
+    assert (plain.keep_failed, plain.keep_cancelled) == (0, 5 * DAY)
+    assert (calling.keep_failed, calling.keep_cancelled) == (CALLBACK_KEPT, 5 * DAY)

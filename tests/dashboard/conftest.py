@@ -68,12 +68,6 @@ class Board:
 StartBoard = Callable[..., Board]
 
 
-@pytest.fixture(scope="session")
-def redis_server() -> Iterator[RedisServer]:
-    with RedisServer() as server:
-        yield server
-
-
 @pytest.fixture
 def start_board() -> Iterator[StartBoard]:
     """Start a service on a store; it is stopped in the end."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -8,6 +9,8 @@ import pytest
 
 import ackline
 from ackline import Completed, Duplicate, Job, NewJob, Queue, Queued, Queues, State
+from ackline.job import Draft, QueueKey
+from ackline.stores.base import Receipt
 from ackline.testing import ManualClock
 
 
@@ -101,6 +104,26 @@ class TestMany:
         answers = queue.enqueue_many(iter(range(2500)))
         assert len({answer.id for answer in answers}) == 2500
         assert [job.payload for job in queue.claim(2500)] == list(range(2500))
+
+    def test_large_ones_go_in_steps_of_few(
+        self, queue: Queue[Any, Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        steps: list[int] = []
+        enqueue = queue.store.enqueue
+
+        def noting(key: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
+            steps.append(len(drafts))
+            return enqueue(key, drafts)
+
+        monkeypatch.setattr(queue.store, "enqueue", noting)
+        large = [NewJob("x" * 1_000_000, id=str(n)) for n in range(20)]
+        assert queue.enqueue_many(large) == [Queued(job.options["id"]) for job in large]
+        assert steps == [9, 9, 2]
+
+        steps.clear()
+        again = [queue.draft(job.payload, job.options) for job in large]
+        assert [receipt.accepted for receipt in queue.put(again)] == [False] * 20
+        assert steps == [9, 9, 2]
 
     def test_none_are_none(self, queue: Queue[Any, Any]) -> None:
         assert queue.enqueue_many([]) == []

@@ -15,9 +15,13 @@ from ackline import (
     NewJob,
     Queue,
     Queues,
+    Snooze,
     State,
     WrongState,
 )
+from ackline.config import Policy
+from ackline.lifecycle import settle
+from ackline.queue.consumer import failure_from
 from ackline.testing import ManualClock
 
 
@@ -75,6 +79,34 @@ class TestCancel:
         assert status.record.cancel_requested
         queue.complete(job, "finished all the same")
         assert queue.result("a") == "finished all the same"
+
+    @pytest.mark.parametrize("way", ["release", "snooze", "fail", "settle"])
+    def test_a_job_that_gives_in_is_kept_as_the_queue_wants_it(
+        self, queue: Queue[Any, Any], way: str
+    ) -> None:
+        queue.configure(policy=Policy(keep_cancelled=5.0))
+        bring_to(queue, "processing")
+        [job] = queue.jobs(states=["processing"]).jobs
+        queue.cancel("a")
+
+        match way:
+            case "release":
+                queue.release(job)
+            case "snooze":
+                queue.snooze(job, 10)
+            case "fail":
+                queue.fail(job, "stopped")
+            case _:
+                failure, policy = failure_from(job.record, ""), queue.policy(job.record)
+                outcome = settle(job.record, Snooze(10), None, failure, policy, queue.random)
+                queue.apply([outcome])
+
+        status = queue.status("a")
+        assert status is not None
+        assert status.state is State.CANCELLED
+        finished, expires = status.record.finished_at, status.record.expires_at
+        assert finished is not None
+        assert expires == finished + 5.0
 
     @pytest.mark.parametrize("state", ["completed", "failed", "cancelled"])
     def test_a_finished_job_stays_as_it_is(self, queue: Queue[Any, Any], state: str) -> None:
@@ -335,6 +367,23 @@ class TestEvents:
             event = got.get(timeout=5)
             assert (event.id, event.to) == ("after", State.COMPLETED)
         assert got.empty()
+
+    def test_ends_with_the_queues(
+        self, queues: Queues, queue: Queue[Any, Any], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        watcher = queue.on("completed", print)
+        queues.close()
+        assert not watcher._thread.is_alive()
+        assert caplog.text == ""
+
+    def test_ends_when_its_store_is_closed(
+        self, queue: Queue[Any, Any], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        watcher = queue.on("completed", print)
+        queue.store.close()
+        watcher._thread.join(5)
+        assert not watcher._thread.is_alive()
+        assert caplog.text.count("callbacks for completed events end: the store is closed") == 1
 
     def test_a_word_that_is_neither_state_nor_act(self, queue: Queue[Any, Any]) -> None:
         with pytest.raises(ValueError, match="'exploded' is neither a state nor an act"):

@@ -215,6 +215,8 @@ def test_an_option_that_nobody_knows(queue: Queue[Any, Any]) -> None:
         {"trace": "lone \ud800 surrogate"},
         {"headers": {"lone \ud800 surrogate": "x"}},
         {"keys_if_undelivered": [[1]]},
+        {"keys_if_undelivered": [["lone \ud800 surrogate"]]},
+        {"keys_if_undelivered": [["fine"], ["x" * 700] * 3]},
     ],
     ids=str,
 )

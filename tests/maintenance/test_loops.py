@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ackline import ConfigError, Queue, Queues, State
+from ackline import ConfigError, Queue, Queues, State, StoreUnavailable
 from ackline.maintenance import Loop, Maintenance, Promoter, Pruner
 from ackline.testing import ManualClock, memory_queues
 
@@ -17,15 +17,22 @@ class Counting(Loop):
 
     name = "counting loop"
 
-    def __init__(self, queue: Queue[Any, Any], failures: int = 0, interval: float = 0.001) -> None:
+    def __init__(
+        self,
+        queue: Queue[Any, Any],
+        failures: int = 0,
+        interval: float = 0.001,
+        error: Exception | None = None,
+    ) -> None:
         super().__init__([queue], interval)
         self.failing = failures
+        self.error = error or ConnectionError("the store is away")
         self.ran = threading.Event()
 
     def look_after(self, queue: Queue[Any, Any]) -> float:
         if self.failing:
             self.failing -= 1
-            raise ConnectionError("the store is away")
+            raise self.error
         self.count("seen", 1)
         self.ran.set()
         return 0.001
@@ -68,6 +75,18 @@ def test_a_loop_that_fails_says_so_and_goes_on(
     assert "the store is away" in caplog.text
     assert loop.stats().failures == 2
     assert "the store is away" in loop.stats().last_error
+
+
+def test_a_store_that_is_away_is_told_of_in_a_line(
+    queue: Queue[Any, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = Counting(queue, failures=1, error=StoreUnavailable("nobody answers"))
+    loop.start()
+    assert loop.ran.wait(5)
+    loop.stop()
+    [error] = [entry for entry in caplog.records if entry.levelno == logging.ERROR]
+    assert "the counting loop failed: nobody answers; it goes on in" in error.message
+    assert error.exc_info is None
 
 
 def test_one_queue_in_trouble_holds_up_no_other() -> None:

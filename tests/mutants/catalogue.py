@@ -143,7 +143,7 @@ RULES = [
     Mutant(
         "a kind's policy outweighs the job's own",
         "config.py",
-        "return _narrow(wider, record.options)",
+        "narrow = _narrow(wider, record.options)",
         "return _narrow(_narrow(wider, record.options), settings.kinds.get(record.kind, _NOTHING))",
     ),
 ]
@@ -210,6 +210,18 @@ MEMORY = [
         _LOOKING,
         "    over = [job for job in line.jobs() if job.at <= now]",
         "    over = line.jobs()",
+    ),
+    Mutant(
+        "a heartbeat shortens a lease that was extended",
+        LIFECYCLE,
+        "return max(deadline, now + seconds)",
+        "return now + seconds",
+    ),
+    Mutant(
+        "a paused queue tells when jobs are due",
+        _JOBS,
+        "due = () if shelf.settings.paused else (State.SCHEDULED, State.FAILING)",
+        "due = (State.SCHEDULED, State.FAILING)",
     ),
     Mutant(
         "a heartbeat revives a lapsed lease",
@@ -685,6 +697,12 @@ REDIS = [
         "",
     ),
     Mutant(
+        "redis: a heartbeat shortens a lease that was extended",
+        f"{_LUA}/heartbeat.lua",
+        "exact(math.max(at_of(queue, job), now + seconds))",
+        "exact(now + seconds)",
+    ),
+    Mutant(
         "redis: a heartbeat revives a lapsed lease",
         f"{_LUA}/heartbeat.lua",
         " and at_of(queue, job) > now then",
@@ -851,7 +869,7 @@ REDIS_ALONE = [
     ),
     Mutant(
         "redis: any eviction policy will do",
-        f"{_REDIS}/facts.py",
+        f"{_REDIS}/safety.py",
         'if facts.policy != "noeviction":',
         'if facts.policy == "":',
         f"{_TESTS}/test_open.py::TestUnsafe",

@@ -177,8 +177,8 @@ POSTGRES = [
     Mutant(
         "postgres: one lease for several deadlines",
         _LEASES,
-        "return lease.token == token and lease.deadline == deadline",
-        "return lease.token == token",
+        "new = self._extended.get((id(old), deadline))",
+        "new = self._new[-1] if self._new else None",
     ),
     Mutant(
         "postgres: a claim counts no attempt",
@@ -219,8 +219,8 @@ POSTGRES = [
     Mutant(
         "postgres: what was looked at past a full group is lost",
         _CLAIM,
-        "                self._homes.ready(row[_JOB], kind, ODD, rank, past)\n",
-        "",
+        "self._homes.ready(row[_JOB], name_of(row[_KIND]), ODD, row[_RANK], past_of(row))\n",
+        "pass\n",
     ),
     Mutant(
         "postgres: a claim tells of no lapsed lease",
@@ -286,19 +286,19 @@ POSTGRES = [
     Mutant(
         "postgres: a heartbeat revives a lapsed lease",
         _BEAT,
-        " or lease.deadline <= tx.now:",
-        ":",
+        "        if lease.deadline <= tx.now:\n",
+        "        if lease.deadline <= 0:\n",
     ),
     Mutant(
         "postgres: a heartbeat keeps another's lease",
         _BEAT,
-        " or lease.token != hold.token",
-        "",
+        "if lease is None or lease.token != hold.token:",
+        "if lease is None:",
     ),
     Mutant(
         "postgres: a heartbeat does not tell of a cancel request",
         _BEAT,
-        "            reply.cancelled.append(index)\n",
+        "            found.cancelled.append(index)\n",
         "            pass\n",
     ),
     Mutant(
@@ -439,6 +439,49 @@ POSTGRES = [
 
 POSTGRES_ALONE = [
     Mutant(
+        "postgres: a heartbeat waits for an open transaction",
+        f"{_SQL}/apply.sql",
+        "ORDER BY num + 0 FOR UPDATE SKIP LOCKED;",
+        "ORDER BY num + 0 FOR UPDATE;",
+        f"{_TESTS}/test_transactional.py",
+    ),
+    Mutant(
+        "postgres: a lease that somebody is changing is called lost",
+        _BEAT,
+        "        (found.busy if held else found.lost).append(index)\n",
+        "        found.lost.append(index)\n",
+        f"{_TESTS}/test_transactional.py",
+    ),
+    Mutant(
+        "postgres: a lease is called lost by the number of an earlier job",
+        _BEAT,
+        "    forget_numbers(entry, ids)\n",
+        "",
+        f"{_TESTS}/test_after_a_claim.py",
+    ),
+    Mutant(
+        "postgres: a claim throws its jobs away when the look after them fails",
+        _CLAIM,
+        "        if not answer.jobs and not answer.verdicts:\n            raise\n",
+        "        raise\n",
+        f"{_TESTS}/test_after_a_claim.py",
+    ),
+    Mutant(
+        "postgres: a claim waits for a group that an open transaction holds",
+        f"{_SQL}/queue.sql",
+        "    FOR UPDATE SKIP LOCKED\n), made AS",
+        "    FOR UPDATE\n), made AS",
+        f"{_TESTS}/test_transactional.py",
+    ),
+    Mutant(
+        "postgres: heartbeats put leases together that were parted",
+        _LEASES,
+        "            self._extended[id(old), deadline] = new\n",
+        "            for one in self._rows.values():\n"
+        "                self._extended[id(one), deadline] = new\n",
+        f"{_TESTS}/test_transactional.py",
+    ),
+    Mutant(
         "postgres: a token is not above those that the job had",
         _CLAIM,
         "        if self._token <= highest:\n",
@@ -545,6 +588,106 @@ POSTGRES_ALONE = [
         "DROP INDEX ackline.rest_line;\n"
         "CREATE INDEX rest_line ON ackline.rest (queue, state, at, job);\n",
         f"{_TESTS}/test_plans.py",
+    ),
+    Mutant(
+        "postgres: new jobs are inserted in the order in which they come",
+        f"{_SQL}/enqueue.sql",
+        "priority, now, options, payload\n    FROM given ORDER BY id\n",
+        "priority, now, options, payload\n    FROM given\n",
+        f"{_TESTS}/test_enqueue_waits.py",
+    ),
+    Mutant(
+        "postgres: a ring of producers is an error",
+        f"{_STORE}/errors.py",
+        "    psycopg.errors.DeadlockDetected,\n",
+        "",
+        f"{_TESTS}/test_enqueue_waits.py",
+    ),
+    Mutant(
+        "postgres: producers may have all connections",
+        f"{_STORE}/connections.py",
+        "max(1, places - KEPT)",
+        "places",
+        f"{_TESTS}/test_enqueue_waits.py",
+    ),
+    Mutant(
+        "postgres: somebody waits for a lock for ever",
+        f"{_STORE}/connections.py",
+        "str(max(1, round(address.timeout * 1000)))",
+        '"0"',
+        f"{_TESTS}/test_enqueue_waits.py",
+    ),
+    Mutant(
+        "postgres: a session that has ended is handed out",
+        f"{_STORE}/connections.py",
+        "connection.age() <= OLDEST and connection.is_quiet()",
+        "connection.age() <= OLDEST",
+        f"{_TESTS}/test_connections.py",
+    ),
+    Mutant(
+        "postgres: a busy connection never grows old",
+        f"{_STORE}/connections.py",
+        "connection.age() <= OLDEST and connection.is_quiet()",
+        "connection.is_quiet()",
+        f"{_TESTS}/test_connections.py",
+    ),
+    Mutant(
+        "postgres: news that come with an answer are swallowed",
+        f"{_STORE}/hearing.py",
+        "            message = self._heard.popleft()\n",
+        "            message = self._heard.popleft()\n            self._heard.clear()\n",
+        f"{_TESTS}/test_hearing.py",
+    ),
+    Mutant(
+        "postgres: who comes back too early is never told again",
+        f"{_STORE}/hearing.py",
+        "            self._arm_again(connection, subject)\n",
+        "",
+        f"{_TESTS}/test_hearing.py",
+    ),
+    Mutant(
+        "postgres: a wake-up that fails is a failed write",
+        f"{_STORE}/engine.py",
+        "                    exchange.conclude()\n",
+        "",
+        f"{_TESTS}/test_hearing.py",
+    ),
+    Mutant(
+        "postgres: a failed write is taken for a wake-up that failed",
+        f"{_STORE}/exchange.py",
+        "if failure is None and number > self._needed:",
+        "if self._needed < math.inf:",
+        f"{_TESTS}/test_hearing.py",
+    ),
+    Mutant(
+        "postgres: a child believes that its parent's news are its own",
+        f"{_STORE}/hearing.py",
+        "return self._stands and self.here",
+        "return self._stands",
+        f"{_TESTS}/test_fork.py",
+    ),
+    Mutant(
+        "postgres: a parent waits for its children to close",
+        f"{_STORE}/hearing.py",
+        '                os.write(self._waker, b"!")\n',
+        "                os.dup2(os.open(os.devnull, os.O_WRONLY), self._waker)\n",
+        f"{_TESTS}/test_fork.py",
+    ),
+    Mutant(
+        "postgres: a full group is put aside in one go",
+        _CLAIM,
+        "            if max(self._parked, self._left_there) >= MOST_PARKED:\n"
+        "                break\n",
+        "",
+        f"{_TESTS}/test_parking.py",
+    ),
+    Mutant(
+        "postgres: a default isolation of the user's is ours as well",
+        f"{_STORE}/engine.py",
+        '            exchange.send("begin_write")\n            exchange.send(name, values)\n',
+        '            exchange.send("begin_read")\n            exchange.send("rollback")\n'
+        "            exchange.send(name, values)\n",
+        f"{_TESTS}/test_connections.py",
     ),
 ]
 """Seen only with several sessions, after a restore, or in large tables."""

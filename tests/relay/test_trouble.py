@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 import ackline
-from ackline import NewJob, Relay, State, StoreError, StoreFull, StoreUnavailable
+from ackline import NewJob, Queue, Relay, State, StoreError, StoreFull, StoreUnavailable
 from ackline.job import Draft, QueueKey
+from ackline.relay import intake
 from ackline.relay import relay as module
 from ackline.stores.base import KeyWrite, Receipt, Store
 from ackline.testing import ManualClock
@@ -228,6 +230,46 @@ class TestAttempts:
 
         assert relay.stats().revived == 1
         assert state_of(target, "a") is State.QUEUED
+
+    def test_it_is_found_behind_many_others(
+        self, pair: Pair, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(intake, "PAGE", 2)
+        source, target = pair.source["email"], pair.target["email"]
+        self._strand_behind(source, clock, 5)
+
+        make_relay(source, target).drain()
+
+        assert state_of(target, "a") is State.QUEUED
+        assert source.counts()[State.FAILED] == 5
+
+    def test_a_large_dlq_is_looked_at_in_turns(
+        self, pair: Pair, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(intake, "PAGE", 2)
+        monkeypatch.setattr(intake, "PAGES", 1)
+        source = pair.source["email"]
+        self._strand_behind(source, clock, 5)
+        looks = intake.Intake(source, LEASE, 1)
+
+        assert [looks.revive() for _ in range(6)] == [0, 0, 1, 0, 0, 0]
+        # And from the beginning again.
+        source.claim(1, worker="relay-that-died", lease=LEASE)
+        clock.advance(LEASE)
+        source.expire(source.store.leases(source.key))
+        assert sum(looks.revive() for _ in range(3)) == 1
+
+    def _strand_behind(self, source: Queue[Any, Any], clock: ManualClock, others: int) -> None:
+        """A job that a dead relay had, in a DLQ where others came first."""
+        for n in range(others):
+            source.enqueue(n, max_attempts=1)
+            source.fail(source.claim()[0], "boom")
+            clock.advance(1.0)
+        source.enqueue(1, id="a", max_attempts=1)
+        source.claim(worker="relay-that-died", lease=LEASE)
+        clock.advance(LEASE)
+        source.expire(source.store.leases(source.key))
+        assert state_of(source, "a") is State.FAILED
 
     def test_one_that_was_passed_on_before_is_not_passed_on_again(
         self, pair: Pair, clock: ManualClock

@@ -11,23 +11,16 @@ import pytest
 from ackline.clock import ManualClock
 from ackline.queues import Queues
 from ackline.stores.registry import store_from_url
-from ackline.testing.servers.postgres import PostgresServer
-from ackline.testing.servers.redis import RedisServer
 from tests.spark.places import TestPlace
 
 KINDS = ("sqlite", "redis", "postgres")
 
 
-@pytest.fixture(scope="session")
-def redis_server() -> Iterator[RedisServer]:
-    with RedisServer() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PostgresServer]:
-    with PostgresServer(synchronous_commit="off", autovacuum="off") as server:
-        yield server
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One process runs all that need Spark: each would start one of its own, for a long time."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(params=KINDS)
@@ -47,11 +40,6 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/jobs.db"
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
 
 
 @pytest.fixture

@@ -230,6 +230,28 @@ def test_each_async_job_has_its_own_task_and_context(queue, start):
     assert len(tasks) == 5
 
 
+@pytest.mark.parametrize("sort", ["sync", "async"])
+def test_no_job_sees_what_another_has_set_in_its_context(queue, start, sort):
+    """Also not when one begins where another ends, in its thread or its task."""
+    tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="nobody's")
+    tenant.set("the worker's")
+    seen = []
+
+    def see(job):
+        seen.append(tenant.get())
+        tenant.set(job.payload)
+
+    async def see_async(job):
+        see(job)
+        await asyncio.sleep(0)
+
+    queue.handler("default")(see if sort == "sync" else see_async)
+    queue.enqueue_many(["ann's", "bob's"] * 5)
+    start(queue, concurrency=1)
+    queue.enqueue_and_wait("last", priority=0, timeout=SOON)
+    assert seen == ["the worker's"] * 11
+
+
 def test_a_worker_serves_several_queues(queues, start):
     for name in ("a", "b"):
         queues[name].handler(lambda job: job.queue)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
-from ackline import JobFailed
-from ackline.worker import Hooks
+from ackline import JobFailed, State
+from ackline.worker import Hooks, executor
 
 SOON = 10.0
 
@@ -68,3 +70,77 @@ def test_an_after_hook_that_raises_fails_the_attempt(queue, start, caplog):
     with pytest.raises(JobFailed, match="in the hook"):
         queue.enqueue_and_wait(1, timeout=SOON)
     assert "an after hook failed" in caplog.text
+
+
+@pytest.mark.parametrize("sort", ["sync", "async"])
+def test_a_hook_that_wants_the_process_to_end_fails_the_attempt_and_the_worker_goes_on(
+    queue, start, sort
+):
+    def quit_once(job, execution):
+        if job.payload == "bad":
+            raise SystemExit(3)
+
+    async def fine(job):
+        return "fine"
+
+    queue.handler("default", max_attempts=1)(fine if sort == "async" else lambda job: "fine")
+    start(queue, concurrency=1, hooks=Hooks(after=[quit_once]))
+    with pytest.raises(JobFailed):
+        queue.enqueue_and_wait("bad", timeout=SOON)
+    assert queue.enqueue_and_wait("good", timeout=SOON) == "fine"
+
+
+def test_an_error_without_words_fails_the_attempt_and_the_worker_goes_on(queue, start):
+    class Speechless(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    @queue.handler(max_attempts=1)
+    def fail(job):
+        if job.payload == "bad":
+            raise Speechless
+
+    start(queue, concurrency=1)
+    with pytest.raises(JobFailed, match="its text cannot be had"):
+        queue.enqueue_and_wait("bad", timeout=SOON)
+    assert queue.enqueue_and_wait("good", timeout=SOON) is None
+
+
+def test_what_a_before_hook_opens_an_after_hook_closes_though_the_lease_is_lost(queue, start):
+    opened, closed = threading.Event(), threading.Event()
+    threads = []
+
+    @queue.handler(lease=0.3)
+    def unlucky(job):
+        opened.set()
+        threads.append(threading.current_thread())
+        job.signal.wait(SOON)
+
+    def close(job, execution):
+        threads.append(threading.current_thread())
+        closed.set()
+
+    queue.enqueue(1, id="a")
+    start(queue, hooks=Hooks(after=[close]))
+    assert opened.wait(SOON)
+    assert queue.purge(ids=["a"]) == 1
+    assert closed.wait(SOON)
+    assert threads[0] is threads[1]
+
+
+def test_hooks_are_not_run_for_a_handler_that_is_given_up(queue, start, monkeypatch):
+    """They would run beside the handler, in the thread that minds everybody's time."""
+    monkeypatch.setattr(executor, "GIVE_UP", 0.05)
+    go_on, calls = threading.Event(), []
+
+    @queue.handler(timeout=0.05, max_attempts=1)
+    def stubborn(job):
+        go_on.wait(SOON)
+
+    queue.enqueue(1, id="a")
+    start(queue, hooks=Hooks(after=[lambda job, execution: calls.append(threading.get_ident())]))
+    with pytest.raises(JobFailed):
+        queue.result("a", timeout=SOON)
+    assert queue.status("a").state is State.FAILED
+    assert calls == []
+    go_on.set()

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import threading
 import time
 import weakref
+from typing import Any
 
 import pytest
 
-from ackline import JobFailed, State
+from ackline import JobFailed, State, StoreUnavailable
+from ackline.queues import Queues
+from ackline.stores.memory import MemoryStore
 from ackline.worker import executor
 
 SOON = 10.0
@@ -174,6 +178,38 @@ def test_the_handler_of_a_lost_lease_is_stopped_and_its_result_refused(queue, st
     assert queue.purge(ids=["a"]) == 1
     assert stopped.wait(SOON)
     assert queue.status("a") is None
+
+
+class SilentStore(MemoryStore):
+    """Nothing gets through to it while it is cut off."""
+
+    cut_off = False
+
+    def heartbeat(self, queue: Any, beat: Any, holds: Any) -> Any:
+        if self.cut_off:
+            raise StoreUnavailable("no answer")
+        return super().heartbeat(queue, beat, holds)
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_a_handler_is_told_when_no_beat_gets_through_for_as_long_as_its_lease(start, cut, caplog):
+    caplog.set_level(logging.CRITICAL)
+    store = SilentStore()
+    queue = Queues(store)["work"]
+    began, told = threading.Event(), []
+
+    @queue.handler(lease=1.0)
+    def work(job):
+        began.set()
+        told.append(job.signal.wait(1.6))
+        return "done"
+
+    queue.enqueue(1, id="a")
+    start(queue, maintenance=False)
+    assert began.wait(SOON)
+    store.cut_off = cut
+    assert queue.result("a", timeout=SOON) == "done"
+    assert told[0] is cut
 
 
 def test_a_cancel_request_sets_the_signal_of_a_running_job_at_once(queue, start):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from typing import Any
 
 import pytest
 
-from ackline import ConfigError, State
+from ackline import ConfigError, Queue, State
+from ackline.queues import Queues
+from ackline.stores.memory import MemoryStore
 from ackline.worker import Worker
 
 SOON = 10.0
@@ -99,6 +102,87 @@ def test_a_second_request_does_not_wait_for_the_grace_period(queue):
     assert not running.is_alive()
     assert time.monotonic() - asked < 5
     assert queue.status("a").state is State.QUEUED
+
+
+class StallingStore(MemoryStore):
+    """Once it is stalled, no call is answered until it is over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = threading.Event()
+        self.go_on.set()
+        self.over = threading.Event()
+
+    def end(self) -> None:
+        self.go_on.set()
+        self.over.set()
+
+    def claim(self, queue: Any, request: Any, transitions: Any = ()) -> Any:
+        self.go_on.wait(60)
+        return super().claim(queue, request, transitions)
+
+    def apply(self, queue: Any, transitions: Any) -> Any:
+        self.go_on.wait(60)
+        return super().apply(queue, transitions)
+
+    def heartbeat(self, queue: Any, beat: Any, holds: Any) -> Any:
+        self.go_on.wait(60)
+        return super().heartbeat(queue, beat, holds)
+
+    def describe(self, tenant: Any, name: Any = None) -> Any:
+        self.go_on.wait(60)
+        return super().describe(tenant, name)
+
+
+def begin_on_a_store_that_stalls(store: StallingStore, *others: Queue[Any, Any]) -> Worker:
+    """A worker that runs a deaf job of each queue, and hears no more from this store."""
+    queues = [Queues(store)["work"], *others]
+    began = threading.Barrier(len(queues) + 1)
+
+    def deaf(job: Any) -> None:
+        began.wait(SOON)
+        store.over.wait(60)
+
+    for queue in queues:
+        queue.handler(deaf)
+        queue.enqueue(1, id="a")
+    worker = Worker(*queues, grace=60)
+    worker.start()
+    began.wait(SOON)
+    store.go_on.clear()
+    return worker
+
+
+def test_a_second_request_does_not_wait_for_a_store_that_does_not_answer(monkeypatch, caplog):
+    monkeypatch.setattr("ackline.worker.worker.AT_ONCE", 0.2)
+    store = StallingStore()
+    worker = begin_on_a_store_that_stalls(store)
+    try:
+        asked = time.monotonic()
+        worker.request_stop()
+        worker.request_stop()
+        worker.stop()
+        assert time.monotonic() - asked < 3
+        assert "does not wait for its store" in caplog.text
+        job = Queues(store)["work"].status("a")
+        assert job is not None
+        assert job.state is State.PROCESSING
+    finally:
+        store.end()
+
+
+def test_one_store_that_does_not_answer_keeps_nothing_from_another(monkeypatch, queue):
+    monkeypatch.setattr("ackline.worker.worker.AT_ONCE", 1.0)
+    store = StallingStore()
+    worker = begin_on_a_store_that_stalls(store, queue)
+    try:
+        worker.request_stop()
+        worker.request_stop()
+        worker.stop()
+        job = queue.status("a")
+        assert (job.state, job.attempts) == (State.QUEUED, 0)
+    finally:
+        store.end()
 
 
 def test_a_request_that_comes_before_the_start_is_not_forgotten(queue):

@@ -10,7 +10,7 @@ import pytest
 
 import ackline
 from ackline import State, StoreClosed, StoreUnavailable
-from ackline.errors import ConfigError
+from ackline.errors import ConfigError, StoreError
 from ackline.queues import Queues
 from ackline.stores.memory import MemoryStore
 from ackline.worker import Worker
@@ -82,6 +82,52 @@ def test_an_outcome_that_the_store_cannot_take_does_not_hold_up_the_others(start
     assert queue.enqueue_and_wait("good", timeout=SOON) == "good"
     assert queue.counts()[State.COMPLETED] == 21
     assert queue.counts()[State.PROCESSING] == 1
+
+
+class BarredStore(MemoryStore):
+    """Lets nobody in for a while, as after a change of the password."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.locked = threading.Event()
+        self.refused = threading.Event()
+
+    def claim(self, queue: Any, request: Any, transitions: Any = ()) -> Any:
+        self._refuse()
+        return super().claim(queue, request, transitions)
+
+    def apply(self, queue: Any, transitions: Any) -> Any:
+        self._refuse()
+        return super().apply(queue, transitions)
+
+    def _refuse(self) -> None:
+        if self.locked.is_set():
+            self.refused.set()
+            raise StoreError("it wants a password")
+
+
+def test_outcomes_outlast_a_store_that_lets_nobody_in(start, caplog):
+    caplog.set_level(logging.CRITICAL)
+    store = BarredStore()
+    queue = Queues(store)["work"]
+    began, go_on, runs = threading.Event(), threading.Event(), []
+
+    @queue.handler(lease=60, max_attempts=1)
+    def count(job):
+        runs.append(job.id)
+        began.set()
+        go_on.wait(SOON)
+        return "done"
+
+    queue.enqueue(1, id="a")
+    start(queue)
+    assert began.wait(SOON)
+    store.locked.set()
+    go_on.set()
+    assert store.refused.wait(SOON)
+    store.locked.clear()
+    assert queue.result("a", timeout=SOON) == "done"
+    assert runs == ["a"]
 
 
 def test_a_worker_needs_a_queue_with_a_handler():

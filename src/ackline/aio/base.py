@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from ackline.aio.coalescer import Carrier, Coalescer
 from ackline.job import Draft
 from ackline.lifecycle import Transition, Verdict
 from ackline.queue import Job, Queue
 from ackline.queue.base import P, R
-from ackline.queue.consumer import require_applied
+from ackline.queue.chunks import payload_size
 from ackline.queue.joining import within_async
+from ackline.queue.settling import require_applied
 from ackline.stores.base import Joined, Receipt
+
+if TYPE_CHECKING:
+    from ackline.aio.watching import AsyncWatcher
 
 T = TypeVar("T")
 Q = ParamSpec("Q")
@@ -62,9 +67,12 @@ class AsyncQueueBase(Generic[P, R]):
         self.sync = queue
         self._own_threads = threads is None
         self._threads = threads or Threads()
+        self._watchers: weakref.WeakSet[AsyncWatcher] = weakref.WeakSet()
         self._carrier = Carrier(f"ackline {queue.key}")
         batch = queue.store.capabilities.batch
-        self._enqueues: Coalescer[Draft, Receipt] = Coalescer(self._carrier, self._insert, batch)
+        self._enqueues: Coalescer[Draft, Receipt] = Coalescer(
+            self._carrier, self._insert, batch, payload_size
+        )
         self._settles: Coalescer[Maker, tuple[Transition, Verdict]] = Coalescer(
             self._carrier, self._apply, batch
         )
@@ -78,18 +86,21 @@ class AsyncQueueBase(Generic[P, R]):
         return f"<Async{repr(self.sync)[1:]}"
 
     def _insert(self, drafts: list[Draft]) -> list[Receipt]:
-        return self.sync.store.enqueue(self.sync.key, drafts)
+        return self.sync.put(drafts)
 
     def _apply(self, makers: list[Maker]) -> list[tuple[Transition, Verdict]]:
         transitions = [make() for make in makers]
         return list(zip(transitions, self.sync.apply(transitions), strict=True))
 
     def _put(self, joined: Joined, drafts: list[Draft]) -> list[Receipt]:
-        return joined.enqueue(self.sync.key, drafts)
+        return self.sync.put(drafts, joined)
 
     async def _settle(self, job: Job[Any], make: Maker, connection: object | None = None) -> None:
         if connection is not None:
             await self.sync.settle_async(job, make, connection)
+        elif job.in_transaction is not None:
+            # By itself: it may be refused for a moment, and others are not to wait for that.
+            await self._call(lambda: self.sync.settle(job, make()))
         else:
             require_applied(*await self._settles.submit(make))
 

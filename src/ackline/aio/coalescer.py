@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from ackline.errors import StoreError, StoreFull
+from ackline.queue.chunks import in_chunks
 
 logger = logging.getLogger("ackline")
 
@@ -95,11 +96,16 @@ class Coalescer(Generic[T, A]):
     """
 
     def __init__(
-        self, carrier: Carrier, verb: Callable[[list[T]], Sequence[A]], limit: int
+        self,
+        carrier: Carrier,
+        verb: Callable[[list[T]], Sequence[A]],
+        limit: int,
+        size_of: Callable[[T], int] = lambda _item: 0,
     ) -> None:
         self._carrier = carrier
         self._verb = verb
         self._limit = limit
+        self._size_of = size_of
         self._gathering: dict[asyncio.AbstractEventLoop, list[Call[T, A]]] = {}
 
     def submit(self, item: T) -> asyncio.Future[A]:
@@ -119,8 +125,8 @@ class Coalescer(Generic[T, A]):
     def make(self, calls: list[Call[T, A]]) -> None:
         """Make the calls, in order; called by the carrier."""
         wanted = [call for call in calls if not call.future.cancelled()]
-        for start in range(0, len(wanted), self._limit):
-            self._make_batch(wanted[start : start + self._limit])
+        for batch in in_chunks(wanted, lambda call: self._size_of(call.item), self._limit):
+            self._make_batch(batch)
 
     def _make_batch(self, batch: list[Call[T, A]]) -> None:
         try:

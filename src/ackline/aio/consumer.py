@@ -52,7 +52,10 @@ class Handover:
         if not jobs:
             return
         try:
-            self._queue.apply([lifecycle.release(job, "its claimer left") for job in jobs])
+            policy = self._queue.policy
+            self._queue.apply(
+                [lifecycle.release(job, "its claimer left", policy(job)) for job in jobs]
+            )
         except Exception:
             logger.exception(
                 "%d jobs of a cancelled claim of %s are left to their leases",
@@ -188,11 +191,17 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
     async def snooze(self, job: Job[P], delay: float, *, connection: object | None = None) -> None:
         """Run it again after `delay` seconds; the attempt is given back."""
         require_seconds("delay", delay)
-        await self._settle(job, lambda: lifecycle.snooze(job.record, delay), connection)
+        record = job.record
+        await self._settle(
+            job, lambda: lifecycle.snooze(record, delay, self.sync.policy(record)), connection
+        )
 
     async def release(self, job: Job[P], *, connection: object | None = None) -> None:
         """Give it back, to its old place in line; the attempt is given back."""
-        await self._settle(job, lambda: lifecycle.release(job.record), connection)
+        record = job.record
+        await self._settle(
+            job, lambda: lifecycle.release(record, policy=self.sync.policy(record)), connection
+        )
 
     async def extend(self, job: Job[Any], seconds: float) -> None:
         """Hold the lease until `seconds` from now."""

@@ -86,11 +86,13 @@ class AsyncOperator(AsyncQueueBase[P, R]):
     async def on(self, what: State | Act | str, callback: Callback) -> AsyncWatcher:
         """Call back, on this event loop, for each event that leads to a state or is an act.
 
-        The callback may be async; then the events' callbacks may overlap.
+        One event after the other: an async callback is awaited before the next event's begins.
         """
         loop = asyncio.get_running_loop()
         store, key = self.sync.store, self.sync.key
-        return await self._call(AsyncWatcher, store, key, what, callback, loop)
+        watcher = await self._call(AsyncWatcher, store, key, what, callback, loop)
+        self._watchers.add(watcher)
+        return watcher
 
     # --- acting on one job ---
 

@@ -40,7 +40,10 @@ class AsyncProducer(AsyncQueueBase[P, R]):
         connection: object | None = None,
         **options: Unpack[EnqueueOptions],
     ) -> list[Enqueued]:
-        """Store many jobs, a thousand in one step; the iterable is read in another thread."""
+        """Store many jobs, a thousand or about 8 MiB of them in one step.
+
+        The iterable is read in another thread.
+        """
         if connection is None:
             return await self._call(self.sync.enqueue_many, jobs, **options)
         receipts = await self._join(
@@ -73,7 +76,9 @@ class AsyncProducer(AsyncQueueBase[P, R]):
             return await self._outcome(expected, timeout)
 
     async def close(self) -> None:
-        """Let go of the threads; those who still await a result are told."""
+        """Let go of the threads, and call back no more; who still awaits a result is told."""
+        for watcher in list(self._watchers):
+            await watcher.close()
         await asyncio.to_thread(self._close_threads)
 
     async def _listening(self) -> ResultWaiter:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from typing import Any, Self
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Self
 
 from ackline.aio.base import Threads
 from ackline.aio.listening import AsyncListener
@@ -43,7 +44,7 @@ async def follow(
 
 
 class AsyncWatcher:
-    """Calls back on the event loop that asked for it, in order, until it is closed."""
+    """Calls back on the event loop that asked for it, one event after the other."""
 
     def __init__(
         self,
@@ -56,35 +57,37 @@ class AsyncWatcher:
         self._key = key
         self._callback = callback
         self._loop = loop
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._called: asyncio.Task[None] | None = None
+        self._may_go_on = threading.Event()
         self._closed = False
         self._watcher = Watcher(store, key, what, self._pass_on)
 
     async def close(self) -> None:
-        """Stop calling back."""
+        """Stop calling back; a callback under way is not interrupted."""
         self._closed = True
+        self._may_go_on.set()
         await asyncio.to_thread(self._watcher.close)
 
     def _pass_on(self, event: Event) -> None:
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._call, event)
+        """In the watcher's thread: have the loop call back, and wait until it has done so."""
+        self._may_go_on.clear()
+        if self._closed or self._loop.is_closed():
+            return
+        self._loop.call_soon_threadsafe(self._begin, event)
+        while not self._may_go_on.wait(LONGEST_WAIT) and not self._loop.is_closed():
+            continue
 
-    def _call(self, event: Event) -> None:
+    def _begin(self, event: Event) -> None:
+        self._called = self._loop.create_task(self._call(event))
+        self._called.add_done_callback(lambda _: self._may_go_on.set())
+
+    async def _call(self, event: Event) -> None:
         if self._closed:
             return
         try:
             answer = self._callback(event)
-        except Exception:
-            logger.exception("a callback for events of %s failed", self._key)
-            return
-        if inspect.iscoroutine(answer):
-            task = self._loop.create_task(self._await(answer))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _await(self, answer: Coroutine[Any, Any, None]) -> None:
-        try:
-            await answer
+            if inspect.isawaitable(answer):
+                await answer
         except Exception:
             logger.exception("a callback for events of %s failed", self._key)
 

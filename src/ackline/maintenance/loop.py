@@ -128,11 +128,16 @@ class Loop(ABC):
                 pauses.reset()
             except Exception as error:
                 pause = pauses.next() * self._random.uniform(0.5, 1.0)
-                # Where a store is away, how the call got there says nothing.
-                trace = None if isinstance(error, PASSING) else error
-                message = "the %s failed: %s; it goes on in %.1f s"
-                logger.error(message, self.name, error, pause, exc_info=trace)
+                self._tell_of(error, pause)
             stopping.wait(pause)
+
+    def _tell_of(self, error: Exception, pause: float) -> None:
+        causes = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
+        # Where a store is away, how the call got there says nothing, and once is enough.
+        passing = all(isinstance(cause, PASSING) for cause in causes)
+        what = "; ".join(dict.fromkeys(map(str, causes)))
+        message = "the %s failed: %s; it goes on in %.1f s"
+        logger.error(message, self.name, what, pause, exc_info=None if passing else error)
 
     def _jittered(self, pause: float) -> float:
         """Spread the processes of a fleet; a moment that is known to the point is kept."""

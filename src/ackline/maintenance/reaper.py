@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
+from ackline import lifecycle
 from ackline.config import QueueSettings
 from ackline.job import Record, State
 from ackline.maintenance.loop import NOTHING_KNOWN, Loop
@@ -31,20 +32,44 @@ class Expired(msgspec.Struct, frozen=True):
         return Expired(self.expired + other.expired, self.dead_lettered + other.dead_lettered)
 
 
-def expire_worker(queue: Queue[Any, Any], worker: str, reason: str) -> Expired:
+class Freed(msgspec.Struct, frozen=True):
+    """How many jobs of a dead worker were taken back."""
+
+    expired: int = 0
+    """It cost them an attempt."""
+    released: int = 0
+    """Nobody had begun them, so it cost them nothing."""
+
+
+Choose = Callable[[Sequence[Record]], list[Record]]
+
+
+def expire_worker(
+    queue: Queue[Any, Any], worker: str, reason: str, unbegun: Choose | None = None
+) -> Freed:
     """Take back all that a worker holds, for it is known to be dead.
+
+    It costs each job an attempt, but for those that `unbegun` picks: they are released.
 
     >>> expire_worker(queue, "host-4711-0a1b", "its process was killed")  # doctest: +SKIP
     """
-    total = Expired()
+    total = Freed()
     while held := queue.store.leases(queue.key, worker=worker):
-        taken = expire(queue, held, reason, Way.MONITOR)
-        total += taken
-        if not taken.expired:
+        spared = {job.id for job in unbegun(held)} if unbegun is not None else set()
+        released = _release(queue, [job for job in held if job.id in spared], reason)
+        begun = [job for job in held if job.id not in spared]
+        expired = expire(queue, begun, reason, Way.MONITOR).expired
+        if not expired and not released:
             # Someone else was quicker with every one of them.
             break
+        total = Freed(total.expired + expired, total.released + released)
     _say_goodbye(queue, worker)
     return total
+
+
+def _release(queue: Queue[Any, Any], leases: Sequence[Record], reason: str) -> int:
+    verdicts = queue.apply([lifecycle.release(job, reason, queue.policy(job)) for job in leases])
+    return sum(verdict.applied for verdict in verdicts)
 
 
 def _say_goodbye(queue: Queue[Any, Any], worker: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
@@ -17,12 +18,16 @@ from ackline.config import DEFAULT_SETTINGS, DEFAULTS, QueueSettings, Resolved, 
 from ackline.cron import Schedule
 from ackline.dedup import DedupFilter
 from ackline.errors import InvalidPayload, JobCancelled, JobFailed, Timeout
+from ackline.forks import renew_in_child
 from ackline.job import NO_OPTIONS, Draft, QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict
+from ackline.queue import callbacks
+from ackline.queue.chunks import in_chunks, is_full, payload_size
 from ackline.queue.handlers import Handlers
 from ackline.queue.job import Job
 from ackline.queue.joining import AsyncTransaction, within
-from ackline.stores.base import Store
+from ackline.queue.watching import Watcher
+from ackline.stores.base import Joined, Receipt, Store
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -58,10 +63,14 @@ class QueueBase(ABC, Generic[P, R]):
         """What holds where neither a job, its kind nor its queue says anything."""
         self.dedup = DedupFilter()
         self.random = random.Random()
+        self.watchers: weakref.WeakSet[Watcher] = weakref.WeakSet()
+        """What calls back for events of this queue; a running one is held by its thread."""
         self._settings = DEFAULT_SETTINGS
         self._settings_at = float("-inf")
         self._policies: dict[str, Resolved] = {}
+        self._callbacks_noted = False
         self._lock = threading.Lock()
+        renew_in_child(self, "_lock")
 
     @property
     def name(self) -> str:
@@ -70,6 +79,11 @@ class QueueBase(ABC, Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<Queue {str(self.key)!r} in {self.store.capabilities.name}>"
+
+    def close(self) -> None:
+        """Stop calling back."""
+        for watcher in list(self.watchers):
+            watcher.close()
 
     # --- encoding ---
 
@@ -177,7 +191,28 @@ class QueueBase(ABC, Generic[P, R]):
         kinds = {**stored.kinds, **self.handlers.policies}
         return msgspec.structs.replace(stored, kinds=kinds)
 
-    # --- applying ---
+    # --- handing to the store ---
+
+    def put(self, drafts: Sequence[Draft], store: Joined | None = None) -> list[Receipt]:
+        """Store jobs, or have a transaction store them that the store has joined.
+
+        It is one step unless they are large together (see `chunks`).
+        """
+        self.announce(drafts)
+        enqueue = (store or self.store).enqueue
+        if not is_full(drafts):
+            return enqueue(self.key, drafts)
+        return [
+            receipt
+            for chunk in in_chunks(drafts, payload_size, len(drafts))
+            for receipt in enqueue(self.key, chunk)
+        ]
+
+    def announce(self, drafts: Sequence[Draft]) -> None:
+        """Before the first job that wants a callback is there, those who make them must know."""
+        if not self._callbacks_noted and callbacks.wanted_by(drafts):
+            callbacks.note(self.store, self.key)
+            self._callbacks_noted = True
 
     def apply(
         self, transitions: Sequence[Transition], connection: object | None = None

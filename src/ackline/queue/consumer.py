@@ -14,12 +14,13 @@ import msgspec
 
 from ackline import lifecycle
 from ackline.cron import CatchUp, Schedule
-from ackline.errors import ConfigError, LeaseLost
+from ackline.errors import PASSING, CannotJoin, ConfigError, StoreError
 from ackline.events import Act
 from ackline.ids import new_id
-from ackline.job import Failure, Record
+from ackline.job import Failure, Record, State
 from ackline.lifecycle import Transition, Verdict
 from ackline.limits import require_name, require_seconds, storable
+from ackline.queue import settling
 from ackline.queue.base import P, QueueBase, R
 from ackline.queue.handlers import DEFAULT_KIND, policy_from
 from ackline.queue.job import Job
@@ -53,9 +54,16 @@ def failure_from(job: Record, error: BaseException | str) -> Failure:
         act=Act.FAIL,
         attempt=job.attempts,
         type=storable(type(error).__qualname__),
-        message=_message(str(error)),
+        message=_message(_text(error)),
         traceback=storable(trace[-LONGEST_TRACEBACK:]),
     )
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "its text cannot be had: its __str__ fails"
 
 
 def _message(text: str) -> str:
@@ -187,14 +195,17 @@ class Consumer(QueueBase[P, R]):
         claimed = store.claim(self.key, request, transitions)
         if not claimed.lapsed:
             return claimed
-        if not self.settings().recovery:
-            # They stay where they are, so their deadlines are nothing to wait for.
-            return msgspec.structs.replace(claimed, lapsed=[], next_at=None)
         try:
+            if not self.settings().recovery:
+                # They stay where they are, so their deadlines are nothing to wait for.
+                return msgspec.structs.replace(claimed, lapsed=[], next_at=None)
             self.expire(claimed.lapsed, way=Way.CLAIM)
             if claimed.jobs:
                 return claimed
             again = store.claim(self.key, request)
+        except CannotJoin:
+            # What has just come back cannot be claimed so; nothing else was.
+            raise
         except Exception:
             # The caller must still hear of what it has got: the jobs are leased to it.
             logger.warning("lapsed leases of %s are left to the next look", self.key, exc_info=True)
@@ -219,9 +230,25 @@ class Consumer(QueueBase[P, R]):
         self, leases: Sequence[Record], reason: str = "lease expired", way: Way = Way.HAND
     ) -> list[Verdict]:
         """Take leases back, unless they were settled or extended since they were seen."""
-        verdicts = self.apply([lifecycle.expire(job, self.policy(job), reason) for job in leases])
+        steps = [lifecycle.expire(job, self.policy(job), reason) for job in leases]
+        try:
+            verdicts = self.apply(steps)
+        except PASSING:
+            raise
+        except StoreError:
+            # One of them may be what the store cannot take: it must not hold up the others.
+            verdicts = [self._expire_alone(step) for step in steps]
         count_recovered(self.store, self.key, way, verdicts)
         return verdicts
+
+    def _expire_alone(self, step: Transition) -> Verdict:
+        try:
+            return self.apply([step])[0]
+        except PASSING:
+            raise
+        except StoreError as error:
+            logger.error("job %r of %s cannot be taken back: %s", step.id, self.key, error)
+            return Verdict(False, State.PROCESSING)
 
     # --- settling by hand; with a connection, in the transaction that is open on it ---
 
@@ -229,7 +256,7 @@ class Consumer(QueueBase[P, R]):
         self, job: Job[P], result: R | None = None, *, connection: object | None = None
     ) -> None:
         """The work is done. Raises `LeaseLost`, and changes nothing, if the lease is not yours."""
-        self._settle(job, self._completion(job, self.encode_result(result)), connection)
+        self.settle(job, self._completion(job, self.encode_result(result)), connection)
 
     async def complete_async(
         self, job: Job[P], result: R | None, connection: AsyncTransaction
@@ -254,7 +281,7 @@ class Consumer(QueueBase[P, R]):
         record = job.record
         failure = failure_from(record, error)
         failed = lifecycle.fail(record, failure, self.policy(record), self.random, delay)
-        self._settle(job, failed, connection)
+        self.settle(job, failed, connection)
 
     def bury(
         self, job: Job[P], error: BaseException | str, *, connection: object | None = None
@@ -262,49 +289,50 @@ class Consumer(QueueBase[P, R]):
         """It can never succeed: to the DLQ, whatever attempts remain."""
         record = job.record
         buried = lifecycle.bury(record, failure_from(record, error), self.policy(record))
-        self._settle(job, buried, connection)
+        self.settle(job, buried, connection)
 
     def snooze(self, job: Job[P], delay: float, *, connection: object | None = None) -> None:
         """Run it again after `delay` seconds; the attempt is given back."""
         require_seconds("delay", delay)
-        self._settle(job, lifecycle.snooze(job.record, delay), connection)
+        snoozed = lifecycle.snooze(job.record, delay, self.policy(job.record))
+        self.settle(job, snoozed, connection)
 
     def release(self, job: Job[P], *, connection: object | None = None) -> None:
         """Give it back, to its old place in line; the attempt is given back."""
-        self._settle(job, lifecycle.release(job.record), connection)
+        released = lifecycle.release(job.record, policy=self.policy(job.record))
+        self.settle(job, released, connection)
 
     def extend(self, job: Job[Any], seconds: float) -> None:
         """Hold the lease until `seconds` from now."""
         require_seconds("seconds", seconds, above_zero=True)
-        self._settle(job, lifecycle.extend(job.record, seconds))
+        self.settle(job, lifecycle.extend(job.record, seconds))
 
     def progress(self, job: Job[Any], value: Any) -> None:
         """Note how far the work is."""
-        self._settle(job, lifecycle.progress(job.record, self.encode_progress(value)))
+        self.settle(job, lifecycle.progress(job.record, self.encode_progress(value)))
 
-    def _settle(
+    def settle(
         self, job: Job[Any], transition: Transition, connection: object | None = None
     ) -> None:
-        require_applied(transition, self.apply([transition], connection)[0])
-        job.in_transaction |= connection is not None
+        """Take a decided step of a claimed job, or raise `LeaseLost`."""
+
+        def take(step: Transition) -> Verdict:
+            return self.apply([step], connection)[0]
+
+        settling.settle(job, transition, take, joined=connection is not None)
 
     async def settle_async(
         self, job: Job[Any], make: Callable[[], Transition], connection: object
     ) -> None:
         """Settle in a transaction of asyncio; what is decided on may need a look at the store."""
 
-        def apply(joined: Joined) -> tuple[Transition, Verdict]:
-            transition = make()
-            return transition, joined.apply(self.key, [transition])[0]
+        def work(joined: Joined) -> None:
+            def take(step: Transition) -> Verdict:
+                return joined.apply(self.key, [step])[0]
 
-        require_applied(*await within_async(self.store, connection, apply))
-        job.in_transaction = True
+            settling.settle(job, make(), take, joined=True)
 
-
-def require_applied(transition: Transition, verdict: Verdict) -> None:
-    """Raise `LeaseLost` for a settling that was refused."""
-    if not verdict.applied:
-        raise LeaseLost(transition.id, verdict.state)
+        await within_async(self.store, connection, work)
 
 
 def time_to_next(claimed: Claimed) -> float:

@@ -32,6 +32,7 @@ class Handlers:
     def __init__(self, payload_type: Any) -> None:
         self._payload_type = payload_type
         self._by_kind: dict[str, Handler] = {}
+        self._askers: list[Callable[[Handler], None]] = []
 
     def __getitem__(self, kind: str) -> Handler:
         return self._by_kind[kind]
@@ -59,13 +60,26 @@ class Handlers:
         require_name("kind", kind)
         if kind in self._by_kind:
             raise ConfigError(f"kind {kind!r} has a handler already: {self[kind].function}")
-        self._by_kind[kind] = Handler(
+        handler = Handler(
             kind=kind,
             function=function,
             is_async=is_async(function),
             payload_type=payload_type(function, self._payload_type),
             policy=policy,
         )
+        for ask in self._askers:
+            ask(handler)
+        self._by_kind[kind] = handler
+
+    def ask_before_adding(self, ask: Callable[[Handler], None]) -> Callable[[], None]:
+        """Have `ask` refuse handlers, by raising, until what this answers is called."""
+        self._askers.append(ask)
+
+        def no_more() -> None:
+            if ask in self._askers:
+                self._askers.remove(ask)
+
+        return no_more
 
 
 def policy_from(

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from ackline.errors import Stopped
+from ackline.events import Act
 from ackline.job import Failure, Record, State
 
 if TYPE_CHECKING:
@@ -94,8 +95,8 @@ class Job(Generic[P]):
         self._payload_type = payload_type
         self._payload: Any = _UNREAD
         self._signal: Signal | None = None
-        self.in_transaction = False
-        """Whether it was settled in a transaction of yours, whose end is not known here."""
+        self.in_transaction: Act | None = None
+        """The act that settled it in a transaction of yours, whose end is not known here."""
 
     @property
     def id(self) -> str:

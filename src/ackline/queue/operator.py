@@ -122,9 +122,13 @@ class Operator(QueueBase[P, R]):
     def on(self, what: State | Act | str, callback: Callable[[Event], None]) -> Watcher:
         """Call back for each event that leads to a state, or is an act, from now on.
 
+        In a thread, one event after the other, until it or the queue is closed.
+
         >>> watcher = queue.on("completed", lambda event: print(event.id))  # doctest: +SKIP
         """
-        return Watcher(self.store, self.key, what, callback)
+        watcher = Watcher(self.store, self.key, what, callback)
+        self.watchers.add(watcher)
+        return watcher
 
     # --- acting on one job ---
 
@@ -219,16 +223,16 @@ class Operator(QueueBase[P, R]):
 
     def configure(self, *, by: str = "", **changes: Any) -> QueueSettings:
         """Change some of the queue's settings; see `QueueSettings`."""
-
-        def change(settings: QueueSettings) -> QueueSettings:
-            try:
-                changed = msgspec.structs.replace(settings, **changes)
-                return msgspec.convert(msgspec.to_builtins(changed), QueueSettings)
-            except (TypeError, ValueError) as error:
-                raise ConfigError(f"queue {self.key} cannot be set so: {error}") from error
-
-        self.change_settings(change, storable(by))
+        self.change_settings(lambda stored: self.altered(stored, changes), storable(by))
         return self.settings(max_age=0)
+
+    def altered(self, settings: QueueSettings, changes: Mapping[str, Any]) -> QueueSettings:
+        """Settings with some of them changed; raises `ConfigError` if they cannot be so."""
+        try:
+            changed = msgspec.structs.replace(settings, **changes)
+            return msgspec.convert(msgspec.to_builtins(changed), QueueSettings)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"queue {self.key} cannot be set so: {error}") from error
 
     def purge(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,6 +10,7 @@ from typing import Any, Generic, TypedDict, TypeVar, Unpack
 
 import msgspec
 
+from ackline import tracing
 from ackline.errors import InvalidJob, InvalidOption
 from ackline.ids import new_id
 from ackline.job import NO_OPTIONS, Draft, Options, State
@@ -22,6 +22,7 @@ from ackline.limits import (
     require_seconds,
 )
 from ackline.queue.base import P, QueueBase, R
+from ackline.queue.chunks import in_chunks, is_full, payload_size
 from ackline.queue.handlers import DEFAULT_KIND
 from ackline.queue.joining import within
 from ackline.queue.waiting import ResultWaiter
@@ -29,10 +30,6 @@ from ackline.retry import Backoff, backoff_from
 from ackline.stores.base import Joined, Receipt
 
 T = TypeVar("T")
-
-CHUNK = 1000
-"""Jobs per round trip of a bulk enqueue."""
-
 
 SHORTEST_SEEN = 1.0
 """Seconds that a result must be kept if somebody waits for it."""
@@ -51,6 +48,7 @@ class CallOptions(TypedDict, total=False):
     lease: float
     result_ttl: float
     keys_if_undelivered: Iterable[Sequence[str]]
+    callback_url: str
     group: str
     headers: Mapping[str, str]
     trace: str
@@ -113,7 +111,7 @@ class Producer(QueueBase[P, R]):
         """
         draft = self.draft(payload, options)
         with within(self.store, connection) as store:
-            return self.answer(store.enqueue(self.key, [draft])[0])
+            return self.answer(self.put([draft], store)[0])
 
     def enqueue_many(
         self,
@@ -124,8 +122,8 @@ class Producer(QueueBase[P, R]):
     ) -> list[Enqueued]:
         """Store many jobs, a thousand in one step; options hold for all unless a job has its own.
 
-        A refused payload or option raises before its chunk of a thousand is stored. With a
-        `connection`, all is in the transaction that you have open on it.
+        Large payloads go in steps of about 8 MiB. A refused payload or option raises before its
+        step is stored. With a `connection`, all is in the transaction that you have open on it.
         """
         with within(self.store, connection) as store:
             return [self.answer(receipt) for receipt in self.enqueue_chunks(jobs, options, store)]
@@ -140,11 +138,11 @@ class Producer(QueueBase[P, R]):
         if isinstance(jobs, (str, bytes, Mapping)):
             raise InvalidOption(f"enqueue_many takes a list of payloads, not {type(jobs).__name__}")
         drafts = (self._draft_of_many(job, options) for job in jobs)
-        chunks = iter(lambda: list(itertools.islice(drafts, CHUNK)), [])
+        chunks = in_chunks(drafts, payload_size)
         if store is self.store:
-            return store_meanwhile(functools.partial(store.enqueue, self.key), chunks)
+            return store_meanwhile(self.put, chunks)
         # In its caller's thread, whose transaction it is.
-        return itertools.chain.from_iterable(store.enqueue(self.key, chunk) for chunk in chunks)
+        return itertools.chain.from_iterable(self.put(chunk, store) for chunk in chunks)
 
     def enqueue_and_wait(
         self, payload: P, *, timeout: float = 30.0, **options: Unpack[CallOptions]
@@ -161,7 +159,7 @@ class Producer(QueueBase[P, R]):
         draft = self.awaited_draft(payload, options)
         waiter = self.waiter  # it listens before the job can finish
         heard = waiter.heard
-        answer = self.answer(self.store.enqueue(self.key, [draft])[0])
+        answer = self.answer(self.put([draft])[0])
         if isinstance(answer, Completed):
             result: R = answer.result
             return result
@@ -188,7 +186,8 @@ class Producer(QueueBase[P, R]):
     _waiter: ResultWaiter | None = None
 
     def close(self) -> None:
-        """Stop waiting for results."""
+        """Stop waiting for results, and calling back for events."""
+        super().close()
         with self._lock:
             waiter, self._waiter = self._waiter, None
         if waiter is not None:
@@ -244,7 +243,8 @@ class Producer(QueueBase[P, R]):
         return msgspec.structs.replace(draft, surely_new=True)
 
     def _options(self, options: CallOptions) -> Options:
-        if not options and self.payload_serde.name == "json":
+        trace = options.get("trace") or tracing.current()
+        if not options and trace is None and self.payload_serde.name == "json":
             return NO_OPTIONS
         said: dict[str, Any] = {name: options[name] for name in _STORED if name in options}  # type: ignore[literal-required]
         if "backoff" in said:
@@ -256,10 +256,10 @@ class Producer(QueueBase[P, R]):
             ):
                 raise InvalidOption("keys_if_undelivered is a list of keys, each a list of texts")
             said["keys_if_undelivered"] = tuple(map(tuple, keys))
-            for key in said["keys_if_undelivered"]:
-                require_others_key(key)
         if self.payload_serde.name != "json":
             said["codec"] = self.payload_serde.name
+        if trace is not None:
+            said["trace"] = trace
         return _checked(said) if said else NO_OPTIONS
 
     def answer(self, receipt: Receipt) -> Enqueued:
@@ -285,6 +285,8 @@ def _checked(said: dict[str, Any]) -> Options:
         if isinstance(error.__cause__, InvalidJob):
             raise error.__cause__ from None
         raise InvalidOption(f"an option of the job cannot be kept: {error}") from None
+    for key in options.keys_if_undelivered:
+        require_others_key(key)
     return options
 
 
@@ -312,7 +314,7 @@ def store_meanwhile(
         for chunk in chunks:
             if under_way is not None:
                 yield from under_way.result()
-            elif len(chunk) < CHUNK:
+            elif not is_full(chunk):
                 # There is no other to be made meanwhile.
                 yield from store(chunk)
                 return

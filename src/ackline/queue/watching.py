@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Self
 
-from ackline.errors import EventsDropped
+from ackline.errors import EventsDropped, StoreClosed
 from ackline.events import Act, Event
 from ackline.job import QueueKey, State
 from ackline.stores.base import Store
@@ -56,6 +57,7 @@ class Watcher:
         self._key = key
         self._what = what
         self._callback = callback
+        self._pid = os.getpid()
         self._closed = threading.Event()
         self._listener = store.listen([key], "changes")
         self._cursor = store.info().cursor
@@ -70,6 +72,8 @@ class Watcher:
 
     def close(self) -> None:
         """Stop calling back."""
+        if self._pid != os.getpid():
+            return  # its thread is the parent's
         self._closed.set()
         self._listener.wake()
         if self._thread is not threading.current_thread():
@@ -84,6 +88,9 @@ class Watcher:
                 logger.warning("callbacks for %s events were missed: %s", self._what, error)
                 self._cursor = error.cursor
                 continue
+            except StoreClosed:
+                logger.warning("callbacks for %s events end: the store is closed", self._what)
+                return
             except Exception:
                 logger.exception("the journal of %s could not be read; trying again", self._key)
                 self._closed.wait(LONGEST_WAIT)

@@ -23,8 +23,10 @@ NAME = "relay-"
 NO_LIMIT = 1_000_000
 """Jobs of one group that may be on their way at once: to keep them apart is the target's part."""
 
-REVIVED = 500
-"""Jobs that one look takes out of the source's DLQ."""
+PAGE, PAGES = 500, 20
+"""How many jobs of the source's DLQ one look reads at a time, and how often; the next goes on."""
+
+_FAILED = Filter(states=frozenset({State.FAILED}))
 
 _OVER = frozenset({None, State.COMPLETED, State.CANCELLED})
 """Where the source does not hand a job out again. A failed one may be redriven."""
@@ -44,6 +46,8 @@ class Intake:
         self._started_at = 0.0
         self._beat_at = float("-inf")
         self._pause = LONGEST_POLL
+        self._looked_up_to: str | None = None
+        """Where the look at the DLQ goes on; what does not fit in one is looked at in turns."""
 
     @property
     def busy(self) -> bool:
@@ -93,7 +97,8 @@ class Intake:
     def release(self, jobs: Iterable[Record]) -> None:
         """They are not: they go back to their place in line, their attempt too."""
         for job in jobs:
-            self._settle(job, lifecycle.release(job, "the relay could not pass it on"))
+            why = "the relay could not pass it on"
+            self._settle(job, lifecycle.release(job, why, self.queue.policy(job)))
 
     def bury(self, job: Record, error: Exception) -> None:
         """The target cannot take it."""
@@ -124,11 +129,16 @@ class Intake:
         """
         if not self.queue.counts()[State.FAILED]:
             return 0
-        failed = Filter(states=frozenset({State.FAILED}))
-        page = self.queue.store.page(self.queue.key, failed, None, REVIVED)
-        ours = [job.id for job in page.jobs if _spent_by_relay(job)]
-        verdicts = self.queue.apply([lifecycle.redrive(id, by=self.id) for id in ours])
-        return sum(verdict.applied for verdict in verdicts)
+        revived = 0
+        for _ in range(PAGES):
+            page = self.queue.store.page(self.queue.key, _FAILED, self._looked_up_to, PAGE)
+            ours = [job.id for job in page.jobs if _spent_by_relay(job)]
+            verdicts = self.queue.apply([lifecycle.redrive(id, by=self.id) for id in ours])
+            revived += sum(verdict.applied for verdict in verdicts)
+            self._looked_up_to = page.cursor
+            if page.cursor is None:
+                break
+        return revived
 
     def wait(self) -> None:
         """Wait for jobs."""

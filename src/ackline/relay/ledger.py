@@ -84,8 +84,10 @@ class Ledger:
 
     def _write(self, page: Page, new: Sequence[Record]) -> list[Receipt]:
         write = KeyWrite(key=self._key, value=_encode(page), version=self._version)
+        drafts = list(drafts_of(new))
+        self._target.announce(drafts)
         try:
-            return self._target.store.enqueue(self._target.key, list(drafts_of(new)), [write])
+            return self._target.store.enqueue(self._target.key, drafts, [write])
         except KeysChanged:
             raise Overtaken from None
 

@@ -14,6 +14,7 @@ from ackline import lifecycle
 from ackline.aio import AsyncQueue
 from ackline.aio.consumer import Handover
 from ackline.job import QueueKey, Record, State
+from ackline.lifecycle import Transition
 from ackline.queue.consumer import time_to_next
 from ackline.service.bells import Bell
 from ackline.service.held import Window
@@ -85,12 +86,16 @@ class Claims:
 
     async def release(self, jobs: list[Record]) -> None:
         """Give back what a client will not deal with."""
-        transitions = [lifecycle.release(job, "its consumer left") for job in jobs]
         try:
+            transitions = await self.runtime.call(self._releases, jobs)
             verdicts = await self.runtime.call(self.queue.apply, transitions)
             self.runtime.metrics.work.settled(self.key, transitions, verdicts)
         except Exception:
             logger.exception("%d jobs of %s are left to their leases", len(jobs), self.key)
+
+    def _releases(self, jobs: list[Record]) -> list[Transition]:
+        policy = self.queue.policy
+        return [lifecycle.release(job, "its consumer left", policy(job)) for job in jobs]
 
 
 async def hand_out(claims: Claims, limit: int, wait: float, receive: Receive) -> list[Record]:

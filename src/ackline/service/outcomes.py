@@ -116,9 +116,9 @@ def _transition(queue: Queue[Any, Any], said: OutcomeBody, job: Record) -> Trans
         case "bury":
             return lifecycle.bury(job, _failure(said, job), policy)
         case "snooze":
-            return lifecycle.snooze(job, said.delay or 0.0)
+            return lifecycle.snooze(job, said.delay or 0.0, policy)
         case "release":
-            return lifecycle.release(job)
+            return lifecycle.release(job, policy=policy)
         case "cancel":
             return lifecycle.stop(job, _error(said).message or "cancelled by its worker", policy)
         case "progress":

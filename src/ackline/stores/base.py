@@ -105,7 +105,10 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     lapsed: list[Record] = []
     """Jobs whose lease has run out: expire them."""
     next_at: float | None = None
-    """When the next job becomes due or a lease lapses, as far as is known now."""
+    """When the next job becomes due or a lease lapses, as far as is known now.
+
+    Nothing becomes due in a paused queue: there, only the leases count.
+    """
     now: float
 
 
@@ -350,7 +353,10 @@ class Store(Protocol):
         """Apply each transition whose guard holds; the others change nothing."""
 
     def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
-        """Note that a worker lives and extend its leases; a lapsed lease is not revived."""
+        """Note that a worker lives and extend its leases.
+
+        A lapsed lease is not revived, and none ends sooner than it did (`kept_until`).
+        """
 
     def join(self, connection: object) -> Joining:
         """Take part in the transaction that a caller has open on a connection of its own.

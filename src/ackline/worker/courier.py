@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 
-from ackline.errors import PASSING
+import msgspec
+
+from ackline import lifecycle
+from ackline.errors import PASSING, StoreError
 from ackline.pauses import Pauses
 from ackline.queue.consumer import LONGEST_POLL, time_to_next
 from ackline.stores.base import Claimed
+from ackline.worker.held import Held
 from ackline.worker.holdings import Holdings
 from ackline.worker.outbox import Settled
 
@@ -104,11 +109,14 @@ class Courier:
         batch = holdings.outbox.take(holdings.batch)
         want = 0 if batch and holdings.quiet_for() else holdings.reserve(len(batch))
         if not batch and not want:
+            self._rest(LINGER)  # another courier, or another queue, goes first
             return
         if want:
             holdings.begin_claim()
+        brought, asked_at = 0, time.monotonic()
         try:
             claimed = self._exchange(batch, want)
+            brought = len(claimed.jobs)
         except PASSING as error:
             holdings.outbox.put_back(batch)
             holdings.hear()
@@ -120,14 +128,15 @@ class Courier:
             self._wait_for_store(error)
             return
         finally:
-            holdings.unreserve(want)
+            holdings.unreserve(want, brought)
         self._pauses.reset()
+        holdings.troubled = False
         holdings.settled(batch, claimed.verdicts)
-        if len(claimed.jobs) < want:
+        if brought < want:
             holdings.end_claim(time_to_next(claimed))
         elif want:
             holdings.hear()
-        holdings.receive(claimed.jobs)
+        holdings.receive(claimed.jobs, asked_at)
 
     def _exchange(self, batch: list[Settled], want: int) -> Claimed:
         queue = self._holdings.queue
@@ -144,11 +153,24 @@ class Courier:
                 verdicts = holdings.queue.apply([transition])
             except PASSING:
                 holdings.outbox.put_back([(held, transition)])
-            except Exception:
+            except Exception as error:
+                if isinstance(error, StoreError) and not self._takes_steps_of(held):
+                    # A changed password, say: the outcome is as good as before.
+                    holdings.outbox.put_back([(held, transition)])
+                    continue
                 logger.exception("job %r: its outcome cannot be stored; its lease lapses", held.id)
                 holdings.lose(held)
             else:
                 holdings.settled([(held, transition)], verdicts)
+
+    def _takes_steps_of(self, held: Held) -> bool:
+        """Whether the store takes any step of this job just now, such as to keep its lease."""
+        step = msgspec.structs.replace(lifecycle.extend(held.record, held.lease), wait=False)
+        try:
+            self._holdings.queue.apply([step])
+        except StoreError:
+            return False
+        return True
 
     def _listen(self, seconds: float) -> None:
         if not self._holdings.listening.acquire(blocking=False):
@@ -166,6 +188,7 @@ class Courier:
             self._holdings.listening.release()
 
     def _wait_for_store(self, error: Exception) -> None:
+        self._holdings.troubled = True
         logger.error(
             "queue %s: %s; trying again in %.2f s, nothing is lost",
             self._holdings.queue.key,

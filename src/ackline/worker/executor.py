@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import sys
 import threading
@@ -12,11 +13,19 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from ackline import lifecycle
+from ackline import lifecycle, tracing
 from ackline.lifecycle import Transition
 from ackline.queue import StopReason
+from ackline.worker.begun import Board
 from ackline.worker.held import Held
-from ackline.worker.running import HandlerTimeout, Hooks, transition_for
+from ackline.worker.running import (
+    NO_HOOKS,
+    Execution,
+    HandlerTimeout,
+    Hooks,
+    run_after,
+    transition_for,
+)
 from ackline.worker.timekeeper import GIVE_UP, Timekeeper
 
 logger = logging.getLogger("ackline")
@@ -39,12 +48,25 @@ MOST_HANGING = 4
 class Executor(ABC):
     """Runs up to `limit` handlers at once; the rest wait in a buffer."""
 
-    def __init__(self, limit: int, settle: Settle, hooks: Hooks, timekeeper: Timekeeper) -> None:
+    def __init__(
+        self,
+        limit: int,
+        settle: Settle,
+        hooks: Hooks,
+        timekeeper: Timekeeper,
+        board: Board | None = None,
+    ) -> None:
         self.limit = limit
         self._timekeeper = timekeeper
         self.hooks = hooks
         self.buffer: deque[Held] = deque()
         self._settle = settle
+        self._board = board
+        self._spans = tracing.spans()
+        self._context = contextvars.copy_context()
+        """Of which each job gets a copy: what one sets, no other sees."""
+        self.stuck = False
+        """Whether a handler that does not stop keeps a place which nothing can make up for."""
 
     @abstractmethod
     def start(self) -> None:
@@ -57,6 +79,16 @@ class Executor(ABC):
     @abstractmethod
     def interrupt(self, held: Held, reason: StopReason) -> None:
         """Tell a handler to stop, as forcefully as its sort allows."""
+
+    @property
+    @abstractmethod
+    def busy(self) -> int:
+        """How many handlers run."""
+
+    @property
+    def craves(self) -> bool:
+        """Whether jobs wait for the processor alone: there would be a place for them to run."""
+        return bool(self.buffer) and self.busy < self.limit
 
     @abstractmethod
     def stop(self) -> None:
@@ -93,15 +125,23 @@ class Executor(ABC):
         if held.alarm is not None:
             held.alarm.call_off()
         if held.lost or held.settling:
-            return
-        if held.releasing and error is not None:
-            self._settle(held, lifecycle.release(held.record, "the worker stopped"))
-            return
+            # What `before` hooks have opened is to be closed all the same.
+            run_after(held, Execution(result, error), self.hooks)
+        elif held.releasing and error is not None:
+            run_after(held, Execution(result, error), self.hooks)
+            self._settle(held, lifecycle.release(held.record, "the worker stopped", held.policy))
+        else:
+            self._settle_as(held, result, error, self.hooks)
+
+    def _settle_as(
+        self, held: Held, result: object, error: BaseException | None, hooks: Hooks
+    ) -> None:
         if held.timed_out:
             error = HandlerTimeout(f"took longer than {held.policy.timeout:g} s")
         try:
-            transition = transition_for(held.holder, held, held.policy, result, error, self.hooks)
-        except Exception as unexpected:
+            transition = transition_for(held.holder, held, held.policy, result, error, hooks)
+        except BaseException as unexpected:
+            # Whatever it was: a job that nobody settles would be held for ever.
             logger.exception("job %r could not be settled as its handler asked", held.id)
             transition = transition_for(held.holder, held, held.policy, None, unexpected)
         self._settle(held, transition)
@@ -126,7 +166,8 @@ class Executor(ABC):
                 "job %r: its handler does not stop after its timeout; the attempt fails without it",
                 held.id,
             )
-        self.ended(held, None, None)
+            # Without hooks: they are for the handler's own thread, should it end one day.
+            self._settle_as(held, None, None, NO_HOOKS)
         self.write_off(held)
 
     @abstractmethod
@@ -141,8 +182,15 @@ class ThreadExecutor(Executor):
     job after job, and only when it has taken none for a moment do others join in.
     """
 
-    def __init__(self, limit: int, settle: Settle, hooks: Hooks, timekeeper: Timekeeper) -> None:
-        super().__init__(limit, settle, hooks, timekeeper)
+    def __init__(
+        self,
+        limit: int,
+        settle: Settle,
+        hooks: Hooks,
+        timekeeper: Timekeeper,
+        board: Board | None = None,
+    ) -> None:
+        super().__init__(limit, settle, hooks, timekeeper, board)
         self._work = threading.Condition()
         self._idle = 0
         self._lanes = 0
@@ -163,9 +211,16 @@ class ThreadExecutor(Executor):
     def interrupt(self, held: Held, reason: StopReason) -> None:
         held.signal.set(reason)
 
+    @property
+    def busy(self) -> int:
+        return self._lanes - self._idle - self._hanging
+
     def write_off(self, held: Held) -> None:
         with self._work:
-            if held.written_off or held.over or self._hanging >= MOST_HANGING * self.limit:
+            if held.written_off or held.over:
+                return
+            if self._hanging >= MOST_HANGING * self.limit:
+                self.stuck = True
                 return
             held.written_off = True
             self._hanging += 1
@@ -212,7 +267,7 @@ class ThreadExecutor(Executor):
                         self._idle -= 1
                 continue
             self._taken += 1
-            self._run(held)
+            self._context.copy().run(self._run, held)
             if not self._free_lane(held):
                 return
 
@@ -231,9 +286,15 @@ class ThreadExecutor(Executor):
         if held.lost or held.settling:
             return
         try:
+            if self._board is not None:
+                self._board.begin(held)
             if self.hooks.before or held.policy.timeout is not None:
                 self.before(held)
-            result = held.handler.function(held)
+            function = held.handler.function
+            if self._spans is None:
+                result = function(held)
+            else:
+                result = self._spans.run(function, held, held.holder.key, held.record)
         except BaseException as error:
             self.ended(held, None, error)
         else:
@@ -241,23 +302,34 @@ class ThreadExecutor(Executor):
 
 
 def _new_task(
-    coroutine: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop
+    coroutine: Coroutine[Any, Any, None],
+    loop: asyncio.AbstractEventLoop,
+    context: contextvars.Context,
 ) -> asyncio.Task[None]:
     """A task of a job's own; where Python can, it runs at once as far as it gets."""
     if sys.version_info >= (3, 12):
-        return asyncio.Task(coroutine, loop=loop, eager_start=True)
-    return loop.create_task(coroutine)
+        return asyncio.Task(coroutine, loop=loop, context=context, eager_start=True)
+    return loop.create_task(coroutine, context=context)
 
 
 class LoopExecutor(Executor):
     """An event loop in a thread of its own, a task for each running job."""
 
-    def __init__(self, limit: int, settle: Settle, hooks: Hooks, timekeeper: Timekeeper) -> None:
-        super().__init__(limit, settle, hooks, timekeeper)
+    def __init__(
+        self,
+        limit: int,
+        settle: Settle,
+        hooks: Hooks,
+        timekeeper: Timekeeper,
+        board: Board | None = None,
+    ) -> None:
+        super().__init__(limit, settle, hooks, timekeeper, board)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="ackline loop", daemon=True)
         self._tasks: set[asyncio.Task[None]] = set()
         self._running = 0
+        self._unstepped = 0
+        """Of those that run, how many have not had their first moment yet."""
         self._filling = False
 
     def start(self) -> None:
@@ -270,6 +342,10 @@ class LoopExecutor(Executor):
     def interrupt(self, held: Held, reason: StopReason) -> None:
         held.signal.set(reason)
         self._loop.call_soon_threadsafe(self._cancel, held)
+
+    @property
+    def busy(self) -> int:
+        return self._running - self._unstepped
 
     def stop(self) -> None:
         if self._thread.ident is None:
@@ -311,15 +387,23 @@ class LoopExecutor(Executor):
 
     def _begin(self, held: Held) -> None:
         self._running += 1
-        task = held.task = _new_task(self._run(held), self._loop)
+        self._unstepped += 1
+        task = held.task = _new_task(self._run(held), self._loop, self._context.copy())
         if not task.done():
             self._tasks.add(task)
 
     async def _run(self, held: Held) -> None:
+        self._unstepped -= 1
         try:
+            if self._board is not None:
+                self._board.begin(held)
             if self.hooks.before or held.policy.timeout is not None:
                 self.before(held)
-            result = await held.handler.function(held)
+            function = held.handler.function
+            if self._spans is None:
+                result = await function(held)
+            else:
+                result = await self._spans.run_async(function, held, held.holder.key, held.record)
         except BaseException as error:
             self.ended(held, None, error)
         else:
@@ -335,6 +419,11 @@ class LoopExecutor(Executor):
 
     def write_off(self, held: Held) -> None:
         self._loop.call_soon_threadsafe(self._write_off, held)
+        self._timekeeper.call_later(GIVE_UP, lambda: self._require_answer(held))
+
+    def _require_answer(self, held: Held) -> None:
+        # The loop has not come round to it: a handler blocks all the others.
+        self.stuck = self.stuck or not (held.over or held.written_off)
 
     def _write_off(self, held: Held) -> None:
         if held.task is not None and not held.over and not held.written_off:

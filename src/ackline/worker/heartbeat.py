@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -11,8 +12,10 @@ import msgspec
 from ackline.errors import StoreError
 from ackline.queue import StopReason
 from ackline.stores.base import Hold, WorkerBeat
+from ackline.worker.cut_off import CutOff, Interrupt
 from ackline.worker.held import Held
 from ackline.worker.holdings import Holdings
+from ackline.worker.timekeeper import Timekeeper
 
 logger = logging.getLogger("ackline")
 
@@ -21,8 +24,6 @@ BEAT_EVERY = 2.0
 
 ALIVE_FOR = 10.0
 """Seconds without a sign of life after which a worker counts as dead."""
-
-Interrupt = Callable[[Held, StopReason], None]
 
 
 class Heartbeat:
@@ -34,11 +35,13 @@ class Heartbeat:
         beat: WorkerBeat,
         interrupt: Interrupt,
         also: Callable[[], None],
+        timekeeper: Timekeeper,
     ) -> None:
         self._holdings = holdings
         self._beat = beat
         self._interrupt = interrupt
         self._also = also
+        self._cut_off = CutOff(holdings, interrupt, timekeeper)
         self._stopped = threading.Event()
         self._pause = BEAT_EVERY
         # Listening for cancel requests, so that they need not wait for the next beat.
@@ -69,6 +72,7 @@ class Heartbeat:
 
     def expect(self, lease: float) -> None:
         """A job came in: beat sooner if its lease is shorter than the pause under way."""
+        self._cut_off.expect(lease)
         if lease / 3 < self._pause:
             self._pause = lease / 3
             self._listener.wake()
@@ -79,8 +83,9 @@ class Heartbeat:
         holds = [
             Hold(job.record.id, job.record.token, job.lease, not job.in_transaction) for job in held
         ]
-        queue = self._holdings.queue
+        queue, sent_at = self._holdings.queue, time.monotonic()
         reply = queue.store.heartbeat(queue.key, self._beat, holds)
+        self._cut_off.put_off(held, sent_at)
         self._tell([held[index] for index in reply.lost], StopReason.LEASE_LOST)
         self._tell([held[index] for index in reply.cancelled], StopReason.CANCEL_REQUESTED)
         return min([BEAT_EVERY, *(job.lease / 3 for job in held)])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 from typing import Any
 
 from ackline.config import Resolved
@@ -18,6 +20,8 @@ class Held(Job[Any]):
         "alarm",
         "handler",
         "holder",
+        "kept_until",
+        "let_go",
         "lost",
         "over",
         "policy",
@@ -40,6 +44,10 @@ class Held(Job[Any]):
         self.alarm: Alarm | None = None
         self.since = 0.0
         """When it came in, by this process's monotonic clock."""
+        self.let_go: Callable[[], None] | None = None
+        """To be called when what became of it is stored, or is somebody else's business."""
+        self.kept_until = 0.0
+        """Until then, by the same clock, the lease is ours, even if nothing reaches the store."""
         self.lost = False
         self.over = False
         self.releasing = False
@@ -47,6 +55,11 @@ class Held(Job[Any]):
         self.timed_out = False
         self.written_off = False
         """Its handler does not stop; its lane is no longer counted."""
+
+    def extend(self, seconds: float) -> None:
+        asked_at = time.monotonic()
+        super().extend(seconds)
+        self.kept_until = max(self.kept_until, asked_at + seconds)
 
     @property
     def lease(self) -> float:

@@ -17,6 +17,7 @@ from ackline.worker.demand import Demand
 from ackline.worker.held import Held
 from ackline.worker.outbox import Outbox, Settled
 from ackline.worker.running import NotCommitted
+from ackline.worker.shares import Shares
 
 logger = logging.getLogger("ackline")
 
@@ -31,6 +32,9 @@ class Holdings:
         concurrency: int,
         submit: Callable[[Sequence[Held]], None],
         unstarted: Callable[[], int],
+        craves: Callable[[], bool],
+        shares: Shares,
+        weight: float,
     ) -> None:
         self.queue = queue
         self.worker = worker
@@ -47,6 +51,10 @@ class Holdings:
         self._demand = Demand(concurrency, self.batch)
         self._reserved = 0
         self._lock = threading.Lock()
+        self._craves = craves
+        self.troubled = False
+        """Whether the store failed the last time: then nobody has to wait for us."""
+        self._share = shares.add(weight, self._wants)
 
     # --- whether there is something to claim ---
 
@@ -76,24 +84,31 @@ class Holdings:
         in_hand = len(self.held) + self._reserved - settling
         return max(0, min(self.batch, self._demand.target - in_hand))
 
+    def _wants(self) -> bool:
+        claims = self.want(len(self.outbox)) > 0 and not self.quiet_for()
+        return self._craves() or (claims and not self.troubled)
+
     def reserve(self, settling: int) -> int:
-        """Decide how many to claim, and let the other couriers know."""
+        """Decide how many to claim, and let the other couriers know; none while others go first."""
         with self._lock:
             want = self.want(settling)
+            if not want or not self._share.take(want):
+                return 0
             self._reserved += want
             return want
 
-    def unreserve(self, want: int) -> None:
-        """The claim is over."""
+    def unreserve(self, want: int, claimed: int) -> None:
+        """The claim is over, and brought so many."""
         with self._lock:
             self._reserved -= want
+            self._share.give_back(want - claimed)
 
     def request(self, limit: int) -> ClaimRequest:
         """A claim for the kinds that this process has handlers for."""
         return self.queue.claim_request(limit, None, self.queue.handlers.kinds, self.worker)
 
-    def receive(self, records: Sequence[Record]) -> None:
-        """Take claimed jobs in, and have them run."""
+    def receive(self, records: Sequence[Record], asked_at: float) -> None:
+        """Take in the jobs that were asked for at this moment, and have them run."""
         if not records:
             return
         queue = self.queue
@@ -106,6 +121,8 @@ class Holdings:
             # Their policies cannot be read just now. Nobody must be left holding them.
             queue.apply([lifecycle.release(record, "could not be taken in") for record in records])
             raise
+        for held in batch:
+            held.kept_until = asked_at + held.lease
         self.held.update(batch)
         if self.claiming:
             self._submit(batch)
@@ -116,7 +133,7 @@ class Holdings:
         """Release jobs that have not ended; it costs them no attempt."""
         for held in batch:
             if not held.lost and not held.settling:
-                self.outbox.put(held, lifecycle.release(held.record, note))
+                self.outbox.put(held, lifecycle.release(held.record, note, held.policy))
 
     def settled(self, batch: Sequence[Settled], verdicts: Sequence[Verdict]) -> None:
         """The store has answered: let go of these jobs."""
@@ -125,6 +142,8 @@ class Holdings:
         self.held.difference_update([held for held, _ in batch])
         self._demand.note_ended(len(batch))
         for (held, transition), verdict in zip(batch, verdicts, strict=True):
+            if held.let_go is not None:
+                held.let_go()
             if held.in_transaction:
                 self._tell_of_transaction(held, transition, verdict)
             elif not verdict.applied:
@@ -139,7 +158,10 @@ class Holdings:
     def _tell_of_transaction(self, held: Held, transition: Transition, verdict: Verdict) -> None:
         """What its handler said in a transaction counts, so a refusal is as it should be."""
         what = note_of(transition) or transition.act
-        if verdict.applied:
+        if verdict.applied and held.in_transaction is transition.act:
+            # It is the same whether the first one counts or this one.
+            words = "it failed in its transaction, or that was rolled back (%s)"
+        elif verdict.applied:
             words = "its transaction was rolled back (%s)"
         elif verdict.state is State.PROCESSING:
             words = "its transaction is still open, or its lease was lost (%s); its lease decides"
@@ -153,3 +175,5 @@ class Holdings:
         """The lease is gone: whatever the handler returns does not count any more."""
         held.lost = True
         self.held.discard(held)
+        if held.let_go is not None:
+            held.let_go()

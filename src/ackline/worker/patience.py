@@ -1,4 +1,4 @@
-"""Waiting for a store that cannot be reached yet."""
+"""Waiting for a store that cannot be used yet."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from ackline.errors import StoreClosed, StoreUnavailable
+from ackline.errors import PASSING, StoreClosed
 from ackline.pauses import Pauses
 
 logger = logging.getLogger("ackline")
@@ -19,9 +19,10 @@ T = TypeVar("T")
 
 
 def keep_trying(act: Callable[[], T], stopping: threading.Event) -> T | None:
-    """Call `act` until the store can be reached; None if a stop was asked for before that.
+    """Call `act` until the store can be used; None if a stop was asked for before that.
 
-    Only where waiting can help: a wrong password or an unknown database is raised at once.
+    Only where waiting can help, as while a server starts or a replica is made the primary: a wrong
+    password or an unknown database is raised at once.
     """
     pauses = Pauses(*RETRIES)
     while not stopping.is_set():
@@ -29,7 +30,7 @@ def keep_trying(act: Callable[[], T], stopping: threading.Event) -> T | None:
             return act()
         except StoreClosed:
             raise
-        except StoreUnavailable as error:
+        except PASSING as error:
             pause = pauses.next()
             logger.error("%s; not started yet, trying again in %.1f s", error, pause)
             stopping.wait(pause)

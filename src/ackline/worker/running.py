@@ -70,7 +70,7 @@ def transition_for(
     record = job.record
     if hooks.after:
         execution = Execution(result, error)
-        error = _run_after(job, execution, hooks) or execution.error
+        error = run_after(job, execution, hooks) or execution.error
         result = execution.result
         if execution.result_ttl is not None:
             require_seconds("result_ttl", execution.result_ttl)
@@ -84,11 +84,12 @@ def transition_for(
     return _settle(queue, record, outcome, policy, queue.random)
 
 
-def _run_after(job: Job[Any], execution: Execution, hooks: Hooks) -> BaseException | None:
+def run_after(job: Job[Any], execution: Execution, hooks: Hooks) -> BaseException | None:
+    """Run the `after` hooks; answers what one of them raised, be it a call to end the process."""
     for hook in hooks.after:
         try:
             hook(job, execution)
-        except Exception as error:
+        except BaseException as error:
             logger.exception("an after hook failed for job %r; the attempt fails", job.id)
             return error
     return None
@@ -125,5 +126,5 @@ def _check(queue: Queue[Any, Any], outcome: Outcome) -> bytes | None:
 
 def _reason(record: Record, outcome: Outcome) -> Failure:
     reason = outcome.reason if isinstance(outcome, (Retry, Cancel, Dead)) else ""
-    failure = failure_from(record, reason)
+    failure = failure_from(record, str(reason))  # whatever a handler took for words
     return msgspec.structs.replace(failure, type=type(outcome).__name__)

@@ -13,6 +13,9 @@ STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 def hear_signals(act: Callable[[int], None]) -> Callable[[], None]:
     """Call `act` with each signal that asks to stop; answers what ends it.
 
+    One that is ignored stays so: who started us with `nohup`, or in the background of a shell
+    script, has asked for that.
+
     A handler interrupts the main thread wherever that is, also while it holds a lock. So it must
     take none: it only notes the signal, and `act` is called in another thread.
 
@@ -29,6 +32,7 @@ def hear_signals(act: Callable[[int], None]) -> Callable[[], None]:
     previous = {
         number: signal.signal(number, lambda number, _frame: noted.put(number))
         for number in STOPPING
+        if signal.getsignal(number) is not signal.SIG_IGN
     }
 
     def deafen() -> None:

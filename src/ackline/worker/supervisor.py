@@ -1,20 +1,23 @@
-"""Several worker processes, watched: a dead one is replaced, and its jobs are freed at once."""
+"""Several worker processes, watched: one that dies or hangs is replaced, and its jobs are freed."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue as _queue
 import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import IO, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from ackline.maintenance.reaper import expire_worker
+from ackline.pauses import Pauses
 from ackline.queue import Queue
 from ackline.queue.consumer import worker_id
+from ackline.worker.begun import Begun
+from ackline.worker.child import SIGN_EVERY, Child
+from ackline.worker.heartbeat import ALIVE_FOR
 from ackline.worker.signals import hear_signals
 
 logger = logging.getLogger("ackline")
@@ -22,45 +25,27 @@ logger = logging.getLogger("ackline")
 SHORT_LIFE = 5.0
 """A process that lived shorter than this is not replaced at once."""
 
-FIRST_PAUSE, LAST_PAUSE = 0.1, 10.0
+REPLACEMENTS = (0.1, 10.0)
 """Seconds between the death and the replacement of processes that die young."""
 
+SILENCE = 3 * ALIVE_FOR
+"""Seconds without a sign of life after which a process hangs. Its jobs are others' long before."""
 
-class Child:
-    """One worker process. It stops by itself when its standard input closes: we are gone."""
+LEEWAY = 10.0
+"""Seconds beyond its grace period that a process has to stop."""
 
-    def __init__(self, id: str, command: Sequence[str], pass_fds: Sequence[int] = ()) -> None:
-        self.id = id
-        self.started = time.monotonic()
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            pass_fds=tuple(pass_fds),
-            # A Ctrl-C at the terminal is for us: we pass it on, once.
-            process_group=0,
-        )
-
-    def send(self, number: int) -> None:
-        """Pass a signal on."""
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-
-    @property
-    def cause(self) -> str:
-        """How it ended, in words."""
-        code = self.process.returncode
-        if code < 0:
-            return f"killed by {signal.Signals(-code).name}"
-        return f"exited with status {code}"
+HURRY = 3.0
+"""Seconds that it has after a second signal; as many more are spent on freeing its jobs."""
 
 
 class Supervisor:
     """Keeps `processes` workers alive until it is told to stop.
 
-    `command` gives the command line for a worker id, and `pass_fds` are the files that it
-    inherits. The queues are listed anew for each dead child. The supervisor never claims itself;
-    it sees the death of a child within milliseconds and expires what the child held, so
-    that nobody has to wait for leases to lapse.
+    `command` gives the command line for a worker id, `grace` is how long a worker may take to
+    stop, and `pass_fds` are the files that it inherits. The queues are listed anew for each dead
+    child. The supervisor never claims itself; it sees the death of a child within milliseconds
+    and expires what the child held, so that nobody has to wait for leases to lapse. Children that
+    run handlers mark what they have begun: to jobs that waited behind it, a death costs nothing.
     """
 
     def __init__(
@@ -69,16 +54,22 @@ class Supervisor:
         command: Callable[[str], Sequence[str]],
         *,
         processes: int,
+        grace: float = 30.0,
         pass_fds: Sequence[int] = (),
+        runs_handlers: bool = True,
     ) -> None:
         self._queues = queues
         self._command = command
         self._processes = processes
+        self._grace = grace
         self._pass_fds = pass_fds
+        self._runs_handlers = runs_handlers
         self._children: dict[str, Child] = {}
         self._news: _queue.SimpleQueue[Callable[[], None]] = _queue.SimpleQueue()
+        self._look_at = 0.0
         self._stopping = threading.Event()
-        self._pause = FIRST_PAUSE
+        self._leaving = False
+        self._pauses = Pauses(*REPLACEMENTS)
 
     def run(self) -> None:
         """Supervise until SIGTERM, SIGINT or SIGHUP; returns when all children have ended."""
@@ -86,16 +77,31 @@ class Supervisor:
         try:
             for _ in range(self._processes):
                 self._spawn()
-            while self._children or not self._stopping.is_set():
-                self._news.get()()
+            while not self._leaving and (self._children or not self._stopping.is_set()):
+                self._next_news()()
         finally:
             deafen()
+
+    def _next_news(self) -> Callable[[], None]:
+        try:
+            return self._news.get(timeout=max(0.0, self._look_at - time.monotonic()))
+        except _queue.Empty:
+            return self._look
+
+    def _later(self, seconds: float, act: Callable[[], None]) -> None:
+        """Not by waiting here: meanwhile others may die."""
+        timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), self._news.put, [act])
+        timer.daemon = True
+        timer.start()
+
+    # --- one child ---
 
     def _spawn(self) -> None:
         if self._stopping.is_set():
             return
         id = worker_id()
-        child = self._children[id] = Child(id, self._command(id), self._pass_fds)
+        begun = Begun() if self._runs_handlers else None
+        child = self._children[id] = Child(id, self._command(id), self._pass_fds, begun)
         threading.Thread(target=self._watch, args=(child,), daemon=True).start()
         if self._stopping.is_set():
             # The signal came while the child was being started: it has not had it yet.
@@ -103,53 +109,88 @@ class Supervisor:
 
     def _watch(self, child: Child) -> None:
         child.process.wait()
-        self._news.put(lambda: self._bury(child))
+        self._news.put(lambda: self._replace(child))
+        # Here, beside the others: a store that is away must hold up no replacement and no stop.
+        self._bury(child)
+        self._news.put(lambda: self._forget(child))
 
-    def _bury(self, child: Child) -> None:
-        del self._children[child.id]
-        for queue in self._queues:
-            self._free(queue, child)
+    def _replace(self, child: Child) -> None:
         if self._stopping.is_set():
             return
         logger.warning("worker process %d %s", child.process.pid, child.cause)
         if time.monotonic() - child.started > SHORT_LIFE:
-            self._pause = FIRST_PAUSE
+            self._pauses.reset()
             self._spawn()
         else:
-            # Not here: while one process waits for its successor, others may die.
-            timer = threading.Timer(self._pause, lambda: self._news.put(self._spawn))
-            timer.daemon = True
-            timer.start()
-            self._pause = min(LAST_PAUSE, self._pause * 2)
+            self._later(self._pauses.next(), self._spawn)
+
+    def _bury(self, child: Child) -> None:
+        with self._told(child, "queues could not be listed"):
+            for queue in self._queues:
+                with self._told(child, str(queue.key)):
+                    self._free(queue, child)
 
     def _free(self, queue: Queue[Any, Any], child: Child) -> None:
+        reason = f"worker process {child.cause}"
+        unbegun = child.begun.unbegun if child.begun is not None else None
+        freed = expire_worker(queue, child.id, reason, unbegun)
+        if freed.expired or freed.released:
+            logger.warning(
+                "%s: freed %d jobs of %s, and %d that it had not begun",
+                queue.key,
+                freed.expired,
+                child.id,
+                freed.released,
+            )
+
+    @contextlib.contextmanager
+    def _told(self, child: Child, where: str) -> Iterator[None]:
+        """One queue's trouble keeps nobody from the others."""
         try:
-            freed = expire_worker(queue, child.id, f"worker process {child.cause}")
+            yield
         except Exception as error:
             logger.error(
                 "%s: the jobs of dead worker %s could not be freed (%s); their leases will lapse",
-                queue.key,
+                where,
                 child.id,
                 error,
             )
-        else:
-            if freed.expired:
-                logger.warning("%s: freed %d jobs of %s", queue.key, freed.expired, child.id)
+
+    def _forget(self, child: Child) -> None:
+        child.close()
+        del self._children[child.id]
+
+    # --- those that hang ---
+
+    def _look(self) -> None:
+        """Count by looks, not by the clock: if this process stood still, theirs could not speak."""
+        for child in self._children.values():
+            if child.listen() * SIGN_EVERY >= SILENCE:
+                self._kill(child, f"gave no sign of life for {SILENCE:g} s")
+        self._look_at = time.monotonic() + SIGN_EVERY
+
+    def _kill(self, child: Child, why: str) -> None:
+        if child.kill(why):
+            logger.error("worker process %d %s: it is killed", child.process.pid, why)
+
+    # --- the stop ---
 
     def _on_signal(self, number: int) -> None:
-        # A second signal reaches the children as their second, and they do not wait.
+        again = self._stopping.is_set()
         self._stopping.set()
+        # A second signal reaches the children as their second, and they do not wait.
         for child in list(self._children.values()):
             child.send(number)
+        self._later(HURRY if again else self._grace + LEEWAY, self._kill_all)
+        if again:
+            self._later(2 * HURRY, self._leave)
         self._news.put(lambda: None)
 
+    def _kill_all(self) -> None:
+        for child in self._children.values():
+            self._kill(child, "did not stop in time")
 
-def stop_with_parent(stop: Callable[[], None], stdin: IO[str] | None = None) -> None:
-    """Call `stop` when the process that started this one is gone."""
-    source = stdin or sys.stdin
-
-    def wait_for_end() -> None:
-        source.read()
-        stop()
-
-    threading.Thread(target=wait_for_end, name="ackline parent", daemon=True).start()
+    def _leave(self) -> None:
+        for child in self._children.values():
+            logger.error("the jobs of worker %s may not be free yet; their leases lapse", child.id)
+        self._leaving = True

@@ -8,13 +8,17 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
+from math import inf
 from typing import Any
 
-from ackline.errors import ConfigError
+from ackline.errors import ConfigError, HandlersHang
 from ackline.maintenance import Maintenance
 from ackline.queue import Queue, StopReason
 from ackline.queue.consumer import worker_id
+from ackline.queue.handlers import Handler
 from ackline.stores.base import WorkerBeat
+from ackline.worker.begun import inherited_board
 from ackline.worker.courier import Courier
 from ackline.worker.executor import Executor, LoopExecutor, ThreadExecutor
 from ackline.worker.heartbeat import ALIVE_FOR, Heartbeat
@@ -22,6 +26,7 @@ from ackline.worker.held import Held
 from ackline.worker.holdings import Holdings
 from ackline.worker.patience import keep_trying
 from ackline.worker.running import NO_HOOKS, Hooks
+from ackline.worker.shares import Shares
 from ackline.worker.signals import hear_signals
 from ackline.worker.timekeeper import GIVE_UP, Timekeeper
 
@@ -33,13 +38,17 @@ COURIERS = 2
 LAST_MOMENT = 2.0
 """Seconds that interrupted handlers have to end after the grace period."""
 
+AT_ONCE = 2.0
+"""Seconds that the store has, after a second request to stop, to take what is given back."""
+
 
 class Worker:
     """Runs the handlers of one or more queues.
 
-    `concurrency` is how many jobs it works on at once; quick ones are fetched ahead. SIGTERM,
-    SIGINT or SIGHUP stops claiming and gives running jobs `grace` seconds; a second one
-    does not wait.
+    `concurrency` is how many jobs of a queue it works on at once; quick ones are fetched ahead.
+    Queues that have more jobs than it can work off get shares by their `weights`, one for each
+    queue; the same for all unless said. SIGTERM, SIGINT or SIGHUP stops claiming and gives
+    running jobs `grace` seconds; a second one does not wait.
 
     >>> ackline.Worker(queue, concurrency=64).run()  # doctest: +SKIP
     """
@@ -48,6 +57,7 @@ class Worker:
         self,
         *queues: Queue[Any, Any],
         concurrency: int = 16,
+        weights: Sequence[float] | None = None,
         grace: float = 30.0,
         id: str | None = None,
         hooks: Hooks = NO_HOOKS,
@@ -63,9 +73,13 @@ class Worker:
                 raise ConfigError(f"queue {queue.key} has no handler: add one with @queue.handler")
         if concurrency < 1:
             raise ConfigError(f"concurrency must be at least 1, not {concurrency}")
+        weights = [1.0] * len(queues) if weights is None else weights
+        if len(weights) != len(queues) or not all(0 < weight < inf for weight in weights):
+            raise ConfigError(f"weights are a number above 0 for each queue, not {weights!r}")
         self.id = id or worker_id()
         self.queues = queues
         self.concurrency = concurrency
+        self.weights = weights
         self.grace = grace
         self._hooks = hooks
         self._maintains = maintenance
@@ -74,10 +88,13 @@ class Worker:
         self._stations: list[Station] = []
         self._stop = threading.Event()
         self._hurry = threading.Event()
-        self._signals = 0
+        self._trouble: HandlersHang | None = None
 
     def run(self) -> None:
-        """Work until a signal or `stop` says otherwise; a store that is down is waited for."""
+        """Work until a signal or `stop` says otherwise; a store that is down is waited for.
+
+        Raises `HandlersHang` when too many handlers do not stop: only a new process is rid of them.
+        """
         main = threading.current_thread() is threading.main_thread()
         deafen = hear_signals(lambda _number: self.request_stop()) if main else None
         try:
@@ -87,6 +104,8 @@ class Worker:
             while not self._stop.wait(0.5):
                 continue
             self.stop()
+            if self._trouble is not None:
+                raise self._trouble
         finally:
             if deafen is not None:
                 deafen()
@@ -95,11 +114,13 @@ class Worker:
         """Begin to work, in threads of its own."""
         if self._stations:
             raise ConfigError(f"worker {self.id} works already; stop it first, or make another")
+        self._trouble = None
         try:
             self._start_stations()
         except BaseException:
             # Not by `stop`: a request to stop must not be forgotten because the start failed.
-            self._leave(grace=0.0, last_moment=0.0)
+            self._leave(0.0, 0.0, self._hurry)
+            self._stations = []
             raise
         if self._maintains:
             self._maintenance = Maintenance(self.queues, recovery=self._recovers)
@@ -107,42 +128,64 @@ class Worker:
         logger.info("worker %s started on %s", self.id, ", ".join(str(q.key) for q in self.queues))
 
     def _start_stations(self) -> None:
-        for queue in self.queues:
+        shares = Shares()
+        for queue, weight in zip(self.queues, self.weights, strict=True):
             queue.publish_policies()
-            self._stations.append(Station(self, queue))
+            self._stations.append(Station(self, queue, shares, weight))
         for station in self._stations:
             station.start()
 
     def stop(self) -> None:
         """Stop claiming, let running jobs end within the grace period, release the rest."""
         self._stop.set()
-        self._leave(self.grace, LAST_MOMENT)
+        hurry = self._hurry
+        # In a thread, so that a store which does not answer cannot hold up a stop in a hurry.
+        leaving = threading.Thread(
+            target=self._leave,
+            args=[self.grace, LAST_MOMENT, hurry],
+            name="ackline stop",
+            daemon=True,
+        )
+        leaving.start()
+        while leaving.is_alive() and not hurry.is_set():
+            leaving.join(0.05)
+        leaving.join(AT_ONCE)
+        if leaving.is_alive():
+            logger.error("worker %s does not wait for its store; its leases will lapse", self.id)
+        self._stations, self._maintenance = [], None
         # Not at the start: a request to stop must not be forgotten because it came early.
         self._stop.clear()
-        self._hurry.clear()
+        # A new one, for what is left behind must stay in a hurry.
+        self._hurry = threading.Event()
         logger.info("worker %s stopped", self.id)
 
-    def _leave(self, grace: float, last_moment: float) -> None:
-        for station in self._stations:
+    def _leave(self, grace: float, last_moment: float, hurry: threading.Event) -> None:
+        stations, maintenance = self._stations, self._maintenance
+        for station in stations:
             station.stop_claiming()
-        if self._maintenance is not None:
-            self._maintenance.stop()
-            self._maintenance = None
-        until = time.monotonic() + grace
-        while any(s.busy for s in self._stations) and time.monotonic() < until:
-            if self._hurry.wait(0.01):
-                break
-        for station in self._stations:
+        _let_end(stations, grace, hurry)
+        for station in stations:
             station.interrupt_all()
-        last = time.monotonic() + (0.0 if self._hurry.is_set() else last_moment)
-        while any(s.busy for s in self._stations) and time.monotonic() < last:
-            time.sleep(0.01)
-        stations, self._stations = self._stations, []
+        _let_end(stations, last_moment, hurry)
+        # All of them before any is waited for: one store may answer, and another not.
+        for station in stations:
+            station.give_back()
         for station in stations:
             try:
                 station.close()
             except Exception:
                 logger.exception("queue %s could not be left cleanly", station.queue.key)
+        if maintenance is not None:
+            maintenance.stop()
+
+    def give_up(self, queue: Queue[Any, Any]) -> None:
+        """Claim no more, and make `run` end: handlers of this queue hang."""
+        if self._trouble is None:
+            self._trouble = HandlersHang(str(queue.key))
+            logger.error("worker %s stops: %s", self.id, self._trouble)
+            for station in self._stations:
+                station.stop_claiming()
+            self._stop.set()
 
     def request_stop(self) -> None:
         """Make `run` stop; called a second time, at once."""
@@ -151,11 +194,22 @@ class Worker:
         self._stop.set()
 
 
+def _let_end(stations: Sequence[Station], seconds: float, hurry: threading.Event) -> None:
+    """Wait for running jobs, unless there is a hurry."""
+    until = time.monotonic() + seconds
+    while any(station.busy for station in stations) and time.monotonic() < until:
+        if hurry.wait(0.01):
+            return
+
+
 class Station:
     """All that works on one queue."""
 
-    def __init__(self, worker: Worker, queue: Queue[Any, Any]) -> None:
+    def __init__(
+        self, worker: Worker, queue: Queue[Any, Any], shares: Shares, weight: float
+    ) -> None:
         self.queue = queue
+        self._give_up = partial(worker.give_up, queue)
         self._timekeeper = Timekeeper()
         self._holdings = Holdings(
             queue,
@@ -163,6 +217,9 @@ class Station:
             worker.concurrency,
             self._submit,
             self._unstarted,
+            self._craves,
+            shares,
+            weight,
         )
         self._executors = self._make_executors(worker)
         self._couriers = [
@@ -170,8 +227,13 @@ class Station:
         ]
         self._holdings.outbox.on_enough(self._wake_courier)
         self._heartbeat = Heartbeat(
-            self._holdings, _beat(worker, queue), self._interrupt, self._on_beat
+            self._holdings,
+            _beat(worker, queue),
+            self._interrupt,
+            self._on_beat,
+            self._timekeeper,
         )
+        self._accept_any_handler = queue.handlers.ask_before_adding(self._require_executor)
 
     def start(self) -> None:
         """Begin to claim and run."""
@@ -184,6 +246,7 @@ class Station:
     def stop_claiming(self) -> None:
         """Claim no more, and give back what has not begun."""
         self._holdings.claiming = False
+        self._accept_any_handler()
         for executor in self._executors.values():
             self._holdings.give_back(executor.take_unstarted())
 
@@ -199,9 +262,12 @@ class Station:
                 held.releasing = True
                 self._interrupt(held, StopReason.WORKER_STOPS)
 
-    def close(self) -> None:
-        """Release what is left, settle everything, say goodbye."""
+    def give_back(self) -> None:
+        """Release what is left."""
         self._holdings.give_back(list(self._holdings.held))
+
+    def close(self) -> None:
+        """Settle everything, say goodbye."""
         for courier in self._couriers:
             courier.stop()
         joined = [courier.join(timeout=10) for courier in self._couriers]
@@ -217,9 +283,19 @@ class Station:
         makers: dict[bool, type[Executor]] = {True: LoopExecutor, False: ThreadExecutor}
         put = self._holdings.outbox.put
         return {
-            sort: makers[sort](worker.concurrency, put, worker._hooks, self._timekeeper)
+            sort: makers[sort](
+                worker.concurrency, put, worker._hooks, self._timekeeper, inherited_board()
+            )
             for sort in sorts
         }
+
+    def _require_executor(self, handler: Handler) -> None:
+        if handler.is_async not in self._executors:
+            sort = "async" if handler.is_async else "sync"
+            raise ConfigError(
+                f"a running worker has no place for {sort} handlers of queue {self.queue.key}: "
+                f"register {handler.function} before it starts"
+            )
 
     def _submit(self, batch: Sequence[Held]) -> None:
         self._heartbeat.expect(min(held.lease for held in batch))
@@ -233,6 +309,9 @@ class Station:
     def _unstarted(self) -> int:
         return sum(len(executor.buffer) for executor in self._executors.values())
 
+    def _craves(self) -> bool:
+        return any(executor.craves for executor in self._executors.values())
+
     def _interrupt(self, held: Held, reason: StopReason) -> None:
         executor = self._executors[held.handler.is_async]
         executor.interrupt(held, reason)
@@ -243,6 +322,8 @@ class Station:
     def _on_beat(self) -> None:
         for executor in self._executors.values():
             self._holdings.give_back(executor.take_stale(), "waited too long for a free lane")
+            if executor.stuck:
+                self._give_up()
 
     def _wake_courier(self) -> None:
         idle = [courier for courier in self._couriers if courier.idle]

@@ -1,3 +1,4 @@
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +14,8 @@ from ackline.testing.servers.postgres import PostgresServer
 
 OpenStore = Callable[..., PostgresStore]
 
+_numbers = itertools.count(1)
+
 
 @pytest.fixture(scope="session")
 def server(postgres_server: PostgresServer) -> PostgresServer:
@@ -21,7 +24,9 @@ def server(postgres_server: PostgresServer) -> PostgresServer:
 
 @pytest.fixture
 def schema(request: pytest.FixtureRequest) -> str:
-    return "".join(char if char.isalnum() else "_" for char in request.node.name)[:63]
+    """A name that no other test uses, and that tells which one it was."""
+    name = "".join(char if char.isalnum() else "_" for char in request.node.name)
+    return f"t{next(_numbers)}_{name}"[:63]
 
 
 @pytest.fixture

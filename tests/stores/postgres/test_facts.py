@@ -1,5 +1,6 @@
 """What a store says of its server, and what it warns of."""
 
+import json
 import logging
 import time
 from collections.abc import Iterator
@@ -204,4 +205,21 @@ def test_doctor_ends_with_1(
     assert run(["doctor", "--store", url]) == 1
     said = capsys.readouterr()
     assert "open transactions: " in said.out
-    assert "kept a transaction open" in said.err
+    assert "kept a transaction open" in " ".join(said.out.split())
+
+
+def durability(url: str, capsys: pytest.CaptureFixture[str]) -> str:
+    run(["doctor", "--json", "--store", url])
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    [level] = [finding["level"] for finding in findings if finding["what"] == "durability"]
+    return str(level)
+
+
+def test_doctor_wants_a_server_to_keep_what_it_answers(
+    server: PostgresServer, open_store: OpenStore, schema: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    open_store()
+
+    assert durability(f"{server.url}?schema={schema}", capsys) == "wrong"
+    # The control: a store that is known to keep nothing.
+    assert durability("memory://", capsys) == "note"

@@ -258,3 +258,17 @@ def test_what_cannot_be_joined_is_refused(
     play(scene)
 
     assert shop.jobs() == {"o-1"}
+
+
+def test_a_handler_that_waits_for_its_own_transaction_is_told_here_too(play: Play) -> None:
+    async def scene(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
+        await queue.enqueue(1, id="a")
+        [job] = await queue.claim()
+        await queue.complete(job, "done", connection=tx)
+        with pytest.raises(LeaseLost, match="still open: end it first"):
+            await asyncio.wait_for(queue.extend(job, 60), 10)
+        await tx.rollback()
+        await queue.extend(job, 60)
+        await queue.complete(job, "again")
+
+    play(scene)

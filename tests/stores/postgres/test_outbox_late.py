@@ -13,8 +13,8 @@ from tests.stores.postgres.shop import Shop
 
 from ackline import Job, Queue, Queues, Worker
 from ackline.stores.postgres import PostgresStore, hints
+from ackline.stores.postgres.hearing import Hearing
 from ackline.stores.postgres.listen import PostgresListener
-from ackline.stores.postgres.news import News
 from ackline.stores.postgres.queues import Queues as Remembered
 
 Start = Callable[..., Worker]
@@ -110,7 +110,7 @@ def test_who_is_not_told_finds_it_with_its_next_full_look(
 
 def test_messages_of_a_commit_tell_places_first(shop: Shop, store: PostgresStore) -> None:
     with shop.connect(autocommit=True) as listener:
-        listener.execute(f"LISTEN {store._news._channel}")
+        listener.execute(f"LISTEN {store._news.channel}")
         with shop.connect() as tx:
             shop.queue.enqueue({}, priority=7, connection=tx)
             assert list(listener.notifies(timeout=0.2)) == []
@@ -126,7 +126,7 @@ def test_messages_of_a_commit_tell_places_first(shop: Shop, store: PostgresStore
 
 def test_a_rolled_back_transaction_tells_nothing(shop: Shop, store: PostgresStore) -> None:
     with shop.connect(autocommit=True) as listener:
-        listener.execute(f"LISTEN {store._news._channel}")
+        listener.execute(f"LISTEN {store._news.channel}")
         with shop.connect() as tx:
             shop.queue.enqueue({}, connection=tx)
             tx.rollback()
@@ -134,18 +134,34 @@ def test_a_rolled_back_transaction_tells_nothing(shop: Shop, store: PostgresStor
         assert list(listener.notifies(timeout=0.5)) == []
 
 
+def test_where_nobody_is_to_be_notified_commits_tell_nothing_and_who_waits_looks(
+    shop: Shop, store: PostgresStore, open_store: OpenStore
+) -> None:
+    quiet = Queues(open_store("&notify=no"), shop.queue.key.tenant)[shop.queue.name]
+    with shop.connect(autocommit=True) as listener, quiet.store.listen([quiet.key], "ready") as own:
+        listener.execute(f"LISTEN {store._news.channel}")
+        while own.wait(0.0):
+            pass
+        with shop.connect() as tx:
+            quiet.enqueue({}, connection=tx)
+
+        assert own.wait(1.0)
+        assert list(listener.notifies(timeout=0.5)) == []
+    assert len(quiet.claim()) == 1
+
+
 def test_news_that_nobody_waits_for_costs_no_write(
     shop: Shop, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Commits of callers tell everyone, also those who are not armed."""
     executed: list[str] = []
-    execute = News._execute
+    execute = Hearing._execute
 
-    def note(self: News, connection: Any, name: str, values: dict[str, Any]) -> None:
+    def note(self: Hearing, connection: Any, name: str, values: dict[str, Any]) -> None:
         executed.append(name)
         execute(self, connection, name, values)
 
-    monkeypatch.setattr(News, "_execute", note)
+    monkeypatch.setattr(Hearing, "_execute", note)
     with store.listen([shop.queue.key], "ready") as listener:
         assert isinstance(listener, PostgresListener)
         listener.armed = False

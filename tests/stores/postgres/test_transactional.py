@@ -9,7 +9,7 @@ import pytest
 from tests.stores.postgres.conftest import OpenStore
 from tests.stores.postgres.shop import Shop
 
-from ackline import CannotJoin, LeaseLost, NewJob, Queues
+from ackline import CannotJoin, LeaseLost, NewJob, Queues, StoreUnavailable
 from ackline.job import State
 from ackline.stores.base import Hold, WorkerBeat
 from ackline.stores.postgres import PostgresStore
@@ -215,6 +215,20 @@ def test_jobs_of_a_group_are_not_claimed_in_a_transaction(shop: Shop) -> None:
         assert [job.id for job in quickly(shop.queue.claim)] == ["grouped"]
 
 
+def test_nor_are_those_that_have_just_come_back(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The claim takes a lapsed lease back and looks again: what it meets then is told."""
+    shop.queue.enqueue({}, id="grouped", group="g")
+    shop.queue.claim(lease=0.05)
+    time.sleep(0.1)
+    with shop.connect() as tx, pytest.raises(CannotJoin, match="groups"):
+        shop.queue.claim(connection=tx)
+
+    assert caplog.text == ""
+    assert shop.state("grouped") is State.QUEUED
+
+
 def test_a_paused_queue_gives_nothing(shop: Shop) -> None:
     shop.queue.enqueue({})
     shop.queue.pause()
@@ -340,7 +354,7 @@ def test_jobs_claimed_together_are_settled_beside_it(shop: Shop, batch: list[Any
 
 
 def test_heartbeats_go_on_beside_it(shop: Shop, store: PostgresStore, batch: list[Any]) -> None:
-    beat = WorkerBeat(id="w", host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=9.0)
+    beat = beat_of()
     with shop.connect() as tx:
         batch[0].complete(1, connection=tx)
         holds = [Hold(job.id, job.record.token, 60.0, not job.in_transaction) for job in batch]
@@ -353,6 +367,95 @@ def test_heartbeats_go_on_beside_it(shop: Shop, store: PostgresStore, batch: lis
         batch[0].complete(1, connection=tx)
 
     assert shop.queue.result("a") == 1
+
+
+def beat_of(worker: str = "w") -> WorkerBeat:
+    return WorkerBeat(
+        id=worker, host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=9.0
+    )
+
+
+def test_a_heartbeat_that_knows_nothing_of_it_does_not_wait_either(
+    shop: Shop, store: PostgresStore, batch: list[Any]
+) -> None:
+    """It was about to be sent when a handler settled its job; the others are kept all the same."""
+    holds = [Hold(job.id, job.record.token, 60.0) for job in batch]
+    before = [job.record.deadline for job in batch]
+    with shop.connect() as tx:
+        batch[0].complete(1, connection=tx)
+        reply = quickly(store.heartbeat, shop.queue.key, beat_of(), holds)
+        assert (reply.lost, reply.cancelled) == ([], [])
+
+    assert quickly(store.heartbeat, shop.queue.key, beat_of(), holds).lost == [0]
+    after = [record.deadline for record in store.get(shop.queue.key, ["b", "c"]) if record]
+    assert [late > early for late, early in zip(after, before[1:], strict=True)] == [True, True]
+
+
+def test_a_handler_that_waits_for_its_own_transaction_is_told(shop: Shop) -> None:
+    shop.queue.enqueue({}, id="o-1")
+    [job] = shop.queue.claim()
+    with shop.connect() as tx, shop.connect() as other:
+        job.complete("paid", connection=tx)
+        acts: list[Any] = [
+            lambda: job.progress(1),
+            lambda: job.extend(60),
+            lambda: shop.queue.complete(job, "paid"),
+            lambda: job.complete("paid", connection=other),
+        ]
+        for act in acts:
+            with pytest.raises(LeaseLost, match="took complete is still open: end it first"):
+                quickly_raise(act)
+        tx.rollback()
+        # It is the handler's job still.
+        job.progress(1)
+        job.extend(60)
+        job.complete("again", connection=tx)
+
+    assert shop.queue.result("o-1") == "again"
+    with pytest.raises(LeaseLost, match="it is completed now\\); nothing"):
+        job.extend(60)
+
+
+def test_a_refused_settling_holds_no_lease(shop: Shop, batch: list[Any]) -> None:
+    """Nor the rows of others, which a step that does not wait would lock by the way."""
+    a, b, c = batch
+    with shop.connect() as tx, shop.connect() as other:
+        a.complete(1, connection=tx)
+        with pytest.raises(LeaseLost):
+            quickly_raise(lambda: a.complete(1, connection=other))
+        quickly(shop.queue.complete, b, 2)
+        quickly(shop.queue.complete, c, 3)
+
+
+def test_a_group_is_no_reason_to_wait(shop: Shop, open_store: OpenStore) -> None:
+    """Who completes its job holds its place until the commit; all others are claimed meanwhile."""
+    elsewhere = Queues(open_store())["work"]
+    shop.queue.enqueue_many(NewJob({}, id=id, group="g") for id in ("g1", "g2", "g3"))
+    [job] = shop.queue.claim()
+    shop.queue.enqueue({}, id="single")
+    shop.queue.enqueue({}, id="other", group="h")
+    with shop.connect() as tx:
+        job.complete(1, connection=tx)
+        assert [one.id for one in quickly(elsewhere.claim, 9)] == ["single", "other"]
+        assert quickly(elsewhere.claim, 9) == []
+
+    [second] = elsewhere.claim(9, wait=5)
+    assert second.id == "g2"
+    elsewhere.complete(second)
+    assert [one.id for one in elsewhere.claim(9)] == ["g3"]
+
+
+def test_the_group_of_a_rolled_back_completion_stays_full(shop: Shop) -> None:
+    shop.queue.enqueue_many(NewJob({}, id=id, group="g") for id in ("g1", "g2"))
+    [job] = shop.queue.claim()
+    with shop.connect() as tx:
+        job.complete(1, connection=tx)
+        assert quickly(shop.queue.claim, 9) == []
+        tx.rollback()
+
+    assert shop.queue.claim(9) == []
+    shop.queue.complete(job)
+    assert [one.id for one in shop.queue.claim(9)] == ["g2"]
 
 
 def test_sweeps_and_claims_pass_over_it(shop: Shop) -> None:
@@ -395,7 +498,10 @@ def test_many_transactions_complete_jobs_of_one_claim_at_once(shop: Shop) -> Non
     assert (counts[State.COMPLETED], counts[State.PROCESSING]) == (20, 20)
 
 
-def test_a_failed_snapshot_is_told(shop: Shop) -> None:
+# --- transactions whose snapshot is older than the step ---
+
+
+def test_a_job_with_a_lease_of_its_own_can_be_completed(shop: Shop) -> None:
     shop.queue.enqueue({}, id="o-1")
     [job] = shop.queue.claim()
     with shop.connect() as tx:
@@ -403,3 +509,37 @@ def test_a_failed_snapshot_is_told(shop: Shop) -> None:
         job.complete("paid", connection=tx)
 
     assert shop.queue.result("o-1") == "paid"
+
+
+def complete_in_an_old_snapshot(shop: Shop, job: Any) -> None:
+    with shop.connect() as tx:
+        tx.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        tx.execute(shop.insert(job.id))
+        job.complete(job.id, connection=tx)
+
+
+def test_jobs_leased_together_are_apart_after_the_first_try(
+    shop: Shop, store: PostgresStore, batch: list[Any]
+) -> None:
+    a, b, c = batch
+    with pytest.raises(StoreUnavailable, match="run it again, or as READ COMMITTED"):
+        complete_in_an_old_snapshot(shop, a)
+    assert shop.orders() == set()
+
+    complete_in_an_old_snapshot(shop, a)
+    store.heartbeat(shop.queue.key, beat_of(), [Hold(j.id, j.record.token, 60) for j in (b, c)])
+    complete_in_an_old_snapshot(shop, b)
+    complete_in_an_old_snapshot(shop, c)
+    assert shop.orders() == {"a", "b", "c"}
+
+
+def test_jobs_of_such_a_kind_are_leased_one_by_one_from_then_on(
+    shop: Shop, batch: list[Any]
+) -> None:
+    with pytest.raises(StoreUnavailable):
+        complete_in_an_old_snapshot(shop, batch[0])
+    shop.queue.enqueue_many([named(id) for id in "def"])
+    for job in shop.queue.claim(3):
+        complete_in_an_old_snapshot(shop, job)
+
+    assert shop.orders() == {"d", "e", "f"}

@@ -7,11 +7,16 @@ import traceback
 
 import pytest
 import redis
+from msgspec.structs import replace
 from tests.stores.redis.conftest import QUEUE, drafts
 from tests.stores.redis.fake_server import INFO, FakeServer, array, bulk, error
 
 from ackline.errors import AcklineError, ConfigError, StoreError, StoreMismatch, StoreUnavailable
+from ackline.stores.redis import store as store_module
+from ackline.stores.redis.address import read_address
+from ackline.stores.redis.facts import Facts, weakest
 from ackline.stores.redis.names import SCHEMA
+from ackline.stores.redis.safety import troubles_of
 from ackline.testing.servers.ports import HOST, free_port
 from ackline.testing.servers.redis import RedisServer
 
@@ -169,6 +174,55 @@ class TestDatabases:
         assert "it has no database of this number" in str(refusal)
 
 
+class TestNoLongerSafe:
+    """Anyone may change a server's settings while stores are open."""
+
+    @pytest.fixture(autouse=True)
+    def _look_at_once(self, monkeypatch):
+        monkeypatch.setattr(store_module, "FACTS_LAST", -1.0)
+
+    def test_a_server_that_begins_to_throw_keys_away(self, store, client):
+        assert store.info().troubles == ()
+        client.config_set("maxmemory-policy", "allkeys-lru")
+        try:
+            [trouble] = store.info().troubles
+        finally:
+            client.config_set("maxmemory-policy", "noeviction")
+
+        assert (trouble.what, trouble.grave) == ("eviction", True)
+        assert trouble.do == "CONFIG SET maxmemory-policy noeviction"
+        assert store.info().troubles == ()
+
+    @pytest.mark.parametrize("asked_for", ["", "?durability=everysec", "?fsync=yes"])
+    def test_a_server_that_begins_to_keep_less(self, open_store, asked_for):
+        says = {
+            "": "its durability is none, and was always when the store was opened",
+            "?durability=everysec": "has durability none, but everysec is asked for",
+            "?fsync=yes": "has no append-only file to sync",
+        }
+        with RedisServer(persistence="always") as server, server.client() as client:
+            store = open_store(f"{server.url}{asked_for}")
+            assert store.info().troubles == ()
+            client.config_set("appendonly", "no")
+            info = store.info()
+
+        [trouble] = info.troubles
+        assert (trouble.what, trouble.grave) == ("durability", True)
+        assert says[asked_for] in trouble.says
+        assert info.durability.startswith("none: ")
+
+    def test_what_was_not_asked_for_is_no_trouble(self, open_store):
+        with RedisServer(persistence="always") as server, server.client() as client:
+            store = open_store(f"{server.url}?durability=everysec")
+            client.config_set("appendonly", "no")
+            store.close()
+            client.config_set("appendonly", "yes")
+            client.config_set("appendfsync", "everysec")
+            store.open()
+
+            assert store.info().troubles == ()
+
+
 class TestUnsafe:
     def test_a_server_that_throws_keys_away(self, open_store, url, client):
         client.config_set("maxmemory-policy", "allkeys-lru")
@@ -202,6 +256,30 @@ class TestUnsafe:
             store = open_store(f"{server.url}?durability=always")
 
             assert store.info().durability.startswith("always: ")
+
+    def test_one_of_several_servers_is_enough(self):
+        facts = Facts(
+            where="redis at one",
+            product="valkey",
+            version="9.0",
+            role="master",
+            policy="noeviction",
+            maxmemory=100,
+            durability="always",
+            fsync_known=True,
+            replicas=1,
+            used_memory=10,
+            clustered=True,
+        )
+        address = read_address("redis+cluster://one?durability=everysec")
+        other = replace(facts, where="redis at other", durability="none", policy="allkeys-lru")
+
+        assert troubles_of([facts, facts], address, "always") == ()
+        assert weakest([facts, other]).durability == "none"
+        assert weakest([facts, other]).used_memory == 20
+        eviction, durability = troubles_of([facts, other], address, "always")
+        assert eviction.says.startswith("redis at other has maxmemory-policy allkeys-lru")
+        assert durability.says == "redis at other has durability none, but everysec is asked for"
 
     def test_nothing_is_asked_for(self, open_store, url):
         store = open_store(f"{url}&durability=none")

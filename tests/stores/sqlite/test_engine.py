@@ -13,11 +13,11 @@ from tests.stores.sqlite.conftest import QUEUE, REQUEST, drafts
 from ackline import lifecycle
 from ackline.config import DEFAULTS, QueueSettings
 from ackline.errors import StoreError, StoreFull, StoreUnavailable
-from ackline.job import Draft, State
+from ackline.job import Draft, Options, State
 from ackline.stores.base import ClaimRequest, Filter
+from ackline.stores.sqlite import claim, keep, log, room
 from ackline.stores.sqlite import connection as connection_module
 from ackline.stores.sqlite import engine as engine_module
-from ackline.stores.sqlite import keep, log, room
 from ackline.stores.sqlite.transaction import Transaction
 from ackline.stores.sqlite.turn import Turn
 
@@ -364,3 +364,39 @@ def test_prune_drops_the_lines_of_kinds_gone_by(store, monkeypatch):
         assert execute("SELECT kind FROM slot WHERE code IN (1, 7)").fetchall() == [("mail",)]
     store.enqueue(QUEUE, [Draft("again", "kind3", b"")])
     assert {job.id for job in store.claim(QUEUE, REQUEST).jobs} == {"id0", "again"}
+
+
+def test_a_long_line_of_a_full_group_is_put_aside_in_pieces(store, monkeypatch):
+    """Other writers get in between; who claims gets what stands behind it all the same."""
+    monkeypatch.setattr(claim, "MOST_PARKED", 3)
+    write, writes, parked = store._engine.write, [], []
+
+    def noting(operation):
+        writes.append(operation)
+        return write(operation)
+
+    def park(lines, rows):
+        parked.append(len(rows))
+        return _park(lines, rows)
+
+    _park = claim._park
+    monkeypatch.setattr(store._engine, "write", noting)
+    monkeypatch.setattr(claim, "_park", park)
+    grouped = Options(group="g")
+    for n in range(11):
+        store.enqueue(QUEUE, [Draft(f"g{n}", "mail", b"", options=grouped)])
+    store.enqueue(QUEUE, [Draft("last", "mail", b"")])
+    one = ClaimRequest(worker="w", limit=1, lease=30.0)
+    [first] = store.claim(QUEUE, one).jobs
+    writes.clear()
+    parked.clear()
+
+    claimed = store.claim(QUEUE, one, [lifecycle.progress(first, b"1")])
+
+    assert [job.id for job in claimed.jobs] == ["last"]
+    assert claimed.verdicts == [lifecycle.Verdict(True, State.PROCESSING)]
+    assert parked == [3, 3, 3, 1]
+    assert len(writes) == 4
+    assert store.claim(QUEUE, one).jobs == []
+    store.apply(QUEUE, [lifecycle.complete(first, None, DEFAULTS)])
+    assert [job.id for job in store.claim(QUEUE, REQUEST).jobs] == ["g1"]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import stat
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from tests.stores.sqlite.conftest import QUEUE, drafts
@@ -16,16 +18,23 @@ from ackline.stores.sqlite.turn import Turn
 
 
 @pytest.fixture
+def path(path):
+    """An empty database: a turn is for one that is there."""
+    Path(path).touch()
+    return path
+
+
+@pytest.fixture
 def holder(path):
     """Another one whose turn it is."""
-    turn = Turn(f"{path}-lock")
+    turn = Turn(path)
     assert turn.take(1)
     yield turn
     turn.close()
 
 
 def free(path) -> bool:
-    turn = Turn(f"{path}-lock")
+    turn = Turn(path)
     try:
         return turn.take(1)
     finally:
@@ -41,8 +50,38 @@ def files(path: str) -> int:
     return found
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o660, 0o666])
+def test_whoever_may_use_the_database_may_wait_in_line(path, mode):
+    os.chmod(path, mode)
+    before = os.umask(0o077)
+    try:
+        turn = Turn(path)
+        assert turn.take(1)
+    finally:
+        os.umask(before)
+
+    assert stat.S_IMODE(os.stat(f"{path}-lock").st_mode) == mode
+    turn.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_a_lock_file_of_somebody_else_need_only_be_readable(path, holder):
+    os.chmod(f"{path}-lock", 0o644)
+    holder.leave()
+    for folder in Path(path).parents[:3]:
+        os.chmod(folder, 0o755)  # pytest keeps them to itself
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setuid(65534)
+            os._exit(0 if Turn(path).take(1) else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 def test_who_waits_gets_it_in_the_end(path, holder):
-    turn = Turn(f"{path}-lock")
+    turn = Turn(path)
     assert not turn.take(0.01)
     threading.Timer(0.05, holder.leave).start()
     assert turn.take(100)
@@ -72,7 +111,7 @@ def test_waiting_in_vain_leaves_nothing_behind(store, path, holder, monkeypatch)
 
 
 def test_an_interrupted_wait_does_not_take_the_turn_later(path, holder):
-    turn = Turn(f"{path}-lock")
+    turn = Turn(path)
     previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.1)
@@ -89,7 +128,7 @@ def test_an_interrupted_wait_does_not_take_the_turn_later(path, holder):
 
 def test_closed_while_one_stands_in_line(path, holder):
     before = files(f"{path}-lock")
-    turn = Turn(f"{path}-lock")
+    turn = Turn(path)
     assert not turn.take(0.01)
     turn.close()
     assert files(f"{path}-lock") == before + 1

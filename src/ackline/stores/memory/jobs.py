@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ackline.errors import KeysChanged, StoreFull
 from ackline.events import Act, Entry
 from ackline.job import LIVE, Draft, QueueKey, State
-from ackline.lifecycle import Transition, Verdict, holds, keys_of, may_move, rank
+from ackline.lifecycle import Transition, Verdict, holds, kept_until, keys_of, may_move, rank
 from ackline.stores.base import (
     REPAIR_LIMIT,
     BeatReply,
@@ -139,7 +139,8 @@ def _first_of(lines: list[Line]) -> StoredJob | None:
 
 
 def _next_at(shelf: Shelf) -> float | None:
-    timed = (State.SCHEDULED, State.FAILING, State.PROCESSING)
+    due = () if shelf.settings.paused else (State.SCHEDULED, State.FAILING)
+    timed = (*due, State.PROCESSING)
     heads = [job.at for state in timed if (job := shelf.lines[state].first()) is not None]
     return min(heads, default=None)
 
@@ -216,7 +217,7 @@ def heartbeat(shelf: Shelf, beat: WorkerBeat, holds: Sequence[Hold], now: float)
         ):
             reply.lost.append(index)
             continue
-        shelf.stand(job, State.PROCESSING, now + hold.seconds)
+        shelf.stand(job, State.PROCESSING, kept_until(job.at, now, hold.seconds))
         if job.cancel_requested:
             reply.cancelled.append(index)
     return reply

@@ -30,10 +30,12 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     """`transaction`: a pooler like PgBouncer gives each transaction another session."""
     prepare: bool = False
     """Whether the pooler keeps prepared statements, as PgBouncer does from 1.21 on."""
+    notify: bool = True
+    """Whether who waits is woken by NOTIFY, or looks for itself."""
     connections: int = 10
     """How many connections one process uses at most, beside one that listens."""
     timeout: float = 10.0
-    """Seconds to wait for a connection."""
+    """Seconds to wait for a connection, and for what another session has locked."""
     alert_after: int = 300
     """Seconds after which a transaction that others leave open is told of."""
 
@@ -41,6 +43,11 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     def lasting(self) -> bool:
         """Whether a session lasts: what it sets and listens to stays."""
         return self.pooler == "none"
+
+    @property
+    def listens(self) -> bool:
+        """Whether who waits is woken."""
+        return self.lasting and self.notify
 
     @property
     def prepares(self) -> bool:
@@ -127,6 +134,7 @@ _READERS: dict[str, Reader] = {
     "migrate": yes,
     "pooler": one_of("none", "transaction"),
     "prepare": yes,
+    "notify": yes,
     "connections": whole(1, 1000),
     "timeout": seconds,
     "alert_after": whole(1, 7 * 86400),

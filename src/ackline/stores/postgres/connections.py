@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from ackline.errors import StoreClosed, StoreUnavailable
 from ackline.stores.postgres.address import Address
 from ackline.stores.postgres.arrays import register
 from ackline.stores.postgres.exchange import Connection
+from ackline.stores.postgres.turns import Turns
 
 OLDEST = 1800.0
 """Seconds after which a connection is made anew, so that none grows for ever."""
+
+KEPT = 2
+"""How many connections those leave to others who may wait for somebody's open transaction."""
 
 # Made while the tables were empty, a plan would read them from end to end for ever.
 SESSION = {
@@ -27,6 +31,19 @@ SESSION = {
     "enable_mergejoin": "off",
     "jit": "off",
 }
+
+ALIVE = {
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+"""How soon a server that went without a word is given up, unless the URL says otherwise."""
+
+
+def session_settings(address: Address) -> dict[str, str]:
+    """What is set for a session of ours: also that nobody waits for ever for a lock."""
+    return {"lock_timeout": str(max(1, round(address.timeout * 1000))), **SESSION}
 
 
 class Connections:
@@ -40,13 +57,17 @@ class Connections:
         """`greet` is shown each new connection, and answers whether it may write."""
         self._address = address
         self._greet = greet
-        self._changed = threading.Condition()
-        self._idle: list[tuple[float, Connection]] = []
+        self._lock = threading.Lock()
+        self._turns = self._new_turns()
+        self._idle: list[Connection] = []
         self._readers: set[Connection] = set()
-        self._used = 0
         self._open = False
         self._process = 0
         self._inherited: list[object] = []
+
+    def _new_turns(self) -> Turns:
+        places = self._address.connections
+        return Turns(places, max(1, places - KEPT))
 
     def open(self) -> None:
         """Take calls; nothing is connected yet."""
@@ -56,60 +77,65 @@ class Connections:
     def close(self) -> None:
         """Take no more calls, and let go of all connections that nobody uses."""
         self._leave_to_parent()
-        with self._changed:
+        with self._lock:
             self._open = False
             idle, self._idle = self._idle, []
-        for _, connection in idle:
+        for connection in idle:
             connection.close()
 
     def _leave_to_parent(self) -> None:
         """In a forked child, what was connected is the parent's; closing it would end it there."""
         if self._process != os.getpid():
             self._inherited.append(self._idle)
-            self._changed = threading.Condition()
-            self._idle, self._used, self._process = [], 0, os.getpid()
+            self._lock, self._turns = threading.Lock(), self._new_turns()
+            self._idle, self._process = [], os.getpid()
 
-    def take(self) -> Connection:
-        """A connection that nobody else has; give it back."""
+    def take(self, *, lingers: bool = False) -> Connection:
+        """A connection that nobody else has; give it back.
+
+        Who may wait for somebody's open transaction `lingers`, and never has all of them.
+        """
         if self._process != os.getpid():
             self._leave_to_parent()
-        with self._changed:
-            self._wait_for_one()
-            self._used += 1
-            since, connection = self._idle.pop() if self._idle else (0.0, None)
-        if connection is not None and time.monotonic() - since > OLDEST:
-            connection.close()
-            connection = None
-        return connection if connection is not None else self._make()
+        self._require_open()
+        if not self._turns.take(self._address.timeout, lingers=lingers):
+            raise StoreUnavailable(
+                f"{self._address}: all {self._address.connections} connections of this "
+                "process were in use for too long: raise ?connections=…"
+            )
+        try:
+            self._require_open()
+            connection = self._rested() or self._make()
+        except BaseException:
+            self._turns.give(lingers=lingers)
+            raise
+        connection.lingers = lingers
+        return connection
 
-    def _wait_for_one(self) -> None:
-        until = time.monotonic() + self._address.timeout
+    def _require_open(self) -> None:
+        if not self._open:
+            raise StoreClosed(f"the store at {self._address} is closed: open() it")
+
+    def _rested(self) -> Connection | None:
+        """An idle connection that is still good; those that are not are closed."""
         while True:
-            if not self._open:
-                raise StoreClosed(f"the store at {self._address} is closed: open() it")
-            if self._used < self._address.connections:
-                return
-            if not self._changed.wait(until - time.monotonic()) and time.monotonic() >= until:
-                raise StoreUnavailable(
-                    f"{self._address}: all {self._address.connections} connections of this "
-                    "process were in use for too long: raise ?connections=…"
-                )
+            with self._lock:
+                if not self._idle:
+                    return None
+                connection = self._idle.pop()
+            if connection.age() <= OLDEST and connection.is_quiet():
+                return connection
+            connection.close()
 
     def _make(self) -> Connection:
+        connection = self.connect()
         try:
-            connection = self.connect()
-            try:
-                if not self._greet(connection):
-                    self._readers.add(connection)
-            except BaseException:
-                connection.close()
-                raise
-            return connection
+            if not self._greet(connection):
+                self._readers.add(connection)
         except BaseException:
-            with self._changed:
-                self._used -= 1
-                self._changed.notify()
+            connection.close()
             raise
+        return connection
 
     def may_write(self, connection: Connection) -> bool:
         """Whether a connection that was taken is for more than looking."""
@@ -118,32 +144,28 @@ class Connections:
     def give(self, connection: Connection) -> None:
         """Take back a connection; one that broke takes the idle ones along."""
         broken = connection.broken or connection.closed
-        with self._changed:
-            self._used -= 1
+        with self._lock:
             dropped = []
             if broken:
                 # The server has gone, and most likely from all of them.
                 dropped, self._idle = self._idle, []
             elif self._open and self.may_write(connection):
-                self._idle.append((time.monotonic(), connection))
+                self._idle.append(connection)
             else:
-                dropped.append((0.0, connection))
+                dropped.append(connection)
             self._readers.discard(connection)
-            self._changed.notify()
-        for _, one in dropped:
+        for one in dropped:
             one.close()
+        self._turns.give(lingers=connection.lingers)
 
     def connect(self) -> Connection:
         """A new connection that is not counted among the others."""
         address = self._address
+        given = conninfo_to_dict(address.conninfo)
         options: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
+        options |= {name: value for name, value in ALIVE.items() if name not in given}
         if address.lasting:
-            settings = " ".join(f"-c {name}={value}" for name, value in SESSION.items())
-            given = psycopg.conninfo.conninfo_to_dict(address.conninfo).get("options")
-            options |= {
-                "prepare_threshold": 0,
-                "options": f"{given} {settings}" if given else settings,
-            }
+            options |= {"prepare_threshold": 0, "options": _options(address, given.get("options"))}
         connection = Connection.connect(
             address.conninfo,
             connect_timeout=max(1, int(address.timeout)),
@@ -151,7 +173,17 @@ class Connections:
             client_encoding="UTF8",
             **options,
         )
+        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         register(connection)
         if not address.prepares:
             connection.prepared = None
         return connection
+
+
+def _options(address: Address, given: object) -> str:
+    """Settings of a session, as the server takes them; of two that differ, the last is good."""
+    ours = session_settings(address)
+    parts = [f"-c lock_timeout={ours.pop('lock_timeout')}", *([str(given)] if given else [])]
+    parts += [f"-c {name}={value}" for name, value in ours.items()]
+    # A user may have another by default; but who waited for others must see what they did.
+    return " ".join([*parts, r"-c default_transaction_isolation=read\ committed"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,15 +15,15 @@ from psycopg.pq import TransactionStatus
 from ackline.clock import Clock
 from ackline.errors import StoreError, StoreUnavailable
 from ackline.stores.postgres.address import Address
-from ackline.stores.postgres.connections import SESSION, Connections
-from ackline.stores.postgres.errors import AGAIN, translate, translated
-from ackline.stores.postgres.exchange import Connection, Exchange, Row, compiled
+from ackline.stores.postgres.connections import Connections, session_settings
+from ackline.stores.postgres.errors import AGAIN, LOOK_AGAIN, translate, translated
+from ackline.stores.postgres.exchange import NO_VALUES, Connection, Exchange, Row, compiled
 from ackline.stores.postgres.migrate import Migrator, require_server
 from ackline.stores.postgres.queries import statements
 from ackline.stores.postgres.queues import Queues
 from ackline.stores.postgres.transaction import Again, Transaction
 
-_SETTINGS = {"names": list(SESSION), "values": list(SESSION.values())}
+logger = logging.getLogger("ackline")
 
 TRIES = 20
 """How often a transaction is run that others keep standing in the way of."""
@@ -42,10 +43,13 @@ class Engine:
         self._compiled = {name: compiled(text) for name, text in self.statements.items()}
         self.queues = Queues()
         self.connections = Connections(address, self._greet)
+        settings = session_settings(address)
+        self._settings = {"names": list(settings), "values": list(settings.values())}
         self.tell: Callable[[Transaction], None] = _tell_nobody
         self.tell_at_commit: Callable[[Transaction], None] = _tell_nobody
         self._clock = clock
         self._home: Row | None = None
+        self._muted = False
         self.pooled = False
         """Whether a pooler was met between us and the server."""
 
@@ -75,8 +79,9 @@ class Engine:
         """
         self.queues.forget()
         try:
-            connection.execute(self.statements["raise_epoch"])
+            self._execute(connection, "raise_epoch", NO_VALUES)
         except (psycopg.errors.ReadOnlySqlTransaction, psycopg.errors.InsufficientPrivilege):
+            self._calm(connection)
             return False
         return True
 
@@ -90,11 +95,14 @@ class Engine:
             self._home = self.read(lambda tx: tx.rows("whereabouts"))[0]
         return self._home
 
-    def write(self, work: Work[T]) -> T:
-        """Run a transaction; all of it is done when this returns, or nothing."""
+    def write(self, work: Work[T], *, lingers: bool = False) -> T:
+        """Run a transaction; all of it is done when this returns, or nothing.
+
+        One that may wait for somebody's open transaction `lingers`.
+        """
         for turn in range(TRIES):
             try:
-                return self._run(work, "begin_write")
+                return self._run(work, "begin_write", lingers=lingers)
             except Again:
                 pass
             except psycopg.Error as error:
@@ -109,8 +117,8 @@ class Engine:
     def once(self, work: Work[T]) -> T:
         """Run a transaction without waiting in between; what it broke is for the caller to see."""
         try:
-            return self._run(work, "begin_write")
-        except (psycopg.errors.UniqueViolation, psycopg.errors.DivisionByZero):
+            return self._run(work, "begin_write", lingers=True)
+        except LOOK_AGAIN:
             raise
         except psycopg.Error as error:
             raise translate(error, self.where) from error
@@ -123,33 +131,51 @@ class Engine:
     def statement(self, name: str, values: dict[str, Any]) -> None:
         """Run one statement by itself."""
         with translated(self.where), self._connection() as connection:
-            connection.execute(self.statements[name], values)
+            self._execute(connection, name, values)
+
+    def _execute(self, connection: Connection, name: str, values: Mapping[str, Any]) -> None:
+        """One statement in a transaction that is ours, whatever this user's are by default."""
+        with Exchange(connection, self._compiled) as exchange:
+            exchange.send("begin_write")
+            exchange.send(name, values)
+            exchange.send("commit")
 
     def fold(self, queue: int) -> None:
         """Add the changes of a queue's counts up; not needed, so no harm if it cannot be."""
         with contextlib.suppress(StoreError):
             self.statement("fold", {"queue": queue})
 
-    def _run(self, work: Work[T], begin: str) -> T:
-        with self._connection() as connection:
+    def _run(self, work: Work[T], begin: str, *, lingers: bool = False) -> T:
+        with self._connection(lingers=lingers) as connection:
             with Exchange(connection, self._compiled) as exchange:
                 tx = Transaction(exchange, self.moment())
                 tx.send(begin if self.connections.may_write(connection) else "begin_read")
                 if not self.address.lasting:
-                    tx.send("settings", _SETTINGS)
+                    tx.send("settings", self._settings)
                 answer = work(tx)
                 tx.flush()
                 tx.send("commit")
                 if tx.news:
+                    exchange.conclude()
                     self.tell(tx)
+            self._mind_missed(exchange.missed)
             for done in tx.committed:
                 done()
             return answer
 
+    def _mind_missed(self, error: psycopg.Error | None) -> None:
+        """Say once that nobody can be woken; what was written is written all the same."""
+        if error is not None and not self._muted:
+            logger.warning(
+                "%s: what was done is done, but nobody was woken for it, so those who wait see it "
+                "later: may this user SELECT from the table waiting? (%s)", self.where, error,
+            )  # fmt: skip
+        self._muted = error is not None
+
     @contextlib.contextmanager
-    def _connection(self) -> Iterator[Connection]:
+    def _connection(self, *, lingers: bool = False) -> Iterator[Connection]:
         with translated(self.where):
-            connection = self.connections.take()
+            connection = self.connections.take(lingers=lingers)
         try:
             yield connection
         except BaseException:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import psycopg
-
 from ackline.errors import KeysChanged, StoreFull
 from ackline.events import Act, Entry
 from ackline.job import LIVE, NO_OPTIONS, Draft, QueueKey, State
@@ -15,6 +13,7 @@ from ackline.stores.base import KeyWrite, Receipt
 from ackline.stores.postgres.arrays import Blobs, Floats, Ints
 from ackline.stores.postgres.codes import STATES, encode_options
 from ackline.stores.postgres.engine import Engine
+from ackline.stores.postgres.errors import LOOK_AGAIN
 from ackline.stores.postgres.homes import Homes
 from ackline.stores.postgres.keys import write_keys
 from ackline.stores.postgres.queues import QueueEntry
@@ -41,7 +40,9 @@ def enqueue(
     )
     receipts = _insert_blindly(engine, entry, drafts) if plain else None
     if receipts is None:
-        receipts = engine.write(lambda tx: insert_checked(engine, tx, queue, drafts, keys))
+        receipts = engine.write(
+            lambda tx: insert_checked(engine, tx, queue, drafts, keys), lingers=True
+        )
     return receipts
 
 
@@ -59,7 +60,7 @@ def made(engine: Engine, queue: QueueKey, kinds: set[str]) -> QueueEntry:
 def _insert_blindly(
     engine: Engine, entry: QueueEntry, drafts: Sequence[Draft]
 ) -> list[Receipt] | None:
-    """Insert in one statement; None if an id was known or the queue has changed."""
+    """Insert in one statement; None if that needs a look first."""
     states = [_SCHEDULED if draft.delay > 0 else _QUEUED for draft in drafts]
     later = states.count(_SCHEDULED)
     values = _columns(drafts) | {
@@ -86,7 +87,7 @@ def _insert_blindly(
 
     try:
         [(now, _)] = engine.once(insert).fetchall()
-    except (psycopg.errors.UniqueViolation, psycopg.errors.DivisionByZero):
+    except LOOK_AGAIN:
         return None
     for line, priority in {(entry.lines[draft.kind], draft.priority) for draft in drafts}:
         entry.hints.lower(line, priority, (rank(now, priority, entry.settings.ageing), 0))

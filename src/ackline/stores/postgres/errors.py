@@ -21,6 +21,14 @@ AGAIN = frozenset({"40001", "40P01", "23505"})
 An id that is there twice is one of them: it came between the look and the write.
 """
 
+LOOK_AGAIN = (
+    psycopg.errors.UniqueViolation,
+    psycopg.errors.DivisionByZero,
+    psycopg.errors.DeadlockDetected,
+)
+"""What stands in the way of a write without a look: an id that is known, a queue that has changed,
+or somebody with the same ids in another order."""
+
 Meaning = tuple[type[StoreError], str]
 
 _BY_CODE: dict[str, Meaning] = {
@@ -42,7 +50,8 @@ _BY_CODE: dict[str, Meaning] = {
     "28P01": (StoreError, "it does not accept this user and password: see the URL"),
     "28000": (StoreError, "it does not let this user in: see the URL, and its pg_hba.conf"),
     "25P02": (StoreError, "the transaction had failed already: roll it back; nothing was done"),
-    "55P03": (StoreUnavailable, "another session holds a lock that is needed"),
+    "55P03": (StoreUnavailable, "another session holds a lock that is needed, "
+              "for longer than ?timeout=…: end its transaction, or try again; nothing was done"),
     "57014": (StoreUnavailable, "the statement was cancelled, or took longer than "
               "statement_timeout allows"),
     "40001": (StoreUnavailable, "others kept changing the same jobs"),

@@ -7,9 +7,11 @@ an answer is asked for, or at the end. Each is prepared once on a connection.
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import select
 import struct
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self
@@ -87,7 +89,20 @@ class Connection(psycopg.Connection[Row]):
         super().__init__(pgconn)
         self.prepared: dict[Signature, bytes] | None = {}
         """None where each transaction may meet another session of the server."""
+        self.lingers = False
+        """Whether it was taken by who may wait for somebody's open transaction."""
+        self._made_at = time.monotonic()
         self._loader: abc.Transformer | None = None
+
+    def age(self) -> float:
+        """Seconds since it was made."""
+        return time.monotonic() - self._made_at
+
+    def is_quiet(self) -> bool:
+        """Whether nothing has come meanwhile: what a server says unasked is mostly goodbye."""
+        poll = select.poll()
+        poll.register(self.pgconn.socket, select.POLLIN)
+        return not poll.poll(0)
 
     def load(self, result: PGresult) -> list[Row]:
         """The rows of a result, as Python has them."""
@@ -108,6 +123,13 @@ class Exchange:
         self._sent = 0
         self._asked_for = 0
         """The number of the last statement whose answer the server was told not to hold back."""
+        self._needed = math.inf
+        self.missed: psycopg.Error | None = None
+        """Why what was sent after `conclude` was not done."""
+
+    def conclude(self) -> None:
+        """Whatever is sent from here on may fail: what matters is done without it."""
+        self._needed = self._sent
 
     def __enter__(self) -> Self:
         self._pgconn.enter_pipeline_mode()
@@ -129,16 +151,19 @@ class Exchange:
         self._pgconn.pipeline_sync()
         self._flush()
         self._asked_for = self._sent
-        while self._expected:
+        while self._expected and not self.connection.broken:
+            number = self._expected[0].number
             try:
                 self._receive()
             except psycopg.Error as error:
-                if self.connection.broken:
-                    raise
-                failure = failure or error
-        # The end itself is answered, too.
-        self._read()
-        self._pgconn.exit_pipeline_mode()
+                if failure is None and number > self._needed:
+                    self.missed = self.missed or error
+                else:
+                    failure = failure or error
+        if not self.connection.broken:
+            # The end itself is answered, too.
+            self._read()
+            self._pgconn.exit_pipeline_mode()
         if failure is not None:
             raise failure
 

@@ -122,7 +122,7 @@ def details_of(facts: Facts, address: Address) -> Mapping[str, str]:
         "fsync": _on(facts.fsync),
         "full_page_writes": _on(facts.full_page_writes),
         "replicas": f"{facts.replicas}{named}",
-        "wake-ups": "LISTEN" if address.lasting else f"polling every {POLL:g} s",
+        "wake-ups": "LISTEN" if address.listens else f"polling every {POLL:g} s",
         "pooler": f"{'in between' if facts.pooled else 'none seen'}, pooler={address.pooler}",
         "autovacuum": f"{_on(facts.autovacuum)}, with settings of their own for {own} tables",
         "open transactions": _open_transactions(facts),

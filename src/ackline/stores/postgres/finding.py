@@ -34,7 +34,9 @@ def send_for_leases(
         sent.append(tx.send("lock_leases", values))
     hasty = [step for step in transitions if step.token is not None and not step.wait]
     if hasty:
-        sent.append(tx.send("try_leases", _tokens(entry, hasty) | {"jobs": None}))
+        # In a caller's transaction what is locked stays so: again only rows of its jobs.
+        jobs = _numbers(tx, entry, hasty) if tx.callers else None
+        sent.append(tx.send("try_leases", _tokens(entry, hasty) | {"jobs": jobs}))
     return sent
 
 
@@ -44,16 +46,15 @@ def _tokens(entry: QueueEntry, steps: Sequence[Transition]) -> dict[str, Any]:
 
 
 def _numbers(tx: Transaction, entry: QueueEntry, steps: Sequence[Transition]) -> Ints:
-    bodies = entry.bodies
-    try:
-        return Ints([bodies[step.id][0] for step in steps])
-    except KeyError:
-        return Ints(list(numbers_of(tx, entry, [step.id for step in steps]).values()))
+    return Ints(list(numbers_of(tx, entry, [step.id for step in steps]).values()))
 
 
 def numbers_of(tx: Transaction, entry: QueueEntry, ids: Sequence[str]) -> dict[str, int]:
     """The numbers of jobs, of those that are there."""
-    known = {id: entry.bodies[id][0] for id in ids if id in entry.bodies}
+    bodies = entry.bodies
+    known = {id: body[0] for id in ids if (body := bodies.get(id)) is not None}
+    if len(known) == len(ids):
+        return known
     missing = sorted({id.encode() for id in ids if id not in known})
     if missing:
         rows = tx.rows("job_numbers", {"queue": entry.num, "ids": Blobs(missing)})
@@ -61,26 +62,60 @@ def numbers_of(tx: Transaction, entry: QueueEntry, ids: Sequence[str]) -> dict[s
     return known
 
 
+def forget_numbers(entry: QueueEntry, ids: Iterable[str]) -> None:
+    """Look these up the next time: another process may have enqueued their ids anew."""
+    for id in ids:
+        entry.bodies.pop(id, None)
+
+
+def received(tx: Transaction, entry: QueueEntry, sent: Iterable[Sent]) -> Leases:
+    """The leases that were asked for."""
+    leases = Leases(tx, entry)
+    for rows in sent:
+        leases.add_rows(rows.fetchall())
+    return leases
+
+
+def locked_leases(tx: Transaction, entry: QueueEntry, steps: Sequence[Transition]) -> Leases:
+    """The leases that these transitions name, found also by who remembers an earlier job."""
+    leases = received(tx, entry, send_for_leases(tx, entry, steps))
+    missed = [step for step in steps if step.token is not None and _is_missed(entry, leases, step)]
+    if missed:
+        forget_numbers(entry, [step.id for step in missed])
+        for sent in send_for_leases(tx, entry, missed):
+            leases.add_rows(sent.fetchall())
+    return leases
+
+
+def _is_missed(entry: QueueEntry, leases: Leases, step: Transition) -> bool:
+    body = entry.bodies.get(step.id)
+    return body is not None and leases.find(body[0]) is None
+
+
 def part_leases(
-    tx: Transaction, queues: Queues, queue: QueueKey, transitions: Sequence[Transition]
+    tx: Transaction,
+    queues: Queues,
+    queue: QueueKey,
+    transitions: Sequence[Transition],
+    *,
+    all_of_them: bool = False,
 ) -> frozenset[int]:
     """Give leased jobs rows of their own, so that who locks them holds up no others.
 
-    Answers which of them are leased.
+    Answers which of them are leased. On demand, those that were leased with them are parted, too.
     """
     entry = queues.begin(tx, queue)
     if entry is None:
         return frozenset()
     fenced = [step for step in transitions if step.token is not None]
+    leases, parted = locked_leases(tx, entry, fenced), set[int]()
     numbers = numbers_of(tx, entry, [step.id for step in fenced])
-    leases, parted = Leases(tx, entry), set[int]()
-    for locked in send_for_leases(tx, entry, fenced):
-        leases.add_rows(locked.fetchall())
     for step in fenced:
         num = numbers.get(step.id)
         lease = None if num is None else leases.find(num)
         if num is not None and lease is not None and lease.token == step.token:
-            leases.part(num)
+            for one in list(lease.open) if all_of_them else [num]:
+                leases.part(one)
             parted.add(num)
     leases.write()
     return frozenset(parted)
@@ -89,13 +124,11 @@ def part_leases(
 class Finding:
     """The jobs of one batch, each locked in its home."""
 
-    def __init__(self, tx: Transaction, entry: QueueEntry, locked: Iterable[Sent] = ()) -> None:
-        self.leases = Leases(tx, entry)
+    def __init__(self, tx: Transaction, entry: QueueEntry, leases: Leases | None = None) -> None:
+        self.leases = leases or Leases(tx, entry)
         self._tx = tx
         self._entry = entry
         self._jobs: dict[str, Standing | None] = {}
-        for rows in locked:
-            self.leases.add_rows(rows.fetchall())
 
     def job(self, id: str) -> Standing | None:
         """A job that was looked for."""

@@ -7,17 +7,38 @@ back too many does no harm: the next claim parks it again. Who changes a group h
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 
 from ackline.stores.postgres.arrays import Blobs, Ints
 from ackline.stores.postgres.queues import QueueEntry
 from ackline.stores.postgres.transaction import Transaction
 
+MOMENTS = (0.0, 0.001, 0.002, 0.004, 0.008)
+"""Seconds before each try at groups that others hold: claims and settlings are as quick."""
+
 
 def running_in(tx: Transaction, entry: QueueEntry, groups: Iterable[str]) -> dict[str, int]:
     """Lock groups; answers how many jobs of each are leased."""
     rows = tx.rows("enter_groups", {"queue": entry.num, "names": _names(groups)})
     return {name.decode(): running for name, running in rows}
+
+
+def enter_free(tx: Transaction, entry: QueueEntry, groups: Iterable[str]) -> dict[str, int]:
+    """The same of those that nobody holds for longer than a moment.
+
+    A caller's transaction that has settled a job of a group holds it until its end: no claim is
+    to wait for that.
+    """
+    running, left = dict[str, int](), set(groups)
+    for pause in MOMENTS:
+        time.sleep(pause)
+        rows = tx.rows("try_groups", {"queue": entry.num, "names": _names(left)})
+        running |= {name.decode(): count for name, count in rows}
+        left -= running.keys()
+        if not left:
+            break
+    return running
 
 
 def change_groups(tx: Transaction, entry: QueueEntry, changes: Mapping[str, int]) -> None:

@@ -2,51 +2,120 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from ackline.job import QueueKey
+from ackline.lifecycle import kept_until
 from ackline.stores.base import BeatReply, Hold, WorkerBeat
 from ackline.stores.postgres.arrays import Ints
 from ackline.stores.postgres.codes import encode_beat
-from ackline.stores.postgres.finding import numbers_of
+from ackline.stores.postgres.engine import Engine
+from ackline.stores.postgres.finding import forget_numbers, numbers_of
 from ackline.stores.postgres.leases import Leases
-from ackline.stores.postgres.queues import QueueEntry, Queues
+from ackline.stores.postgres.queues import QueueEntry
 from ackline.stores.postgres.transaction import Transaction
+
+PAUSES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1)
+"""Seconds before each further try at leases that others are changing."""
+
+Holds = Mapping[int, Hold]
+"""By their place in what was asked."""
+
+
+class Extended(NamedTuple):
+    """What became of holds, by their places."""
+
+    lost: list[int]
+    cancelled: list[int]
+    busy: list[int]
+    """Leases that are there, but somebody is changing them."""
 
 
 def heartbeat(
-    tx: Transaction, queues: Queues, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]
+    engine: Engine, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]
 ) -> BeatReply:
-    """Note a sign of life and extend leases."""
-    entry = queues.make(tx, queue)
+    """Note a sign of life and extend leases.
+
+    It never waits for a lock: a caller's transaction may hold one for long, and the other leases
+    are not to lapse for that. What stays locked is left as it is, for it is not lost.
+    """
+    asked = dict(enumerate(holds))
+    found = engine.write(lambda tx: _beat(tx, engine.queues.make(tx, queue), beat, asked))
+    for pause in PAUSES:
+        if not found.busy:
+            break
+        time.sleep(pause)
+        found = _again(engine, queue, asked, found)
+    return BeatReply(sorted(found.lost), sorted(found.cancelled))
+
+
+def _again(engine: Engine, queue: QueueKey, asked: Holds, found: Extended) -> Extended:
+    left = {index: asked[index] for index in found.busy}
+    more = engine.write(lambda tx: _extend(tx, engine.queues.make(tx, queue), left))
+    return Extended(found.lost + more.lost, found.cancelled + more.cancelled, more.busy)
+
+
+def _beat(tx: Transaction, entry: QueueEntry, beat: WorkerBeat, holds: Holds) -> Extended:
     name = {"queue": entry.num, "id": beat.id.encode()}
     if beat.ttl > 0:
         sign = {"beat": encode_beat(beat), "seen": tx.now, "expires": tx.now + beat.ttl}
         tx.send("beat", name | sign)
     else:
         tx.send("goodbye", name)
-    return _extend(tx, entry, holds) if holds else BeatReply([], [])
+    return _extend(tx, entry, holds)
 
 
-def _extend(tx: Transaction, entry: QueueEntry, holds: Sequence[Hold]) -> BeatReply:
-    leases, reply = Leases(tx, entry), BeatReply([], [])
-    nums = numbers_of(tx, entry, [hold.id for hold in holds])
-    for wait, statement in ((True, "lock_leases"), (False, "try_leases")):
-        some = [hold for hold in holds if hold.wait is wait and hold.id in nums]
-        if some:
-            tokens = Ints(sorted({hold.token for hold in some}))
-            jobs = Ints([nums[hold.id] for hold in some])
-            values = {"queue": entry.num, "tokens": tokens, "jobs": jobs}
-            leases.add_rows(tx.rows(statement, values))
-    for index, hold in enumerate(holds):
-        num = nums.get(hold.id)
-        lease = None if num is None else leases.find(num)
-        if num is None or lease is None or lease.token != hold.token or lease.deadline <= tx.now:
+def _extend(tx: Transaction, entry: QueueEntry, holds: Holds) -> Extended:
+    """Extend the leases that nobody else is changing."""
+    found = Extended([], [], [])
+    leases, missing = Leases(tx, entry), dict[int, Hold]()
+    nums = numbers_of(tx, entry, [hold.id for hold in holds.values()])
+    leases.add_rows(_rows(tx, entry, "try_leases", holds, nums))
+    for index, hold in holds.items():
+        num = nums.get(hold.id, 0)
+        lease = leases.find(num)
+        if lease is None or lease.token != hold.token:
+            missing[index] = hold
+            continue
+        if lease.deadline <= tx.now:
             if hold.wait:
-                reply.lost.append(index)
+                found.lost.append(index)
             continue
         if num in lease.asked:
-            reply.cancelled.append(index)
-        leases.extend(num, tx.now + hold.seconds)
+            found.cancelled.append(index)
+        leases.extend(num, kept_until(lease.deadline, tx.now, hold.seconds))
     leases.write()
-    return reply
+    _look_for(tx, entry, missing, found)
+    return found
+
+
+def _look_for(tx: Transaction, entry: QueueEntry, missing: Holds, found: Extended) -> None:
+    """Tell leases that others are changing from those that are lost.
+
+    Those whose holder does not wait are neither: their own transactions end them.
+    """
+    waiting = {index: hold for index, hold in missing.items() if hold.wait}
+    if not waiting:
+        return
+    ids = [hold.id for hold in waiting.values()]
+    forget_numbers(entry, ids)
+    nums, leases = numbers_of(tx, entry, ids), Leases(tx, entry)
+    leases.add_rows(_rows(tx, entry, "see_leases", waiting, nums))
+    for index, hold in waiting.items():
+        lease = leases.find(nums.get(hold.id, 0))
+        held = lease is not None and lease.token == hold.token
+        (found.busy if held else found.lost).append(index)
+
+
+def _rows(
+    tx: Transaction, entry: QueueEntry, statement: str, holds: Holds, nums: Mapping[str, int]
+) -> list[tuple[object, ...]]:
+    """The leases of these tokens that have these jobs."""
+    some = [hold for hold in holds.values() if hold.id in nums]
+    if not some:
+        return []
+    tokens = Ints(sorted({hold.token for hold in some}))
+    jobs = Ints([nums[hold.id] for hold in some])
+    return tx.rows(statement, {"queue": entry.num, "tokens": tokens, "jobs": jobs})

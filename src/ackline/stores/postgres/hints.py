@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterable
 
+from ackline.forks import renew_in_child
 from ackline.stores.postgres.codes import LANES, ODD
 
 BACK_EVERY, BACK_BY = 0.25, 1.0
@@ -57,6 +58,7 @@ class Hints:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        renew_in_child(self, "_lock")
         self._stamp = 0
         self._last: dict[Lane, Place] = {}
         self._older: dict[Lane, Place] = {}

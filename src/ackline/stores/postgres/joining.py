@@ -21,7 +21,7 @@ from ackline.stores.postgres.apply import GONE, apply
 from ackline.stores.postgres.claim import Answer, Claim, answered, claimed
 from ackline.stores.postgres.engine import TRIES, Engine
 from ackline.stores.postgres.enqueue import insert_checked, made
-from ackline.stores.postgres.finding import Finding, part_leases, send_for_leases
+from ackline.stores.postgres.finding import Finding, locked_leases, part_leases
 from ackline.stores.postgres.joining_callers import (
     async_connection,
     blocking_connection,
@@ -29,6 +29,7 @@ from ackline.stores.postgres.joining_callers import (
 )
 from ackline.stores.postgres.joining_loan import Loan, notifications_kept
 from ackline.stores.postgres.picking import promote
+from ackline.stores.postgres.queues import QueueEntry
 from ackline.stores.postgres.transaction import Transaction
 
 BUSY = 10.0
@@ -43,6 +44,9 @@ Leased = frozenset[int]
 
 class _Together(Exception):
     """A lease is not for one job alone."""
+
+    def __init__(self, entry: QueueEntry) -> None:
+        self.entry = entry
 
 
 class PostgresJoined:
@@ -75,15 +79,27 @@ class PostgresJoined:
         for _ in range(TRIES):
             try:
                 return self._loan.run(functools.partial(_call, work, known))
-            except _Together:
+            except _Together as together:
                 # Not before it was met: a row of its own may be locked by an earlier step.
-                known = self._engine.write(
-                    lambda tx: part_leases(tx, self._queues, queue, transitions)
-                )
+                known = self._part(queue, transitions, together)
         raise StoreUnavailable(
             f"{self._engine.where}: a heartbeat kept putting leases together, {TRIES} times; "
             "nothing was done"
         )
+
+    def _part(
+        self, queue: QueueKey, transitions: Sequence[Transition], together: _Together
+    ) -> Leased:
+        old = not self._loan.looks_afresh
+        known = self._engine.write(
+            lambda tx: part_leases(tx, self._queues, queue, transitions, all_of_them=old)
+        )
+        if old:
+            # Its snapshot has the lease as it was. The next transaction is to find all of them
+            # apart, and so are the jobs of these kinds that will be claimed.
+            together.entry.claim_apart([step.id for step in transitions])
+            self._loan.require_fresh_look(together)
+        return known
 
     def _apply(
         self,
@@ -95,11 +111,11 @@ class PostgresJoined:
         entry = self._queues.begin(tx, queue)
         if entry is None:
             return [GONE] * len(transitions)
-        finding = Finding(tx, entry, send_for_leases(tx, entry, transitions))
+        finding = Finding(tx, entry, locked_leases(tx, entry, transitions))
         # One that nobody else can see was made by this transaction, and holds up no one.
         tokens = {step.token for step in transitions if step.token is not None}
         if finding.leases.shared(tokens, known):
-            raise _Together
+            raise _Together(entry)
         return apply(tx, self._queues, entry, transitions, finding)
 
     def claim(

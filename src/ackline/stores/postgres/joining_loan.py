@@ -23,7 +23,9 @@ from ackline.stores.postgres.transaction import Again, Sent, Transaction
 
 T = TypeVar("T")
 
-_NAMES = [name for name in SESSION if name != "plan_cache_mode"]
+_NAMES = [name for name, value in SESSION.items() if value == "off"]
+"""What the planner is not to use; the rest is for sessions of our own."""
+
 _OURS = {"names": _NAMES, "values": [SESSION[name] for name in _NAMES]}
 
 
@@ -71,7 +73,7 @@ class Loan:
         self._engine = engine
         self._owner = owner
         self._connection = _borrow(owner)
-        self._looks_afresh = True
+        self.looks_afresh = True
         """Whether each statement sees what others have committed meanwhile."""
         self._stopped = False
         self._busy = threading.Lock()
@@ -83,7 +85,7 @@ class Loan:
                 try:
                     return self._step(work)
                 except (Again, UniqueViolation, SerializationFailure) as error:
-                    self._require_fresh_look(error)
+                    self.require_fresh_look(error)
                 except psycopg.Error as error:
                     # Also a deadlock: what it is about may be locked by an earlier step.
                     raise translate(error, self._engine.where) from error
@@ -93,8 +95,9 @@ class Loan:
             "done, and the transaction can go on"
         )
 
-    def _require_fresh_look(self, error: Exception) -> None:
-        if not self._looks_afresh:
+    def require_fresh_look(self, error: Exception) -> None:
+        """Refuse to go on if the transaction cannot see what others have changed meanwhile."""
+        if not self.looks_afresh:
             raise StoreUnavailable(
                 f"{self._engine.where}: others have changed these jobs since the transaction took "
                 "its snapshot: run it again, or as READ COMMITTED; nothing was done"
@@ -142,7 +145,7 @@ class Loan:
         """Check where we are, and set what our statements need; answers what it was before."""
         here, manners = tx.send("whereabouts"), tx.send("manners", {"names": _NAMES})
         self._require_home(here.fetchall()[0])
-        [(read_only, self._looks_afresh, theirs)] = manners.fetchall()
+        [(read_only, self.looks_afresh, theirs)] = manners.fetchall()
         if read_only:
             raise StoreReadOnly(
                 "the transaction is read-only, or on a standby: begin one that may write; "

@@ -63,6 +63,8 @@ class Leases:
         self._entry = entry
         self._rows: dict[int, Lease] = {}
         self._new: list[Lease] = []
+        self._extended: dict[tuple[int, float], Lease] = {}
+        """By the lease that they come from, and the new deadline."""
         self._by_job: dict[int, Lease] = {}
 
     def add_rows(self, rows: Iterable[Sequence[Any]]) -> None:
@@ -95,15 +97,19 @@ class Leases:
         lease.changed = True
 
     def extend(self, num: int, deadline: float) -> None:
-        """A job has another deadline; it gets a row with others that have the same."""
+        """A job has another deadline; it gets a row with those it shared one with before.
+
+        No others: a job that was given a row of its own keeps it so.
+        """
         old = self._by_job[num]
         if old.deadline == deadline:
             return
         # It may end sooner than it would have.
         self._entry.ahead.lower(deadline)
-        new = next((one for one in self._new if _same(one, old.token, deadline)), None)
+        new = self._extended.get((id(old), deadline))
         if new is None:
             new = Lease(None, old.token, old.worker, old.started, deadline)
+            self._extended[id(old), deadline] = new
             self._new.append(new)
         self._hand_over(num, old, new)
 
@@ -152,7 +158,3 @@ class Leases:
             self._tx.send("drop_leases", {"nums": Ints(gone)})  # type: ignore[arg-type]
         for lease in new:
             self._tx.send("add_lease", lease.values(queue))
-
-
-def _same(lease: Lease, token: int, deadline: float) -> bool:
-    return lease.token == token and lease.deadline == deadline

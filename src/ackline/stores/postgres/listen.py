@@ -16,7 +16,8 @@ Subject = tuple[bytes, int]
 class Source(Protocol):
     """Where the news comes from."""
 
-    hears: bool
+    @property
+    def hears(self) -> bool: ...
 
     def arm(self, listener: PostgresListener) -> None: ...
 

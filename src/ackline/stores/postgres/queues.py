@@ -23,7 +23,7 @@ MOST_BODIES = 100_000
 class QueueEntry:
     """A queue as it was at one version."""
 
-    __slots__ = ("ahead", "bodies", "hints", "key", "lines", "num", "settings", "version")
+    __slots__ = ("ahead", "apart", "bodies", "hints", "key", "lines", "num", "settings", "version")
 
     def __init__(
         self,
@@ -33,6 +33,7 @@ class QueueEntry:
         settings: QueueSettings,
         lines: dict[str, int],
         bodies: dict[str, Body],
+        apart: set[str],
     ) -> None:
         self.key = key
         self.num = num
@@ -40,6 +41,8 @@ class QueueEntry:
         self.settings = settings
         self.lines = lines
         self.bodies = bodies
+        self.apart = apart
+        """Kinds whose jobs are leased one by one."""
         self.hints = Hints()
         self.ahead = Ahead()
 
@@ -49,12 +52,22 @@ class QueueEntry:
             self.bodies.clear()
         self.bodies[id] = body
 
+    def claim_apart(self, ids: Iterable[str]) -> None:
+        """Lease jobs of the same kinds as these claimed ones one by one from now on.
+
+        Their handlers settle them in transactions whose snapshots are older than that step: a row
+        that is shared could not be parted for them any more.
+        """
+        bodies = [self.bodies.get(id) for id in ids]
+        self.apart.update(body[1] for body in bodies if body is not None)
+
 
 class Queues:
     """The queues that one store has met."""
 
     def __init__(self) -> None:
         self._entries: dict[QueueKey, QueueEntry] = {}
+        self._apart: dict[QueueKey, set[str]] = {}
 
     def forget(self) -> None:
         """Know nothing any more: the database may be another one."""
@@ -85,7 +98,8 @@ class Queues:
             rows = tx.rows("lines", {"queue": num})
             lines = {name_of(kind): line for line, kind in rows}
             bodies = entry.bodies if entry is not None and entry.num == num else {}
-            entry = QueueEntry(key, num, version, decode_settings(settings), lines, bodies)
+            apart = self._apart.setdefault(key, set())
+            entry = QueueEntry(key, num, version, decode_settings(settings), lines, bodies, apart)
             if not tx.made:
                 # What may yet be rolled back is not remembered.
                 self._entries[key] = entry

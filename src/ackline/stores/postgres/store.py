@@ -36,7 +36,7 @@ from ackline.stores.postgres.address import Address
 from ackline.stores.postgres.apply import GONE, apply
 from ackline.stores.postgres.engine import Engine
 from ackline.stores.postgres.examiner import Examiner
-from ackline.stores.postgres.finding import Finding, send_for_leases
+from ackline.stores.postgres.finding import Finding, locked_leases
 from ackline.stores.postgres.joining import PostgresJoining
 from ackline.stores.postgres.news import News
 from ackline.stores.postgres.picking import promote
@@ -107,7 +107,7 @@ class PostgresStore:
             entry = self._queues.begin(tx, queue)
             if entry is None:
                 return [GONE] * len(transitions)
-            finding = Finding(tx, entry, send_for_leases(tx, entry, transitions))
+            finding = Finding(tx, entry, locked_leases(tx, entry, transitions))
             return apply(tx, self._queues, entry, transitions, finding)
 
         return self._engine.write(run)
@@ -116,9 +116,7 @@ class PostgresStore:
         return PostgresJoining(self._engine, connection)
 
     def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
-        return self._engine.write(
-            lambda tx: heartbeat.heartbeat(tx, self._queues, queue, beat, holds)
-        )
+        return heartbeat.heartbeat(self._engine, queue, beat, holds)
 
     # --- maintenance ---
 

@@ -1,23 +1,19 @@
-"""What a server is, and whether jobs are safe on it."""
+"""What a server is, and whose keys it has."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from redis import exceptions
 
-from ackline.errors import ConfigError, StoreError, StoreMismatch
+from ackline.errors import StoreMismatch
 from ackline.job import QueueKey
-from ackline.stores.base import Trouble
 from ackline.stores.redis.address import DURABILITIES, Address, Durability
 from ackline.stores.redis.connection import Connection
 from ackline.stores.redis.names import SCHEMA, Names
-
-OLDEST = {"redis": (6, 2), "valkey": (7, 2)}
-
-SYNC_SINCE = (7, 2)
 
 _IN_WORDS: dict[Durability, str] = {
     "none": "none: an answered job is lost when the server stops, but for what a snapshot has; "
@@ -32,6 +28,7 @@ _IN_WORDS: dict[Durability, str] = {
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What was read from a server."""
 
+    where: str
     product: str
     version: str
     role: str
@@ -43,33 +40,58 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     used_memory: int
     clustered: bool
 
+    @property
+    def number(self) -> tuple[int, int]:
+        """The version, to be compared."""
+        found = re.match(r"(\d+)\.(\d+)", self.version)
+        return (int(found[1]), int(found[2])) if found else (0, 0)
+
+    def promise(self, address: Address) -> Durability:
+        """What an answer survives here: with `fsync=yes` it waits for the disk."""
+        return "always" if address.fsync and self.durability != "none" else self.durability
+
     def in_words(self, address: Address) -> str:
         """When a job is safe here."""
-        words = _IN_WORDS["always" if address.fsync else self.durability]
+        words = _IN_WORDS[self.promise(address)]
         if not self.fsync_known:
             words += " (the server does not tell how often it syncs; taken to be everysec)"
         if address.replicas:
             words += f"; it is on {address.replicas} replicas, too"
         return words
 
-    def troubles(self) -> tuple[Trouble, ...]:
-        """What is not as it should be."""
-        if self.role in ("slave", "replica"):
-            return (
-                Trouble("store", "it is a replica: nothing can be enqueued", "name its primary"),
-            )
-        return ()
 
-
-def read_facts(connection: Connection) -> Facts:
-    """Ask the server."""
+def read_facts(connection: Connection) -> list[Facts]:
+    """Ask the server, or all primaries of a cluster: each has a part of the queues."""
+    client = connection.client
     with connection.translated():
-        info = _info(connection)
-        aof = bool(info.get("aof_enabled"))
-        fsync = _fsync(connection) if aof else None
-    product = "valkey" if "valkey_version" in info else "redis"
+        if not connection.clustered:
+            return [_facts_of(client, connection.where)]
+        return [
+            _facts_of(client, f"redis at {node.name}", target_nodes=node)
+            for node in client.get_primaries()
+        ]
+
+
+def weakest(nodes: Sequence[Facts]) -> Facts:
+    """What can be said of all of them together: a promise is worth what the worst one keeps."""
+    worst = min(nodes, key=lambda facts: DURABILITIES.index(facts.durability))
+    limits = [facts.maxmemory for facts in nodes]
+    return msgspec.structs.replace(
+        worst,
+        fsync_known=all(facts.fsync_known for facts in nodes),
+        replicas=min(facts.replicas for facts in nodes),
+        used_memory=sum(facts.used_memory for facts in nodes),
+        maxmemory=sum(limits) if all(limits) else 0,
+    )
+
+
+def _facts_of(client: Any, where: str, **node: Any) -> Facts:
+    info = dict(client.info(**node))
+    aof = bool(info.get("aof_enabled"))
+    fsync = _fsync(client, **node) if aof else None
     return Facts(
-        product=product,
+        where=where,
+        product="valkey" if "valkey_version" in info else "redis",
         version=str(info.get("valkey_version") or info["redis_version"]),
         role=str(info.get("role", "")),
         policy=str(info.get("maxmemory_policy", "")),
@@ -86,53 +108,13 @@ def _weaker(fsync: str | None) -> Durability:
     return "none" if fsync == "no" else "everysec"
 
 
-def _info(connection: Connection) -> dict[str, Any]:
-    client = connection.client
-    if connection.clustered:
-        return dict(client.info(target_nodes=client.get_random_primary_node()))
-    return dict(client.info())
-
-
-def _fsync(connection: Connection) -> str | None:
-    client = connection.client
+def _fsync(client: Any, **node: Any) -> str | None:
     try:
-        if connection.clustered:
-            answer = client.config_get("appendfsync", target_nodes=client.get_random_primary_node())
-        else:
-            answer = client.config_get("appendfsync")
+        answer = client.config_get("appendfsync", **node)
     except exceptions.ResponseError:
         # Hosted servers often hide their configuration.
         return None
     return str(answer["appendfsync"]) if answer else None
-
-
-def require_safe(facts: Facts, address: Address, where: str) -> None:
-    """Refuse a server that would lose jobs, or that cannot run the scripts."""
-    number = re.match(r"(\d+)\.(\d+)", facts.version)
-    have = (int(number[1]), int(number[2])) if number else (0, 0)
-    if have < OLDEST[facts.product]:
-        least = ".".join(map(str, OLDEST[facts.product]))
-        raise StoreError(f"{where} is {facts.product} {facts.version}: it must be {least} or newer")
-    if facts.policy != "noeviction":
-        raise ConfigError(
-            f"{where} has maxmemory-policy {facts.policy}: it would throw jobs away when it is "
-            "full. Set it to noeviction: CONFIG SET maxmemory-policy noeviction"
-        )
-    if address.fsync and have < SYNC_SINCE:
-        raise ConfigError(
-            f"{where} is {facts.product} {facts.version}: fsync=yes needs 7.2 or newer (WAITAOF)"
-        )
-    if address.fsync and facts.durability == "none":
-        raise ConfigError(f"{where} has no append-only file to sync: set appendonly yes")
-    if facts.clustered and address.mode != "cluster":
-        raise ConfigError(f"{where} is a node of a cluster: its URL is redis+cluster://…")
-    wanted = address.durability
-    have_durability = "always" if address.fsync else facts.durability
-    if wanted and DURABILITIES.index(have_durability) < DURABILITIES.index(wanted):
-        raise ConfigError(
-            f"{where} has durability {have_durability}, but {wanted} is asked for: "
-            f"set appendonly yes and appendfsync {wanted}, or ask for less"
-        )
 
 
 def require_ours(connection: Connection, names: Names) -> None:

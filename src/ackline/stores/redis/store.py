@@ -32,9 +32,9 @@ from ackline.stores.base import (
     refuse_to_join,
 )
 from ackline.stores.redis import keep, look, work
-from ackline.stores.redis.address import Address
+from ackline.stores.redis.address import Address, Durability
 from ackline.stores.redis.connection import Connection
-from ackline.stores.redis.facts import Facts, read_facts, require_ours, require_safe
+from ackline.stores.redis.facts import Facts, read_facts, require_ours, weakest
 from ackline.stores.redis.journal import (
     earliest_time,
     last_batch,
@@ -44,6 +44,7 @@ from ackline.stores.redis.journal import (
 from ackline.stores.redis.listen import RedisListener
 from ackline.stores.redis.names import SCHEMA, Names
 from ackline.stores.redis.queue_script import QueueScripts
+from ackline.stores.redis.safety import require_safe, troubles_of
 
 FACTS_LAST = 5.0
 """Seconds for which what was read about the server is not read again."""
@@ -67,12 +68,17 @@ class RedisStore:
         self._scripts = QueueScripts(self._connection, names, clock)
         self._names = names
         self._listeners: set[RedisListener] = set()
-        self._facts: tuple[float, Facts] | None = None
+        self._facts: tuple[float, list[Facts]] | None = None
+        self._opened_on: Durability = "none"
 
     def open(self) -> None:
         self._connection.open()
+        self._facts = None
         try:
-            require_safe(self._read_facts(), self._address, self._connection.where)
+            nodes = self._read_facts()
+            for facts in nodes:
+                require_safe(facts, self._address)
+            self._opened_on = weakest(nodes).promise(self._address)
             require_ours(self._connection, self._names)
         except BaseException:
             self._connection.close()
@@ -84,7 +90,8 @@ class RedisStore:
         self._connection.close()
 
     def info(self) -> StoreInfo:
-        facts = self._read_facts()
+        nodes = self._read_facts()
+        facts = weakest(nodes)
         return StoreInfo(
             name="redis",
             location=self._address.location,
@@ -100,10 +107,10 @@ class RedisStore:
                 "memory": f"{facts.used_memory:,} bytes",
                 "maxmemory": f"{facts.maxmemory:,} bytes" if facts.maxmemory else "no limit",
             },
-            troubles=facts.troubles(),
+            troubles=troubles_of(nodes, self._address, self._opened_on),
         )
 
-    def _read_facts(self) -> Facts:
+    def _read_facts(self) -> list[Facts]:
         moment = time.monotonic()
         if self._facts is None or moment - self._facts[0] > FACTS_LAST:
             self._facts = (moment, read_facts(self._connection))

@@ -22,6 +22,9 @@ from ackline.stores.sqlite.transaction import Transaction
 _CLAIM, _QUEUED, _PROCESSING = Act.CLAIM, State.QUEUED, State.PROCESSING
 _NUM, _KIND, _OPTIONS, _GROUP = 1, 3, 6, 8
 """Columns of a row of `line`."""
+MOST_PARKED = 5000
+"""Jobs of full groups that one transaction puts aside: more would keep other writers waiting."""
+
 _num_of, _kind_of, _options_of = itemgetter(_NUM), itemgetter(_KIND), itemgetter(_OPTIONS)
 
 
@@ -31,29 +34,34 @@ def claim(
     request: ClaimRequest,
     transitions: Sequence[Transition],
     now: float,
-) -> Claimed:
-    """Apply, promote what is due, lease the next in line, tell what has lapsed."""
+) -> tuple[Claimed, bool]:
+    """Apply, promote what is due, lease the next in line, tell what has lapsed.
+
+    Answers also whether it met nothing but full groups so far, and has to be called again.
+    """
     lines = find_lines(tx, queue)
     if lines is None:
-        return Claimed(jobs=[], verdicts=[Verdict(False, None)] * len(transitions), now=now)
+        gone = [Verdict(False, None)] * len(transitions)
+        return Claimed(jobs=[], verdicts=gone, now=now), False
     verdicts = apply(lines, transitions, now) if transitions else []
-    jobs: list[Record] = []
+    jobs, cut_short = list[Record](), False
     if not lines.settings.paused:
         promote(lines, now, REPAIR_LIMIT)
-        jobs = _take(lines, request, now)
+        jobs, cut_short = _take(lines, request, now)
         lines.flush()
-        if len(jobs) == request.limit and _ready_slots(lines):
+        if (cut_short or len(jobs) == request.limit) and _ready_slots(lines):
             # More is ready than one claimer can take: let another one look.
             tx.wake(queue, "ready")
-    heads = _heads(lines)
-    leased = heads[2]
-    return Claimed(
+    *due, leased = _heads(lines)
+    times = [leased] if lines.settings.paused else [*due, leased]
+    claimed = Claimed(
         jobs=jobs,
         verdicts=verdicts,
         lapsed=lapsed(lines, now) if leased is not None and leased <= now else [],
-        next_at=min((head for head in heads if head is not None), default=None),
+        next_at=min((time for time in times if time is not None), default=None),
         now=now,
     )
+    return claimed, cut_short and not jobs
 
 
 def _heads(lines: Lines) -> tuple[float | None, float | None, float | None]:
@@ -65,7 +73,7 @@ def _heads(lines: Lines) -> tuple[float | None, float | None, float | None]:
 # --- handing out ---
 
 
-def _take(lines: Lines, request: ClaimRequest, now: float) -> list[Record]:
+def _take(lines: Lines, request: ClaimRequest, now: float) -> tuple[list[Record], bool]:
     cursors = _cursors(lines, request.kinds)
     # Rows start with (at, job): they merge in the order of the queue, a few rows read ahead.
     rows = cursors[0] if len(cursors) == 1 else heapq.merge(*cursors)
@@ -73,9 +81,8 @@ def _take(lines: Lines, request: ClaimRequest, now: float) -> list[Record]:
     for cursor in cursors:
         cursor.close()
     _park(lines, parked)
-    if not taken:
-        return []
-    return _lease(lines, taken, request, now)
+    records = _lease(lines, taken, request, now) if taken else []
+    return records, len(parked) >= MOST_PARKED
 
 
 def _cursors(lines: Lines, kinds: frozenset[str] | None) -> list[Any]:
@@ -105,6 +112,8 @@ def _choose(lines: Lines, rows: Iterable[Row], limit: int) -> tuple[list[Row], l
                 running[group] = running_in(lines, group)
             if running[group] + entered[group] >= lines.settings.group_limit:
                 parked.append(row)
+                if len(parked) == MOST_PARKED:
+                    break
                 continue
             entered[group] += 1
         taken.append(row)

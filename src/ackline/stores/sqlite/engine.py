@@ -57,7 +57,7 @@ class Engine:
         self._identity: tuple[int, int] | None = None
         self._torn = False
         self._writer: apsw.Connection | None = None
-        self._turn = Turn(f"{self.path}-lock")
+        self._turn = Turn(self.path)
         self._group = GroupCommit(self._commit)
         # Reentrant, for a thread may be forked in the middle of its own write.
         self._writing = threading.RLock()

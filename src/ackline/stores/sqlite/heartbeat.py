@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ackline.job import QueueKey, State
+from ackline.lifecycle import kept_until
 from ackline.stores.base import BeatReply, Hold, WorkerBeat
 from ackline.stores.sqlite.lines import Lines, make_lines
 from ackline.stores.sqlite.queries import sql
@@ -36,15 +37,16 @@ def _extend(lines: Lines, holds: Sequence[Hold], now: float) -> BeatReply:
     found = {row[ID]: row for row in rows}
     leased = lines.slot(State.PROCESSING)
     reply = BeatReply([], [])
-    by_seconds: dict[float, list[int]] = {}
+    by_deadline: dict[float, list[int]] = {}
     for index, hold in enumerate(holds):
         row = found.get(hold.id)
         if row is None or row[SLOT] != leased or row[TOKEN] != hold.token or row[AT] <= now:
             reply.lost.append(index)
             continue
-        by_seconds.setdefault(hold.seconds, []).append(row[0])
+        deadline = kept_until(row[AT], now, hold.seconds)
+        by_deadline.setdefault(deadline, []).append(row[0])
         if row[CANCEL]:
             reply.cancelled.append(index)
-    for seconds, nums in by_seconds.items():
-        lines.tx.execute(sql("extend"), (now + seconds, numbers(nums)))
+    for deadline, nums in by_deadline.items():
+        lines.tx.execute(sql("extend"), (deadline, numbers(nums)))
     return reply

@@ -132,9 +132,16 @@ class SqliteStore:
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
     ) -> Claimed:
-        return self._engine.write(
+        claimed, again = self._engine.write(
             lambda tx: claim.claim(tx, queue, request, transitions, self._clock.now())
         )
+        while again:
+            # Others may write before the next of a long line are put aside.
+            more, again = self._engine.write(
+                lambda tx: claim.claim(tx, queue, request, (), self._clock.now())
+            )
+            claimed = msgspec.structs.replace(more, verdicts=claimed.verdicts)
+        return claimed
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
         def run(tx: Transaction, batches: list[Sequence[Transition]]) -> list[list[Verdict]]:

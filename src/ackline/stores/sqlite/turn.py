@@ -11,6 +11,7 @@ import _thread
 import contextlib
 import fcntl
 import os
+import stat
 import threading
 import weakref
 
@@ -19,16 +20,19 @@ SECOND_PATIENCE = 0.02
 
 
 class Turn:
-    """A lock on a side file; `take` waits in line, but not for ever. One thread at a time."""
+    """A lock on a file beside the database; `take` waits in line, but not for ever.
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    One thread at a time.
+    """
+
+    def __init__(self, database: str) -> None:
+        self._database = database
         self._line: _Line | None = None
 
     def take(self, timeout: float) -> bool:
         """Wait for our turn; False when the time is up."""
         if self._line is None:
-            self._line = _Line(self._path)
+            self._line = _Line(self._database)
         return self._line.take(timeout)
 
     def leave(self) -> None:
@@ -51,8 +55,8 @@ class _Line:
     it lets go at once.
     """
 
-    def __init__(self, path: str) -> None:
-        self._file: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    def __init__(self, database: str) -> None:
+        self._file: int | None = _open_beside(database)
         self._lock = threading.Lock()
         # Locks, no events: those are left locked by an interrupt at the wrong moment.
         self._through = threading.Lock()
@@ -134,6 +138,18 @@ class _Line:
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
+
+
+def _open_beside(database: str) -> int:
+    """Open the lock file, for whoever may use the database: to lock it, reading is enough."""
+    path, reading = f"{database}-lock", os.O_RDONLY | os.O_CLOEXEC
+    with contextlib.suppress(FileNotFoundError):
+        return os.open(path, reading)
+    mode = stat.S_IMODE(os.stat(database).st_mode)
+    file = os.open(path, reading | os.O_CREAT, mode)
+    with contextlib.suppress(PermissionError):  # another was quicker, and it is theirs
+        os.fchmod(file, mode)
+    return file
 
 
 _LINES: weakref.WeakSet[_Line] = weakref.WeakSet()

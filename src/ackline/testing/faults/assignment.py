@@ -19,8 +19,8 @@ from ackline.stores.registry import store_from_url
 from ackline.testing.faults.history import History, Phase, Step, What
 from ackline.testing.faults.recording import RecordingStore
 from ackline.testing.faults.variants import VARIANTS
+from ackline.worker.child import stop_with_parent
 from ackline.worker.signals import hear_signals
-from ackline.worker.supervisor import stop_with_parent
 
 MAX_ATTEMPTS = 30
 """So many that no ordinary job is dead-lettered by the faults alone."""

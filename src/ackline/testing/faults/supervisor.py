@@ -21,7 +21,9 @@ def main() -> None:
         told = post.assignment
         return msgspec.structs.replace(told, name=id, parent=told.name).command("worker")
 
-    supervisor = Supervisor([post.queue], command, processes=post.assignment.processes)
+    supervisor = Supervisor(
+        [post.queue], command, processes=post.assignment.processes, grace=post.assignment.grace
+    )
     threading.Thread(target=_pass_on, args=(post,), daemon=True).start()
     supervisor.run()
     post.close()

@@ -43,7 +43,7 @@ async def welcome(request: AnyRequest, caller: NamedDependency[Caller]) -> Respo
     said = Welcome(
         tenant=caller.tenant,
         capabilities=msgspec.structs.replace(
-            runtime.store.capabilities, name="http", persistent=True, shared=True, joins=False
+            runtime.store.capabilities, name="http", shared=True, joins=False
         ),
         version=f"ackline {version('ackline')}",
         max_body=runtime.settings.max_body,

@@ -100,6 +100,12 @@ FROM ackline.lease WHERE token = ANY (%(tokens)b::bigint[]) AND queue + 0 = %(qu
   AND (%(jobs)b::bigint[] IS NULL OR jobs && %(jobs)b::bigint[])
 ORDER BY num + 0 FOR UPDATE SKIP LOCKED;
 
+-- name: see_leases
+-- The same as everybody sees them, locked or not.
+SELECT num, token, worker, started, deadline, jobs, attempts, ranks, asked
+FROM ackline.lease WHERE token = ANY (%(tokens)b::bigint[]) AND queue + 0 = %(queue)b::int
+  AND (%(jobs)b::bigint[] IS NULL OR jobs && %(jobs)b::bigint[]);
+
 -- name: lock_leases_of
 SELECT num, token, worker, started, deadline, jobs, attempts, ranks, asked
 FROM ackline.lease WHERE queue = %(queue)b::int AND jobs && %(jobs)b::bigint[]

@@ -3,7 +3,8 @@
 -- name: add_new
 -- Jobs of which none is there yet, in one statement. It fails if an id is known; and, by a
 -- division by zero, if the queue has changed since it was looked at. Lists are taken apart side
--- by side: in FROM, each of them would be copied first.
+-- by side: in FROM, each of them would be copied first. Numbered in the order given, inserted in
+-- that of the ids, so that two who bring the same ones wait for each other in the same order.
 WITH moment AS MATERIALIZED (
     SELECT coalesce(%(now)b::float8, extract(epoch FROM clock_timestamp())::float8) AS now
     FROM ackline.queue WHERE num = %(queue)b::int AND version = %(version)b::bigint
@@ -17,7 +18,8 @@ WITH moment AS MATERIALIZED (
     ) g
 ), bodies AS (
     INSERT INTO ackline.job (num, queue, id, kind, grp, priority, created, options, payload)
-    SELECT num, %(queue)b::int, id, kind, grp, priority, now, options, payload FROM given
+    SELECT num, %(queue)b::int, id, kind, grp, priority, now, options, payload
+    FROM given ORDER BY id
 ), queued AS (
     INSERT INTO ackline.ready (line, lane, rank, job)
     SELECT line, priority, now - priority * %(ageing)b::float8, num FROM given
@@ -54,8 +56,7 @@ WHERE job = ANY (%(jobs)b::bigint[]) AND queue + 0 = %(queue)b::int
 ORDER BY job FOR UPDATE;
 
 -- name: add_jobs
--- Answers which were new; numbered in the order given, inserted in that of the ids, so that two
--- who bring the same ones wait for each other in the same order.
+-- Answers which were new; numbered and inserted as by `add_new`.
 WITH given AS MATERIALIZED (
     SELECT nextval('ackline.job_num') AS num, g.*
     FROM unnest(

@@ -22,6 +22,11 @@ WITH raised AS (
 )
 SELECT base * 2048 + nextval('ackline.token') FROM raised;
 
+-- name: more_tokens
+-- So many tokens, above those that this session was given before.
+SELECT (SELECT base FROM ackline.epoch) * 2048 + nextval('ackline.token')
+FROM generate_series(1, %(count)b::bigint);
+
 -- name: raise_epoch
 -- Sent by who connects: after a copy was restored, tokens must still grow, and the journal of
 -- another server must come before ours.
@@ -73,6 +78,24 @@ INSERT INTO ackline.grp AS g (queue, name, running)
 SELECT %(queue)b::int, n.name, 0 FROM unnest(%(names)b::bytea[]) n(name) ORDER BY n.name
 ON CONFLICT (queue, name) DO UPDATE SET running = g.running
 RETURNING g.name, g.running;
+
+-- name: try_groups
+-- The same without those that somebody holds, who may be about to forget them: only a group that
+-- nobody can see is made.
+WITH there AS MATERIALIZED (
+    SELECT name FROM ackline.grp
+    WHERE queue = %(queue)b::int AND name = ANY (%(names)b::bytea[])
+), locked AS MATERIALIZED (
+    SELECT name, running FROM ackline.grp
+    WHERE queue = %(queue)b::int AND name = ANY (%(names)b::bytea[])
+    FOR UPDATE SKIP LOCKED
+), made AS (
+    INSERT INTO ackline.grp (queue, name, running)
+    SELECT %(queue)b::int, n.name, 0 FROM unnest(%(names)b::bytea[]) n(name)
+    WHERE n.name <> ALL (ARRAY(SELECT name FROM there)) ORDER BY n.name
+    ON CONFLICT DO NOTHING RETURNING name, running
+)
+SELECT name, running FROM locked UNION ALL SELECT name, running FROM made;
 
 -- name: set_running
 UPDATE ackline.grp g SET running = greatest(0, g.running + c.change)

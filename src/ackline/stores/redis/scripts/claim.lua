@@ -30,9 +30,9 @@ end
 if next(left) then
   leave_groups(queue, left)
 end
-local due = next_due(queue)
-local token, jobs, again = nil, {}, {}
+local due, token, jobs, again = nil, nil, {}, {}
 if not queue.paused then
+  due = next_due(queue)
   if due and due <= now then
     promote(queue, REPAIR_LIMIT)
     due = next_due(queue)

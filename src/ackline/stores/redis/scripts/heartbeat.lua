@@ -1,4 +1,5 @@
--- Note that a worker lives, and extend its leases; a lapsed lease is not revived.
+-- Note that a worker lives, and extend its leases; a lapsed lease is not revived, and one that was
+-- extended further keeps its deadline.
 --
 -- ARGV[2]   the worker's id
 -- ARGV[3]   its sign of life (packed), or '' if it says goodbye
@@ -33,7 +34,7 @@ for index, place in ipairs(get_many('HMGET', queue.base .. ':place', ids)) do
   local job = place and read_place(ids[index], place)
   local token, seconds = tonumber(ARGV[3 * index + 3]), tonumber(ARGV[3 * index + 4])
   if job and job.state == PROCESSING and job.token == token and at_of(queue, job) > now then
-    extended[#extended + 1] = exact(now + seconds)
+    extended[#extended + 1] = exact(math.max(at_of(queue, job), now + seconds))
     extended[#extended + 1] = job.member
     if has(job, ASKED) then
       asked[#asked + 1] = index - 1

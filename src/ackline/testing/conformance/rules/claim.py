@@ -236,6 +236,22 @@ class ClaimRules(StoreCase):
         bench.put("b")
         assert bench.claim(1, lease=20.0).next_at == now + 20.0
 
+    def test_a_paused_queue_is_no_reason_to_look_again(self, bench: Bench) -> None:
+        """What is due there waits for its resumption: else claimers would ask without a pause."""
+        now = bench.clock.now()
+        bench.fail(bench.taken("failing"))
+        bench.put("scheduled", delay=50.0)
+        bench.configure(paused=True)
+        bench.clock.advance(5.0)
+        assert bench.claim(1).next_at is None
+        bench.clock.advance(50.0)
+        assert bench.claim(1).next_at is None
+
+        bench.configure(paused=False)
+        [job] = bench.take(1, lease=20.0)
+        bench.configure(paused=True)
+        assert bench.claim(1).next_at == now + 75.0 == job.deadline
+
     def test_settling_and_claiming_are_one_call(self, bench: Bench) -> None:
         job = bench.taken("a")
         bench.put("b")

@@ -35,6 +35,7 @@ class EnqueueRules(StoreCase):
             timeout=3.0,
             result_ttl=0.5,
             keys_if_undelivered=(("x", "y"), ("z",)),
+            callback_url="https://example.com/done",
             group="g",
             headers={"h": "1"},
             trace="00-é",

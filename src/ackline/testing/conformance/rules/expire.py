@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+import string
 import threading
 
 import pytest
 
+from ackline.errors import InvalidOption
 from ackline.events import Act
 from ackline.job import Record, State
 from ackline.lifecycle import Verdict, complete, expire, extend, fail, request_cancel
+from ackline.limits import LONGEST_KEY, LONGEST_NAME, require_others_key
 from ackline.stores.base import REPAIR_LIMIT
 from ackline.testing.conformance.bench import LEASE, Bench, failure, policy_of
 from ackline.testing.conformance.case import StoreCase
@@ -233,6 +236,22 @@ class AttemptRules(StoreCase):
         self._end(bench, job, way)
 
         assert bench.keys() == dict.fromkeys(keys, b"precious")
+
+    def test_the_longest_key_is_written(self, bench: Bench) -> None:
+        """What an enqueue accepts the DLQ can take, else its lease could never be taken back."""
+        letters = "".join(random.Random(7).choices(string.ascii_letters, k=LONGEST_KEY))
+        foreign = bench.beside("work", tenant=letters[:LONGEST_NAME])
+        parts = 4
+        size = LONGEST_KEY // parts - 2
+        key = tuple(letters[n * size : (n + 1) * size] for n in range(parts))
+        require_others_key(key)
+        with pytest.raises(InvalidOption, match="2,048 bytes"):
+            require_others_key((*key, ""))
+        foreign.taken("a", max_attempts=1, payload=b"precious", keys_if_undelivered=(key,))
+        foreign.clock.advance(LEASE)
+
+        assert [verdict.state for verdict in foreign.sweep()] == [State.FAILED]
+        assert foreign.keys() == {key: b"precious"}
 
     def test_keys_if_undelivered_wait_for_the_last_attempt(self, bench: Bench) -> None:
         job = bench.taken("a", max_attempts=2, keys_if_undelivered=(("k",),))

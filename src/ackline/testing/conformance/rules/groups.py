@@ -46,6 +46,15 @@ class GroupRules(StoreCase):
 
         assert bench.take_ids(2) == ["g0", "free"]
 
+    def test_what_stands_behind_a_full_group_stays_in_line(self, bench: Bench) -> None:
+        """A claim that looks past the group may see more jobs than it takes."""
+        bench.put_all([f"g{n}" for n in range(20)], group="g")
+        bench.put_all("abcdef")
+
+        assert bench.take_ids(2) == ["g0", "a"]
+        assert bench.take_ids(2) == ["b", "c"]
+        assert bench.take_ids() == ["d", "e", "f"]
+
     def test_a_job_held_back_can_be_edited_after_a_prune(self, bench: Bench) -> None:
         """A prune forgets empty lines; the one that the job would stand in may be among them."""
         bench.put_all("ab", group="g")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ackline.job import State
-from ackline.lifecycle import redrive, release, request_cancel
+from ackline.lifecycle import extend, redrive, release, request_cancel
 from ackline.stores.base import BeatReply
 from ackline.testing.conformance.bench import LEASE, Bench
 from ackline.testing.conformance.case import StoreCase
@@ -21,6 +21,29 @@ class HeartbeatRules(StoreCase):
 
         assert bench.beat(job) == BeatReply([], [])
         assert bench.look("a").deadline == bench.clock.now() + LEASE
+
+    def test_a_heartbeat_never_shortens_a_lease(self, bench: Bench) -> None:
+        """A handler that asked for ten minutes has them, however often its worker beats."""
+        bench.put_all("abc")
+        jobs = bench.take(3)
+        bench.apply_one(extend(jobs[1], 600.0))
+        until = bench.clock.now() + 600.0
+        bench.clock.advance(1.0)
+
+        assert bench.beat(*jobs) == BeatReply([], [])
+        usual = bench.clock.now() + LEASE
+        assert [bench.look(id).deadline for id in "abc"] == [usual, until, usual]
+
+    def test_jobs_that_were_claimed_together_have_deadlines_of_their_own(
+        self, bench: Bench
+    ) -> None:
+        bench.put_all("abc")
+        a, b, c = bench.take(3)
+        bench.apply(extend(a, 600.0), extend(b, 1200.0))
+
+        now = bench.clock.now()
+        deadlines = [bench.look(id).deadline for id in "abc"]
+        assert deadlines == [now + 600.0, now + 1200.0, c.deadline]
 
     def test_a_heartbeat_never_revives_a_lapsed_lease(self, bench: Bench) -> None:
         job = bench.taken("a")

@@ -1,0 +1,42 @@
+"""How much is stored in one step: enough to be fast, too little to keep anybody else waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from ackline.job import Draft
+
+T = TypeVar("T")
+
+CHUNK = 1000
+"""Jobs per round trip of a bulk enqueue …"""
+
+CHUNK_BYTES = 8 << 20
+"""… and about how many bytes of payload, as Redis hands out in one claim."""
+
+
+def payload_size(draft: Draft) -> int:
+    """How much a job adds to a chunk."""
+    return len(draft.payload)
+
+
+def is_full(drafts: Sequence[Draft]) -> bool:
+    """Whether so many jobs are a step of their own."""
+    return len(drafts) >= CHUNK or sum(map(payload_size, drafts)) >= CHUNK_BYTES
+
+
+def in_chunks(
+    items: Iterable[T], size_of: Callable[[T], int], most: int = CHUNK
+) -> Iterator[list[T]]:
+    """The items as they come, in pieces that are cut when full; the last may not be."""
+    chunk: list[T] = []
+    size = 0
+    for item in items:
+        chunk.append(item)
+        size += size_of(item)
+        if len(chunk) >= most or size >= CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk

@@ -1,0 +1,213 @@
+"""The connection that hears for all listeners of a process, on a thread of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from ackline.errors import StoreError
+from ackline.pauses import Pauses
+from ackline.stores.postgres.arrays import Blobs, Ints
+from ackline.stores.postgres.engine import Engine
+from ackline.stores.postgres.exchange import Connection
+from ackline.stores.postgres.listen import PostgresListener, Subject
+
+logger = logging.getLogger("ackline")
+
+PULSE = 15.0
+"""Seconds between signs that this process still waits, and that the connection still works."""
+
+PATIENCE = 4 * PULSE
+"""Seconds after which who gives no sign counts as gone."""
+
+RETRIES = (0.05, 2.0)
+"""Seconds between tries to listen again."""
+
+PLACE = "place"
+"""What a message begins with that tells where in a line a job has come to stand late."""
+
+AWAY = 0.05
+"""Seconds after a wait during which its owner is likely to come back."""
+
+
+class Hearing:
+    """Hears what others notify of, and passes it on to those whom it concerns."""
+
+    def __init__(
+        self, engine: Engine, channel: str, listeners: Callable[[], frozenset[PostgresListener]]
+    ) -> None:
+        self._engine = engine
+        self._channel = channel
+        self._listeners = listeners
+        self._who = os.urandom(12)
+        self._process = os.getpid()
+        self._stands = False
+        self._heard: deque[str] = deque()
+        self._awake, self._waker = os.pipe2(os.O_CLOEXEC)
+        self._thread = threading.Thread(target=self._run, name="ackline-news", daemon=True)
+
+    @property
+    def here(self) -> bool:
+        """Whether it was begun by this process; a forked child has no part in its parent's."""
+        return self._process == os.getpid()
+
+    @property
+    def stands(self) -> bool:
+        """Whether news arrive."""
+        return self._stands and self.here
+
+    def start(self) -> None:
+        """Begin to hear."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Hear no more; in a forked child, leave the parent's alone."""
+        if not self.here:
+            os.close(self._awake)
+        else:
+            # Not by closing it alone, for a child may have it open as well.
+            with contextlib.suppress(BrokenPipeError):
+                os.write(self._waker, b"!")
+            self._thread.join()
+        os.close(self._waker)
+
+    def armed_values(self, subjects: Iterable[Subject]) -> dict[str, Any]:
+        """The values of `arm`."""
+        return columns_of(subjects) | {"who": self._who, "seconds": PATIENCE}
+
+    # --- the thread ---
+
+    def _run(self) -> None:
+        pauses = Pauses(*RETRIES)
+        try:
+            while not self._is_over(0):
+                try:
+                    with self._connect() as connection:
+                        pauses.reset()
+                        if self._hear(connection):
+                            return
+                except (psycopg.Error, OSError, StoreError) as error:
+                    logger.warning(
+                        "%s: the connection for news broke: %s", self._engine.where, error
+                    )
+                self._wake_all(stands=False)
+                if self._is_over(pauses.next()):
+                    return
+        finally:
+            self._stands = False
+            os.close(self._awake)
+
+    def _is_over(self, seconds: float) -> bool:
+        return bool(select.select([self._awake], [], [], seconds)[0])
+
+    @contextlib.contextmanager
+    def _connect(self) -> Iterator[Connection]:
+        connection = self._engine.connections.connect()
+        try:
+            self._heard.clear()
+            # While a statement is answered, it is the client that takes what was notified.
+            connection.add_notify_handler(lambda notice: self._heard.append(notice.payload))
+            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+            yield connection
+        finally:
+            connection.close()
+
+    def _hear(self, connection: Connection) -> bool:
+        """Hear until the store is closed (True) or the connection breaks."""
+        self._renew(connection)
+        # What was told before we listened is unknown.
+        self._wake_all(stands=True)
+        renewed = time.monotonic()
+        poll = select.poll()
+        for descriptor in (self._awake, connection.fileno()):
+            poll.register(descriptor, select.POLLIN)
+        while True:
+            self._pass_on(connection)
+            left = renewed + PULSE - time.monotonic()
+            ready = [descriptor for descriptor, _ in poll.poll(max(0.0, left) * 1000)]
+            if self._awake in ready:
+                return True
+            if ready:
+                connection.pgconn.consume_input()
+            if time.monotonic() - renewed >= PULSE:
+                self._renew(connection)
+                renewed = time.monotonic()
+
+    def _pass_on(self, connection: Connection) -> None:
+        """Deliver all that was heard, also what comes while we do."""
+        self._gather(connection)
+        while self._heard:
+            message = self._heard.popleft()
+            try:
+                self._deliver(connection, message)
+            except ValueError:
+                logger.warning("%s: news that nobody understands: %r", self._engine.where, message)
+            self._gather(connection)
+
+    def _gather(self, connection: Connection) -> None:
+        while (notice := connection.pgconn.notifies()) is not None:
+            self._heard.append(notice.extra.decode())
+
+    def _deliver(self, connection: Connection, message: str) -> None:
+        topic, *words = message.split()
+        if topic == PLACE:
+            line, lane, rank, job = words
+            self._engine.queues.lower_hints(int(line), int(lane), (float(rank), int(job)))
+        else:
+            [tag] = words
+            self._wake(connection, (bytes.fromhex(tag), int(topic)))
+
+    def _wake(self, connection: Connection, subject: Subject) -> None:
+        concerned = self._concerned(subject)
+        for listener in concerned:
+            listener.wake()
+        now, armed = time.monotonic(), any(listener.armed for listener in concerned)
+        if armed and not any(listener.here(now, AWAY) for listener in concerned):
+            # First so, then in the table: who comes back in between arms again.
+            for listener in concerned:
+                listener.armed = False
+            self._execute(connection, "disarm", columns_of([subject]) | {"who": self._who})
+            self._arm_again(connection, subject)
+
+    def _arm_again(self, connection: Connection, subject: Subject) -> None:
+        """Who came back while its row was being removed may have armed too early."""
+        armed = [listener for listener in self._concerned(subject) if listener.armed]
+        if armed:
+            self._execute(connection, "arm", self.armed_values([subject]))
+        for listener in armed:
+            listener.wake()
+
+    def _concerned(self, subject: Subject) -> list[PostgresListener]:
+        return [one for one in self._listeners() if subject in one.subjects]
+
+    def _renew(self, connection: Connection) -> None:
+        armed = {s for one in self._listeners() if one.armed for s in one.subjects}
+        self._execute(connection, "arm", self.armed_values(armed))
+        self._execute(connection, "forget_waiting", {})
+
+    def _execute(self, connection: Connection, name: str, values: dict[str, Any]) -> None:
+        connection.execute(self._engine.statements[name], values)
+
+    def _wake_all(self, *, stands: bool) -> None:
+        self._stands = stands
+        for listener in self._listeners():
+            listener.wake()
+
+
+def columns_of(subjects: Iterable[Subject]) -> dict[str, Any]:
+    """Subjects, as statements take them."""
+    ordered = sorted(subjects)
+    return {
+        "tags": Blobs([tag for tag, _ in ordered]),
+        "topics": Ints([topic for _, topic in ordered]),
+    }

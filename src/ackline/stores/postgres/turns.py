@@ -1,0 +1,76 @@
+"""Whose turn it is, where there are fewer places than those who want one."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+
+class _Waiter:
+    """One who waits for a place."""
+
+    __slots__ = ("lingers", "turn")
+
+    def __init__(self, lingers: bool) -> None:
+        self.lingers = lingers
+        self.turn = threading.Lock()
+        self.turn.acquire()
+
+
+class Turns:
+    """Some places, for those who have waited longest.
+
+    Those who may linger, because they wait for others in their turn, never have all of them.
+    """
+
+    def __init__(self, places: int, for_lingering: int) -> None:
+        self._places = places
+        self._for_lingering = for_lingering
+        self._lock = threading.Lock()
+        self._line: deque[_Waiter] = deque()
+        self._used = 0
+        self._lingering = 0
+
+    def take(self, timeout: float, *, lingers: bool = False) -> bool:
+        """Wait for a place; answers whether there was one in time."""
+        with self._lock:
+            # Nobody who waits is passed by: there is no place for any of them.
+            if self._fits(lingers):
+                self._enter(lingers)
+                return True
+            waiter = _Waiter(lingers)
+            self._line.append(waiter)
+        try:
+            came = waiter.turn.acquire(timeout=timeout)
+        except BaseException:
+            if not self._withdraw(waiter):
+                self.give(lingers=lingers)
+            raise
+        return came or not self._withdraw(waiter)
+
+    def give(self, *, lingers: bool = False) -> None:
+        """Leave a place to who is next."""
+        with self._lock:
+            self._used -= 1
+            self._lingering -= lingers
+            first = next((one for one in self._line if self._fits(one.lingers)), None)
+            if first is not None:
+                self._line.remove(first)
+                self._enter(first.lingers)
+                first.turn.release()
+
+    def _fits(self, lingers: bool) -> bool:
+        room = self._used < self._places
+        return room and (not lingers or self._lingering < self._for_lingering)
+
+    def _enter(self, lingers: bool) -> None:
+        self._used += 1
+        self._lingering += lingers
+
+    def _withdraw(self, waiter: _Waiter) -> bool:
+        """Wait no longer; answers False if the turn has come all the same."""
+        with self._lock:
+            if waiter not in self._line:
+                return False
+            self._line.remove(waiter)
+            return True

@@ -1,0 +1,105 @@
+"""Which jobs a supervised process has begun: its supervisor reads it when the process is dead.
+
+A worker holds more jobs than it works on. When one of them kills its process, those that had not
+begun cannot have been the cause, so it must not cost them an attempt. The store does not know
+which is which, and telling it would take a write for each job; memory that both processes share
+takes none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import mmap
+import os
+import tempfile
+import zlib
+from collections import deque
+from collections.abc import Iterable
+
+from ackline.job import Record
+from ackline.worker.held import Held
+
+VARIABLE = "ACKLINE_BEGUN"
+"""Tells a process which file the memory is: number, device and inode, lest it be another one."""
+
+SLOTS = 8192
+SIZE = 8 * SLOTS
+
+_ABSENT, _IN_USE, _FULL = 0, 1, 2
+"""What the first slot says. Unless it is in use, any job may have begun."""
+
+
+class Board:
+    """The worker's side: a mark for each job from its beginning until its outcome is stored."""
+
+    def __init__(self, memory: mmap.mmap) -> None:
+        self._slots = memoryview(memory).cast("Q")
+        self._slots[0] = _IN_USE
+        self._free = deque(range(1, SLOTS))
+
+    def begin(self, held: Held) -> None:
+        """Its handler is about to be called."""
+        try:
+            slot = self._free.pop()
+        except IndexError:
+            self._slots[0] = _FULL
+        else:
+            self._slots[slot] = _mark(held.record)
+            held.let_go = functools.partial(self._wipe, slot)
+
+    def _wipe(self, slot: int) -> None:
+        self._slots[slot] = 0
+        self._free.append(slot)
+
+
+class Begun:
+    """The supervisor's side: made before the process, read after its end."""
+
+    def __init__(self) -> None:
+        self.file = _nameless_file()
+        os.ftruncate(self.file, SIZE)
+        self._memory = mmap.mmap(self.file, SIZE)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the process has to find among its variables."""
+        about = os.fstat(self.file)
+        return {VARIABLE: f"{self.file} {about.st_dev} {about.st_ino}"}
+
+    def unbegun(self, records: Iterable[Record]) -> list[Record]:
+        """Those of the dead process's jobs that cannot have begun."""
+        state, *marks = memoryview(self._memory).cast("Q").tolist()
+        begun = set(marks)
+        return [one for one in records if state == _IN_USE and _mark(one) not in begun]
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        os.close(self.file)
+        self._memory.close()
+
+
+@functools.cache
+def inherited_board() -> Board | None:
+    """The board that this process's supervisor reads, if it has one."""
+    said = os.environ.pop(VARIABLE, None)  # a process of this one must not write on it
+    if said is None:
+        return None
+    file, device, inode = map(int, said.split())
+    with contextlib.suppress(OSError):
+        about = os.fstat(file)
+        if (about.st_dev, about.st_ino) == (device, inode):
+            os.set_inheritable(file, False)
+            return Board(mmap.mmap(file, SIZE))
+    return None
+
+
+def _mark(record: Record) -> int:
+    return 1 << 32 | zlib.crc32(record.id.encode(), record.token & 0xFFFFFFFF)
+
+
+def _nameless_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("ackline-begun")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())

@@ -1,0 +1,122 @@
+"""A supervised process, from both ends of the line between it and its supervisor.
+
+The line is the child's standard input. When it closes, the supervisor is gone. The child writes a
+sign of life to it every second, which needs no store, only a process that does not hang.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from ackline.worker.begun import Begun
+
+SIGN_EVERY = 1.0
+"""Seconds between two signs of life."""
+
+SIGNALS = {one.value: one.name for one in signal.Signals}
+
+
+class Child:
+    """One worker process, as its supervisor sees it."""
+
+    def __init__(
+        self,
+        id: str,
+        command: Sequence[str],
+        pass_fds: Sequence[int] = (),
+        begun: Begun | None = None,
+    ) -> None:
+        self.id = id
+        self.begun = begun
+        self.started = time.monotonic()
+        self._line, theirs = socket.socketpair()
+        self._line.setblocking(False)
+        with theirs:
+            self.process = subprocess.Popen(
+                command,
+                stdin=theirs.fileno(),
+                pass_fds=(*pass_fds, begun.file) if begun else tuple(pass_fds),
+                env=os.environ | begun.environment if begun else None,
+                # A Ctrl-C at the terminal is for us: we pass it on, once.
+                process_group=0,
+            )
+        self._speaks = False
+        self._missed = 0
+        self._why_killed = ""
+
+    def send(self, number: int) -> None:
+        """Pass a signal on."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+
+    def kill(self, why: str) -> bool:
+        """End it by force; False if it has ended, or was killed before."""
+        if self._why_killed or self.process.poll() is not None:
+            return False
+        self._why_killed = why
+        self.process.kill()
+        return True
+
+    def listen(self) -> int:
+        """How many times in a row there was no sign of life; one that never gave any may be so."""
+        try:
+            signs = self._line.recv(4096)
+        except BlockingIOError:
+            self._missed += self._speaks
+            return self._missed
+        except ConnectionError:
+            signs = b""
+        # Nothing at all is the end of the line: it has closed its standard input, or is ending.
+        self._speaks = bool(signs)
+        self._missed = 0
+        return 0
+
+    def close(self) -> None:
+        """Hang up, after its end."""
+        self._line.close()
+        if self.begun is not None:
+            self.begun.close()
+
+    @property
+    def cause(self) -> str:
+        """How it ended, in words."""
+        code = self.process.returncode
+        if self._why_killed and code == -signal.SIGKILL:
+            return f"{self._why_killed} and was killed"
+        if code < 0:
+            # Real-time signals have no names.
+            return f"killed by {SIGNALS.get(-code, f'signal {-code}')}"
+        return f"exited with status {code}"
+
+
+def stop_with_parent(stop: Callable[[], None]) -> None:
+    """Give signs of life to the process that started this one; call `stop` when it is gone."""
+
+    def wait_for_end() -> None:
+        # Reset, if it went without having heard all of our signs.
+        with contextlib.suppress(ConnectionResetError):
+            sys.stdin.read()
+        stop()
+
+    number = sys.stdin.fileno()
+    if stat.S_ISSOCK(os.fstat(number).st_mode):
+        # A line of its own: if someone closes standard input, its number may become another file.
+        line = socket.socket(fileno=os.dup(number))
+        threading.Thread(target=_speak, args=[line], name="ackline signs", daemon=True).start()
+    threading.Thread(target=wait_for_end, name="ackline parent", daemon=True).start()
+
+
+def _speak(line: socket.socket) -> None:
+    # Whether the other end is gone is noticed by who reads.
+    with line, contextlib.suppress(OSError):
+        while line.send(b"."):
+            time.sleep(SIGN_EVERY)

@@ -1,0 +1,76 @@
+"""Fair shares: of the queues that want more jobs, the one that had least by its weight is next."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+LONGEST_HOLD = 1.0
+"""Seconds that a queue is held back for others that take nothing: they may be unable to."""
+
+MOST_BEHIND = 4000
+"""Jobs that a queue may be behind its share and still make up for: a fraction of a second."""
+
+
+class Share:
+    """What one queue has had, and whether it may have more now."""
+
+    def __init__(self, shares: Shares, weight: float, wants: Callable[[], bool]) -> None:
+        self._shares = shares
+        self.weight = weight
+        self.wants = wants
+        self.had = 0.0
+        """Jobs by weight; the one with less goes first."""
+        self.held = False
+
+    def take(self, jobs: int) -> bool:
+        """Have so many jobs, unless another queue that wants some comes first."""
+        return self._shares.take(self, jobs)
+
+    def give_back(self, jobs: int) -> None:
+        """There were not as many."""
+        with self._shares.lock:
+            self.had -= jobs / self.weight
+
+
+class Shares:
+    """The queues of one worker. While one wants nothing, the others share what it leaves.
+
+    It may not save that up: when it comes back, it begins about where the others are.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._all: list[Share] = []
+        self._lead = 0.0
+        """How much the queue has had that had most."""
+        self._moved_at = 0.0
+
+    def add(self, weight: float, wants: Callable[[], bool]) -> Share:
+        """One more queue; `wants` tells whether it would take jobs now."""
+        share = Share(self, weight, wants)
+        self._all.append(share)
+        return share
+
+    def take(self, share: Share, jobs: int) -> bool:
+        """See `Share.take`."""
+        with self.lock:
+            had = self._had(share)
+            rivals = (self._had(one) for one in self._all if one is not share and one.wants())
+            if had > min(rivals, default=had) and self._moves(share):
+                return False
+            share.held, self._moved_at = False, time.monotonic()
+            share.had = had + jobs / share.weight
+            self._lead = max(self._lead, share.had)
+            return True
+
+    def _had(self, share: Share) -> float:
+        return max(share.had, self._lead - MOST_BEHIND / share.weight)
+
+    def _moves(self, share: Share) -> bool:
+        """Whether those in front have taken something of late, or had no time to do so."""
+        now = time.monotonic()
+        if not share.held:
+            share.held, self._moved_at = True, now
+        return now - self._moved_at < LONGEST_HOLD

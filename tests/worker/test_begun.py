@@ -1,0 +1,90 @@
+"""What a supervisor knows of a dead process: which of its jobs had begun."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import Any
+
+import pytest
+
+from ackline import Queue, State
+from ackline.maintenance.reaper import Freed, expire_worker
+from ackline.worker import begun as module
+from ackline.worker.begun import SIZE, SLOTS, Begun, Board, inherited_board
+from ackline.worker.held import Held
+
+
+@pytest.fixture
+def begun():
+    begun = Begun()
+    yield begun
+    begun.close()
+
+
+@pytest.fixture
+def board(begun: Begun) -> Board:
+    return Board(mmap.mmap(begun.file, SIZE))
+
+
+def claim(queue: Queue[Any, Any], count: int) -> list[Held]:
+    queue.handler("default")(lambda job: None)
+    queue.enqueue_many(range(count))
+    jobs = queue.claim(count, worker="w")
+    handler = queue.handlers["default"]
+    return [Held(queue, job.record, handler, queue.policy(job.record)) for job in jobs]
+
+
+def test_what_has_begun_and_is_not_settled_is_known(queue, begun, board):
+    first, second, third = claim(queue, 3)
+    board.begin(first)
+    board.begin(second)
+    assert second.let_go is not None
+    second.let_go()
+    records = [first.record, second.record, third.record]
+    assert begun.unbegun(records) == [second.record, third.record]
+
+
+def test_to_those_that_had_not_begun_a_death_costs_nothing(queue, begun, board):
+    first, second, third = claim(queue, 3)
+    board.begin(first)
+
+    assert expire_worker(queue, "w", "killed", begun.unbegun) == Freed(expired=1, released=2)
+
+    [hit] = [job for job in queue.jobs().jobs if job.id == first.id]
+    assert hit.attempts == 1
+    for spared in (second, third):
+        assert queue.status(spared.id).state is State.QUEUED
+        assert queue.status(spared.id).attempts == 0
+
+
+def test_control_without_it_all_of_them_pay(queue):
+    claim(queue, 3)
+    assert expire_worker(queue, "w", "killed") == Freed(expired=3)
+
+
+def test_a_process_that_marks_nothing_may_have_begun_anything(queue, begun):
+    held = claim(queue, 2)
+    assert begun.unbegun([one.record for one in held]) == []
+
+
+def test_when_there_is_no_room_for_a_mark_anything_may_have_begun(queue, begun, board, monkeypatch):
+    monkeypatch.setattr(board, "_free", type(board._free)(range(1, 2)))
+    held = claim(queue, 3)
+    for one in held[:2]:
+        board.begin(one)
+    assert begun.unbegun([one.record for one in held]) == []
+    assert SLOTS > 1000
+
+
+def test_a_process_writes_only_on_the_board_that_is_meant(begun, monkeypatch):
+    inherited_board.cache_clear()
+    [(name, value)] = begun.environment.items()
+    number, device, inode = value.split()
+    monkeypatch.setenv(name, f"{number} {device} {int(inode) + 1}")
+    assert inherited_board() is None
+    assert name not in os.environ
+    inherited_board.cache_clear()
+    monkeypatch.setenv(module.VARIABLE, value)
+    assert inherited_board() is not None
+    inherited_board.cache_clear()

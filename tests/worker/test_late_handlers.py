@@ -1,0 +1,44 @@
+"""Handlers that are registered while a worker runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ackline import ConfigError
+
+SOON = 10.0
+
+
+def run(job: Any) -> Any:
+    return job.payload
+
+
+async def run_async(job: Any) -> Any:
+    return job.payload
+
+
+@pytest.mark.parametrize(
+    ("early", "late", "sort"), [(run, run_async, "async"), (run_async, run, "sync")]
+)
+def test_one_that_the_worker_cannot_run_is_refused(queue, start, early, late, sort):
+    queue.handler("early")(early)
+    worker = start(queue)
+    with pytest.raises(ConfigError, match=f"no place for {sort} handlers"):
+        queue.handler("late")(late)
+    assert queue.handlers.kinds == {"early"}
+    assert queue.enqueue_and_wait(1, kind="early", timeout=SOON) == 1
+
+    worker.stop()
+    queue.handler("late")(late)
+    worker.start()
+    assert queue.enqueue_and_wait(2, kind="late", timeout=SOON) == 2
+
+
+@pytest.mark.parametrize("function", [run, run_async])
+def test_control_others_run(queue, start, function):
+    queue.handler("early")(function)
+    start(queue)
+    queue.handler("late")(function)
+    assert queue.enqueue_and_wait(2, kind="late", timeout=SOON) == 2
