@@ -228,5 +228,13 @@ class StoreMismatch(StoreError):
     """The data belongs to another program, or to a newer Ackline."""
 
 
+def text_of(error: BaseException) -> str:
+    """What an error says, or that it cannot say it: that is up to whoever wrote it."""
+    try:
+        return str(error)
+    except Exception:
+        return "its text cannot be had: its __str__ fails"
+
+
 PASSING = (StoreUnavailable, StoreFull, StoreReadOnly)
 """Trouble that passes, or that somebody has to end: the same call may succeed later."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from ackline.errors import text_of
 from ackline.job import QueueKey, Record
 from ackline.outcome import Dead, Retry
 
@@ -92,8 +93,20 @@ class Spans:
                 "ackline.kind": record.kind,
                 "ackline.attempt": record.attempts,
             },
+            record_exception=False,
+            set_status_on_exception=False,
         ) as span:
-            yield span
+            try:
+                yield span
+            except Exception as error:
+                self._note(span, error)
+                raise
+
+    def _note(self, span: Span, error: Exception) -> None:
+        with suppress(Exception):  # it asks the error for its text, and that may fail
+            span.record_exception(error)
+        says = f"{type(error).__name__}: {text_of(error)}"
+        span.set_status(self._api.Status(self._api.StatusCode.ERROR, says))
 
     def _origin(self, traceparent: str | None) -> tuple[Context | None, list[Link]]:
         found = self._remote(traceparent)

@@ -102,8 +102,9 @@ def board(start_board: StartBoard, store_url: str) -> Board:
 both_stores = pytest.mark.parametrize("store_url", ["sqlite", "redis"], indirect=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    # Not longer: as long as it is there, an event loop runs in this thread.
     with sync_playwright() as playwright:
         browser = launch(playwright)
         yield browser

@@ -22,9 +22,10 @@ HEADER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 @pytest.fixture(scope="session")
 def provider():
-    provider = TracerProvider()
-    trace.set_tracer_provider(provider)
-    return provider
+    """The one of this process: it can be set once."""
+    if not isinstance(trace.get_tracer_provider(), TracerProvider):
+        trace.set_tracer_provider(TracerProvider())
+    return trace.get_tracer_provider()
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import msgspec
 
 from ackline import lifecycle
 from ackline.cron import CatchUp, Schedule
-from ackline.errors import PASSING, CannotJoin, ConfigError, StoreError
+from ackline.errors import PASSING, CannotJoin, ConfigError, StoreError, text_of
 from ackline.events import Act
 from ackline.ids import new_id
 from ackline.job import Failure, Record, State
@@ -54,16 +54,9 @@ def failure_from(job: Record, error: BaseException | str) -> Failure:
         act=Act.FAIL,
         attempt=job.attempts,
         type=storable(type(error).__qualname__),
-        message=_message(_text(error)),
+        message=_message(text_of(error)),
         traceback=storable(trace[-LONGEST_TRACEBACK:]),
     )
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:
-        return "its text cannot be had: its __str__ fails"
 
 
 def _message(text: str) -> str:
