@@ -7,11 +7,11 @@ import re
 import pytest
 from litestar.testing import TestClient
 
+from ackline.alike import normalised
 from ackline.clock import ManualClock
 from ackline.job import QueueKey
 from ackline.queues import Queues
 from ackline.service import Settings, create_app
-from ackline.service.error_groups import shape
 from ackline.service.pulse import BUCKET, SPAN, Pulse, first_since
 from ackline.stores.memory import MemoryStore
 from tests.service.conftest import HERE
@@ -145,9 +145,9 @@ class TestDlq:
         assert api.post("/v1/queues/mail/dlq", body, 422)["at"] == "$.rate"
 
     def test_shapes(self):
-        assert shape("KeyError: 'a' 12") == shape('KeyError: "b" 3.5')
-        assert shape("at 0xdeadbeef") == shape("at 0x1")
-        assert shape("timeout") != shape("refused")
+        assert normalised("KeyError: 'a' 12") == normalised('KeyError: "b" 3.5')
+        assert normalised("at 0xdeadbeef") == normalised("at 0x1")
+        assert normalised("timeout") != normalised("refused")
 
 
 class TestOverview:

@@ -7,6 +7,7 @@ import datetime
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
+from ackline.alike import fingerprint
 from ackline.spark.pipelines import clusters
 from ackline.spark.pipelines.forecast import busiest, every_hour, forecast
 from ackline.spark.pipelines.objectives import attainment
@@ -89,6 +90,14 @@ class TestErrorsAlike:
         row = alike[("job-6",)]
 
         assert (row["exception"], row["message"]) == ("KeyError", "order …")
+
+    def test_the_live_dead_letters_have_the_same_marks(self, alike):
+        timeout = "host 10.0.0.1 gave no answer in 30 s", TRACE.format("v1", 10, 5)
+        route = "no route to 'db-1'", TRACE.format("v1", 10, 5)
+
+        assert alike["job-1", "job-2"]["fingerprint"] == fingerprint("Timeout", *timeout)
+        assert alike["job-4", "job-5"]["fingerprint"] == fingerprint("Timeout", *route)
+        assert alike[("job-3",)]["fingerprint"] == fingerprint("Timeout", timeout[0], "")
 
     def test_parts_add_up(self, alike):
         assert sorted(row["jobs"] for row in alike.values()) == [2, 2, 4, 4]

@@ -1,16 +1,14 @@
-"""The DLQ by what went wrong: errors that differ only in names and numbers are one group."""
+"""The DLQ by what went wrong: errors that are alike are one group."""
 
 from __future__ import annotations
 
-import hashlib
-import re
 import time
 from collections.abc import Iterator
 from typing import Any, Literal
 
 import msgspec
 
-from ackline import lifecycle
+from ackline import alike, lifecycle
 from ackline.job import Record, State
 from ackline.queue import Queue
 from ackline.stores.base import Filter
@@ -23,11 +21,6 @@ MOST_GROUPS = 200
 
 LONGEST_SAMPLE = 20_000
 """Characters of a sample's traceback."""
-
-_VARYING = re.compile(
-    r"""0x[0-9a-f]+ | [0-9a-f]{8}-[0-9a-f-]{27} | '[^']*' | "[^"]*" | \d+(?:[.:,_-]\d+)*""",
-    re.VERBOSE | re.IGNORECASE,
-)
 
 Remedy = Literal["redrive", "delete"]
 
@@ -49,19 +42,11 @@ class ErrorGroup(msgspec.Struct, kw_only=True):
 
 
 def fingerprint(record: Record) -> str:
-    """The same for errors that differ only in quoted words and numbers."""
+    """The same for dead letters whose errors are alike."""
     failure = record.failure
-    said = f"{failure.type}: {failure.message}" if failure is not None else "no error was noted"
-    return hashlib.sha256(shape(said).encode()).hexdigest()[:12]
-
-
-def shape(message: str) -> str:
-    """What stays of a message when everything that varies is left out.
-
-    >>> shape("KeyError: 'order-7' at 0x7f3a, attempt 3")
-    'KeyError: … at …, attempt …'
-    """
-    return _VARYING.sub("…", message)
+    if failure is None:
+        return alike.fingerprint("", "no error was noted", "")
+    return alike.fingerprint(failure.type, failure.message, failure.traceback)
 
 
 def groups_in(queue: Queue[Any, Any], which: Filter) -> tuple[list[ErrorGroup], bool]:

@@ -1,8 +1,4 @@
-"""The errors that fill the DLQ, those alike put together.
-
-Alike are errors of one exception, whose messages differ only in numbers, ids and quoted values, and
-which came by the same way through the code.
-"""
+"""The errors that fill the DLQ, those put together that `ackline.alike` calls the same."""
 
 from __future__ import annotations
 
@@ -11,6 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from ackline import alike
 from ackline.job import State
 
 GROUP = ("tenant", "queue", "kind", "fingerprint")
@@ -20,30 +17,18 @@ EXAMPLES = 3
 
 LONGEST_TRACEBACK = 4000
 
-_BLANKS = (
-    (r"'[^']*'|\"[^\"]*\"|`[^`]*`", "'…'"),
-    (r"(?i)\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "…"),
-    (r"(?i)\b0x[0-9a-f]+\b", "…"),
-    (r"(?i)\b(?=[0-9a-f]*\d)[0-9a-f]{12,}\b", "…"),
-    (r"\d+(\.\d+)*", "#"),
-    (r"\s+", " "),
-)
-"""What is left out of a message, and what stands in its place."""
-
-_FRAME = r'File "[^"]*?([^"/\\]+)", line \d+, in (\S+)'
-
 
 def normalised(message: Column) -> Column:
     """A message without what differs from job to job."""
-    for pattern, blank in _BLANKS:
+    for pattern, blank in alike.BLANKS:
         message = F.regexp_replace(message, F.lit(pattern), F.lit(blank))
-    return F.trim(F.substring(message, 1, 200))
+    return F.trim(F.substring(message, 1, alike.LONGEST))
 
 
 def way(traceback: Column) -> Column:
     """The functions that a traceback passes, without lines, which change with every release."""
-    files = F.regexp_extract_all(traceback, F.lit(_FRAME), 1)
-    functions = F.regexp_extract_all(traceback, F.lit(_FRAME), 2)
+    files = F.regexp_extract_all(traceback, F.lit(alike.FRAME), 1)
+    functions = F.regexp_extract_all(traceback, F.lit(alike.FRAME), 2)
     return F.concat_ws(" > ", F.zip_with(files, functions, lambda f, n: F.concat_ws(":", f, n)))
 
 
@@ -72,7 +57,9 @@ def parts_of(steps: DataFrame) -> DataFrame:
             ),
         ).alias("example"),
     )
-    mark = F.substring(F.sha2(F.concat_ws("\n", "exception", "message", "way"), 256), 1, 12)
+    mark = F.substring(
+        F.sha2(F.concat_ws("\n", "exception", "message", "way"), 256), 1, alike.MARK_LENGTH
+    )
     return (
         failed.withColumn("fingerprint", mark)
         .groupBy("day", *GROUP, "exception", "message", "way")
