@@ -50,8 +50,16 @@ def valid(text: str | None) -> str | None:
 
 
 def spans() -> Spans | None:
-    """What opens a span around each handler; None in a program that does not trace."""
-    return Spans() if API in sys.modules else None
+    """What opens a span around each handler; None in a program that does not trace.
+
+    Many programs have OpenTelemetry loaded by some library and no provider set up: spans that go
+    nowhere would cost a worker as much as everything else that it does for a job.
+    """
+    api = sys.modules.get(API)
+    if api is None:
+        return None
+    nowhere = (api.ProxyTracerProvider, api.NoOpTracerProvider)
+    return None if isinstance(api.get_tracer_provider(), nowhere) else Spans()
 
 
 class Spans:

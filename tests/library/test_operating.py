@@ -21,7 +21,7 @@ from ackline import (
 )
 from ackline.config import Policy
 from ackline.lifecycle import settle
-from ackline.queue.consumer import failure_from
+from ackline.queue.failures import failure_from
 from ackline.testing import ManualClock
 
 

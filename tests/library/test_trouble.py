@@ -22,7 +22,7 @@ from ackline import (
     Timeout,
     lifecycle,
 )
-from ackline.queue.consumer import LONGEST_MESSAGE
+from ackline.queue.failures import LONGEST_MESSAGE
 from ackline.queue.waiting import Expected
 from ackline.testing import ManualClock, memory_queues
 

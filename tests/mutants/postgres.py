@@ -9,6 +9,7 @@ _APPLY = f"{_STORE}/apply.py"
 _STEP = f"{_STORE}/step.py"
 _LEASES = f"{_STORE}/leases.py"
 _CLAIM = f"{_STORE}/claim.py"
+_TAKING = f"{_STORE}/taking.py"
 _PICKING = f"{_STORE}/picking.py"
 _HINTS = f"{_STORE}/hints.py"
 _ENQUEUE = f"{_STORE}/enqueue.py"
@@ -182,19 +183,19 @@ POSTGRES = [
     ),
     Mutant(
         "postgres: a claim counts no attempt",
-        _CLAIM,
+        _TAKING,
         '"attempts": Ints([(row[_ATTEMPTS] or 0) + 1 for row in rows])',
         '"attempts": Ints([(row[_ATTEMPTS] or 0) for row in rows])',
     ),
     Mutant(
         "postgres: the lease of a job is ignored",
-        _CLAIM,
+        _TAKING,
         "        lease = options.lease or lease\n",
         "",
     ),
     Mutant(
         "postgres: one too many of a group",
-        _CLAIM,
+        _TAKING,
         "self._running[group] + self._entered[group] >= self._entry",
         "self._running[group] + self._entered[group] > self._entry",
     ),
@@ -206,19 +207,19 @@ POSTGRES = [
     ),
     Mutant(
         "postgres: a claim of some kinds takes all",
-        _CLAIM,
+        _TAKING,
         "[line for kind, line in lines.items() if kinds is None or kind in kinds]",
         "list(lines.values())",
     ),
     Mutant(
         "postgres: claims are not counted",
-        _CLAIM,
+        _TAKING,
         "        tx.shift(entry.num, _QUEUED, _PROCESSING, len(records))\n",
         "",
     ),
     Mutant(
         "postgres: what was looked at past a full group is lost",
-        _CLAIM,
+        _TAKING,
         "self._homes.ready(row[_JOB], name_of(row[_KIND]), ODD, row[_RANK], past_of(row))\n",
         "pass\n",
     ),
@@ -483,7 +484,7 @@ POSTGRES_ALONE = [
     ),
     Mutant(
         "postgres: a token is not above those that the job had",
-        _CLAIM,
+        _TAKING,
         "        if self._token <= highest:\n",
         "        if self._token <= 0:\n",
         f"{_TESTS}/test_tokens.py",
@@ -675,7 +676,7 @@ POSTGRES_ALONE = [
     ),
     Mutant(
         "postgres: a full group is put aside in one go",
-        _CLAIM,
+        _TAKING,
         "            if max(self._parked, self._left_there) >= MOST_PARKED:\n"
         "                break\n",
         "",

@@ -16,9 +16,9 @@ SOON = 10.0
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    for module in ("executor", "worker"):
+    for module in ("executor", "loop", "worker"):
         monkeypatch.setattr(f"ackline.worker.{module}.GIVE_UP", 0.05)
-    monkeypatch.setattr("ackline.worker.executor.MOST_HANGING", 2)
+    monkeypatch.setattr("ackline.worker.lanes.MOST_HANGING", 2)
     monkeypatch.setattr("ackline.worker.heartbeat.BEAT_EVERY", 0.1)
 
 

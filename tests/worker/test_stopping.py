@@ -129,9 +129,9 @@ class StallingStore(MemoryStore):
         self.go_on.wait(60)
         return super().heartbeat(queue, beat, holds)
 
-    def describe(self, tenant: Any, name: Any = None) -> Any:
+    def describe(self, tenant: Any, name: Any = None, **options: Any) -> Any:
         self.go_on.wait(60)
-        return super().describe(tenant, name)
+        return super().describe(tenant, name, **options)
 
 
 def begin_on_a_store_that_stalls(store: StallingStore, *others: Queue[Any, Any]) -> Worker:

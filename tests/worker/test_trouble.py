@@ -225,11 +225,11 @@ class AbsentStore(MemoryStore):
         super().__init__()
         self.failures = failures
 
-    def describe(self, tenant: Any, name: Any = None) -> Any:
+    def describe(self, tenant: Any, name: Any = None, **options: Any) -> Any:
         if self.failures:
             self.failures -= 1
             raise StoreUnavailable("nobody is there")
-        return super().describe(tenant, name)
+        return super().describe(tenant, name, **options)
 
 
 def test_a_store_that_is_down_at_the_start_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,7 +6,6 @@ import logging
 import os
 import socket
 import time
-import traceback as _traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, overload
 
@@ -14,18 +13,17 @@ import msgspec
 
 from ackline import lifecycle
 from ackline.cron import CatchUp, Schedule
-from ackline.errors import PASSING, CannotJoin, ConfigError, StoreError, text_of
-from ackline.events import Act
+from ackline.errors import PASSING, CannotJoin, ConfigError, StoreError
 from ackline.ids import new_id
-from ackline.job import Failure, Record, State
+from ackline.job import Record, State
 from ackline.lifecycle import Transition, Verdict
-from ackline.limits import require_name, require_seconds, storable
-from ackline.queue import settling
-from ackline.queue.base import P, QueueBase, R
+from ackline.limits import require_name, require_seconds
+from ackline.queue.base import P, R
 from ackline.queue.handlers import DEFAULT_KIND, policy_from
 from ackline.queue.job import Job
-from ackline.queue.joining import AsyncTransaction, within, within_async
+from ackline.queue.joining import within
 from ackline.queue.recovery import Way, count_recovered
+from ackline.queue.settler import Settler
 from ackline.retry import Backoff
 from ackline.stores.base import Claimed, ClaimRequest, Joined
 
@@ -36,37 +34,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 LONGEST_POLL = 1.0
 """News can be lost; so a waiting claim looks again after this many seconds."""
 
-LONGEST_TRACEBACK = 16_384
-LONGEST_MESSAGE = 16_384
-
 
 def worker_id() -> str:
     """A name for this process that no earlier or later one ever has."""
     return f"{socket.gethostname()}-{os.getpid()}-{new_id()[-12:]}"
 
 
-def failure_from(job: Record, error: BaseException | str) -> Failure:
-    """An error as it is kept with the job."""
-    if isinstance(error, str):
-        return Failure(act=Act.FAIL, attempt=job.attempts, type="Error", message=_message(error))
-    trace = "".join(_traceback.format_exception(error))
-    return Failure(
-        act=Act.FAIL,
-        attempt=job.attempts,
-        type=storable(type(error).__qualname__),
-        message=_message(text_of(error)),
-        traceback=storable(trace[-LONGEST_TRACEBACK:]),
-    )
-
-
-def _message(text: str) -> str:
-    left_out = len(text) - LONGEST_MESSAGE
-    if left_out > 0:
-        text = f"{text[:LONGEST_MESSAGE]}… ({left_out:,} more characters)"
-    return storable(text)
-
-
-class Consumer(QueueBase[P, R]):
+class Consumer(Settler[P, R]):
     """The consuming side of a queue."""
 
     @overload
@@ -242,90 +216,6 @@ class Consumer(QueueBase[P, R]):
         except StoreError as error:
             logger.error("job %r of %s cannot be taken back: %s", step.id, self.key, error)
             return Verdict(False, State.PROCESSING)
-
-    # --- settling by hand; with a connection, in the transaction that is open on it ---
-
-    def complete(
-        self, job: Job[P], result: R | None = None, *, connection: object | None = None
-    ) -> None:
-        """The work is done. Raises `LeaseLost`, and changes nothing, if the lease is not yours."""
-        self.settle(job, self._completion(job, self.encode_result(result)), connection)
-
-    async def complete_async(
-        self, job: Job[P], result: R | None, connection: AsyncTransaction
-    ) -> None:
-        """The same in a transaction of asyncio, for a handler there."""
-        data = self.encode_result(result)
-        await self.settle_async(job, lambda: self._completion(job, data), connection)
-
-    def _completion(self, job: Job[P], result: bytes | None) -> Transition:
-        return lifecycle.complete(job.record, result, self.policy(job.record))
-
-    def fail(
-        self,
-        job: Job[P],
-        error: BaseException | str,
-        *,
-        delay: float | None = None,
-        connection: object | None = None,
-    ) -> None:
-        """The attempt failed: run again after the backoff, or after `delay` seconds."""
-        require_seconds("delay", delay)
-        record = job.record
-        failure = failure_from(record, error)
-        failed = lifecycle.fail(record, failure, self.policy(record), self.random, delay)
-        self.settle(job, failed, connection)
-
-    def bury(
-        self, job: Job[P], error: BaseException | str, *, connection: object | None = None
-    ) -> None:
-        """It can never succeed: to the DLQ, whatever attempts remain."""
-        record = job.record
-        buried = lifecycle.bury(record, failure_from(record, error), self.policy(record))
-        self.settle(job, buried, connection)
-
-    def snooze(self, job: Job[P], delay: float, *, connection: object | None = None) -> None:
-        """Run it again after `delay` seconds; the attempt is given back."""
-        require_seconds("delay", delay)
-        snoozed = lifecycle.snooze(job.record, delay, self.policy(job.record))
-        self.settle(job, snoozed, connection)
-
-    def release(self, job: Job[P], *, connection: object | None = None) -> None:
-        """Give it back, to its old place in line; the attempt is given back."""
-        released = lifecycle.release(job.record, policy=self.policy(job.record))
-        self.settle(job, released, connection)
-
-    def extend(self, job: Job[Any], seconds: float) -> None:
-        """Hold the lease until `seconds` from now."""
-        require_seconds("seconds", seconds, above_zero=True)
-        self.settle(job, lifecycle.extend(job.record, seconds))
-
-    def progress(self, job: Job[Any], value: Any) -> None:
-        """Note how far the work is."""
-        self.settle(job, lifecycle.progress(job.record, self.encode_progress(value)))
-
-    def settle(
-        self, job: Job[Any], transition: Transition, connection: object | None = None
-    ) -> None:
-        """Take a decided step of a claimed job, or raise `LeaseLost`."""
-
-        def take(step: Transition) -> Verdict:
-            return self.apply([step], connection)[0]
-
-        settling.settle(job, transition, take, joined=connection is not None)
-
-    async def settle_async(
-        self, job: Job[Any], make: Callable[[], Transition], connection: object
-    ) -> None:
-        """Settle in a transaction of asyncio; what is decided on may need a look at the store."""
-
-        def work(joined: Joined) -> None:
-            def take(step: Transition) -> Verdict:
-                return joined.apply(self.key, [step])[0]
-
-            settling.settle(job, make(), take, joined=True)
-
-        await within_async(self.store, connection, work)
 
 
 def time_to_next(claimed: Claimed) -> float:

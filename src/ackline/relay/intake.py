@@ -12,7 +12,8 @@ from ackline import lifecycle
 from ackline.job import Record, State
 from ackline.lifecycle import Transition, Verdict
 from ackline.queue import Queue
-from ackline.queue.consumer import LONGEST_POLL, failure_from, time_to_next, worker_id
+from ackline.queue.consumer import LONGEST_POLL, time_to_next, worker_id
+from ackline.queue.failures import failure_from
 from ackline.relay.ledger import Passages
 from ackline.stores.base import Filter, Hold, Listener, WorkerBeat
 from ackline.worker.heartbeat import ALIVE_FOR, BEAT_EVERY

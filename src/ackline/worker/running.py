@@ -17,7 +17,7 @@ from ackline.lifecycle import Transition
 from ackline.limits import require_seconds
 from ackline.outcome import Cancel, Dead, Done, Outcome, Retry, Snooze
 from ackline.queue import Job, Queue
-from ackline.queue.consumer import failure_from
+from ackline.queue.failures import failure_from
 
 logger = logging.getLogger("ackline")
 

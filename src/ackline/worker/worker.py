@@ -20,10 +20,12 @@ from ackline.queue.handlers import Handler
 from ackline.stores.base import WorkerBeat
 from ackline.worker.begun import inherited_board
 from ackline.worker.courier import Courier
-from ackline.worker.executor import Executor, LoopExecutor, ThreadExecutor
+from ackline.worker.executor import Executor, Setting
 from ackline.worker.heartbeat import ALIVE_FOR, Heartbeat
 from ackline.worker.held import Held
 from ackline.worker.holdings import Holdings
+from ackline.worker.lanes import ThreadExecutor
+from ackline.worker.loop import LoopExecutor
 from ackline.worker.patience import keep_trying
 from ackline.worker.running import NO_HOOKS, Hooks
 from ackline.worker.shares import Shares
@@ -281,13 +283,10 @@ class Station:
     def _make_executors(self, worker: Worker) -> dict[bool, Executor]:
         sorts = {self.queue.handlers[kind].is_async for kind in self.queue.handlers.kinds}
         makers: dict[bool, type[Executor]] = {True: LoopExecutor, False: ThreadExecutor}
-        put = self._holdings.outbox.put
-        return {
-            sort: makers[sort](
-                worker.concurrency, put, worker._hooks, self._timekeeper, inherited_board()
-            )
-            for sort in sorts
-        }
+        setting = Setting(
+            self._holdings.outbox.put, worker._hooks, self._timekeeper, inherited_board()
+        )
+        return {sort: makers[sort](worker.concurrency, setting) for sort in sorts}
 
     def _require_executor(self, handler: Handler) -> None:
         if handler.is_async not in self._executors:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import socket
 import ssl
 import threading
-from pathlib import Path
 
 import msgspec
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from tests.certificates import make_certificate
 
 from ackline.config import DEFAULTS
 from ackline.errors import InvalidPayload, StoreError, StoreUnavailable
@@ -129,9 +124,9 @@ class TestTls:
 
     @pytest.fixture
     def encrypted(self, service, tmp_path):
-        certificate, key = _make_certificate(tmp_path)
+        certificate = make_certificate(tmp_path, "localhost")
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(certificate, key)
+        context.load_cert_chain(certificate)
         plain = int(service.url.rpartition(":")[2].partition("/")[0])
         with socket.create_server(("127.0.0.1", 0)) as listener:
             threading.Thread(target=_relay, args=[listener, context, plain], daemon=True).start()
@@ -159,33 +154,6 @@ class TestTls:
 
         with pytest.raises(StoreError, match="certificate"):
             HttpStore(read_address(f"{by_number}?ca={certificate}")).open()
-
-
-def _make_certificate(place: Path) -> tuple[Path, Path]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    certificate, secret = place / "certificate.pem", place / "key.pem"
-    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    secret.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    return certificate, secret
 
 
 def _relay(listener: socket.socket, context: ssl.SSLContext, port: int) -> None:

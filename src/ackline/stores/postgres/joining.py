@@ -18,7 +18,7 @@ from ackline.job import Draft, QueueKey
 from ackline.lifecycle import Transition, Verdict
 from ackline.stores.base import REPAIR_LIMIT, Claimed, ClaimRequest, Receipt
 from ackline.stores.postgres.apply import GONE, apply
-from ackline.stores.postgres.claim import Answer, Claim, answered, claimed
+from ackline.stores.postgres.claim import Answer, answered, claimed
 from ackline.stores.postgres.engine import TRIES, Engine
 from ackline.stores.postgres.enqueue import insert_checked, made
 from ackline.stores.postgres.finding import Finding, locked_leases, part_leases
@@ -30,6 +30,7 @@ from ackline.stores.postgres.joining_callers import (
 from ackline.stores.postgres.joining_loan import Loan, notifications_kept
 from ackline.stores.postgres.picking import promote
 from ackline.stores.postgres.queues import QueueEntry
+from ackline.stores.postgres.taking import Taking
 from ackline.stores.postgres.transaction import Transaction
 
 BUSY = 10.0
@@ -141,7 +142,7 @@ class PostgresJoined:
         entry = self._queues.begin(tx, queue)
         if entry is None:
             return Answer(tx.now, verdicts, [], None, None)
-        jobs = [] if entry.settings.paused else Claim(tx, entry, request).run()
+        jobs = [] if entry.settings.paused else Taking(tx, entry, request).run()
         return answered(tx, entry, verdicts, jobs, request)
 
 

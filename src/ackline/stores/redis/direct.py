@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from typing import Any
 
 from redis.exceptions import ConnectionError, ResponseError, TimeoutError
+
+FRESH = 0.02
+"""Seconds for which a connection counts as alive: to look costs a busy worker its turn."""
 
 
 class Direct:
@@ -14,7 +18,7 @@ class Direct:
 
     def __init__(self, pool: Any) -> None:
         self._pool = pool
-        self._idle: list[Any] = []
+        self._idle: list[tuple[Any, float]] = []
         self._pid = os.getpid()
 
     def execute_command(self, *command: Any) -> Any:
@@ -30,23 +34,25 @@ class Direct:
             connection.disconnect()
             raise
         finally:
-            self._idle.append(connection)
+            self._idle.append((connection, time.monotonic()))
 
     def close(self) -> None:
         """Let go of the connections that nobody uses."""
         with contextlib.suppress(IndexError):
             while True:
-                self._idle.pop().disconnect()
+                connection, _ = self._idle.pop()
+                connection.disconnect()
 
     def _take(self) -> Any:
         if self._pid != os.getpid():
             # In a forked child they are the parent's.
             self._idle, self._pid = [], os.getpid()
         try:
-            connection = self._idle.pop()
+            connection, used = self._idle.pop()
         except IndexError:
             return self._pool.make_connection()
-        if connection.is_connected and _has_ended(connection):
+        stale = time.monotonic() - used > FRESH
+        if stale and connection.is_connected and _has_ended(connection):
             connection.disconnect()
         return connection
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
+import os
+import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -37,6 +38,10 @@ from ackline.stores.redis.steps import Steps
 
 LEAP = 1 << 20
 """A token is up to this much above the last one, when the clock has not passed that yet."""
+
+_leaps = random.Random()
+# Not `secrets`: asking the kernel lets go of the interpreter, and a busy worker gets it back late.
+os.register_at_fork(after_in_child=_leaps.seed)
 
 _ACCEPTED = {"q": State.QUEUED, "s": State.SCHEDULED}
 _GONE = Verdict(False, None)
@@ -112,7 +117,7 @@ def _pack_request(request: ClaimRequest) -> bytes:
         "worker": request.worker,
         "limit": max(0, request.limit),
         "lease": request.lease,
-        "leap": 1 + secrets.randbelow(LEAP),
+        "leap": _leaps.randint(1, LEAP),
         "leases": dict(request.lease_of_kind),
     }
     if request.kinds is not None:

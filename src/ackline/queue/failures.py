@@ -1,0 +1,34 @@
+"""Errors, as they are kept with their jobs."""
+
+from __future__ import annotations
+
+import traceback as _traceback
+
+from ackline.errors import text_of
+from ackline.events import Act
+from ackline.job import Failure, Record
+from ackline.limits import storable
+
+LONGEST_TRACEBACK = 16_384
+LONGEST_MESSAGE = 16_384
+
+
+def failure_from(job: Record, error: BaseException | str) -> Failure:
+    """An error as it is kept with the job."""
+    if isinstance(error, str):
+        return Failure(act=Act.FAIL, attempt=job.attempts, type="Error", message=_message(error))
+    trace = "".join(_traceback.format_exception(error))
+    return Failure(
+        act=Act.FAIL,
+        attempt=job.attempts,
+        type=storable(type(error).__qualname__),
+        message=_message(text_of(error)),
+        traceback=storable(trace[-LONGEST_TRACEBACK:]),
+    )
+
+
+def _message(text: str) -> str:
+    left_out = len(text) - LONGEST_MESSAGE
+    if left_out > 0:
+        text = f"{text[:LONGEST_MESSAGE]}… ({left_out:,} more characters)"
+    return storable(text)

@@ -1,0 +1,102 @@
+"""Settling claimed jobs by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ackline import lifecycle
+from ackline.lifecycle import Transition, Verdict
+from ackline.limits import require_seconds
+from ackline.queue import settling
+from ackline.queue.base import P, QueueBase, R
+from ackline.queue.failures import failure_from
+from ackline.queue.job import Job
+from ackline.queue.joining import AsyncTransaction, within_async
+from ackline.stores.base import Joined
+
+
+class Settler(QueueBase[P, R]):
+    """Says what became of claimed jobs; with a connection, in the transaction open on it."""
+
+    def complete(
+        self, job: Job[P], result: R | None = None, *, connection: object | None = None
+    ) -> None:
+        """The work is done. Raises `LeaseLost`, and changes nothing, if the lease is not yours."""
+        self.settle(job, self._completion(job, self.encode_result(result)), connection)
+
+    async def complete_async(
+        self, job: Job[P], result: R | None, connection: AsyncTransaction
+    ) -> None:
+        """The same in a transaction of asyncio, for a handler there."""
+        data = self.encode_result(result)
+        await self.settle_async(job, lambda: self._completion(job, data), connection)
+
+    def _completion(self, job: Job[P], result: bytes | None) -> Transition:
+        return lifecycle.complete(job.record, result, self.policy(job.record))
+
+    def fail(
+        self,
+        job: Job[P],
+        error: BaseException | str,
+        *,
+        delay: float | None = None,
+        connection: object | None = None,
+    ) -> None:
+        """The attempt failed: run again after the backoff, or after `delay` seconds."""
+        require_seconds("delay", delay)
+        record = job.record
+        failure = failure_from(record, error)
+        failed = lifecycle.fail(record, failure, self.policy(record), self.random, delay)
+        self.settle(job, failed, connection)
+
+    def bury(
+        self, job: Job[P], error: BaseException | str, *, connection: object | None = None
+    ) -> None:
+        """It can never succeed: to the DLQ, whatever attempts remain."""
+        record = job.record
+        buried = lifecycle.bury(record, failure_from(record, error), self.policy(record))
+        self.settle(job, buried, connection)
+
+    def snooze(self, job: Job[P], delay: float, *, connection: object | None = None) -> None:
+        """Run it again after `delay` seconds; the attempt is given back."""
+        require_seconds("delay", delay)
+        snoozed = lifecycle.snooze(job.record, delay, self.policy(job.record))
+        self.settle(job, snoozed, connection)
+
+    def release(self, job: Job[P], *, connection: object | None = None) -> None:
+        """Give it back, to its old place in line; the attempt is given back."""
+        released = lifecycle.release(job.record, policy=self.policy(job.record))
+        self.settle(job, released, connection)
+
+    def extend(self, job: Job[Any], seconds: float) -> None:
+        """Hold the lease until `seconds` from now."""
+        require_seconds("seconds", seconds, above_zero=True)
+        self.settle(job, lifecycle.extend(job.record, seconds))
+
+    def progress(self, job: Job[Any], value: Any) -> None:
+        """Note how far the work is."""
+        self.settle(job, lifecycle.progress(job.record, self.encode_progress(value)))
+
+    def settle(
+        self, job: Job[Any], transition: Transition, connection: object | None = None
+    ) -> None:
+        """Take a decided step of a claimed job, or raise `LeaseLost`."""
+
+        def take(step: Transition) -> Verdict:
+            return self.apply([step], connection)[0]
+
+        settling.settle(job, transition, take, joined=connection is not None)
+
+    async def settle_async(
+        self, job: Job[Any], make: Callable[[], Transition], connection: object
+    ) -> None:
+        """Settle in a transaction of asyncio; what is decided on may need a look at the store."""
+
+        def work(joined: Joined) -> None:
+            def take(step: Transition) -> Verdict:
+                return joined.apply(self.key, [step])[0]
+
+            settling.settle(job, make(), take, joined=True)
+
+        await within_async(self.store, connection, work)

@@ -1,0 +1,221 @@
+"""What a claim takes: the next in line whose groups have room, each under a lease."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from ackline.errors import CannotJoin
+from ackline.events import Act, Entry
+from ackline.job import NO_OPTIONS, Record, State
+from ackline.stores.base import ClaimRequest
+from ackline.stores.postgres.arrays import Floats, Ints
+from ackline.stores.postgres.codes import ODD, decode_options, name_of
+from ackline.stores.postgres.exchange import Row
+from ackline.stores.postgres.groups import change_groups, enter_free
+from ackline.stores.postgres.hints import Look
+from ackline.stores.postgres.homes import Homes
+from ackline.stores.postgres.picking import Picking, past_of
+from ackline.stores.postgres.queues import QueueEntry
+from ackline.stores.postgres.transaction import Transaction
+
+_CLAIM, _QUEUED, _PROCESSING = Act.CLAIM, State.QUEUED, State.PROCESSING
+_RANK, _JOB, _ATTEMPTS, _TOKEN = 3, 4, 7, 8
+_ID, _KIND, _GROUP, _PRIORITY, _CREATED, _OPTIONS, _PAYLOAD = 9, 10, 11, 12, 13, 14, 15
+"""Columns of a row of `pick`."""
+
+LOOKS = 3
+"""How often one claim looks again for jobs that others were quicker to take."""
+
+STRIDE = 500
+"""How many jobs more than wanted are looked at, past a group that is full."""
+
+MOST_PARKED = 5000
+"""How many jobs of full groups one transaction puts aside: others wait for its end."""
+
+
+class Taking:
+    """The jobs that one claim takes."""
+
+    def __init__(self, tx: Transaction, entry: QueueEntry, request: ClaimRequest) -> None:
+        self._tx = tx
+        self._entry = entry
+        self._request = request
+        self._token = 0
+        self._picking = Picking(tx, entry)
+        kinds, lines = request.kinds, entry.lines
+        self._wanted = [line for kind, line in lines.items() if kinds is None or kind in kinds]
+        self._look: Look | None = None
+        self._again = False
+        self._homes = Homes(tx, entry)
+        self._taken: list[Row] = []
+        self._entered: Counter[str] = Counter()
+        self._running: dict[str, int] = {}
+        self._busy: set[str] = set()
+        self._parked = self._left_there = 0
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether it has stopped among jobs of full groups, and taken none."""
+        return not self._taken and self._parked >= MOST_PARKED
+
+    @property
+    def passed(self) -> bool:
+        """Whether it has passed over jobs that others have locked, and taken none."""
+        return not self._taken and (self._picking.seen > 0 or bool(self._busy))
+
+    def begin(self) -> None:
+        """Ask for jobs, without waiting for the answer yet."""
+        self._look = self._entry.hints.look(self._wanted)
+        self._picking.send(self._look, max(0, self._request.limit))
+
+    def run(self, token: int = 0) -> list[Record]:
+        """Take the next jobs whose groups have room, and lease them."""
+        self._token, picking = token, self._picking
+        look: Look | None = self._look or self._entry.hints.look(self._wanted)
+        more, vain = 0, 0
+        while look is not None:
+            need = max(0, self._request.limit - len(self._taken))
+            rows = picking.pick(look, need + more)
+            aside = self._sort_out(rows)
+            if len(self._taken) >= self._request.limit:
+                break
+            if max(self._parked, self._left_there) >= MOST_PARKED:
+                break
+            if aside:
+                # A full group stands ahead: look past it in longer and longer strides.
+                more = min(STRIDE, 2 * more + 16)
+                continue
+            vain += 1
+            if picking.seen <= len(rows) or vain > LOOKS:
+                look = self._look_again(look)
+        self._homes.write()
+        if self._running:
+            change_groups(
+                self._tx, self._entry, {name: self._entered[name] for name in self._running}
+            )
+        return self._lease() if self._taken else []
+
+    def _look_again(self, look: Look) -> Look | None:
+        """Where nothing was found behind the hints, look from further back, once."""
+        if look.full or self._taken or self._again:
+            return None
+        self._again = True
+        return self._entry.hints.look_again(self._wanted)
+
+    def _sort_out(self, rows: list[Row]) -> int:
+        """Take jobs whose groups have room; answers how many were set aside."""
+        groups = {row[_GROUP] for row in rows if row[_GROUP] is not None}
+        if groups and self._tx.callers:
+            raise CannotJoin(
+                f"{self._entry.key} has jobs of groups, whose places would stay locked until you "
+                "commit: claim kinds= without groups, or not in a transaction; nothing was done"
+            )
+        unknown = {name_of(group) for group in groups} - self._running.keys() - self._busy
+        if unknown:
+            self._running |= enter_free(self._tx, self._entry, unknown)
+            self._busy |= unknown - self._running.keys()
+        if not groups and len(self._taken) + len(rows) <= self._request.limit:
+            self._taken += rows
+            return 0
+        aside = 0
+        for row in rows:
+            if len(self._taken) >= self._request.limit:
+                self._put_back(row)
+            elif row[_GROUP] is None or self._enter(row, name_of(row[_GROUP])):
+                self._taken.append(row)
+            else:
+                aside += 1
+        return aside
+
+    def _enter(self, row: Row, group: str) -> bool:
+        """Take a place in a job's group; if none is free, the job is set aside."""
+        if group in self._busy:
+            # Not parked: who has the group may have let others forward already.
+            self._put_back(row)
+            self._left_there += 1
+            return False
+        if self._running[group] + self._entered[group] >= self._entry.settings.group_limit:
+            self._homes.park(row[_JOB], name_of(row[_KIND]), group, row[_RANK], past_of(row))
+            self._parked += 1
+            return False
+        self._entered[group] += 1
+        return True
+
+    def _put_back(self, row: Row) -> None:
+        self._homes.ready(row[_JOB], name_of(row[_KIND]), ODD, row[_RANK], past_of(row))
+
+    def _lease(self) -> list[Record]:
+        tx, entry, worker = self._tx, self._entry, self._request.worker
+        records = [
+            _record(row, token, self._request, tx.now)
+            for row, token in zip(self._taken, self._tokens(), strict=True)
+        ]
+        rows_of: dict[tuple[float, int], list[Row]] = {}
+        for row, record in zip(self._taken, records, strict=True):
+            rows_of.setdefault((record.deadline or 0.0, record.token), []).append(row)
+            group = row[_GROUP]
+            body = (row[_JOB], record.kind, group and name_of(group), record.priority)
+            entry.remember(record.id, body)
+        for (deadline, token), rows in rows_of.items():
+            values = {"token": token, "queue": entry.num, "worker": worker.encode()}
+            values |= {"started": tx.now, "deadline": deadline, "asked": Ints([])}
+            values |= _lease_arrays(rows)
+            tx.send("add_lease", values)
+            entry.ahead.lower(deadline)
+        told = tx.told(entry.key, entry.num)
+        tx.shift(entry.num, _QUEUED, _PROCESSING, len(records))
+        told.entries += [
+            Entry(_CLAIM, job.id, job.kind, _QUEUED, _PROCESSING, job.attempts, job.token, worker)
+            for job in records
+        ]
+        return records
+
+    def _tokens(self) -> list[int]:
+        """A token for each job: one for all of them, but for kinds that are leased one by one."""
+        tokens = [self._above(max(row[_TOKEN] or 0 for row in self._taken))] * len(self._taken)
+        kinds = self._entry.apart
+        apart = [n for n, row in enumerate(self._taken) if kinds and name_of(row[_KIND]) in kinds]
+        if apart and not self._tx.callers:
+            # Not only rows of their own: a SERIALIZABLE transaction is in conflict with whoever
+            # changes any row that it has passed on its way, such as others of the same token.
+            more = self._tx.rows("more_tokens", {"count": len(apart)})
+            for n, (token,) in zip(apart, more, strict=True):
+                tokens[n] = token
+        return tokens
+
+    def _above(self, highest: int) -> int:
+        """A token above those that the jobs had before."""
+        if self._token <= highest:
+            self._token = self._tx.next_token(highest)
+        return self._token
+
+
+def _lease_arrays(rows: list[Row]) -> dict[str, Any]:
+    return {
+        "jobs": Ints([row[_JOB] for row in rows]),
+        "attempts": Ints([(row[_ATTEMPTS] or 0) + 1 for row in rows]),
+        "ranks": Floats([row[_RANK] for row in rows]),
+    }
+
+
+def _record(row: Row, token: int, request: ClaimRequest, now: float) -> Record:
+    kind = name_of(row[_KIND])
+    options, lease = NO_OPTIONS, request.lease_of_kind.get(kind, request.lease)
+    if row[_OPTIONS] is not None:
+        options = decode_options(row[_OPTIONS])
+        lease = options.lease or lease
+    return Record(
+        row[_ID].decode(),
+        kind,
+        _PROCESSING,
+        row[_PAYLOAD],
+        row[_PRIORITY],
+        options,
+        (row[_ATTEMPTS] or 0) + 1,
+        row[_CREATED],
+        token,
+        request.worker,
+        now,
+        now + lease,
+    )

@@ -1,0 +1,136 @@
+"""Sync handlers: lanes of threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+from ackline.queue import StopReason
+from ackline.worker.executor import Executor, Setting
+from ackline.worker.held import Held
+
+STALL, BRISK = 0.002, 20
+"""When in so many seconds no job was taken up, or few while the process idled, more lanes help."""
+
+MOST_HANGING = 4
+"""So many times its limit of lanes may hang in handlers that do not stop."""
+
+
+class ThreadExecutor(Executor):
+    """Lanes of threads. Quick handlers share few lanes, slow ones get as many as allowed.
+
+    Waking a thread for each job would cost more than a quick job itself. So one lane takes
+    job after job, and only when it has taken none for a moment do others join in.
+    """
+
+    def __init__(self, limit: int, setting: Setting) -> None:
+        super().__init__(limit, setting)
+        self._work = threading.Condition()
+        self._idle = 0
+        self._lanes = 0
+        self._taken = 0
+        self._hanging = 0
+        self._stopped = False
+        self._stalled = threading.Event()
+
+    def start(self) -> None:
+        threading.Thread(target=self._watch_stall, name="ackline lanes", daemon=True).start()
+
+    def submit(self, batch: Sequence[Held]) -> None:
+        self._take_in(batch)
+        if not self._engage(1) or len(self.buffer) > 1:
+            # Beyond the one job that a woken lane takes, some may get stuck behind a slow one.
+            self._stalled.set()
+
+    def interrupt(self, held: Held, reason: StopReason) -> None:
+        held.signal.set(reason)
+
+    @property
+    def busy(self) -> int:
+        return self._lanes - self._idle - self._hanging
+
+    def write_off(self, held: Held) -> None:
+        with self._work:
+            if held.written_off or held.over:
+                return
+            if self._hanging >= MOST_HANGING * self.limit:
+                self.stuck = True
+                return
+            held.written_off = True
+            self._hanging += 1
+        self._engage(1)
+
+    def stop(self) -> None:
+        with self._work:
+            self._stopped = True
+            self._work.notify_all()
+        self._stalled.set()
+
+    def _engage(self, lanes: int) -> int:
+        """Have so many lanes more take up jobs; how many of them idled until now."""
+        with self._work:
+            woken = min(lanes, self._idle)
+            self._work.notify(woken)
+            for _ in range(min(lanes - woken, self.limit + self._hanging - self._lanes)):
+                self._lanes += 1
+                name = f"ackline lane {self._lanes}"
+                threading.Thread(target=self._lane, name=name, daemon=True).start()
+            return woken
+
+    def _watch_stall(self) -> None:
+        while not self._stopped:
+            self._stalled.wait()
+            self._stalled.clear()
+            while self.buffer and not self._stopped:
+                taken, busy = self._taken, time.process_time()
+                time.sleep(STALL)
+                taken, busy = self._taken - taken, time.process_time() - busy
+                # Lanes that compute gain nothing from others beside them; those that wait do.
+                if not taken or (taken < BRISK and busy < STALL / 2):
+                    self._engage(len(self.buffer))
+
+    def _lane(self) -> None:
+        while not self._stopped:
+            try:
+                held = self.buffer.popleft()
+            except IndexError:
+                with self._work:
+                    if not self.buffer and not self._stopped:
+                        self._idle += 1
+                        self._work.wait()
+                        self._idle -= 1
+                continue
+            self._taken += 1
+            self._context.copy().run(self._run, held)
+            if not self._free_lane(held):
+                return
+
+    def _free_lane(self, held: Held) -> bool:
+        """A handler has ended; False if this lane was replaced meanwhile and so must end."""
+        if not held.written_off:
+            held.over = True
+            if not held.written_off:
+                return True
+        with self._work:
+            self._hanging -= 1
+            self._lanes -= 1
+        return False
+
+    def _run(self, held: Held) -> None:
+        if held.lost or held.settling:
+            return
+        try:
+            if self._board is not None:
+                self._board.begin(held)
+            if self.hooks.before or held.policy.timeout is not None:
+                self.before(held)
+            function = held.handler.function
+            if self._spans is None:
+                result = function(held)
+            else:
+                result = self._spans.run(function, held, held.holder.key, held.record)
+        except BaseException as error:
+            self.ended(held, None, error)
+        else:
+            self.ended(held, result, None)
