@@ -17,7 +17,7 @@ from ackline.events import Act, Event
 from ackline.job import Record, State
 from ackline.lifecycle import Transition
 from ackline.queue import Queue
-from ackline.queue.consumer import failure_from
+from ackline.queue.failures import failure_from
 from ackline.queues import Queues
 from ackline.stores.base import Filter
 from ackline.stores.memory import MemoryStore

@@ -16,7 +16,8 @@ from ackline.cron import CatchUp, Schedule
 from ackline.limits import require_seconds
 from ackline.queue import Job, Queue
 from ackline.queue.base import P, R
-from ackline.queue.consumer import failure_from, time_to_next
+from ackline.queue.consumer import time_to_next
+from ackline.queue.failures import failure_from
 from ackline.queue.handlers import DEFAULT_KIND
 from ackline.retry import Backoff
 from ackline.stores.base import Claimed, ClaimRequest

@@ -15,7 +15,7 @@ from ackline.job import Failure, Record, State
 from ackline.lifecycle import Transition, Verdict
 from ackline.limits import storable
 from ackline.queue import Queue
-from ackline.queue.consumer import LONGEST_MESSAGE, LONGEST_TRACEBACK
+from ackline.queue.failures import LONGEST_MESSAGE, LONGEST_TRACEBACK
 from ackline.service.bodies import Body
 from ackline.service.caller import Caller
 from ackline.service.parameters import Seconds

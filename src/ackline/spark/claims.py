@@ -15,7 +15,8 @@ import msgspec
 from ackline import lifecycle
 from ackline.job import LIVE, Record
 from ackline.queue import Queue
-from ackline.queue.consumer import failure_from, time_to_next
+from ackline.queue.consumer import time_to_next
+from ackline.queue.failures import failure_from
 from ackline.queues import Queues
 from ackline.spark.errors import StreamFenced, StreamMismatch
 from ackline.spark.keeper import LeaseKeeper

@@ -22,7 +22,7 @@ from ackline.lifecycle import Transition
 from ackline.limits import require_seconds
 from ackline.outcome import Dead, Done, Outcome, Retry
 from ackline.queue import Queue
-from ackline.queue.consumer import failure_from
+from ackline.queue.failures import failure_from
 from ackline.queues import Queues
 from ackline.spark.columns import require_outcomes
 from ackline.spark.json_text import json_bytes

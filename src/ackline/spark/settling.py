@@ -12,7 +12,7 @@ from ackline import lifecycle
 from ackline.job import Record, State
 from ackline.lifecycle import Transition
 from ackline.queue import Queue
-from ackline.queue.consumer import failure_from
+from ackline.queue.failures import failure_from
 from ackline.spark.errors import StreamFenced, StreamMismatch
 from ackline.spark.keeper import LeaseKeeper
 from ackline.spark.manifests import Lease, Manifest, ManifestRoom
