@@ -14,6 +14,7 @@ AcklineError
 ├── JobFailed              the job is in the DLQ; `failure` says why
 ├── JobCancelled           the job was cancelled
 ├── WrongState             the act is not legal from the state the job is in
+├── QueueNotEmpty          a queue that holds jobs cannot be dropped, unless forced
 ├── LeaseLost              the lease is no longer yours; nothing was changed
 ├── Stopped                a handler gave up because its signal was set
 ├── EventsDropped          events behind the cursor are gone; `cursor` is where the kept ones begin
@@ -135,6 +136,17 @@ class WrongState(AcklineError):
         super().__init__(f"cannot {act} job {id!r}: it is {state}")
         self.id = id
         self.state = state
+
+
+class QueueNotEmpty(AcklineError):
+    """A queue that holds jobs is dropped only if that is forced."""
+
+    def __init__(self, queue: str, live: int) -> None:
+        jobs = f"{live} jobs that wait or run" if live else "jobs on their way"
+        super().__init__(
+            f"queue {queue!r} has {jobs}, and was not dropped: let them end, or force it"
+        )
+        self.live = live
 
 
 class LeaseLost(AcklineError):

@@ -33,12 +33,18 @@ class Act(enum.StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     CONFIGURE = "configure"
+    DROP = "drop"
+
+
+TELLS_PRIORITY = frozenset({Act.ENQUEUE, Act.EDIT, Act.REDRIVE})
+"""Acts whose entries have the job's priority, as its arrival from another queue has."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
     """One line of a journal batch; `source` and `to` are None for a job not (or no longer) there.
 
-    `id` is empty for an act on the whole queue.
+    `id` is empty for an act on the whole queue. `priority` is told where a job may have got one:
+    see `TELLS_PRIORITY`. None is unknown, as in entries of earlier versions.
     """
 
     act: Act
@@ -51,6 +57,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_default
     worker: str = ""
     note: str = ""
     by: str = ""
+    priority: int | None = None
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -69,6 +76,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     worker: str
     note: str
     by: str
+    priority: int | None = None
 
 
 _encode = msgspec.msgpack.Encoder().encode

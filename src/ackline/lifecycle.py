@@ -15,7 +15,7 @@ from typing import assert_never
 import msgspec
 
 from ackline.config import CALLBACK_KEPT, DEFAULTS, Resolved
-from ackline.events import Act
+from ackline.events import TELLS_PRIORITY, Act
 from ackline.job import TERMINAL, WAITING, Failure, QueueKey, Record, State
 from ackline.limits import storable
 from ackline.outcome import Cancel, Dead, Done, Outcome, Retry, Snooze
@@ -193,6 +193,11 @@ def note_of(transition: Transition) -> str:
     if failure is None:
         return transition.note
     return f"{failure.type}: {failure.message}"[:NOTE_LENGTH]
+
+
+def told_priority(transition: Transition, priority: int) -> int | None:
+    """The priority that a job has now, if the journal is to keep it."""
+    return priority if transition.act in TELLS_PRIORITY else None
 
 
 _UNDONE = WAITING | {State.FAILED}

@@ -66,6 +66,18 @@ def test_purge_asks_first(cli, email):
     assert cli("purge", "email", "--state", "queued", "-y", "--json").document == {"purged": 1}
 
 
+def test_drop_asks_first_and_keeps_what_is_not_done(cli, email):
+    email.enqueue(1)
+    assert "--yes" in cli("drop", "email").err
+    refused = cli("drop", "email", "--yes")
+    assert refused.code == 1
+    assert "force" in refused.err
+    assert cli("drop", "email", "-y", "--force").out == "email dropped; 1 job purged\n"
+    assert cli("queues", "--json").document == {"queues": []}
+    assert cli("drop", "email", "-y").code == 1
+    assert "queue dropped" in cli("events").out
+
+
 def test_pause_and_resume(cli, email):
     email.enqueue(1)
     assert "1 job queued" in cli("pause", "email").out

@@ -188,3 +188,33 @@ def test_many_lines_are_streamed_in_chunks(cli, queues):
     text = "".join(f"{n}\n" for n in range(2500))
     assert cli("enqueue", "email", "-", "--json", stdin=text).document["queued"] == 2500
     assert queues["email"].counts()[State.QUEUED] == 2500
+
+
+def test_what_was_exported_can_be_enqueued_again(cli, place, queues):
+    email = queues["email"]
+    email.enqueue({"n": 1.5}, id="a", kind="x", priority=9, backoff=[1, 5], headers={"h": "1"})
+    email.enqueue(None, id="later", delay=3600, group="g")
+    queues.queue("email", serde="msgpack").enqueue({"raw": b"\x00"}, id="packed")
+    email.enqueue(2, id="done")
+    email.purge(ids=["done"])
+    (place / "jobs.jsonl").write_text(cli("export", "email").out)
+
+    told = cli("enqueue", "copy", "--from", "jobs.jsonl", "--full", "--json").document
+
+    assert (told["queued"], told["rejected"]) == (3, 0)
+    for id in ("a", "later", "packed"):
+        one, other = (queues[name].status(id).record for name in ("email", "copy"))
+        for part in ("kind", "payload", "priority", "run_at", "options"):
+            assert getattr(other, part) == getattr(one, part)
+
+
+def test_an_export_can_be_of_some_states_and_kinds(cli, queues):
+    queues["email"].enqueue(1, id="a", kind="x")
+    queues["email"].enqueue(1, id="b", kind="y", delay=60)
+
+    def ids(*options):
+        return [json.loads(line)["id"] for line in cli("export", "email", *options).out.split()]
+
+    assert ids() == ["b", "a"]
+    assert ids("--state", "queued") == ["a"]
+    assert ids("--kind", "y") == ["b"]

@@ -53,6 +53,16 @@ def test_no_backoffs(text):
         values.backoff(text)
 
 
+def test_weights():
+    assert values.weights("3,1, 0.5") == (3, 1, 0.5)
+
+
+@pytest.mark.parametrize("text", ["", "a", "1,", "1,0", "1,-1", "nan", "inf,1"])
+def test_no_weights(text):
+    with pytest.raises(typer.BadParameter):
+        values.weights(text)
+
+
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [

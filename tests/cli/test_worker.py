@@ -31,6 +31,9 @@ def work(job):
         raise RuntimeError("stopped")
     return os.getpid()
 
+other = queues["other"]
+other.handler(work)
+
 hanging = queues["hanging"]
 
 @hanging.handler
@@ -63,6 +66,16 @@ def test_sigterm_drains(start, queues):
     assert queue.status("running").state is State.COMPLETED
     assert "running attempt 1 ended" in answer.err
     assert "stopped" in answer.err
+
+
+def test_weights_are_one_for_each_queue(start, cli, queues):
+    process = start("worker", "work:queue", "work:other", "--weights", "3,1")
+    process.wait_for("worker", "started on email, other")
+    assert process.end(signal.SIGTERM).code == 0
+    for processes in ("1", "2"):
+        refused = cli("worker", "work:queue", "--weights", "3,1", "--processes", processes)
+        assert refused.code == 2
+        assert "2 numbers, and there are 1 queue" in refused.err
 
 
 def test_what_does_not_end_in_time_is_given_back(start, queues):
@@ -128,7 +141,7 @@ def test_the_children_end_with_their_supervisor(start, queues):
     [
         ("work", "MODULE:QUEUE"),
         ("nope:queue", "no module 'nope'"),
-        ("work:nope", "It has these queues: queue, bare, in_memory, hanging"),
+        ("work:nope", "It has these queues: queue, bare, in_memory, other, hanging"),
         ("work:number", "type int"),
         ("work:queues", "open store, not one of its queues"),
         ("work:bare", "without handlers"),

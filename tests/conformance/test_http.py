@@ -56,9 +56,12 @@ class ForAllTenants(HttpStore):
         self._known |= {queue.tenant} if queue is not None else set()
         return super()._send(verb, body, arguments)
 
-    def describe(self, tenant: str | None, name: str | None = None) -> list[QueueInfo]:
+    def describe(
+        self, tenant: str | None, name: str | None = None, *, dropped: bool = False
+    ) -> list[QueueInfo]:
         whose = sorted(self._known) if tenant is None else [tenant]
-        return [info for one in whose for info in super(ForAllTenants, self).describe(one, name)]
+        of_one = super().describe
+        return [info for one in whose for info in of_one(one, name, dropped=dropped)]
 
     def events(self, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
         if queue is not None or len(self._known) == 1:

@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ entries = st.builds(
     worker=st.sampled_from(["", "w1"]),
     note=st.just(""),
     by=st.sampled_from(["", "me"]),
+    priority=st.none() | st.integers(0, 9),
 )
 
 
@@ -31,6 +33,26 @@ def test_a_batch_comes_back_as_it_was_packed(batch, skip):
         [getattr(entry, name) for name in fields] for entry in batch[skip:]
     ]
     assert {(event.at, event.queue) for event in events} <= {(1.5, QUEUE)}
+
+
+def test_of_an_entry_of_an_earlier_version_the_priority_is_unknown():
+    packed = msgspec.msgpack.encode([["enqueue", "a", "k", None, "queued"]])
+
+    [event] = unpack(7, 1.5, QUEUE, packed)
+
+    assert (event.id, event.to, event.priority) == ("a", State.QUEUED, None)
+
+
+def test_an_earlier_version_reads_what_this_one_packs():
+    """While some machines are not upgraded yet."""
+
+    class Earlier(msgspec.Struct, array_like=True):
+        act: Act
+        id: str
+
+    packed = pack([Entry(Act.ENQUEUE, "a", "k", None, State.QUEUED, priority=5)])
+
+    assert msgspec.msgpack.decode(packed, type=list[Earlier]) == [Earlier(Act.ENQUEUE, "a")]
 
 
 @given(st.lists(entries))

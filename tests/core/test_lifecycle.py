@@ -47,7 +47,7 @@ FAILURE = Failure(act=Act.FAIL, attempt=1, type="ValueError", message="boom")
 ANY = random.Random(0)
 KEYS = (("k",),)
 
-QUEUE_ACTS = {Act.PAUSE, Act.RESUME, Act.CONFIGURE}
+QUEUE_ACTS = {Act.PAUSE, Act.RESUME, Act.CONFIGURE, Act.DROP}
 
 
 def leased(attempts: int = 1, **more) -> Record:

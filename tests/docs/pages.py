@@ -5,7 +5,7 @@ What stands on a page is run from top to bottom, in one namespace and one direct
     ```python               runs; one that begins with `# name.py` is also written to that file
     <!-- run … -->          code that runs here but is not shown
     <!-- prints -->         the text block below is what the code above has printed
-    ```console              each `$ ackline …` runs and must end with 0
+    ```console              each `$ ackline …` runs and must end with 0; `> file` is followed
     <!-- exit 1 -->         … or with this code, for the console block below
 """
 
@@ -66,7 +66,14 @@ def blocks_of(page: Path) -> list[Block]:
     return blocks
 
 
-def command_lines(block: Block) -> list[list[str]]:
+class Command(NamedTuple):
+    """An `ackline …` line, and the file that its output goes to, if it says one."""
+
+    arguments: list[str]
+    into: str | None = None
+
+
+def command_lines(block: Block) -> list[Command]:
     """The `ackline …` commands of a console block, without what they are piped into."""
     lines = re.sub(r"\\\n\s*", " ", block.text).splitlines()
     typed = [line[2:] for line in lines if line.startswith("$ ")]
@@ -77,7 +84,8 @@ def command_lines(block: Block) -> list[list[str]]:
             words = words[1:]
         if words[:1] == ["ackline"]:
             cut = next((i for i, word in enumerate(words) if word in ("|", ">", "<", "&")), None)
-            found.append(words[1:cut])
+            into = words[cut + 1] if cut and words[cut] == ">" else None
+            found.append(Command(words[1:cut], into))
     return found
 
 

@@ -13,7 +13,7 @@ from tests.docs.pages import (
 
 
 def shown_on(page):
-    lines = [line for block in blocks_of(page) for line in command_lines(block)]
+    lines = [line.arguments for block in blocks_of(page) for line in command_lines(block)]
     return [line for line in [*lines, *inline_commands(page)] if line]
 
 

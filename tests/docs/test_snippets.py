@@ -4,6 +4,7 @@ import contextlib
 import gc
 import io
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -58,8 +59,8 @@ class Reader:
             case "python":
                 self.run(block)
             case "console":
-                for arguments in command_lines(block):
-                    self.call(block, arguments)
+                for line in command_lines(block):
+                    self.call(block, *line)
             case "text" if block.mark == "prints":
                 assert self.printed == block.text, f"line {block.line}"
 
@@ -76,14 +77,16 @@ class Reader:
         if block.mark != "hidden":
             self.printed = printed.getvalue()
 
-    def call(self, block, arguments):
+    def call(self, block, arguments, into):
         if ENDLESS & set(arguments[:1]) or {"--follow", "-f"} & set(arguments):
             return
         expected = int(block.mark.removeprefix("exit ")) if block.mark else 0
         with (
-            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stdout(io.StringIO()) as output,
             contextlib.redirect_stderr(io.StringIO()) as said,
         ):
             code = run_command(arguments)
+        if into is not None:
+            Path(into).write_text(output.getvalue())
         where = f"line {block.line}: ackline {' '.join(arguments)}"
         assert code == expected, f"{where}: {said.getvalue()}"

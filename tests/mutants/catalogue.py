@@ -254,6 +254,24 @@ MEMORY = [
         "if which]",
     ),
     Mutant(
+        "a queue is dropped with its jobs",
+        _OPERATING,
+        "    if shelf.jobs:\n        return False\n",
+        "",
+    ),
+    Mutant(
+        "a dropped queue keeps its settings",
+        _OPERATING,
+        "        shelf.settings = DEFAULT_SETTINGS\n",
+        "",
+    ),
+    Mutant(
+        "a dropped queue is never listed again",
+        _ROOM,
+        "        shelf.dropped_queue = False\n",
+        "",
+    ),
+    Mutant(
         "scheduled jobs are pruned",
         _OPERATING,
         "    for state in filter(TERMINAL.__contains__, State):",

@@ -27,6 +27,8 @@ PARTS = {
         "postgres field": figures.postgres_field,
         "held snapshot": figures.held_snapshot,
         "long run": figures.long_run,
+        "spark": figures.spark,
+        "service": figures.service,
     },
     "docs/configuration.md": {
         "policies": settings.policies,

@@ -83,6 +83,47 @@ def _number(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:,.{digits}f}"
 
 
+def spark() -> str:
+    """The figures that `benchmarks/spark.py --json` wrote."""
+    file = FIGURES / "spark.json"
+    if not file.exists():
+        return NOT_MEASURED
+    measured = json.loads(file.read_text())
+    rows = [
+        (
+            *(row["measure"], row["store"], row.get("against", "")),
+            *(_number(row.get(name), 0) for name in ("per_second", "against_per_second")),
+            _number(row.get("ratio"), 2),
+        )
+        for row in measured["figures"]
+    ]
+    head = ("", "store", "against", "per second", "the other's", "ratio")
+    figures = table(head, rows, right=3)
+    return f"{figures}\n\n{measured['machine']}."
+
+
+def service() -> str:
+    """The figures that `benchmarks/service.py --json` wrote."""
+    file = FIGURES / "service.json"
+    if not file.exists():
+        return NOT_MEASURED
+    measured = json.loads(file.read_text())
+    rows = [
+        (
+            row["measure"],
+            row["store"],
+            _number(row.get("per_second"), 0),
+            _number(row.get("of_echo"), 2),
+            _number(row.get("p50_ms"), 2),
+            _number(row.get("library_p50_ms"), 2),
+        )
+        for row in measured["figures"]
+    ]
+    head = ("", "store", "per second", "of echo", "p50 ms", "p50 ms of the library")
+    figures = table(head, rows, right=4)
+    return f"{figures}\n\n{measured['connections']} connections; {measured['machine']}."
+
+
 def recovery() -> str:
     """The table that `python -m ackline.testing.faults.recovery` printed."""
     return _as_printed("recovery.md")

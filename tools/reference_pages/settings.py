@@ -35,7 +35,7 @@ NUMBERS = (
     ("worker.worker", "LAST_MOMENT", "s", "and so long after the grace period of a stop"),
     ("queue.base", "SETTINGS_AGE", "s", "settings that others changed are seen within"),
     ("queue.consumer", "LONGEST_POLL", "s", "a lost wake-up delays a waiting claim by at most"),
-    ("queue.consumer", "LONGEST_TRACEBACK", "characters", "of a traceback are kept"),
+    ("queue.failures", "LONGEST_TRACEBACK", "characters", "of a traceback are kept"),
     ("queue.chunks", "CHUNK", "jobs", "go into the store in one step of a bulk enqueue"),
     ("stores.base", "REPAIR_LIMIT", "jobs", "due or lapsed are looked after by one claim"),
     ("stores.base", "HISTORY_LIMIT", "attempts", "are remembered for each job"),

@@ -39,8 +39,9 @@ class AsyncOperator(AsyncQueueBase[P, R]):
         text: str | None = None,
         cursor: str | None = None,
         limit: int = 100,
+        newest_first: bool = False,
     ) -> JobPage[P]:
-        """One page of the jobs that match, in the order of their lines."""
+        """One page of the jobs that match, in the order of their lines, or each from its end."""
         return await self._call(
             self.sync.jobs,
             states=states,
@@ -50,6 +51,7 @@ class AsyncOperator(AsyncQueueBase[P, R]):
             text=text,
             cursor=cursor,
             limit=limit,
+            newest_first=newest_first,
         )
 
     async def counts(self) -> Mapping[State, int]:
@@ -154,3 +156,10 @@ class AsyncOperator(AsyncQueueBase[P, R]):
     ) -> int:
         """Delete jobs for good: all, or those of some states, kinds or ids; answers how many."""
         return await self._call(self.sync.purge, states=states, kinds=kinds, ids=ids, by=by)
+
+    async def drop(self, *, force: bool = False, by: str = "") -> int:
+        """Delete the queue with its finished jobs, settings and schedules; answers how many jobs.
+
+        Raises `QueueNotEmpty` while jobs wait or run, unless forced.
+        """
+        return await self._call(self.sync.drop, force=force, by=by)

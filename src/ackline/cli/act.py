@@ -138,6 +138,29 @@ def purge(
     _tell_count(session, "purged", total)
 
 
+@command("drop", panel=ACT)
+def drop(
+    session: Session,
+    queue: QueueArgument,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also if jobs wait or run; they are deleted.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete a queue for good, with its finished jobs, settings and schedules.
+
+    Refused while jobs wait or run, unless forced. Its journal stays for as long as it is kept.
+    """
+    found = session.known_queue(queue)
+    if not yes:
+        _confirm(session, found, None, None)
+    gone = found.drop(force=force, by=who())
+    if session.json:
+        session.document({"dropped": queue, "purged": gone})
+    else:
+        session.line(f"{plain(queue)} dropped; {count(gone, 'job')} purged")
+
+
 def _confirm(
     session: Session,
     queue: Queue[Any, Any],

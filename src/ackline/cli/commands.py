@@ -18,6 +18,7 @@ MODULES = (
     "webhook",
     "queues",
     "jobs",
+    "export",
     "show",
     "events",
     "readers",

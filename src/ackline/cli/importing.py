@@ -12,18 +12,15 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from ackline.cli import values
 from ackline.cli.exits import UsageMistake
+from ackline.cli.full_lines import BadLine, draft_of_line
 from ackline.cli.session import Session
 from ackline.cli.words import count, plain
 from ackline.errors import InvalidJob
 from ackline.job import Draft, State
-from ackline.queue import EnqueueOptions, Queue
-from ackline.retry import backoff_from
+from ackline.queue import Queue
 
 CHUNK = 1000
 """Jobs per round trip."""
-
-KNOWN = ("payload", *EnqueueOptions.__annotations__)
-"""What a line of `--full` may say."""
 
 
 class Counts(msgspec.Struct):
@@ -52,10 +49,6 @@ class Import:
         self.options = options
         self.counts = Counts()
         self.name = "stdin" if source == "-" else plain(source)
-
-
-class BadLine(Exception):
-    """A line that is no job."""
 
 
 def read_lines(session: Session, queue: Queue[Any, Any], what: Import) -> Counts:
@@ -101,39 +94,12 @@ def _draft(queue: Queue[Any, Any], line: bytes, what: Import) -> Draft:
     except (msgspec.DecodeError, RecursionError) as error:
         text = values.shown(line.decode(errors="replace").strip())
         raise BadLine(f"not JSON ({error}): {text}") from None
-    options = dict(what.options)
     if what.full:
-        options |= _fields(value)
-        value = options.pop("payload")
+        return draft_of_line(queue, line, what.options)
     try:
-        return queue.draft(value, options)  # type: ignore[arg-type]
+        return queue.draft(value, what.options)  # type: ignore[arg-type]
     except (InvalidJob, TypeError) as error:
         raise BadLine(str(error)) from None
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise BadLine(f"--full wants an object with a payload, this is {values.shown(str(value))}")
-    unknown = [name for name in value if name not in KNOWN]
-    if unknown:
-        raise BadLine(f"unknown field {unknown[0]!r}; known are {', '.join(KNOWN)}")
-    if "payload" not in value:
-        raise BadLine('no payload; a job without one says so: "payload": null')
-    fields = {name: said for name, said in value.items() if said is not None or name == "payload"}
-    try:
-        if isinstance(fields.get("run_at"), str):
-            fields["run_at"] = values.moment(fields["run_at"])
-        if isinstance(fields.get("backoff"), str):
-            fields["backoff"] = values.backoff(fields["backoff"])
-        elif "backoff" in fields:
-            fields["backoff"] = backoff_from(fields["backoff"])
-    except (InvalidJob, TypeError, ValueError) as error:
-        raise BadLine(str(error)) from None
-    except Exception as error:
-        if not hasattr(error, "format_message"):
-            raise
-        raise BadLine(str(error)) from None
-    return fields
 
 
 @contextlib.contextmanager

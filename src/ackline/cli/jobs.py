@@ -35,12 +35,20 @@ def list_jobs(
     text: Annotated[str | None, typer.Option(help="Only with this text in the payload.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")] = 50,
     cursor: Annotated[str | None, typer.Option(help="Read on where a page ended.")] = None,
+    newest: Annotated[
+        bool, typer.Option("--newest", help="Of each state the newest first: what ended last.")
+    ] = False,
 ) -> None:
     """The jobs of a queue, by state, in the order of their line."""
     found = session.known_queue(queue)
     try:
         page = found.jobs(
-            states=state or None, kinds=kind or None, text=text, limit=limit, cursor=cursor
+            states=state or None,
+            kinds=kind or None,
+            text=text,
+            limit=limit,
+            cursor=cursor,
+            newest_first=newest,
         )
     except (msgspec.MsgspecError, ValueError) as error:
         if cursor is None:
@@ -52,10 +60,10 @@ def list_jobs(
     elif not page.jobs:
         session.say(f"No such job in {plain(queue)}.")
     else:
-        _show_page(session, page)
+        _show_page(session, page, newest)
 
 
-def _show_page(session: Session, page: JobPage[Any]) -> None:
+def _show_page(session: Session, page: JobPage[Any], newest: bool) -> None:
     now = session.queues.info().now
     table = new_table("id", "state", "kind", "pri", "tries", "age", "")
     table.columns[0].overflow = "fold"
@@ -77,7 +85,8 @@ def _show_page(session: Session, page: JobPage[Any]) -> None:
         )
     session.say(table)
     if page.cursor is not None:
-        session.notice(f"there are more: --cursor '{page.cursor}'")
+        order = " --newest" if newest else ""
+        session.notice(f"there are more:{order} --cursor '{page.cursor}'")
 
 
 def _remark(record: Record, now: float) -> str:

@@ -1,8 +1,9 @@
-"""Reading what people type: spans of time, moments, backoffs, headers, JSON."""
+"""Reading what people type: spans of time, moments, backoffs, weights, headers, JSON."""
 
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -84,6 +85,17 @@ def _backoff(shape: str, numbers: Sequence[float], jitter: Any) -> Backoff:
         case _:
             raise ValueError(shape)
     return msgspec.structs.replace(made, jitter=jitter) if jitter else made
+
+
+def weights(text: str) -> tuple[float, ...]:
+    """Read `3,1`: numbers above 0."""
+    try:
+        read = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        read = (0.0,)
+    if not all(0 < weight < math.inf for weight in read):
+        raise typer.BadParameter(f"{text!r} are no weights: write a number above 0 for each queue")
+    return read
 
 
 def headers(pairs: Sequence[str]) -> dict[str, str]:

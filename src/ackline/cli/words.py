@@ -129,6 +129,7 @@ _PAST = {
     Act.PAUSE: "paused",
     Act.RESUME: "resumed",
     Act.CONFIGURE: "settings changed",
+    Act.DROP: "queue dropped",
 }
 
 

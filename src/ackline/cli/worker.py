@@ -40,6 +40,14 @@ def worker(
         ),
     ],
     concurrency: Annotated[int, typer.Option(min=1, help="Handlers at once, per process.")] = 16,
+    weights: Annotated[
+        Any,
+        typer.Option(
+            parser=values.weights,
+            metavar="NUMBERS",
+            help="Shares of the queues, in their order, such as 3,1; the same for all if not said.",
+        ),
+    ] = None,
     processes: Annotated[int, typer.Option(min=1, help="How many processes.")] = 1,
     grace: Annotated[
         float,
@@ -66,6 +74,7 @@ def worker(
     that cannot be reached is waited for.
 
     ackline worker examples.email_worker:queue --concurrency 32
+    ackline worker orders:paid orders:free --weights 3,1
     """
     log_options = logs.start(session, log_format, verbose=verbose)
     if session.common.store is not None:
@@ -73,10 +82,21 @@ def worker(
     if with_parent:
         _stop_with_parent()
     queues = _reached(lambda: load_queues(targets, debug=session.common.debug))
+    _require_weights(queues, weights)
     if processes == 1:
-        _work(queues, concurrency, grace, maintenance, recovery, verbose, id)
+        _work(
+            queues,
+            verbose,
+            concurrency=concurrency,
+            weights=weights,
+            grace=grace,
+            maintenance=maintenance,
+            recovery=recovery,
+            id=id,
+        )
         return
     options = ["--concurrency", str(concurrency), "--grace", str(grace)]
+    options += ["--weights", ",".join(map(str, weights))] if weights else []
     options += ["--maintenance" if maintenance else "--no-maintenance"]
     options += ["--recovery" if recovery else "--no-recovery"]
     options += ["--verbose"] * verbose + log_options
@@ -99,28 +119,20 @@ def _reached(act: Callable[[], T]) -> T:
     return done
 
 
-def _work(
-    queues: Sequence[Queue[Any, Any]],
-    concurrency: int,
-    grace: float,
-    maintenance: bool,
-    recovery: bool,
-    verbose: bool,
-    id: str | None,
-) -> None:
+def _require_weights(queues: Sequence[Queue[Any, Any]], weights: Sequence[float] | None) -> None:
+    if weights is not None and len(weights) != len(queues):
+        raise UsageMistake(
+            f"--weights has {count(len(weights), 'number')}, and there are "
+            f"{count(len(queues), 'queue')}: give one for each, in their order"
+        )
+
+
+def _work(queues: Sequence[Queue[Any, Any]], verbose: bool, **options: Any) -> None:
     from ackline.worker import Hooks, Worker
 
     sys.setswitchinterval(SWITCH_INTERVAL)
     hooks = Hooks(before=[note_start], after=[log_job]) if verbose else Hooks()
-    worker = Worker(
-        *queues,
-        concurrency=concurrency,
-        grace=grace,
-        id=id,
-        hooks=hooks,
-        maintenance=maintenance,
-        recovery=recovery,
-    )
+    worker = Worker(*queues, hooks=hooks, **options)
     for queue in queues:
         kinds = ", ".join(sorted(map(plain, queue.handlers.kinds)))
         where = _reached(queue.store.info)

@@ -16,6 +16,7 @@ from ackline.job import LIVE, QueueKey, Record, State
 from ackline.lifecycle import Edit, Transition
 from ackline.limits import require_name, require_priority, require_seconds, storable
 from ackline.queue.base import P, QueueBase, R
+from ackline.queue.dropping import drop
 from ackline.queue.job import Job
 from ackline.queue.reader import JournalReader, ReaderInfo, Start, registered_readers
 from ackline.queue.recovery import RecoveryStats, recovered
@@ -55,8 +56,9 @@ class Operator(QueueBase[P, R]):
         text: str | None = None,
         cursor: str | None = None,
         limit: int = 100,
+        newest_first: bool = False,
     ) -> JobPage[P]:
-        """One page of the jobs that match, in the order of their lines."""
+        """One page of the jobs that match, in the order of their lines, or each from its end."""
         if limit < 1:
             raise InvalidOption(f"a page has at least 1 job, not {limit}")
         which = Filter(
@@ -66,7 +68,7 @@ class Operator(QueueBase[P, R]):
             created_before=created_before,
             text=text,
         )
-        page = self.store.page(self.key, which, cursor, limit)
+        page = self.store.page(self.key, which, cursor, limit, newest_first)
         return JobPage([self.wrap(record) for record in page.jobs], page.cursor)
 
     def counts(self) -> Mapping[State, int]:
@@ -257,6 +259,16 @@ class Operator(QueueBase[P, R]):
         while count := self.store.purge(self.key, which, BULK, storable(by)):
             total += count
         return total
+
+    def drop(self, *, force: bool = False, by: str = "") -> int:
+        """Delete the queue with its finished jobs, settings and schedules; answers how many jobs.
+
+        Raises `QueueNotEmpty` while jobs wait or run, unless forced: then they are deleted too.
+        The journal stays as long as ever. A new job, or a worker, makes the queue anew.
+
+        >>> queue.drop()  # doctest: +SKIP
+        """
+        return drop(self, force, by)
 
     def _require(self, id: str) -> Record:
         record = self.store.get(self.key, [id])[0]

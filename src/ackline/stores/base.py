@@ -1,4 +1,4 @@
-"""The seam: what a store must do, in twenty-one verbs, each for a batch.
+"""The seam: what a store must do, in twenty-two verbs, each for a batch.
 
 A store knows no policy. It inserts drafts, hands out leases, and applies transitions that
 the lifecycle decided, by compare-and-set, each batch in one atomic step together with its
@@ -8,6 +8,8 @@ journal entry and its counts. Every verb is safe to send again after an unknown 
 from __future__ import annotations
 
 import logging
+import math
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol, Self, runtime_checkable
 
@@ -180,6 +182,32 @@ class Page(msgspec.Struct, frozen=True):
     cursor: str | None
 
 
+Place = tuple[int, float, int]
+"""Where a job stands in a list: its state, its place in the line, its number."""
+
+
+def place_in(state: int, at: float, number: int, newest_first: bool) -> Place:
+    """The place that orders a list; the newest first, line and number count from their end."""
+    return (state, -at, -number) if newest_first else (state, at, number)
+
+
+def read_place(cursor: str | None, newest_first: bool) -> Place | None:
+    """Where the page before ended; refuses a cursor of a list in the other order."""
+    if not cursor:
+        return None
+    place: Place = msgspec.json.decode(cursor, type=Place)
+    if (place[2] < 0) is not newest_first:
+        raise msgspec.ValidationError("this is a cursor of a list in the other order")
+    return place
+
+
+def start_behind(after: Place | None, state: int, newest_first: bool) -> tuple[float, int]:
+    """Behind which place and number of a state's line a page begins, as the line counts them."""
+    begun = after is not None and after[0] == state
+    _, at, number = after if after and begun else (state, -math.inf, -sys.maxsize)
+    return (-at, -number) if newest_first else (at, number)
+
+
 class QueueInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A queue with its settings and its counts by state, kept up to date and so O(1)."""
 
@@ -224,14 +252,14 @@ def act_of_change(old: QueueSettings, new: QueueSettings) -> Act:
 
 
 def move_entries(
-    source: QueueKey, transition: Transition, kind: str, state: State, attempts: int
+    source: QueueKey, transition: Transition, kind: str, state: State, attempts: int, priority: int
 ) -> tuple[Entry, Entry]:
     """What the journals of both queues tell of a move: the departure, then the arrival."""
     id, by = transition.id, transition.by
     away, here = f"to {transition.target}", f"from {source}"
     return (
         Entry(Act.MOVE, id, kind, state, None, attempts, note=away, by=by),
-        Entry(Act.MOVE, id, kind, None, state, attempts, note=here, by=by),
+        Entry(Act.MOVE, id, kind, None, state, attempts, note=here, by=by, priority=priority),
     )
 
 
@@ -388,11 +416,27 @@ class Store(Protocol):
     def get(self, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
         """The jobs of these ids, each with its ended attempts."""
 
-    def page(self, queue: QueueKey, which: Filter, cursor: str | None, limit: int) -> Page:
-        """Jobs by state, then in the order of their line; each is listed once."""
+    def page(
+        self,
+        queue: QueueKey,
+        which: Filter,
+        cursor: str | None,
+        limit: int,
+        newest_first: bool = False,
+    ) -> Page:
+        """Jobs by state, then in the order of their line; each is listed once.
 
-    def describe(self, tenant: str | None, name: str | None = None) -> list[QueueInfo]:
-        """All queues of a tenant (None: of every tenant), or the one of this name."""
+        The newest first is each line from its end: the last to be due, the last to end. Of those
+        that have ended and are kept for different times, what is kept longest comes first.
+        """
+
+    def describe(
+        self, tenant: str | None, name: str | None = None, *, dropped: bool = False
+    ) -> list[QueueInfo]:
+        """All queues of a tenant (None: of every tenant), or the one of this name.
+
+        With `dropped`, those too that are gone, but whose journal has to be pruned.
+        """
 
     def workers(self, queue: QueueKey) -> list[WorkerRecord]:
         """The workers that have given a sign of life, dead ones included until pruned."""
@@ -427,6 +471,13 @@ class Store(Protocol):
 
     def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
         """Delete matching jobs, the oldest first, whatever their state; call until it answers 0."""
+
+    def drop(self, queue: QueueKey, by: str = "") -> bool:
+        """Forget a queue, with its settings and workers; False if it has jobs, and nothing is done.
+
+        Its journal tells of that, and is kept as long as before. Whatever makes a queue makes it
+        anew: a job that comes at the same moment is in it.
+        """
 
     # --- the small key-value room (keys if undelivered, schedules, cursors) ---
 

@@ -1,6 +1,7 @@
 """SQL from files: one for each act, its statements under their names.
 
-A line `-- name: lease` begins the statement of that name.
+A line `-- name: lease` begins the statement of that name. Where `/*behind*/` and `/*up*/` mark
+the order of a list, there is a second one, `…_newest`, that goes through it from the end.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import re
 from importlib import resources
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_BEHIND, _UP = "/*behind*/", "/*up*/"
 _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
 
 
@@ -22,4 +24,14 @@ def read_statements(package: str) -> dict[str, str]:
                 if name in found:
                     raise ValueError(f"two statements are named {name}")
                 found[name] = _COMMENT.sub("", text).strip().removesuffix(";")
-    return found
+    lists = [name for name, text in found.items() if _UP in text]
+    return found | {in_order(name, newest_first=True): _from_end(found[name]) for name in lists}
+
+
+def in_order(name: str, newest_first: bool) -> str:
+    """The name of the statement that lists in this order."""
+    return f"{name}_newest" if newest_first else name
+
+
+def _from_end(statement: str) -> str:
+    return statement.replace(f"{_BEHIND} >", "<").replace(_UP, "DESC")

@@ -140,6 +140,7 @@ VERBS: Mapping[str, Verb] = {
         Store.events,
         Store.configure,
         Store.purge,
+        Store.drop,
         Store.read_keys,
         Store.write_keys,
     )

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 LONGEST_HOLD = 1.0
 """Seconds that a queue is held back for others that take nothing: they may be unable to."""
 
 MOST_BEHIND = 4000
-"""Jobs that a queue may be behind its share and still make up for: a fraction of a second."""
+"""Jobs that a queue may be behind its share and still make up for: a fraction of a second.
+That is of the heaviest; lighter ones have less, by their weight."""
+
+
+def never() -> bool:
+    """What a queue wants that holds nobody back."""
+    return False
 
 
 class Share:
@@ -40,17 +47,20 @@ class Shares:
     It may not save that up: when it comes back, it begins about where the others are.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_behind: int = MOST_BEHIND) -> None:
         self.lock = threading.Lock()
+        self._most_behind = most_behind
+        self._heaviest = 0.0
         self._all: list[Share] = []
         self._lead = 0.0
         """How much the queue has had that had most."""
         self._moved_at = 0.0
 
-    def add(self, weight: float, wants: Callable[[], bool]) -> Share:
+    def add(self, weight: float, wants: Callable[[], bool] = never) -> Share:
         """One more queue; `wants` tells whether it would take jobs now."""
         share = Share(self, weight, wants)
         self._all.append(share)
+        self._heaviest = max(self._heaviest, weight)
         return share
 
     def take(self, share: Share, jobs: int) -> bool:
@@ -65,8 +75,17 @@ class Shares:
             self._lead = max(self._lead, share.had)
             return True
 
+    def next(self, among: Sequence[Share], jobs: int) -> tuple[Share, int]:
+        """Whose turn it is to take of so many jobs, and how many bring it level with the others."""
+        with self.lock:
+            first = min(among, key=self._had)
+            had = sum(self._had(share) * share.weight for share in among)
+            level = (had + jobs) / sum(share.weight for share in among)
+            behind = (level - self._had(first)) * first.weight
+            return first, min(jobs, max(1, math.ceil(behind)))
+
     def _had(self, share: Share) -> float:
-        return max(share.had, self._lead - MOST_BEHIND / share.weight)
+        return max(share.had, self._lead - self._most_behind / self._heaviest)
 
     def _moves(self, share: Share) -> bool:
         """Whether those in front have taken something of late, or had no time to do so."""

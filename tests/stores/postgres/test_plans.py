@@ -5,6 +5,7 @@ server has no or old statistics, and tables of which it knows everything.
 """
 
 import contextlib
+import itertools
 from collections.abc import Callable, Generator, Sequence
 from random import Random
 
@@ -92,11 +93,11 @@ def operate(store: Store) -> None:
 
 
 def page(store: Store) -> None:
-    for state in State:
+    for state, newest_first in itertools.product(State, (False, True)):
         which = Filter(states=frozenset({state}))
-        first = store.page(QUEUE, which, None, BATCH)
+        first = store.page(QUEUE, which, None, BATCH, newest_first)
         if first.cursor is not None:
-            assert store.page(QUEUE, which, first.cursor, BATCH).jobs
+            assert store.page(QUEUE, which, first.cursor, BATCH, newest_first).jobs
 
 
 def look_up(store: Store) -> None:

@@ -24,7 +24,7 @@ def test_no_statement_scans_jobs(store, name):
     assert name in MAY_SCAN or not scans, plan
 
 
-@pytest.mark.parametrize("name", ["line", "due", "lapsed", "over", "list_line"])
+@pytest.mark.parametrize("name", ["line", "due", "lapsed", "over", "list_line", "list_line_newest"])
 def test_lines_are_read_in_order_without_sorting(store, name):
     plan = plan_of(store._engine._writer, sql(name))
 

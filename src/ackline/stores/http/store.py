@@ -142,12 +142,28 @@ class HttpStore:
     def get(self, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
         return self._ask(Store.get, queue=queue, ids=ids)
 
-    def page(self, queue: QueueKey, which: Filter, cursor: str | None, limit: int) -> Page:
-        return self._ask(Store.page, queue=queue, which=which, cursor=cursor, limit=limit)
+    def page(
+        self,
+        queue: QueueKey,
+        which: Filter,
+        cursor: str | None,
+        limit: int,
+        newest_first: bool = False,
+    ) -> Page:
+        return self._ask(
+            Store.page,
+            queue=queue,
+            which=which,
+            cursor=cursor,
+            limit=limit,
+            newest_first=newest_first,
+        )
 
-    def describe(self, tenant: str | None, name: str | None = None) -> list[QueueInfo]:
+    def describe(
+        self, tenant: str | None, name: str | None = None, *, dropped: bool = False
+    ) -> list[QueueInfo]:
         """All queues of the token's tenant; no token opens those of every tenant."""
-        return self._ask(Store.describe, tenant=tenant, name=name)
+        return self._ask(Store.describe, tenant=tenant, name=name, dropped=dropped)
 
     def workers(self, queue: QueueKey) -> list[WorkerRecord]:
         return self._ask(Store.workers, queue=queue)
@@ -185,6 +201,9 @@ class HttpStore:
 
     def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
         return self._ask(Store.purge, queue=queue, which=which, limit=limit, by=by)
+
+    def drop(self, queue: QueueKey, by: str = "") -> bool:
+        return self._ask(Store.drop, queue=queue, by=by)
 
     # --- the small key-value room ---
 

@@ -15,6 +15,7 @@ from ackline.lifecycle import (
     note_of,
     place,
     repeats,
+    told_priority,
 )
 from ackline.stores.memory.lines import Shelf, StoredJob
 
@@ -34,18 +35,7 @@ def apply_one(shelf: Shelf, transition: Transition, now: float, journal: list[En
 
 def _step(shelf: Shelf, job: StoredJob, transition: Transition, now: float) -> Entry:
     source, landing = job.state, land(transition, job.state, job.cancel_requested)
-    entry = Entry(
-        transition.act,
-        job.id,
-        job.kind,
-        source,
-        landing.to,
-        job.attempts,
-        job.token,
-        job.worker,
-        note_of(transition),
-        transition.by,
-    )
+    attempts, token, worker = job.attempts, job.token, job.worker
     if transition.act is Act.PROGRESS:
         job.progress = transition.progress
     elif transition.act is Act.REQUEST_CANCEL:
@@ -57,7 +47,19 @@ def _step(shelf: Shelf, job: StoredJob, transition: Transition, now: float) -> E
     _stand(shelf, job, transition, landing, now)
     if source is not landing.to or transition.act is Act.EDIT:
         shelf.left(job, source)
-    return entry
+    return Entry(
+        transition.act,
+        job.id,
+        job.kind,
+        source,
+        landing.to,
+        attempts,
+        token,
+        worker,
+        note_of(transition),
+        transition.by,
+        told_priority(transition, job.priority),
+    )
 
 
 def _end_lease(job: StoredJob, transition: Transition, now: float) -> None:

@@ -44,7 +44,9 @@ def enqueue(
             continue
         state = _insert(room, shelf, draft, now)
         source = there.state if there is not None else None
-        journal.append(Entry(Act.ENQUEUE, draft.id, draft.kind, source, state))
+        journal.append(
+            Entry(Act.ENQUEUE, draft.id, draft.kind, source, state, priority=draft.priority)
+        )
         receipts.append(Receipt(draft.id, True, state))
     room.write_journal(shelf, now, journal)
     return receipts
@@ -194,7 +196,9 @@ def _move(
     target.jobs[job.id] = job
     target.last_token = max(target.last_token, job.token)
     target.stand(job, job.state, job.at)
-    away, here = move_entries(shelf.key, transition, job.kind, job.state, job.attempts)
+    away, here = move_entries(
+        shelf.key, transition, job.kind, job.state, job.attempts, job.priority
+    )
     journal.append(away)
     arrivals.append((target, here))
     return Verdict(True, job.state)

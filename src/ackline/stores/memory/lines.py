@@ -181,6 +181,8 @@ class Shelf:
     def __init__(self, key: QueueKey) -> None:
         self.key = key
         self.settings: QueueSettings = DEFAULT_SETTINGS
+        self.dropped_queue = False
+        """Whether only its journal is left."""
         self.jobs: dict[str, StoredJob] = {}
         self.ready: dict[str, Line] = {}
         self.parked: dict[str, dict[str, Line]] = {}

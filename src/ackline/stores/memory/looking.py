@@ -10,7 +10,16 @@ import msgspec
 
 from ackline.events import Event, make_cursor, read_cursor
 from ackline.job import QueueKey, Record, State
-from ackline.stores.base import Filter, Page, QueueInfo, WorkerRecord, require_kept
+from ackline.stores.base import (
+    Filter,
+    Page,
+    Place,
+    QueueInfo,
+    WorkerRecord,
+    place_in,
+    read_place,
+    require_kept,
+)
 from ackline.stores.memory.lines import Batch, Shelf, StoredJob
 from ackline.stores.memory.room import Room
 
@@ -41,12 +50,14 @@ def leases(shelf: Shelf, worker: str | None, limit: int, now: float) -> list[Rec
     return [job.record(history=False) for job in held[:limit]]
 
 
-def page(shelf: Shelf, which: Filter, cursor: str | None, limit: int, now: float) -> Page:
+def page(
+    shelf: Shelf, which: Filter, cursor: str | None, limit: int, newest_first: bool, now: float
+) -> Page:
     """One page of the jobs that match."""
-    after = msgspec.json.decode(cursor, type=tuple[int, float, int]) if cursor else None
+    after = read_place(cursor, newest_first)
     found = []
     for job in shelf.jobs.values():
-        place = _place(job)
+        place = _place(job, newest_first)
         if (after is None or place > after) and shelf.find(job.id, now) is not None:
             record = job.record()
             if which.matches(record):
@@ -58,18 +69,20 @@ def page(shelf: Shelf, which: Filter, cursor: str | None, limit: int, now: float
     return Page([record for _, record in shown], last)
 
 
-def _place(job: StoredJob) -> tuple[int, float, int]:
+def _place(job: StoredJob, newest_first: bool) -> Place:
     # A lease's deadline moves with each heartbeat, so leased jobs are listed by age instead.
     at = 0.0 if job.state is State.PROCESSING else job.at
-    return (_STATE_ORDER[job.state], at, job.num)
+    return place_in(_STATE_ORDER[job.state], at, job.num, newest_first)
 
 
-def describe(room: Room, tenant: str | None, name: str | None) -> list[QueueInfo]:
+def describe(room: Room, tenant: str | None, name: str | None, dropped: bool) -> list[QueueInfo]:
     """Queues with their counts."""
     return [
         QueueInfo(key=key, settings=shelf.settings, counts=shelf.counts())
         for key, shelf in sorted(room.shelves.items())
-        if (tenant is None or key.tenant == tenant) and (name is None or key.name == name)
+        if (tenant is None or key.tenant == tenant)
+        and (name is None or key.name == name)
+        and (dropped or not shelf.dropped_queue)
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ackline.config import QueueSettings
+from ackline.config import DEFAULT_SETTINGS, QueueSettings
 from ackline.events import Act, Entry, read_cursor, unseen
 from ackline.job import TERMINAL, QueueKey, State
 from ackline.stores.base import WORKER_MEMORY, Filter, Key, KeyWrite, act_of_change
@@ -87,6 +87,20 @@ def purge(room: Room, queue: QueueKey, which: Filter, limit: int, by: str, now: 
         shelf.left(job, job.state)
     room.write_journal(shelf, now, journal)
     return len(journal)
+
+
+def drop(room: Room, queue: QueueKey, by: str, now: float) -> bool:
+    """Forget all of an empty queue but its journal."""
+    shelf = room.shelf(queue)
+    if shelf.jobs:
+        return False
+    if queue in room.shelves and not shelf.dropped_queue:
+        shelf.dropped_queue = True
+        shelf.settings = DEFAULT_SETTINGS
+        shelf.workers.clear()
+        shelf.forget_empty_lines()
+        room.write_journal(shelf, now, [Entry(Act.DROP, "", "", None, None, by=by)])
+    return True
 
 
 def _farewell(act: Act, job: StoredJob, by: str = "") -> Entry:

@@ -27,6 +27,7 @@ class Room:
         shelf = self.shelves.get(queue)
         if shelf is None:
             shelf = self.shelves[queue] = Shelf(queue)
+        shelf.dropped_queue = False
         return shelf
 
     def write_journal(self, shelf: Shelf, at: float, entries: list[Entry]) -> None:

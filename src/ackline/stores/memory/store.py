@@ -144,13 +144,24 @@ class MemoryStore:
         with self._lock:
             return looking.get(self._room.shelf(queue), ids, self._clock.now())
 
-    def page(self, queue: QueueKey, which: Filter, cursor: str | None, limit: int) -> Page:
+    def page(
+        self,
+        queue: QueueKey,
+        which: Filter,
+        cursor: str | None,
+        limit: int,
+        newest_first: bool = False,
+    ) -> Page:
         with self._lock:
-            return looking.page(self._room.shelf(queue), which, cursor, limit, self._clock.now())
+            return looking.page(
+                self._room.shelf(queue), which, cursor, limit, newest_first, self._clock.now()
+            )
 
-    def describe(self, tenant: str | None, name: str | None = None) -> list[QueueInfo]:
+    def describe(
+        self, tenant: str | None, name: str | None = None, *, dropped: bool = False
+    ) -> list[QueueInfo]:
         with self._lock:
-            return looking.describe(self._room, tenant, name)
+            return looking.describe(self._room, tenant, name, dropped)
 
     def workers(self, queue: QueueKey) -> list[WorkerRecord]:
         with self._lock:
@@ -186,6 +197,12 @@ class MemoryStore:
             count = operating.purge(self._room, queue, which, limit, by, self._clock.now())
         self._listeners.tell(queue, "ready", "changes", "ends")
         return count
+
+    def drop(self, queue: QueueKey, by: str = "") -> bool:
+        with self._lock:
+            done = operating.drop(self._room, queue, by, self._clock.now())
+        self._listeners.tell(queue, "changes")
+        return done
 
     def read_keys(self, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
         with self._lock:

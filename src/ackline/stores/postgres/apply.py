@@ -7,7 +7,15 @@ from collections.abc import Sequence
 
 from ackline.events import Act, Entry
 from ackline.job import WAITING, State
-from ackline.lifecycle import Transition, Verdict, holds, keys_of, note_of, repeats
+from ackline.lifecycle import (
+    Transition,
+    Verdict,
+    holds,
+    keys_of,
+    note_of,
+    repeats,
+    told_priority,
+)
 from ackline.stores.keys import encode_key
 from ackline.stores.postgres.arrays import Blobs, Floats, Ints
 from ackline.stores.postgres.codes import decode_failure
@@ -150,7 +158,7 @@ class _Batch:
             self._tx.shift(self._entry.num, source, job.state)
         self._entries[index] = Entry(
             transition.act, job.id, job.kind, source, job.state, attempts, token, worker,
-            note_of(transition), transition.by,
+            note_of(transition), transition.by, told_priority(transition, job.priority),
         )  # fmt: skip
         self.verdicts[index] = Verdict(True, job.state)
         self._wake(transition.act, job.state)

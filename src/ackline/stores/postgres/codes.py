@@ -30,6 +30,9 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode_options = msgspec.msgpack.Decoder(Options).decode
 
 encode_failure = encode_beat = encode_settings = _encode
+
+DROPPED = encode_settings({"dropped": True})
+"""The settings of a queue that is gone but for its journal. Earlier versions read them as none."""
 decode_failure = msgspec.msgpack.Decoder(Failure).decode
 decode_beat = msgspec.msgpack.Decoder(WorkerBeat).decode
 

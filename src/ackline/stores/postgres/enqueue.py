@@ -49,7 +49,7 @@ def enqueue(
 def made(engine: Engine, queue: QueueKey, kinds: set[str]) -> QueueEntry:
     """The queue with lines for these kinds, in a transaction of its own if they are new."""
     entry = engine.queues.remembered(queue)
-    if entry is None or not kinds <= entry.lines.keys():
+    if entry is None or entry.dropped or not kinds <= entry.lines.keys():
         entry = engine.write(lambda tx: engine.queues.make(tx, queue, kinds))
     return entry
 
@@ -77,7 +77,7 @@ def _insert_blindly(
         tx.push(len(drafts))
         told = tx.told(entry.key, entry.num)
         told.entries += [
-            Entry(Act.ENQUEUE, draft.id, draft.kind, None, state)
+            Entry(Act.ENQUEUE, draft.id, draft.kind, None, state, priority=draft.priority)
             for draft, state in zip(drafts, states, strict=True)
         ]
         tx.shift(entry.num, None, _SCHEDULED, later)
@@ -211,8 +211,9 @@ def _insert(
             at = rank(tx.now, draft.priority, entry.settings.ageing)
             homes.ready(nums[draft.id], draft.kind, draft.priority, at)
         tx.shift(entry.num, None, states[draft.id])
+        source, state = sources[draft.id], states[draft.id]
         told.entries.append(
-            Entry(Act.ENQUEUE, draft.id, draft.kind, sources[draft.id], states[draft.id])
+            Entry(Act.ENQUEUE, draft.id, draft.kind, source, state, priority=draft.priority)
         )
     homes.write()
     tx.news.add(("ready", entry.key))

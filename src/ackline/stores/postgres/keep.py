@@ -9,13 +9,19 @@ from ackline.events import Act, Entry
 from ackline.job import QueueKey, State
 from ackline.stores.base import WORKER_MEMORY, Filter, act_of_change
 from ackline.stores.postgres.arrays import Ints
-from ackline.stores.postgres.codes import CODE, decode_settings, encode_settings, name_of
+from ackline.stores.postgres.codes import (
+    CODE,
+    DROPPED,
+    decode_settings,
+    encode_settings,
+    name_of,
+)
 from ackline.stores.postgres.finding import Finding
 from ackline.stores.postgres.groups import leave_groups, unpark_all
 from ackline.stores.postgres.look import look_up, matching
 from ackline.stores.postgres.queues import QueueEntry, Queues
 from ackline.stores.postgres.rows import record_of
-from ackline.stores.postgres.transaction import Transaction
+from ackline.stores.postgres.transaction import EVENTS, Transaction
 
 _TERMINAL = (State.COMPLETED, State.FAILED, State.CANCELLED)
 
@@ -99,3 +105,23 @@ def purge(
         finding.leases.write()
         leave_groups(tx, entry, left)
     return len(gone)
+
+
+def drop(tx: Transaction, queues: Queues, queue: QueueKey, by: str) -> bool:
+    """Forget all of an empty queue but its journal.
+
+    Who enqueues at the same moment locks nothing here. Its jobs are in a queue that is marked as
+    dropped, and a queue that has jobs is there, whatever its mark says.
+    """
+    entry = queues.begin(tx, queue)
+    if entry is None or entry.dropped:
+        return True
+    # One at a time: what is counted next is as whoever had it before has left it.
+    tx.rows("lock_queue", {"queue": entry.num})
+    for counts in tx.rows("counts", {"queues": Ints([entry.num])}):
+        if any(counts[1 : 1 + EVENTS]):
+            return False
+    tx.send("set_settings", {"queue": entry.num, "settings": DROPPED})
+    tx.send("forget_all_workers", {"queue": entry.num})
+    tx.told(queue, entry.num).entries.append(Entry(Act.DROP, "", "", None, None, by=by))
+    return True

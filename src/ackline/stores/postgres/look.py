@@ -9,10 +9,20 @@ from typing import Any
 import msgspec
 
 from ackline.job import Failure, QueueKey, Record, State
-from ackline.stores.base import Filter, Page, QueueInfo, WorkerRecord
+from ackline.stores.base import (
+    Filter,
+    Page,
+    Place,
+    QueueInfo,
+    WorkerRecord,
+    place_in,
+    read_place,
+    start_behind,
+)
 from ackline.stores.postgres.arrays import Blobs, Ints
 from ackline.stores.postgres.codes import (
     CODE,
+    DROPPED,
     STATES,
     decode_beat,
     decode_failure,
@@ -23,11 +33,10 @@ from ackline.stores.postgres.exchange import Row
 from ackline.stores.postgres.queues import QueueEntry, Queues
 from ackline.stores.postgres.rows import leased_record, record_of
 from ackline.stores.postgres.transaction import Transaction
+from ackline.stores.statements import in_order
 
 _NUM, _ID, _STATE, _AT = 0, 1, 7, 8
 _LEASED = CODE[State.PROCESSING]
-
-_Place = tuple[int, float, int]
 
 
 def get(
@@ -104,17 +113,18 @@ def page(
     which: Filter,
     cursor: str | None,
     limit: int,
+    newest_first: bool,
 ) -> Page:
     """One page of the jobs that match."""
     entry = queues.begin(tx, queue)
     if entry is None:
         return Page([], None)
-    after = msgspec.json.decode(cursor, type=_Place) if cursor else None
-    found = matching(tx, entry, which, limit + 1, after, tx.now)
+    after = read_place(cursor, newest_first)
+    found = matching(tx, entry, which, limit + 1, after, newest_first, tx.now)
     shown = found[:limit]
     last = None
     if len(found) > limit and shown:
-        last = msgspec.json.encode(_place(shown[-1])).decode()
+        last = msgspec.json.encode(_place(shown[-1], newest_first)).decode()
     return Page(_records(tx, shown), last)
 
 
@@ -123,7 +133,8 @@ def matching(
     entry: QueueEntry,
     which: Filter,
     limit: int,
-    after: _Place | None = None,
+    after: Place | None = None,
+    newest_first: bool = False,
     now: float = -math.inf,
 ) -> list[Row]:
     """The first rows of jobs that match, by state, then in the order of their line.
@@ -131,19 +142,25 @@ def matching(
     With a time, without those whose retention is over then.
     """
     if which.ids is not None:
-        rows = sorted(look_up(tx, entry, sorted(which.ids)), key=_place)
-        return [
-            row
-            for row in rows
-            if (after is None or _place(row) > after)
-            and not _over(row, now)
-            and which.matches(record_of(row))
-        ][: max(limit, 0)]
+        rows = _of_ids(tx, entry, which, after, newest_first)
+        return [row for row in rows if not _over(row, now)][: max(limit, 0)]
     found: list[Row] = []
     for state in STATES:
         if state in which.states and len(found) < limit:
-            found += _in_state(tx, entry, state, which, limit - len(found), after, now)
+            some = limit - len(found)
+            found += _in_state(tx, entry, state, which, some, after, newest_first, now)
     return found
+
+
+def _of_ids(
+    tx: Transaction, entry: QueueEntry, which: Filter, after: Place | None, newest_first: bool
+) -> list[Row]:
+    rows = [(_place(row, newest_first), row) for row in look_up(tx, entry, sorted(which.ids or ()))]
+    return [
+        row
+        for place, row in sorted(rows, key=lambda pair: pair[0])
+        if (after is None or place > after) and which.matches(record_of(row))
+    ]
 
 
 def _in_state(
@@ -152,13 +169,14 @@ def _in_state(
     state: State,
     which: Filter,
     limit: int,
-    after: _Place | None,
+    after: Place | None,
+    newest_first: bool,
     now: float,
 ) -> Iterator[Row]:
     code = CODE[state]
     if after is not None and code < after[0]:
         return iter(())
-    _, at, num = after if after is not None and code == after[0] else (code, -math.inf, 0)
+    at, num = start_behind(after, code, newest_first)
     kinds = None if which.kinds is None else Blobs([kind.encode() for kind in which.kinds])
     values: dict[str, Any] = {
         "queue": entry.num,
@@ -171,23 +189,24 @@ def _in_state(
         "limit": limit,
     }
     if state is State.QUEUED:
-        return iter(tx.rows("list_queued", values))
+        return iter(tx.rows(in_order("list_queued", newest_first), values))
     if state is State.PROCESSING:
-        return iter(tx.rows("list_leased", values))
-    return iter(tx.rows("list_rest", values | {"state": code, "now": now}))
+        return iter(tx.rows(in_order("list_leased", newest_first), values))
+    values |= {"state": code, "now": now}
+    return iter(tx.rows(in_order("list_rest", newest_first), values))
 
 
-def _place(row: Row) -> _Place:
+def _place(row: Row, newest_first: bool) -> Place:
     # A lease's deadline moves with each heartbeat, so leased jobs are listed by age instead.
     code = row[_STATE]
-    return (code, 0.0 if code == _LEASED else row[_AT], row[_NUM])
+    return place_in(code, 0.0 if code == _LEASED else row[_AT], row[_NUM], newest_first)
 
 
 # --- queues and workers ---
 
 
 def describe(
-    tx: Transaction, tenant: str | None, name: str | None
+    tx: Transaction, tenant: str | None, name: str | None, dropped: bool
 ) -> tuple[list[QueueInfo], list[int]]:
     """Queues with their counts, and those whose counts should be folded."""
     values = {
@@ -200,6 +219,8 @@ def describe(
     for num, owner, title, settings in rows:
         sum_ = sums.get(num, (num, *[0] * len(STATES)))
         counts = dict(zip(STATES, sum_[1 : len(STATES) + 1], strict=True))
+        if settings == DROPPED and not dropped and not any(counts.values()):
+            continue
         found.append(
             QueueInfo(key=queue_of(owner, title), settings=decode_settings(settings), counts=counts)
         )

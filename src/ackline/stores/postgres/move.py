@@ -37,7 +37,9 @@ class Arrivals:
         target = self._queues.make(self._tx, transition.target, [job.kind])
         self._tx.now = now
         self._hand_over(job, target)
-        away, here = move_entries(self._source.key, transition, job.kind, job.state, job.attempts)
+        away, here = move_entries(
+            self._source.key, transition, job.kind, job.state, job.attempts, job.priority
+        )
         self._told.append((target, here))
         return away
 

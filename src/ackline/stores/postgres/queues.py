@@ -9,7 +9,7 @@ from ackline.config import DEFAULT_SETTINGS, QueueSettings
 from ackline.job import QueueKey
 from ackline.stores.postgres.ahead import Ahead
 from ackline.stores.postgres.arrays import Blobs
-from ackline.stores.postgres.codes import decode_settings, encode_settings, name_of
+from ackline.stores.postgres.codes import DROPPED, decode_settings, encode_settings, name_of
 from ackline.stores.postgres.hints import Hints, Place
 from ackline.stores.postgres.transaction import Transaction
 
@@ -23,7 +23,9 @@ MOST_BODIES = 100_000
 class QueueEntry:
     """A queue as it was at one version."""
 
-    __slots__ = ("ahead", "apart", "bodies", "hints", "key", "lines", "num", "settings", "version")
+    __slots__ = (
+        "ahead", "apart", "bodies", "dropped", "hints", "key", "lines", "num", "settings", "version"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -43,6 +45,8 @@ class QueueEntry:
         self.bodies = bodies
         self.apart = apart
         """Kinds whose jobs are leased one by one."""
+        self.dropped = False
+        """Whether only its journal is left."""
         self.hints = Hints()
         self.ahead = Ahead()
 
@@ -100,6 +104,7 @@ class Queues:
             bodies = entry.bodies if entry is not None and entry.num == num else {}
             apart = self._apart.setdefault(key, set())
             entry = QueueEntry(key, num, version, decode_settings(settings), lines, bodies, apart)
+            entry.dropped = settings == DROPPED
             if not tx.made:
                 # What may yet be rolled back is not remembered.
                 self._entries[key] = entry
@@ -117,6 +122,11 @@ class Queues:
         if entry is None:
             tx.made = True
             tx.send("add_queue", names_of(tx, key) | {"settings": _DEFAULT})
+            entry = self.begin(tx, key)
+            assert entry is not None
+        if entry.dropped:
+            tx.made = True
+            tx.send("set_settings", {"queue": entry.num, "settings": _DEFAULT})
             entry = self.begin(tx, key)
             assert entry is not None
         missing = {kind for kind in kinds if kind not in entry.lines}

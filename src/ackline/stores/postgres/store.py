@@ -159,13 +159,22 @@ class PostgresStore:
     def get(self, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
         return self._engine.read(lambda tx: look.get(tx, self._queues, queue, ids))
 
-    def page(self, queue: QueueKey, which: Filter, cursor: str | None, limit: int) -> Page:
+    def page(
+        self,
+        queue: QueueKey,
+        which: Filter,
+        cursor: str | None,
+        limit: int,
+        newest_first: bool = False,
+    ) -> Page:
         return self._engine.read(
-            lambda tx: look.page(tx, self._queues, queue, which, cursor, limit)
+            lambda tx: look.page(tx, self._queues, queue, which, cursor, limit, newest_first)
         )
 
-    def describe(self, tenant: str | None, name: str | None = None) -> list[QueueInfo]:
-        found, many = self._engine.read(lambda tx: look.describe(tx, tenant, name))
+    def describe(
+        self, tenant: str | None, name: str | None = None, *, dropped: bool = False
+    ) -> list[QueueInfo]:
+        found, many = self._engine.read(lambda tx: look.describe(tx, tenant, name, dropped))
         for num in many:
             self._engine.fold(num)
         return found
@@ -208,6 +217,9 @@ class PostgresStore:
 
     def _purge(self, queue: QueueKey, which: Filter, ids: frozenset[str], by: str) -> int:
         return self._engine.write(lambda tx: keep.purge(tx, self._queues, queue, which, ids, by))
+
+    def drop(self, queue: QueueKey, by: str = "") -> bool:
+        return self._engine.write(lambda tx: keep.drop(tx, self._queues, queue, by))
 
     # --- the small key-value room ---
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -135,7 +135,7 @@ def _follow(
         for name, fields in entries:
             number = _batch_of(names, name)
             skip = used if number == batch else 0
-            yield from _unpack(number, queue, fields[b"e"], skip)
+            yield from _unpack(number, queue, fields[b"e"], _priorities(fields), skip)
         if len(entries) < chunk:
             return
         chunk = CHUNK
@@ -160,32 +160,32 @@ def _name_of(names: Names, batch: int) -> str:
     return f"{batch}-0"
 
 
-def _unpack(batch: int, queue: QueueKey, packed: bytes, skip: int) -> Iterator[Event]:
+def _unpack(
+    batch: int, queue: QueueKey, packed: bytes, priorities: Sequence[int | None], skip: int
+) -> Iterator[Event]:
     flat = _decode(packed)
     at, position, index = float(flat[0]), 1, 0
     while position < len(flat):
-        act, source, to, token, worker, note, by, count = flat[position : position + _HEAD]
+        word, comes_from, leads_to, token, worker, note, by, count = flat[
+            position : position + _HEAD
+        ]
+        act, source, to = Act(word), _state(comes_from), _state(leads_to)
         position += _HEAD
         for start in range(position, position + _EACH * count, _EACH):
             index += 1
             if index > skip:
                 id, kind, attempt = flat[start : start + _EACH]
                 yield Event(
-                    make_cursor(batch, index),
-                    at,
-                    queue,
-                    Act(act),
-                    id,
-                    kind,
-                    _state(source),
-                    _state(to),
-                    attempt,
-                    token,
-                    worker,
-                    note,
-                    by,
-                )
+                    make_cursor(batch, index), at, queue, act, id, kind, source, to, attempt,
+                    token, worker, note, by, priorities[index - 1],
+                )  # fmt: skip
         position += _EACH * count
+
+
+def _priorities(fields: Mapping[bytes, bytes]) -> Sequence[int | None]:
+    """Of each entry of a batch; digits at its end may be left out, or all of them."""
+    told = [None if digit == ord("-") else digit - ord("0") for digit in fields.get(b"p", b"")]
+    return told + [None] * (int(fields[b"n"]) - len(told))
 
 
 def _state(code: int) -> State | None:

@@ -21,7 +21,7 @@ from ackline.stores.keys import decode_key, encode_key
 from ackline.stores.redis.connection import Argument
 from ackline.stores.redis.crossing import finish_crossings
 from ackline.stores.redis.journal import first_needed
-from ackline.stores.redis.look import matching
+from ackline.stores.redis.look import Walk, matching
 from ackline.stores.redis.packing import CODE, pack_writes
 from ackline.stores.redis.queue_script import QueueScripts
 from ackline.stores.redis.settings import decode_settings, fields_of
@@ -88,7 +88,7 @@ def purge(scripts: QueueScripts, queue: QueueKey, which: Filter, limit: int, by:
     """Delete matching jobs, whatever their state."""
     states = "".join(str(CODE[state]) for state in which.states)
     while True:
-        found = matching(scripts, queue, which, kept=False)
+        found = matching(scripts, queue, which, Walk(kept=False))
         first = sorted(itertools.islice(found, max(limit, 0)), key=lambda seen: seen.number)
         if not first:
             return 0
@@ -97,6 +97,13 @@ def purge(scripts: QueueScripts, queue: QueueKey, which: Filter, limit: int, by:
             arguments += (seen.record.id, seen.number)
         if purged := int(scripts.change("purge", queue, arguments)):
             return purged
+
+
+def drop(scripts: QueueScripts, queue: QueueKey, by: str) -> bool:
+    """Forget all of an empty queue but its journal."""
+    if scripts.names.clustered:
+        finish_crossings(scripts, queue)
+    return bool(scripts.change("drop", queue, [by]))
 
 
 def read_keys(scripts: QueueScripts, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from ackline.config import DEFAULT_SETTINGS
 from ackline.job import QueueKey, Record, State
-from ackline.stores.base import Filter, Page, QueueInfo, WorkerBeat, WorkerRecord
+from ackline.stores.base import (
+    Filter,
+    Page,
+    Place,
+    QueueInfo,
+    WorkerBeat,
+    WorkerRecord,
+    place_in,
+    read_place,
+    start_behind,
+)
 from ackline.stores.redis.journal import all_queues
 from ackline.stores.redis.packing import CODE, STATES, Seen, seen_jobs
 from ackline.stores.redis.queue_script import QueueScripts
@@ -17,7 +29,6 @@ from ackline.stores.redis.settings import decode_settings
 CHUNK = 200
 """How many jobs are looked at in one call, so that nobody else waits long."""
 
-_Place = tuple[int, float, int]
 _TIMES = struct.Struct(">dd")
 
 _decode_beat = msgspec.msgpack.Decoder(WorkerBeat).decode
@@ -45,92 +56,92 @@ def _kept(flat: Sequence[object], now: float) -> Iterator[Seen]:
 # --- pages ---
 
 
+class Walk(msgspec.Struct, frozen=True, kw_only=True):
+    """How a list is gone through."""
+
+    after: Place | None = None
+    newest_first: bool = False
+    kept: bool
+    """Without those whose retention is over."""
+    chunk: int = CHUNK
+
+
 def page(
-    scripts: QueueScripts, queue: QueueKey, which: Filter, cursor: str | None, limit: int
-) -> Page:
-    """One page of the jobs that match."""
-    after = msgspec.json.decode(cursor, type=_Place) if cursor else None
-    found: list[Seen] = []
-    for seen in matching(scripts, queue, which, after, kept=True, chunk=min(CHUNK, limit + 1)):
-        found.append(seen)
-        if len(found) > limit:
-            break
-    shown = found[:limit]
-    full = len(found) > limit and shown
-    last = msgspec.json.encode(_place(shown[-1])).decode() if full else None
-    return Page([seen.record for seen in shown], last)
-
-
-def matching(
     scripts: QueueScripts,
     queue: QueueKey,
     which: Filter,
-    after: _Place | None = None,
-    *,
-    kept: bool,
-    chunk: int = CHUNK,
-) -> Iterator[Seen]:
-    """The jobs that match, by state, then in the order of their line; `kept`: not those past it."""
+    cursor: str | None,
+    limit: int,
+    newest_first: bool,
+) -> Page:
+    """One page of the jobs that match."""
+    walk = Walk(
+        after=read_place(cursor, newest_first),
+        newest_first=newest_first,
+        kept=True,
+        chunk=max(1, min(CHUNK, limit + 1)),
+    )
+    found = list(itertools.islice(matching(scripts, queue, which, walk), max(limit, 0) + 1))
+    shown = found[:limit]
+    full = len(found) > limit and shown
+    last = msgspec.json.encode(_place(shown[-1], newest_first)).decode() if full else None
+    return Page([seen.record for seen in shown], last)
+
+
+def matching(scripts: QueueScripts, queue: QueueKey, which: Filter, walk: Walk) -> Iterator[Seen]:
+    """The jobs that match, by state, then in the order of their line."""
     found = (
-        _in_states(scripts, queue, which, after, kept, chunk)
+        _in_states(scripts, queue, which, walk)
         if which.ids is None
-        else _of_ids(scripts, queue, which.ids, after, kept)
+        else _of_ids(scripts, queue, which.ids, walk)
     )
     return (seen for seen in found if which.matches(seen.record))
 
 
 def _of_ids(
-    scripts: QueueScripts, queue: QueueKey, ids: frozenset[str], after: _Place | None, kept: bool
+    scripts: QueueScripts, queue: QueueKey, ids: frozenset[str], walk: Walk
 ) -> Iterator[Seen]:
     time, flat = scripts.run("get", queue, ids) if ids else (0.0, [])
-    jobs = _kept(flat, float(time)) if kept else iter(seen_jobs(flat))
-    return (seen for seen in sorted(jobs, key=_place) if after is None or _place(seen) > after)
+    jobs = _kept(flat, float(time)) if walk.kept else iter(seen_jobs(flat))
+    placed = sorted(((_place(seen, walk.newest_first), seen) for seen in jobs), key=lambda p: p[0])
+    return (seen for place, seen in placed if walk.after is None or place > walk.after)
 
 
-def _in_states(
-    scripts: QueueScripts,
-    queue: QueueKey,
-    which: Filter,
-    after: _Place | None,
-    kept: bool,
-    chunk: int,
-) -> Iterator[Seen]:
+def _in_states(scripts: QueueScripts, queue: QueueKey, which: Filter, walk: Walk) -> Iterator[Seen]:
+    after = walk.after
     for state in STATES:
         if state not in which.states or (after is not None and CODE[state] < after[0]):
             continue
         behind = after if after is not None and CODE[state] == after[0] else None
-        yield from _in_state(scripts, queue, state, behind, kept, chunk)
+        yield from _in_state(scripts, queue, state, msgspec.structs.replace(walk, after=behind))
 
 
-def _in_state(
-    scripts: QueueScripts,
-    queue: QueueKey,
-    state: State,
-    after: _Place | None,
-    kept: bool,
-    chunk: int,
-) -> Iterator[Seen]:
-    size = max(1, chunk)
+def _in_state(scripts: QueueScripts, queue: QueueKey, state: State, walk: Walk) -> Iterator[Seen]:
+    after, size, order = walk.after, walk.chunk, "newest" if walk.newest_first else ""
     while True:
-        at, number = ("", "") if after is None else (repr(after[1]), after[2])
-        time, flat = scripts.run("page", queue, [CODE[state], at, number, size])
+        at, number = start_behind(after, CODE[state], walk.newest_first)
+        behind = ("", "") if after is None else (repr(at), number)
+        time, flat = scripts.run("page", queue, [CODE[state], *behind, size, order])
         jobs = seen_jobs(flat)
-        yield from _kept(flat, float(time)) if kept else jobs
+        yield from _kept(flat, float(time)) if walk.kept else jobs
         if len(jobs) < size:
             return
-        after, size = _place(jobs[-1]), CHUNK
+        after, size = _place(jobs[-1], walk.newest_first), CHUNK
 
 
-def _place(seen: Seen) -> _Place:
+def _place(seen: Seen, newest_first: bool) -> Place:
     # A lease's deadline moves with each heartbeat, so leased jobs are listed by age instead.
     state = seen.record.state
-    return (CODE[state], 0.0 if state is State.PROCESSING else seen.at, seen.number)
+    at = 0.0 if state is State.PROCESSING else seen.at
+    return place_in(CODE[state], at, seen.number, newest_first)
 
 
 # --- queues and workers ---
 
 
-def describe(scripts: QueueScripts, tenant: str | None, name: str | None) -> list[QueueInfo]:
+def describe(
+    scripts: QueueScripts, tenant: str | None, name: str | None, dropped: bool
+) -> list[QueueInfo]:
     """Queues with their counts."""
     connection, names = scripts.connection, scripts.names
     if tenant is not None and name is not None:
@@ -150,11 +161,11 @@ def describe(scripts: QueueScripts, tenant: str | None, name: str | None) -> lis
     return [
         QueueInfo(
             key=key,
-            settings=decode_settings(settings),
+            settings=DEFAULT_SETTINGS if settings is None else decode_settings(settings),
             counts={state: int(counts.get(b"%d" % code, 0)) for code, state in enumerate(STATES)},
         )
         for key, settings, counts in zip(keys, answers[::2], answers[1::2], strict=True)
-        if settings is not None
+        if settings is not None or dropped
     ]
 
 

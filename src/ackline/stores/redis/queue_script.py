@@ -9,13 +9,16 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from ackline.clock import Clock
-from ackline.errors import KeysChanged, StoreError, StoreFull
+from ackline.errors import KeysChanged, StoreError, StoreFull, StoreUnavailable
 from ackline.job import QueueKey
 from ackline.stores.redis.connection import Argument, Connection
 from ackline.stores.redis.names import SCHEMA, Names
 from ackline.stores.redis.settings import fields_of_new
 
 NO_QUEUE, FULL, KEYS_CHANGED = "NOQUEUE", "FULL", "KEYSCHANGED"
+
+TRIES = 100
+"""How often a queue is made that others drop before it can be used."""
 
 Run = Callable[[str, Sequence[str], Iterable[Argument]], Any]
 
@@ -53,13 +56,16 @@ class QueueScripts:
         return "" if self._clock is None else repr(self._clock.now())
 
     def _make_and_run(self, run: Run, name: str, queue: QueueKey, arguments: list[Argument]) -> Any:
-        try:
-            return self._run(run, name, queue, arguments)
-        except StoreError as error:
-            if not _says(error, NO_QUEUE):
-                raise
-        self.make(queue)
-        return self._run(run, name, queue, arguments)
+        for _ in range(TRIES):
+            try:
+                return self._run(run, name, queue, arguments)
+            except StoreError as error:
+                if not _says(error, NO_QUEUE):
+                    raise
+            self.make(queue)
+        raise StoreUnavailable(
+            f"queue {queue} was dropped again and again, {TRIES} times; nothing was changed"
+        )
 
     def _run(self, run: Run, name: str, queue: QueueKey, arguments: Iterable[Argument]) -> Any:
         try:

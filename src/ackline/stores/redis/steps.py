@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ackline.events import Act
+from ackline.events import TELLS_PRIORITY, Act
 from ackline.ids import new_id
 from ackline.job import QueueKey, State
 from ackline.lifecycle import (
@@ -90,6 +90,7 @@ class Steps:
             "attempts": transition.attempts,
             "data": data,
             "priority": transition.edit.priority if transition.edit else None,
+            "tells_priority": act in TELLS_PRIORITY or None,
             "keys": [_as_text(encode_key(key)) for key in transition.keys] or None,
             "plain": act is _COMPLETE and transition.deadline is None and bool(transition.token),
         }
@@ -107,7 +108,7 @@ class Steps:
 
     def _move(self, transition: Transition, target: QueueKey) -> dict[str, Any]:
         names = self._names
-        away, here = move_entries(self._queue, transition, "", State.QUEUED, 0)
+        away, here = move_entries(self._queue, transition, "", State.QUEUED, 0, 0)
         settings = [
             _as_text(field) if isinstance(field, bytes) else field
             for field in fields_of_new(names.mark(target))

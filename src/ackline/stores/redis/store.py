@@ -160,11 +160,20 @@ class RedisStore:
     def get(self, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
         return look.get(self._scripts, queue, ids)
 
-    def page(self, queue: QueueKey, which: Filter, cursor: str | None, limit: int) -> Page:
-        return look.page(self._scripts, queue, which, cursor, limit)
+    def page(
+        self,
+        queue: QueueKey,
+        which: Filter,
+        cursor: str | None,
+        limit: int,
+        newest_first: bool = False,
+    ) -> Page:
+        return look.page(self._scripts, queue, which, cursor, limit, newest_first)
 
-    def describe(self, tenant: str | None, name: str | None = None) -> list[QueueInfo]:
-        return look.describe(self._scripts, tenant, name)
+    def describe(
+        self, tenant: str | None, name: str | None = None, *, dropped: bool = False
+    ) -> list[QueueInfo]:
+        return look.describe(self._scripts, tenant, name, dropped)
 
     def workers(self, queue: QueueKey) -> list[WorkerRecord]:
         return look.workers(self._scripts, queue)
@@ -205,6 +214,9 @@ class RedisStore:
         return keep.purge(self._scripts, queue, which, limit, by)
 
     # --- the small key-value room ---
+
+    def drop(self, queue: QueueKey, by: str = "") -> bool:
+        return keep.drop(self._scripts, queue, by)
 
     def read_keys(self, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
         return keep.read_keys(self._scripts, tenant, prefix, limit)

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 
 from ackline.events import Act, Entry
 from ackline.job import WAITING, State
-from ackline.lifecycle import Transition, Verdict, holds, keys_of, note_of, repeats
+from ackline.lifecycle import (
+    Transition,
+    Verdict,
+    holds,
+    keys_of,
+    note_of,
+    repeats,
+    told_priority,
+)
 from ackline.stores.sqlite.groups import leave_groups
 from ackline.stores.sqlite.keys import put_key
 from ackline.stores.sqlite.lines import Lines
@@ -148,6 +156,7 @@ class _Batch:
             worker,
             note_of(transition),
             transition.by,
+            told_priority(transition, standing.priority),
         )
         self.verdicts[index] = Verdict(True, standing.state)
         self._wake(transition.act, standing.state)

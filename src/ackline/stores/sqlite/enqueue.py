@@ -185,7 +185,7 @@ def _report(
     now: float,
 ) -> list[Receipt]:
     entries = [
-        Entry(Act.ENQUEUE, draft.id, draft.kind, source, state)
+        Entry(Act.ENQUEUE, draft.id, draft.kind, source, state, priority=draft.priority)
         for draft, source, state in zip(drafts, sources, states, strict=True)
     ]
     lines.write_journal(now, entries)

@@ -13,6 +13,7 @@ from ackline.stores.sqlite.drop import drop_jobs
 from ackline.stores.sqlite.dropped import note_dropped
 from ackline.stores.sqlite.groups import leave_groups, unpark_all
 from ackline.stores.sqlite.lines import (
+    DROPPED,
     JOURNAL,
     Lines,
     encode_settings,
@@ -135,3 +136,17 @@ def purge(tx: Transaction, queue: QueueKey, which: Filter, by: str, now: float) 
     lines.flush()
     leave_groups(lines, left)
     return len(rows)
+
+
+def drop(tx: Transaction, queue: QueueKey, by: str, now: float) -> bool:
+    """Forget all of an empty queue but its journal."""
+    lines = find_lines(tx, queue)
+    if lines is None or lines.dropped:
+        return True
+    if tx.execute(sql("has_jobs"), (lines.num,)).fetchall():
+        return False
+    lines.write_journal(now, [Entry(Act.DROP, "", "", None, None, by=by)])
+    lines.flush()
+    tx.execute(sql("set_settings"), (DROPPED, lines.num))
+    tx.execute(sql("forget_all_workers"), (lines.num,))
+    return True

@@ -20,6 +20,9 @@ _CODE = {state: code for code, state in enumerate(STATES)}
 
 encode_settings = msgspec.msgpack.Encoder().encode
 
+DROPPED = encode_settings({"dropped": True})
+"""The settings of a queue that is gone but for its journal. Earlier versions read them as none."""
+
 
 @functools.lru_cache(maxsize=1024)
 def decode_settings(data: bytes) -> QueueSettings:
@@ -40,7 +43,7 @@ def state_in(slot: int) -> State:
 class Lines:
     """One queue within a transaction: its settings, its lines, and how their counts change."""
 
-    __slots__ = ("_ready", "_shifts", "key", "last_token", "num", "settings", "tx")
+    __slots__ = ("_ready", "_shifts", "dropped", "key", "last_token", "num", "settings", "tx")
 
     def __init__(
         self, tx: Transaction, key: QueueKey, num: int, settings: QueueSettings, last_token: int
@@ -50,6 +53,7 @@ class Lines:
         self.num = num
         self.settings = settings
         self.last_token = last_token
+        self.dropped = False
         self._ready: dict[str, int] = {}
         self._shifts: dict[int, int] = {}
 
@@ -111,7 +115,9 @@ class Lines:
 def find_lines(tx: Transaction, key: QueueKey) -> Lines | None:
     """A queue, if it exists."""
     for num, settings, last_token in tx.execute(sql("find_queue"), (key.tenant, key.name)):
-        return Lines(tx, key, num, decode_settings(settings), last_token)
+        lines = Lines(tx, key, num, decode_settings(settings), last_token)
+        lines.dropped = settings == DROPPED
+        return lines
     return None
 
 
@@ -125,6 +131,9 @@ def make_lines(tx: Transaction, key: QueueKey) -> Lines:
         slots = [(-(num * 16 + code), num, code, "", "") for code in codes]
         tx.executemany(sql("add_slot"), slots)
         lines = Lines(tx, key, num, DEFAULT_SETTINGS, 0)
+    elif lines.dropped:
+        tx.execute(sql("set_settings"), (encode_settings(DEFAULT_SETTINGS), lines.num))
+        lines.dropped = False
     return lines
 
 

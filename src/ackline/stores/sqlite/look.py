@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import heapq
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -15,19 +14,23 @@ from ackline.job import QueueKey, Record, State
 from ackline.stores.base import (
     Filter,
     Page,
+    Place,
     QueueInfo,
     WorkerBeat,
     WorkerRecord,
+    place_in,
+    read_place,
     require_kept,
+    start_behind,
 )
 from ackline.stores.sqlite.connection import Execute
 from ackline.stores.sqlite.dropped import last_dropped
-from ackline.stores.sqlite.lines import PARKED, STATES, decode_settings, slot_of, state_in
+from ackline.stores.sqlite.lines import DROPPED, PARKED, STATES, decode_settings, slot_of, state_in
 from ackline.stores.sqlite.queries import sql
-from ackline.stores.sqlite.rows import Row, history_of, record_of
+from ackline.stores.sqlite.rows import Row, record_of, records_of, rows_by_ids
+from ackline.stores.statements import in_order
 
 _NUM, _ID, _KIND, _SLOT, _AT = 0, 1, 2, 7, 8
-_Place = tuple[int, float, int]
 
 decode_beat = msgspec.msgpack.Decoder(WorkerBeat).decode
 
@@ -43,14 +46,10 @@ def get(execute: Execute, queue: QueueKey, ids: Sequence[str], now: float) -> li
     num = queue_number(execute, queue)
     if num is None:
         return [None] * len(ids)
-    return [_get_one(execute, num, id, now) for id in ids]
-
-
-def _get_one(execute: Execute, queue: int, id: str, now: float) -> Record | None:
-    rows = execute(sql("look_up"), (queue, id)).fetchall()
-    if not rows or _over(rows[0], now):
-        return None
-    return record_of(rows[0], history_of(execute, rows[0][_NUM]))
+    rows = rows_by_ids(execute, "look_up_many", "look_up", num, ids)
+    kept = [row for row in rows if not _over(row, now)]
+    found = {record.id: record for record in records_of(execute, kept)}
+    return [found.get(id) for id in ids]
 
 
 def _over(row: Row, now: float) -> bool:
@@ -81,29 +80,37 @@ def page(
     which: Filter,
     cursor: str | None,
     limit: int,
+    newest_first: bool,
     now: float,
 ) -> Page:
     """One page of the jobs that match."""
     num = queue_number(execute, queue)
     if num is None:
         return Page([], None)
-    after = msgspec.json.decode(cursor, type=_Place) if cursor else None
-    rows = (row for row in matching(execute, num, which, after) if not _over(row, now))
+    after = read_place(cursor, newest_first)
+    listed = matching(execute, num, which, after, newest_first)
+    rows = (row for row in listed if not _over(row, now))
     found = list(itertools.islice(rows, limit + 1))
     shown = found[:limit]
     full = len(found) > limit and shown
-    last = msgspec.json.encode(_place(shown[-1])).decode() if full else None
-    return Page([record_of(row, history_of(execute, row[_NUM])) for row in shown], last)
+    last = msgspec.json.encode(_place(shown[-1], newest_first)).decode() if full else None
+    return Page(records_of(execute, shown), last)
 
 
 def matching(
-    execute: Execute, queue: int, which: Filter, after: _Place | None = None
+    execute: Execute,
+    queue: int,
+    which: Filter,
+    after: Place | None = None,
+    newest_first: bool = False,
 ) -> Iterator[Row]:
     """Rows of the jobs that match, by state, then in the order of their line."""
     if which.ids is not None:
-        return _matching_ids(execute, queue, which, after)
+        return _matching_ids(execute, queue, which, after, newest_first)
     rows = itertools.chain.from_iterable(
-        _in_state(execute, queue, state, which, after) for state in STATES if state in which.states
+        _in_state(execute, queue, state, which, after, newest_first)
+        for state in STATES
+        if state in which.states
     )
     return (row for row in rows if which.kinds is None or row[_KIND] in which.kinds)
 
@@ -116,44 +123,55 @@ def find_ids(execute: Execute, queue: QueueKey, which: Filter, limit: int) -> fr
 
 
 def _matching_ids(
-    execute: Execute, queue: int, which: Filter, after: _Place | None
+    execute: Execute, queue: int, which: Filter, after: Place | None, newest_first: bool
 ) -> Iterator[Row]:
-    found = (execute(sql("look_up"), (queue, id)).fetchall() for id in which.ids or ())
-    rows = sorted(itertools.chain.from_iterable(found), key=_place)
+    def place(row: Row) -> Place:
+        return _place(row, newest_first)
+
+    ids = list(which.ids or ())
+    rows = sorted(rows_by_ids(execute, "look_up_many", "look_up", queue, ids), key=place)
     return (
         row
         for row in rows
-        if (after is None or _place(row) > after) and which.matches(record_of(row))
+        if (after is None or place(row) > after) and which.matches(record_of(row))
     )
 
 
 def _in_state(
-    execute: Execute, queue: int, state: State, which: Filter, after: _Place | None
+    execute: Execute,
+    queue: int,
+    state: State,
+    which: Filter,
+    after: Place | None,
+    newest_first: bool,
 ) -> Iterator[Row]:
     code = STATES.index(state)
     if after is not None and code < after[0]:
         return iter(())
-    _, at, num = after if after is not None and code == after[0] else (code, -math.inf, 0)
     text = None if which.text is None else which.text.encode()
-    behind = (at, num, which.created_after, which.created_before, text)
+    start = start_behind(after, code, newest_first)
+    asked = (*start, which.created_after, which.created_before, text)
+    query = sql(in_order("list_leased" if state is State.PROCESSING else "list_line", newest_first))
     if state is not State.QUEUED:
-        query = "list_leased" if state is State.PROCESSING else "list_line"
-        return iter(execute(sql(query), (slot_of(queue, state), *behind)))
+        return iter(execute(query, (slot_of(queue, state), *asked)))
     slots = execute(sql("queued_slots"), (queue,)).fetchall()
-    cursors = [execute(sql("list_line"), (slot, *behind)) for (slot,) in slots]
-    return heapq.merge(*cursors, key=_place)
+    cursors = [execute(query, (slot, *asked)) for (slot,) in slots]
+    return heapq.merge(*cursors, key=lambda row: _place(row, newest_first))
 
 
-def _place(row: Row) -> _Place:
+def _place(row: Row, newest_first: bool) -> Place:
     # A lease's deadline moves with each heartbeat, so leased jobs are listed by age instead.
     state = state_in(row[_SLOT])
-    return (STATES.index(state), 0.0 if state is State.PROCESSING else row[_AT], row[_NUM])
+    at = 0.0 if state is State.PROCESSING else row[_AT]
+    return place_in(STATES.index(state), at, row[_NUM], newest_first)
 
 
 # --- queues, workers, journal ---
 
 
-def describe(execute: Execute, tenant: str | None, name: str | None) -> list[QueueInfo]:
+def describe(
+    execute: Execute, tenant: str | None, name: str | None, dropped: bool
+) -> list[QueueInfo]:
     """Queues with their counts."""
     return [
         QueueInfo(
@@ -162,6 +180,7 @@ def describe(execute: Execute, tenant: str | None, name: str | None) -> list[Que
             counts=_counts(execute, num),
         )
         for num, owner, title, settings in execute(sql("queues"), (tenant, name)).fetchall()
+        if dropped or settings != DROPPED
     ]
 
 

@@ -26,7 +26,9 @@ def move(
     there = find_lines(lines.tx, transition.target)
     if there is not None and not _make_way(there, job.id, now):
         return None
-    target = there or make_lines(lines.tx, transition.target)
+    target = there
+    if target is None or target.dropped:
+        target = make_lines(lines.tx, transition.target)
     lines.shift(job.slot, None)
     lines.tx.execute(sql("set_queue"), (target.num, job.num))
     slot = target.ready(job.kind) if job.slot > 0 else target.slot(job.state)
@@ -37,7 +39,9 @@ def move(
         # A job's tokens grow, whichever queue hands them out.
         lines.tx.execute(sql("set_last_token"), (job.token, target.num))
     target.flush()
-    away, here = move_entries(lines.key, transition, job.kind, job.state, job.attempts)
+    away, here = move_entries(
+        lines.key, transition, job.kind, job.state, job.attempts, job.priority
+    )
     return away, (target, here)
 
 

@@ -60,6 +60,20 @@ def history_of(execute: Execute, job: int) -> tuple[Failure, ...]:
     return tuple(_decode_failure(data) for (data,) in execute(sql("attempts_of"), (job,)))
 
 
+def histories_of(execute: Execute, jobs: Iterable[int]) -> dict[int, tuple[Failure, ...]]:
+    """The same of many jobs, in one statement; those that have none are left out."""
+    found: dict[int, tuple[Failure, ...]] = {}
+    for job, data in execute(sql("attempts_of_many"), (numbers(jobs),)):
+        found[job] = (*found.get(job, ()), _decode_failure(data))
+    return found
+
+
+def records_of(execute: Execute, rows: Sequence[Row]) -> list[Record]:
+    """Jobs with their history, of rows of `look_up` or its like."""
+    histories = histories_of(execute, (row[0] for row in rows)) if rows else {}
+    return [record_of(row, histories.get(row[0], ())) for row in rows]
+
+
 def record_of(row: Row, history: tuple[Failure, ...] = ()) -> Record:
     """A job as others see it, of a row of `look_up` or its like."""
     (

@@ -200,13 +200,22 @@ class SqliteStore:
         with self._engine.read() as execute:
             return look.get(execute, queue, ids, self._clock.now())
 
-    def page(self, queue: QueueKey, which: Filter, cursor: str | None, limit: int) -> Page:
+    def page(
+        self,
+        queue: QueueKey,
+        which: Filter,
+        cursor: str | None,
+        limit: int,
+        newest_first: bool = False,
+    ) -> Page:
         with self._engine.read() as execute:
-            return look.page(execute, queue, which, cursor, limit, self._clock.now())
+            return look.page(execute, queue, which, cursor, limit, newest_first, self._clock.now())
 
-    def describe(self, tenant: str | None, name: str | None = None) -> list[QueueInfo]:
+    def describe(
+        self, tenant: str | None, name: str | None = None, *, dropped: bool = False
+    ) -> list[QueueInfo]:
         with self._engine.read() as execute:
-            return look.describe(execute, tenant, name)
+            return look.describe(execute, tenant, name, dropped)
 
     def workers(self, queue: QueueKey) -> list[WorkerRecord]:
         with self._engine.read() as execute:
@@ -248,6 +257,9 @@ class SqliteStore:
 
     def _purge(self, queue: QueueKey, found: Filter, by: str) -> int:
         return self._engine.write(lambda tx: keep.purge(tx, queue, found, by, self._clock.now()))
+
+    def drop(self, queue: QueueKey, by: str = "") -> bool:
+        return self._engine.write(lambda tx: keep.drop(tx, queue, by, self._clock.now()))
 
     # --- the small key-value room ---
 

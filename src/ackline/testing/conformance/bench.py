@@ -181,12 +181,14 @@ class Bench:
         [queue] = self.store.describe(self.queue.tenant, self.queue.name)
         return {state: count for state, count in queue.counts.items() if count}
 
-    def listed(self, which: Filter = EVERYTHING, page: int = ENOUGH) -> list[Record]:
+    def listed(
+        self, which: Filter = EVERYTHING, page: int = ENOUGH, *, newest_first: bool = False
+    ) -> list[Record]:
         """All jobs that match, page by page."""
         found: list[Record] = []
         cursor: str | None = None
         while True:
-            answer = self.store.page(self.queue, which, cursor, page)
+            answer = self.store.page(self.queue, which, cursor, page, newest_first)
             found += answer.jobs
             cursor = answer.cursor
             if cursor is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ackline.testing.conformance.rules.claim import ClaimRules, OrderRules, TokenRules
+from ackline.testing.conformance.rules.drop import DropRules
 from ackline.testing.conformance.rules.enqueue import EnqueueRules, FullStoreRules
 from ackline.testing.conformance.rules.expire import AttemptRules, SweepRules
 from ackline.testing.conformance.rules.groups import GroupRules
@@ -56,6 +57,7 @@ class StoreConformance(
     MoveRules,
     PruneRules,
     PurgeRules,
+    DropRules,
     TrimRules,
     NeededRules,
     DroppedRules,

@@ -79,11 +79,20 @@ class StoreAround:
     def get(self, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
         return self.inner.get(queue, ids)
 
-    def page(self, queue: QueueKey, which: Filter, cursor: str | None, limit: int) -> Page:
-        return self.inner.page(queue, which, cursor, limit)
+    def page(
+        self,
+        queue: QueueKey,
+        which: Filter,
+        cursor: str | None,
+        limit: int,
+        newest_first: bool = False,
+    ) -> Page:
+        return self.inner.page(queue, which, cursor, limit, newest_first)
 
-    def describe(self, tenant: str | None, name: str | None = None) -> list[QueueInfo]:
-        return self.inner.describe(tenant, name)
+    def describe(
+        self, tenant: str | None, name: str | None = None, *, dropped: bool = False
+    ) -> list[QueueInfo]:
+        return self.inner.describe(tenant, name, dropped=dropped)
 
     def workers(self, queue: QueueKey) -> list[WorkerRecord]:
         return self.inner.workers(queue)
@@ -108,6 +117,9 @@ class StoreAround:
 
     def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
         return self.inner.purge(queue, which, limit, by)
+
+    def drop(self, queue: QueueKey, by: str = "") -> bool:
+        return self.inner.drop(queue, by)
 
     def read_keys(self, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
         return self.inner.read_keys(tenant, prefix, limit)

@@ -56,7 +56,19 @@ class Machine(RuleBasedStateMachine):
         for queue in self.history.queues:
             ours, theirs = (
                 [
-                    (e.act, e.id, e.kind, e.source, e.to, e.attempt, e.worker, e.note, e.by, e.at)
+                    (
+                        e.act,
+                        e.id,
+                        e.kind,
+                        e.source,
+                        e.to,
+                        e.attempt,
+                        e.worker,
+                        e.note,
+                        e.by,
+                        e.at,
+                        e.priority,
+                    )
                     for e in side.news(queue)
                 ]
                 for side in (self.history.sides.candidate, self.history.sides.reference)

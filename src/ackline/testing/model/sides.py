@@ -139,11 +139,14 @@ class Sides:
         return self.same(queue, ours, theirs)
 
     def page(self, queue: QueueKey, which: Filter, size: int) -> list[Pair]:
-        """All pages of a filter."""
-        ours, theirs = (
-            _all_pages(side.store, queue, which, size) for side in (self.candidate, self.reference)
-        )
-        return self.same(queue, ours, theirs)
+        """All pages of a filter, in both orders."""
+        for newest_first in (True, False):
+            ours, theirs = (
+                _all_pages(side.store, queue, which, size, newest_first)
+                for side in (self.candidate, self.reference)
+            )
+            pairs = self.same(queue, ours, theirs)
+        return pairs
 
     def same(self, queue: QueueKey, ours: Sequence[Record], theirs: Sequence[Record]) -> list[Pair]:
         """The jobs of both, which must be the same but for their tokens."""
@@ -153,11 +156,13 @@ class Sides:
         return list(zip(ours, theirs, strict=True))
 
 
-def _all_pages(store: Store, queue: QueueKey, which: Filter, size: int) -> list[Record]:
+def _all_pages(
+    store: Store, queue: QueueKey, which: Filter, size: int, newest_first: bool
+) -> list[Record]:
     found: list[Record] = []
     page = Page([], None)
     while True:
-        page = store.page(queue, which, page.cursor, size)
+        page = store.page(queue, which, page.cursor, size, newest_first)
         found += page.jobs
         if page.cursor is None:
             return found

@@ -16,6 +16,9 @@ ORDER BY r.at, r.job;
 DELETE FROM ackline.worker w WHERE w.queue = %(queue)b::int AND w.expires < %(before)b::float8
 AND NOT EXISTS (SELECT FROM ackline.lease l WHERE l.queue = w.queue AND l.worker = w.id);
 
+-- name: forget_all_workers
+DELETE FROM ackline.worker WHERE queue = %(queue)b::int;
+
 -- name: read_keys
 SELECT key, value, version FROM ackline.keyval
 WHERE tenant = %(tenant)b AND key >= %(start)b AND key < %(end)b

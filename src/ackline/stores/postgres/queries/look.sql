@@ -44,11 +44,11 @@ FROM (
             SELECT created, payload FROM ackline.job WHERE num = q.job OFFSET 0
         ) b
         WHERE q.line = l.num AND q.lane = g.lane::smallint
-          AND (q.rank, q.job) > (%(at)b::float8, %(after)b::bigint)
+          AND (q.rank, q.job) /*behind*/ > (%(at)b::float8, %(after)b::bigint)
           AND (%(created_after)b::float8 IS NULL OR b.created >= %(created_after)b::float8)
           AND (%(created_before)b::float8 IS NULL OR b.created < %(created_before)b::float8)
           AND (%(text)b::bytea IS NULL OR position(%(text)b::bytea IN b.payload) > 0)
-        ORDER BY q.rank, q.job LIMIT %(limit)b::bigint
+        ORDER BY q.rank /*up*/, q.job /*up*/ LIMIT %(limit)b::bigint
     ) r
     WHERE l.queue = %(queue)b::int
       AND (%(kinds)b::bytea[] IS NULL OR l.kind = ANY (%(kinds)b::bytea[]))
@@ -57,18 +57,18 @@ FROM (
     CROSS JOIN LATERAL (
         SELECT kind, created, payload FROM ackline.job WHERE num = q.job OFFSET 0
     ) b
-    WHERE q.queue = %(queue)b::int AND (q.rank, q.job) > (%(at)b::float8, %(after)b::bigint)
+    WHERE q.queue = %(queue)b::int AND (q.rank, q.job) /*behind*/ > (%(at)b::float8, %(after)b::bigint)
       AND (%(kinds)b::bytea[] IS NULL OR b.kind = ANY (%(kinds)b::bytea[]))
       AND (%(created_after)b::float8 IS NULL OR b.created >= %(created_after)b::float8)
       AND (%(created_before)b::float8 IS NULL OR b.created < %(created_before)b::float8)
       AND (%(text)b::bytea IS NULL OR position(%(text)b::bytea IN b.payload) > 0)
-    ORDER BY 1, 2 LIMIT %(limit)b::bigint
+    ORDER BY 1 /*up*/, 2 /*up*/ LIMIT %(limit)b::bigint
 ) h
 CROSS JOIN LATERAL (SELECT * FROM ackline.job WHERE num = h.job OFFSET 0) j
 LEFT JOIN LATERAL (
     SELECT data FROM ackline.progress WHERE job = j.num AND token = h.token OFFSET 0
 ) p ON true
-ORDER BY h.rank, h.job;
+ORDER BY h.rank /*up*/, h.job /*up*/;
 
 -- name: list_rest
 -- Jobs at rest in one state; with a time, only those whose retention is not over then.
@@ -80,13 +80,13 @@ LEFT JOIN LATERAL (
     SELECT data FROM ackline.progress WHERE job = j.num AND token = h.token OFFSET 0
 ) p ON true
 WHERE h.queue = %(queue)b::int AND h.state = %(state)b::smallint
-  AND (h.at, h.job) > (%(at)b::float8, %(after)b::bigint)
+  AND (h.at, h.job) /*behind*/ > (%(at)b::float8, %(after)b::bigint)
   AND (h.state < 4 OR h.at > %(now)b::float8)
   AND (%(kinds)b::bytea[] IS NULL OR j.kind = ANY (%(kinds)b::bytea[]))
   AND (%(created_after)b::float8 IS NULL OR j.created >= %(created_after)b::float8)
   AND (%(created_before)b::float8 IS NULL OR j.created < %(created_before)b::float8)
   AND (%(text)b::bytea IS NULL OR position(%(text)b::bytea IN j.payload) > 0)
-ORDER BY h.at, h.job LIMIT %(limit)b::bigint;
+ORDER BY h.at /*up*/, h.job /*up*/ LIMIT %(limit)b::bigint;
 
 -- name: list_leased
 -- Leased jobs by age, for their deadlines move with each heartbeat.
@@ -96,9 +96,9 @@ FROM (
     SELECT u.job, l.deadline, u.attempts, l.token, l.worker, l.started,
            u.job = ANY (l.asked) AS asked
     FROM ackline.lease l CROSS JOIN LATERAL unnest(l.jobs, l.attempts) u(job, attempts)
-    WHERE l.queue = %(queue)b::int AND u.job > %(after)b::bigint
+    WHERE l.queue = %(queue)b::int AND u.job /*behind*/ > %(after)b::bigint
     -- In order before their bodies are read, so that not more of them are read than are shown.
-    ORDER BY u.job OFFSET 0
+    ORDER BY u.job /*up*/ OFFSET 0
 ) h
 CROSS JOIN LATERAL (SELECT * FROM ackline.job WHERE num = h.job OFFSET 0) j
 LEFT JOIN LATERAL (
@@ -108,7 +108,7 @@ WHERE (%(kinds)b::bytea[] IS NULL OR j.kind = ANY (%(kinds)b::bytea[]))
   AND (%(created_after)b::float8 IS NULL OR j.created >= %(created_after)b::float8)
   AND (%(created_before)b::float8 IS NULL OR j.created < %(created_before)b::float8)
   AND (%(text)b::bytea IS NULL OR position(%(text)b::bytea IN j.payload) > 0)
-ORDER BY h.job LIMIT %(limit)b::bigint;
+ORDER BY h.job /*up*/ LIMIT %(limit)b::bigint;
 
 -- name: workers
 -- Each with the number of jobs that it holds.

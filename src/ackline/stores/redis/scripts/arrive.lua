@@ -51,6 +51,7 @@ if job.token > queue.token then
   redis.call('HSET', queue.base .. ':queue', 'token', whole(job.token))
 end
 note(queue, away.act, NOWHERE, job.state, 0, '', away[ARGV[5]], away.by, id, job.kind, job.attempts)
+tell_priority(queue, job.priority, 1)
 tell(queue, 'ready')
 close_queue(queue)
 return 1

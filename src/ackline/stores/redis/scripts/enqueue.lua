@@ -142,6 +142,7 @@ local function insert_or_refuse(run, id, rest)
   local there = known[id]
   local source = there and not there.over and there.state or NOWHERE
   note_job(queue, 'enqueue', source, run.state, 0, '', id, run.kind, 0)
+  tell_priority(queue, run.priority, 1)
   insert(run, id, rest)
   fresh[id] = run.state
   letters[#letters + 1] = run.letter
@@ -172,6 +173,7 @@ local function insert_all(run, from, to)
     size = size + 3
   end
   note_run(queue, 'enqueue', NOWHERE, run.state, 0, '', '', '', entries)
+  tell_priority(queue, run.priority, to - from + 1)
   letters[#letters + 1] = string.rep(run.letter, to - from + 1)
 end
 

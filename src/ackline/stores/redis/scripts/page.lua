@@ -5,6 +5,7 @@
 -- ARGV[3]  where the last page ended, or '': at
 -- ARGV[4]  and the number of its last job
 -- ARGV[5]  how many at most
+-- ARGV[6]  'newest' to begin with the end of the line, or ''
 -- Answers  {now, flat {id, body, place, at, result, progress, ended attempts}}
 --
 -- include lib/queue.lua
@@ -17,6 +18,8 @@ if not queue then
 end
 local state, after, limit = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[5])
 local after_number = tonumber(ARGV[4])
+local newest_first = ARGV[6] == 'newest'
+local range = newest_first and 'ZREVRANGE' or 'ZRANGE'
 
 local function number_of(member)
   return (struct.unpack('>I6', member))
@@ -35,6 +38,13 @@ local function queued_lines()
   return lines
 end
 
+local function comes_before(at, number, other_at, other_number)
+  if newest_first then
+    at, number, other_at, other_number = other_at, other_number, at, number
+  end
+  return at < other_at or (at == other_at and number < other_number)
+end
+
 -- The rank of the first job behind the end of the last page. By halving, for many may stand at
 -- the same place of a line, and the last one seen may be gone.
 local function start_of(line)
@@ -44,12 +54,11 @@ local function start_of(line)
   local low, high = 0, redis.call('ZCARD', line)
   while low < high do
     local middle = math.floor((low + high) / 2)
-    local found = redis.call('ZRANGE', line, middle, middle, 'WITHSCORES')
-    local at = tonumber(found[2])
-    if at < after or (at == after and number_of(found[1]) <= after_number) then
-      low = middle + 1
-    else
+    local found = redis.call(range, line, middle, middle, 'WITHSCORES')
+    if comes_before(after, after_number, tonumber(found[2]), number_of(found[1])) then
       high = middle
+    else
+      low = middle + 1
     end
   end
   return low
@@ -60,7 +69,7 @@ local function in_order()
   local lines = state == QUEUED and queued_lines() or {queue.base .. ':' .. LINES[state]}
   for _, line in ipairs(lines) do
     local first = start_of(line)
-    local members, ats = split(redis.call('ZRANGE', line, first, first + limit - 1, 'WITHSCORES'))
+    local members, ats = split(redis.call(range, line, first, first + limit - 1, 'WITHSCORES'))
     for index, member in ipairs(members) do
       found[#found + 1] = {tonumber(ats[index]), number_of(member), member, ats[index]}
     end
@@ -73,7 +82,7 @@ local function by_age()
   local members, ats = split(redis.call('ZRANGE', queue.base .. ':processing', 0, -1, 'WITHSCORES'))
   for index, member in ipairs(members) do
     local number = number_of(member)
-    if not after or number > after_number then
+    if not after or comes_before(0, after_number, 0, number) then
       found[#found + 1] = {0, number, member, ats[index]}
     end
   end
@@ -83,7 +92,7 @@ end
 local found, mixed = (state == PROCESSING and by_age or in_order)()
 if mixed then
   table.sort(found, function(one, other)
-    return one[1] < other[1] or (one[1] == other[1] and one[2] < other[2])
+    return comes_before(one[1], one[2], other[1], other[2])
   end)
 end
 local members, ats = {}, {}

@@ -15,10 +15,7 @@
 -- Batches of the journal that one step drops, so that others can write in between.
 local TRIM_LIMIT = 50
 
-local queue = open_queue(KEYS[1])
-if not queue then
-  return {0, 0, 0}
-end
+local base, queue = KEYS[1], open_queue(KEYS[1])
 insist()
 
 local function prune_jobs(limit)
@@ -53,8 +50,8 @@ end
 
 -- Drop what is too old and not needed, and what is beyond that which the journal may hold.
 local function trim_journal(oldest, needed, used, most)
-  local stream = queue.base .. ':journal'
-  local events = tonumber(redis.call('HGET', queue.base .. ':queue', 'events') or 0)
+  local stream = base .. ':journal'
+  local events = tonumber(redis.call('HGET', base .. ':queue', 'events') or 0)
   local first = redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)[1]
   local batch = first and tonumber(string.match(first[1], '^%d+'))
   if not first or (events <= most and batch >= oldest) then
@@ -73,7 +70,7 @@ local function trim_journal(oldest, needed, used, most)
   end
   if last then
     redis.call('XTRIM', stream, 'MINID', whole(last + 1))
-    redis.call('HSET', queue.base .. ':queue', 'events', whole(events), 'trimmed', trimmed)
+    redis.call('HSET', base .. ':queue', 'events', whole(events), 'trimmed', trimmed)
   end
   return dropped == TRIM_LIMIT, lost
 end
@@ -97,10 +94,14 @@ end
 -- Long after the last try to send a move again.
 local MOVES_REMEMBERED = 3600
 
-local count = prune_jobs(tonumber(ARGV[2]))
-redis.call('ZREMRANGEBYSCORE', queue.base .. ':arrived', '-inf', exact(now - MOVES_REMEMBERED))
-close_queue(queue)
+-- A queue that was dropped has a journal, and nothing else.
+local count = 0
+if queue then
+  count = prune_jobs(tonumber(ARGV[2]))
+  close_queue(queue)
+  forget_workers(tonumber(ARGV[7]))
+end
+redis.call('ZREMRANGEBYSCORE', base .. ':arrived', '-inf', exact(now - MOVES_REMEMBERED))
 local more, lost =
   trim_journal(tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]))
-forget_workers(tonumber(ARGV[7]))
 return {count, more and 1 or 0, lost}

@@ -49,6 +49,9 @@ DELETE FROM attempt WHERE job = ? AND n <= ?;
 -- name: attempts_of
 SELECT failure FROM attempt WHERE job = ? ORDER BY n;
 
+-- name: attempts_of_many
+SELECT job, failure FROM attempt WHERE job IN (SELECT value FROM carray(?)) ORDER BY job, n;
+
 -- name: drop_jobs
 DELETE FROM job WHERE num IN (SELECT value FROM carray(?));
 

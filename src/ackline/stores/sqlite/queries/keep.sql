@@ -11,6 +11,12 @@ WHERE p.slot = ? AND p.at <= ? ORDER BY p.at, p.job LIMIT ?;
 DELETE FROM worker WHERE queue = ?1 AND expires < ?2
 AND id NOT IN (SELECT worker FROM place WHERE slot = ?3);
 
+-- name: forget_all_workers
+DELETE FROM worker WHERE queue = ?;
+
+-- name: has_jobs
+SELECT 1 FROM slot WHERE queue = ? AND code < 8 AND n > 0 LIMIT 1;
+
 -- name: read_keys
 SELECT key, value, version FROM keyval
 WHERE tenant = ? AND key >= ? AND key < ? ORDER BY key LIMIT ?;

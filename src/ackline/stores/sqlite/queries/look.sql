@@ -4,7 +4,14 @@
 SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, p.slot, p.at,
        p.attempts, p.token, p.worker, p.started, p.finished, p.cancel, p.progress, r.data
 FROM job j CROSS JOIN place p ON p.job = j.num LEFT JOIN result r ON r.job = j.num
-WHERE j.queue = ? AND j.id = ?;
+WHERE j.queue = ?1 AND j.id = ?2;
+
+-- name: look_up_many
+-- CROSS JOIN fixes the order: look each id up, do not scan the jobs.
+SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, p.slot, p.at,
+       p.attempts, p.token, p.worker, p.started, p.finished, p.cancel, p.progress, r.data
+FROM carray(?2) x CROSS JOIN job j ON j.queue = ?1 AND j.id = x.value
+CROSS JOIN place p ON p.job = j.num LEFT JOIN result r ON r.job = j.num;
 
 -- name: list_line
 -- One line in order, from behind (at, job); what is NULL does not matter.
@@ -12,10 +19,11 @@ SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, p.slot,
        p.attempts, p.token, p.worker, p.started, p.finished, p.cancel, p.progress, r.data
 FROM place p INDEXED BY place_line CROSS JOIN job j ON j.num = p.job
 LEFT JOIN result r ON r.job = p.job
-WHERE p.slot = ?1 AND p.at >= ?2 AND (p.at > ?2 OR p.job > ?3)
+WHERE p.slot = ?1 AND p.at /*behind*/ >= ?2
+  AND (p.at /*behind*/ > ?2 OR p.job /*behind*/ > ?3)
   AND (?4 IS NULL OR j.created >= ?4) AND (?5 IS NULL OR j.created < ?5)
   AND (?6 IS NULL OR instr(j.payload, ?6) > 0)
-ORDER BY p.at, p.job;
+ORDER BY p.at /*up*/, p.job /*up*/;
 
 -- name: list_leased
 -- Leased jobs by age, for their deadlines move with each heartbeat.
@@ -23,10 +31,10 @@ SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, p.slot,
        p.attempts, p.token, p.worker, p.started, p.finished, p.cancel, p.progress, r.data
 FROM place p INDEXED BY place_line CROSS JOIN job j ON j.num = p.job
 LEFT JOIN result r ON r.job = p.job
-WHERE p.slot = ?1 AND ?2 IS NOT NULL AND p.job > ?3
+WHERE p.slot = ?1 AND ?2 IS NOT NULL AND p.job /*behind*/ > ?3
   AND (?4 IS NULL OR j.created >= ?4) AND (?5 IS NULL OR j.created < ?5)
   AND (?6 IS NULL OR instr(j.payload, ?6) > 0)
-ORDER BY p.job;
+ORDER BY p.job /*up*/;
 
 -- name: queues
 SELECT num, tenant, name, settings FROM queue

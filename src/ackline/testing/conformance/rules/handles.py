@@ -122,6 +122,7 @@ class CloseRules(StoreCase):
         "events": lambda bench: bench.journal(),
         "configure": lambda bench: bench.configure(paused=True),
         "purge": lambda bench: bench.store.purge(bench.queue, Filter(), 1),
+        "drop": lambda bench: bench.store.drop(bench.queue),
         "read_keys": lambda bench: bench.keys(),
         "write_keys": lambda bench: bench.write("k", value=b"v"),
     }
@@ -185,6 +186,22 @@ class SharedRules(StoreCase):
 
         assert bench.complete(zombie) == Verdict(False, State.PROCESSING)
         assert bench.complete(job) == Verdict(True, State.COMPLETED)
+
+    @pytest.mark.parametrize("surely_new", [False, True])
+    def test_a_queue_that_was_dropped_elsewhere_is_made_anew(
+        self, bench: Bench, other: Bench, surely_new: bool
+    ) -> None:
+        bench.put("a")
+        bench.store.purge(bench.queue, Filter(), 10)
+        bench.configure(max_jobs=1)
+        assert other.store.drop(other.queue)
+
+        assert all(receipt.accepted for receipt in bench.put_all("bc", surely_new=surely_new))
+
+        assert other.counts() == {State.QUEUED: 2}
+        assert other.take_ids() == ["b", "c"]
+        bench.store.purge(bench.queue, Filter(), 10)
+        assert other.counts() == {}
 
     def test_settings_reach_the_other_handle(self, bench: Bench, other: Bench) -> None:
         other.put("a")

@@ -13,6 +13,7 @@ from ackline.lifecycle import (
     cancel,
     edit,
     extend,
+    move,
     progress,
     redrive,
     release,
@@ -83,6 +84,28 @@ class JournalRules(StoreCase):
         assert (failed.attempt, failed.token, failed.worker) == (1, job.token, "w1")
         assert (failed.kind, failed.queue, failed.at) == ("mail", bench.queue, bench.clock.now())
         assert failed.note == "ValueError: boom"
+
+    def test_a_priority_is_told_where_a_job_gets_it(self, bench: Bench) -> None:
+        """So a reader of the journal needs no look at the job."""
+        other = bench.beside("other")
+        bench.bury("a", priority=7)
+        bench.put_all("bc", priority=2)
+        bench.apply_one(edit("b", Edit(payload=b"2")))
+        bench.apply_one(edit("c", Edit(priority=9)))
+        bench.apply_one(redrive("a"))
+        bench.apply_one(move("a", other.queue))
+
+        told = [(event.act, event.id, event.priority) for event in bench.journal()]
+
+        assert [one for one in told if one[2] is not None] == [
+            (Act.ENQUEUE, "a", 7),
+            (Act.ENQUEUE, "b", 2),
+            (Act.ENQUEUE, "c", 2),
+            (Act.EDIT, "b", 2),
+            (Act.EDIT, "c", 9),
+            (Act.REDRIVE, "a", 7),
+        ]
+        assert [(event.act, event.priority) for event in other.journal()] == [(Act.MOVE, 7)]
 
     def test_each_of_a_batch_tells_who_asked_for_it(self, bench: Bench) -> None:
         bench.put_all("abcd")

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+import msgspec
+import pytest
+
 from ackline.config import Policy, QueueSettings
+from ackline.errors import AcklineError
 from ackline.job import QueueKey, State
 from ackline.lifecycle import Edit, cancel, edit, redrive, release, snooze
 from ackline.retry import exponential
@@ -171,6 +175,51 @@ class PageRules(StoreCase):
         second = bench.store.page(bench.queue, Filter(), first.cursor, 3)
 
         assert [job.id for job in first.jobs + second.jobs] == list("abcdef")
+
+    def test_the_newest_first_is_each_line_from_its_end(self, bench: Bench) -> None:
+        bench.put_all(map(str, range(5)), delay=5.0)
+        bench.put_all("abcdef", priority=3)
+        bench.put_all("ghi", priority=7, kind="other")
+        for job in bench.take(3):
+            bench.complete(job)
+            bench.clock.advance(1.0)
+        bench.take(3)
+
+        whole = bench.listed()
+        wanted = [
+            job for state in State for job in reversed([j for j in whole if j.state is state])
+        ]
+
+        assert len({job.state for job in whole}) == 4
+        for size in (1, 2, 3, 7, 14):
+            assert bench.listed(page=size, newest_first=True) == wanted
+        some = Filter(ids=frozenset(job.id for job in wanted[::2]))
+        assert bench.listed(some, page=2, newest_first=True) == wanted[::2]
+
+    def test_what_ends_between_pages_does_not_shift_the_older(self, bench: Bench) -> None:
+        bench.put_all("abcdef")
+        jobs = bench.take(6)
+        for job in jobs[:5]:
+            bench.complete(job)
+            bench.clock.advance(1.0)
+        done = Filter(states=frozenset({State.COMPLETED}))
+        first = bench.store.page(bench.queue, done, None, 2, newest_first=True)
+        bench.complete(jobs[5])
+
+        second = bench.store.page(bench.queue, done, first.cursor, 9, newest_first=True)
+
+        assert [job.id for job in first.jobs + second.jobs] == list("edcba")
+
+    def test_a_cursor_of_the_other_order_is_refused(self, bench: Bench) -> None:
+        bench.put_all("abc")
+        cursors = [
+            bench.store.page(bench.queue, Filter(), None, 1, newest_first).cursor
+            for newest_first in (False, True)
+        ]
+
+        for cursor, newest_first in zip(cursors, (True, False), strict=True):
+            with pytest.raises((msgspec.ValidationError, AcklineError)):
+                bench.store.page(bench.queue, Filter(), cursor, 1, newest_first)
 
     def test_the_last_page_has_no_cursor(self, bench: Bench) -> None:
         bench.put_all("abc")

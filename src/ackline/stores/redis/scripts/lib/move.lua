@@ -54,6 +54,7 @@ local function move_job(queue, job, step, left)
     redis.call('HSET', target.base .. ':queue', 'token', whole(job.token))
   end
   note(target, step.act, NOWHERE, state, 0, '', step.here, step.by, job.id, job.kind, job.attempts)
+  tell_priority(target, job.priority, 1)
   tell(target, 'ready')
   arrivals[#arrivals + 1] = target
   job.gone = true

@@ -88,6 +88,7 @@ local function open_queue(base)
     journal = {now},
     size = 1,
     events = 0,
+    priorities = '',
     topics = {},
   }
 end
@@ -182,6 +183,15 @@ local function note(queue, act, source, to, token, worker, why, by, id, kind, at
   append(queue, id, kind, attempt)
 end
 
+-- The last `count` entries are about jobs of this priority. Of a batch that tells any, there is a
+-- digit for each entry, or '-' where the act tells none.
+local function tell_priority(queue, priority, count)
+  local untold = queue.events - count - #queue.priorities
+  queue.priorities = queue.priorities
+    .. string.rep('-', untold)
+    .. string.rep(whole(priority), count)
+end
+
 local function tell(queue, topic)
   queue.topics[topic] = true
 end
@@ -206,11 +216,13 @@ local function close_queue(queue)
     local last = tonumber(redis.call('HGET', KEYS[2], 'batch') or 0)
     local batch = whole(math.max(last + 1, math.floor(now * 1e6)))
     redis.call('HSET', KEYS[2], 'batch', batch)
+    local priorities = queue.priorities ~= '' and {'p', queue.priorities} or {}
     redis.call('XADD', queue.base .. ':journal', batch .. '-' .. queue.mark, 'n', queue.events, 'e',
-      cmsgpack.pack(queue.journal))
+      cmsgpack.pack(queue.journal), unpack(priorities))
     redis.call('HINCRBY', queue.base .. ':queue', 'events', queue.events)
     tell(queue, 'changes')
     queue.journal, queue.size, queue.run, queue.events = {now}, 1, nil, 0
+    queue.priorities = ''
   end
   for state, count in pairs(queue.shifts) do
     if count ~= 0 then

@@ -10,7 +10,7 @@
 --   asked                   where it leads a job that was asked to stop, if elsewhere
 --   attempts                as many from now on
 --   data                    what the data is: 'result', 'ended', 'progress' or 'payload'
---   priority                the new one
+--   priority                the new one; `tells_priority`: the journal has it, new or not
 --   keys                    to be written with the payload, if it ends in the DLQ
 --   target                  of a move: {base, registry, entry, settings} of the other queue, and
 --   here                    the note of its journal
@@ -107,6 +107,9 @@ local function take_step(queue, job, step, data, landing)
   job.attempts = step.attempts or job.attempts
   if step.priority or step.data == 'payload' then
     rewrite_body(queue, job, step, data)
+  end
+  if step.tells_priority then
+    tell_priority(queue, job.priority, 1)
   end
   job.at = place_at(queue, job, landing, old_priority)
   job.state = to

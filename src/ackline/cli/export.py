@@ -1,0 +1,48 @@
+"""`ackline export`: jobs as JSON lines, which `ackline enqueue --full` takes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from ackline.cli.app import command
+from ackline.cli.jobs import KindOption, StateOption
+from ackline.cli.queues import LOOK, QueueArgument
+from ackline.cli.session import Session
+from ackline.job import Record, State
+from ackline.queue import Queue
+from ackline.queue.lines import line_of
+from ackline.stores.base import Filter
+
+PAGE = 500
+
+
+@command("export", panel=LOOK)
+def export(
+    session: Session, queue: QueueArgument, state: StateOption = None, kind: KindOption = None
+) -> None:
+    """Write jobs as JSON lines: all, or of some states or kinds.
+
+    Each line has what it takes to enqueue the job again, and what became of it.
+
+    ackline export email --state failed > failed.jsonl
+    ackline enqueue email --from failed.jsonl --full
+    """
+    found = session.known_queue(queue)
+    which = Filter(
+        states=frozenset(state or State), kinds=frozenset(kind) if kind is not None else None
+    )
+    for record in _matching(found, which):
+        sys.stdout.write(line_of(record, queue).decode())
+    sys.stdout.flush()
+
+
+def _matching(queue: Queue[Any, Any], which: Filter) -> Iterator[Record]:
+    cursor: str | None = None
+    while True:
+        page = queue.store.page(queue.key, which, cursor, PAGE)
+        yield from page.jobs
+        cursor = page.cursor
+        if cursor is None:
+            return

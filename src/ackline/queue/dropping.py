@@ -1,0 +1,60 @@
+"""Dropping a queue: its jobs, then the queue itself, then what is noted about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ackline.errors import QueueNotEmpty
+from ackline.job import LIVE, TERMINAL
+from ackline.limits import OWN_KEYS, storable
+from ackline.stores.base import BESIDE, Key, KeyWrite
+
+if TYPE_CHECKING:
+    from ackline.queue.operator import Operator
+
+NOTES = (BESIDE, "cron", "recovered", "schedules")
+"""What Ackline keeps about a queue in its tenant's room, by the second part of the key; the third
+is the queue's name. How far its journal was read stays, as the journal does."""
+
+MOST_NOTES = 10_000
+
+TRIES = 100
+"""Jobs may come faster than they can be deleted."""
+
+
+def drop(queue: Operator[Any, Any], force: bool, by: str) -> int:
+    """Drop a queue; answers how many jobs went with it."""
+    notes = notes_of(queue)
+    gone = 0
+    for _ in range(TRIES):
+        if queue.store.drop(queue.key, storable(by)):
+            forget(queue, notes)
+            queue.settings(max_age=0)
+            return gone
+        if not force and _live(queue):
+            break
+        # Never more than was asked for: a job that came just now is live.
+        gone += queue.purge(states=None if force else TERMINAL, by=by)
+    raise QueueNotEmpty(str(queue.key), _live(queue))
+
+
+def _live(queue: Operator[Any, Any]) -> int:
+    counts = queue.counts()
+    return sum(counts[state] for state in LIVE)
+
+
+def notes_of(queue: Operator[Any, Any]) -> list[Key]:
+    """What is noted about a queue. Read it first: who makes the queue anew notes something too."""
+    tenant, name = queue.key.tenant, queue.key.name
+    return [
+        entry
+        for note in NOTES
+        for entry in queue.store.read_keys(tenant, (OWN_KEYS, note, name), MOST_NOTES)
+    ]
+
+
+def forget(queue: Operator[Any, Any], notes: list[Key]) -> None:
+    """Delete notes, but none that was written anew since it was read."""
+    for entry in notes:
+        write = KeyWrite(key=entry.key, value=None, version=entry.version)
+        queue.store.write_keys(queue.key.tenant, [write])

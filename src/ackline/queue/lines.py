@@ -1,0 +1,117 @@
+"""Jobs as JSON lines: what an export writes, an import takes."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ackline.errors import InvalidPayload, PayloadTooLarge
+from ackline.job import Draft, Failure, Record, State
+from ackline.retry import Backoff
+
+if TYPE_CHECKING:
+    from ackline.queue.producer import CallOptions, Producer
+
+
+class Past(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """What a line tells of a job's life so far; an import passes it over."""
+
+    queue: str
+    state: State
+    attempts: int = 0
+    created_at: float
+    started_at: float | None = None
+    finished_at: float | None = None
+    worker: str = ""
+    progress: msgspec.Raw | None = None
+    result: msgspec.Raw | None = None
+    history: tuple[Failure, ...] = ()
+
+
+class Line(Past, omit_defaults=True, kw_only=True):
+    """One job: all that it takes to enqueue it again, and what became of it."""
+
+    id: str
+    kind: str
+    payload: msgspec.Raw
+    """As it is stored; if that is not JSON, an object with its `base64`, and `codec` says what."""
+    priority: int
+    run_at: float | None = None
+    max_attempts: int | None = None
+    backoff: Backoff | None = None
+    lease: float | None = None
+    timeout: float | None = None
+    result_ttl: float | None = None
+    keys_if_undelivered: tuple[tuple[str, ...], ...] = ()
+    callback_url: str | None = None
+    group: str | None = None
+    headers: Mapping[str, str] = {}
+    trace: str | None = None
+    codec: str | None = None
+
+
+PAST = frozenset(Past.__struct_fields__)
+
+_encode = msgspec.json.Encoder().encode
+_read_packed = msgspec.json.Decoder(dict[str, str]).decode
+
+
+def line_of(record: Record, queue: str) -> bytes:
+    """A job as a line, with its end."""
+    codec = record.options.codec
+    line = Line(
+        queue=queue,
+        state=record.state,
+        attempts=record.attempts,
+        created_at=record.created_at,
+        started_at=record.started_at,
+        finished_at=record.finished_at,
+        worker=record.worker,
+        progress=_raw(record.progress, codec),
+        result=_raw(record.result, codec),
+        history=record.history,
+        id=record.id,
+        kind=record.kind,
+        payload=_raw(record.payload, codec) or msgspec.Raw(b"null"),
+        priority=record.priority,
+        run_at=record.run_at,
+        **msgspec.structs.asdict(record.options),
+    )
+    return _encode(line) + b"\n"
+
+
+def _raw(data: bytes | None, codec: str | None) -> msgspec.Raw | None:
+    if data is None or codec is None:
+        return None if data is None else msgspec.Raw(data)
+    return msgspec.Raw(_encode({"base64": base64.b64encode(data).decode()}))
+
+
+def draft_of(
+    queue: Producer[Any, Any], payload: bytes, codec: str | None, options: CallOptions
+) -> Draft:
+    """A job whose payload stays as a line has it."""
+    data = _checked(payload) if codec is None else _unpacked(payload)
+    if len(data) > queue.max_payload:
+        raise PayloadTooLarge("payload", len(data), queue.max_payload)
+    draft = queue.draft(None, options)
+    kept = msgspec.structs.replace(draft.options, codec=codec)
+    return msgspec.structs.replace(draft, payload=data, options=kept)
+
+
+def _checked(payload: bytes) -> bytes:
+    try:
+        msgspec.json.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidPayload(f"the payload is not JSON that can be read again: {error}") from error
+    return payload
+
+
+def _unpacked(payload: bytes) -> bytes:
+    try:
+        return base64.b64decode(_read_packed(payload)["base64"], validate=True)
+    except (msgspec.DecodeError, KeyError, binascii.Error) as error:
+        raise InvalidPayload('with a `codec`, the payload is its bytes: {"base64": "…"}') from error

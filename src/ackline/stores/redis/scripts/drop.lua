@@ -1,0 +1,27 @@
+-- Forget all of an empty queue but its journal, and the numbers that must go on growing.
+--
+-- ARGV[2]  who asked for it
+-- Answers  1, or 0 if it holds jobs
+--
+-- include lib/queue.lua
+
+local queue = open_queue(KEYS[1])
+if not queue then
+  return 1
+end
+for _, count in ipairs(redis.call('HVALS', queue.base .. ':counts')) do
+  if tonumber(count) ~= 0 then
+    return 0
+  end
+end
+-- In a cluster: on its way to another queue, or to be refused there and to come back.
+if redis.call('EXISTS', queue.base .. ':away') == 1 then
+  return 0
+end
+insist()
+note(queue, 'drop', NOWHERE, NOWHERE, 0, '', '', ARGV[2], '', '', 0)
+close_queue(queue)
+redis.call('DEL', queue.base .. ':counts', queue.base .. ':kinds', queue.base .. ':workers')
+redis.call('HDEL', queue.base .. ':queue', 'settings', 'ageing', 'paused', 'group_limit',
+  'max_jobs', 'idle')
+return 1

@@ -1,0 +1,111 @@
+"""Dropping a queue: what belongs to it goes, what was accepted in between stays."""
+
+from __future__ import annotations
+
+import pytest
+
+import ackline
+from ackline.errors import QueueNotEmpty
+from ackline.events import Act
+from ackline.job import State
+from ackline.limits import OWN_KEYS
+from ackline.stores.base import KeyWrite
+
+
+@pytest.fixture
+def queue():
+    with ackline.open("memory://") as queues:
+        yield queues["email"]
+
+
+def note(queue, *key):
+    queue.store.write_keys("default", [KeyWrite(key=key, value=b"1")])
+
+
+def test_finished_jobs_go_with_it(queue):
+    queue.enqueue(1, id="a")
+    [job] = queue.claim()
+    queue.complete(job)
+
+    assert queue.drop(by="me") == 1
+
+    assert queue.status("a") is None
+    assert [event.act for event in queue.events()][-2:] == [Act.PURGE, Act.DROP]
+
+
+@pytest.mark.parametrize("options", [{}, {"delay": 60}])
+def test_jobs_that_wait_keep_it(queue, options):
+    queue.configure(max_jobs=9)
+    queue.enqueue(1, id="a", **options)
+
+    with pytest.raises(QueueNotEmpty, match="1 jobs that wait or run"):
+        queue.drop()
+
+    assert queue.status("a") is not None
+    assert queue.settings(max_age=0).max_jobs == 9
+
+
+def test_force_takes_them_all(queue):
+    queue.enqueue(1)
+    queue.enqueue(1, delay=60)
+    queue.claim()
+
+    assert queue.drop(force=True) == 2
+
+    assert queue.counts() == dict.fromkeys(State, 0)
+
+
+def test_only_its_own_notes_go(queue):
+    notes = [(sort, name) for sort in ("schedules", "cron") for name in ("email", "email2")]
+    for sort, name in notes:
+        note(queue, OWN_KEYS, sort, name, "nightly")
+    note(queue, "mine", "email")
+    note(queue, OWN_KEYS, "readers", "email", "audit")
+    queue.enqueue(1)
+
+    queue.drop(force=True)
+
+    left = {entry.key for entry in queue.store.read_keys("default", (), 100)}
+    assert left == {
+        (OWN_KEYS, "schedules", "email2", "nightly"),
+        (OWN_KEYS, "cron", "email2", "nightly"),
+        (OWN_KEYS, "readers", "email", "audit"),
+        ("mine", "email"),
+    }
+
+
+def test_a_refusal_leaves_the_notes(queue):
+    note(queue, OWN_KEYS, "schedules", "email", "nightly")
+    queue.enqueue(1)
+
+    with pytest.raises(QueueNotEmpty):
+        queue.drop()
+
+    assert queue.store.read_keys("default", (OWN_KEYS,), 10)
+
+
+def test_a_job_that_comes_in_between_is_not_taken_along(queue, monkeypatch):
+    queue.enqueue(1, id="done")
+    [job] = queue.claim()
+    queue.complete(job)
+    purge = queue.store.purge
+
+    def purge_beside_a_producer(*said):
+        gone = purge(*said)
+        if gone:
+            queue.enqueue(2, id="late")
+        return gone
+
+    monkeypatch.setattr(queue.store, "purge", purge_beside_a_producer)
+
+    with pytest.raises(QueueNotEmpty):
+        queue.drop()
+
+    assert queue.status("late").state is State.QUEUED
+
+
+def test_an_empty_or_unknown_queue_is_dropped_without_ado(queue):
+    assert queue.drop() == 0
+    queue.configure(paused=True)
+    assert queue.drop() == 0
+    assert not queue.settings(max_age=0).paused
