@@ -1,18 +1,22 @@
 """The Spark format and the lake against what they can be compared with, in the same run.
 
-python benchmarks/spark.py [--events 300000] [--jobs 200000] [--rounds 5] [--store sqlite redis]
+python benchmarks/spark.py [--events 1000000] [--jobs 200000] [--rounds 5] [--store sqlite redis]
                            [--only read enqueue claims lake] [--json FILE]
 
+With --json, the rows of measures that were not taken this time stay in the file as they are.
+
 read      the journal through the format, against Spark's own scan of the same rows in Parquet
-enqueue   rows into jobs through the format, against the library's own bulk enqueue
+enqueue   rows into jobs through the format, against the library's own bulk enqueue with ids
 claims    a stream of claims at 10,000 a batch, into nothing
-lake      seconds per event of each of several runs of the lake: flat, if only new work is done
+lake      the last of several runs of the lake, each of so many events, against the first
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
 import statistics
 import tempfile
 import time
@@ -20,6 +24,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pyspark
 
 import ackline
 from ackline import lifecycle
@@ -31,6 +37,9 @@ from ackline.testing.servers.redis import RedisServer
 PAYLOAD = "x" * 180
 BATCH = 10_000
 CHUNK = 1000
+STORES = ["sqlite", "redis"]
+
+Figures = dict[str, Any]
 
 
 def took(act: Callable[[], Any]) -> float:
@@ -60,26 +69,28 @@ def live(queues: Queues, jobs: int) -> int:
     return 3 * jobs
 
 
-def measure_read(spark: Any, url: str, folder: Path, events: int) -> dict[str, float]:
+def measure_read(spark: Any, url: str, folder: Path, said: argparse.Namespace) -> Figures:
     with ackline.open(url) as queues:
-        events = live(queues, events // 3)
+        events = live(queues, said.events // 3)
     parquet = f"{folder}/events"
 
     def through() -> Any:
         return spark.read.format("ackline").option("store", url).load("events")
 
+    def read(frame: Any) -> float:
+        return best(lambda: frame.write.format("noop").mode("overwrite").save())
+
     through().write.mode("overwrite").parquet(parquet)
-    ours = best(lambda: through().write.format("noop").mode("overwrite").save())
-    scan = best(lambda: spark.read.parquet(parquet).write.format("noop").mode("overwrite").save())
     return {
-        "events": events,
-        "format_per_second": events / ours,
-        "parquet_per_second": events / scan,
-        "ratio": scan / ours,
+        "measure": "events read",
+        "against": "Spark's scan of them in Parquet",
+        "per_second": events / read(through()),
+        "against_per_second": events / read(spark.read.parquet(parquet)),
     }
 
 
-def measure_enqueue(spark: Any, url: str, jobs: int) -> dict[str, float]:
+def measure_enqueue(spark: Any, url: str, _folder: Path, said: argparse.Namespace) -> Figures:
+    jobs = said.jobs
     rows = spark.range(0, jobs, 1, 4).selectExpr(
         "concat('spark-', id) as id", f"'\"{PAYLOAD}\"' as payload"
     )
@@ -93,64 +104,69 @@ def measure_enqueue(spark: Any, url: str, jobs: int) -> dict[str, float]:
     # Spark's Python workers start once in the life of an executor.
     write(rows.limit(1000).repartition(4), "warm")
     ours = took(lambda: write(rows, "spark"))
+    rows.unpersist()
     with ackline.open(url) as queues:
-        queue = queues["library"]
 
         def enqueue() -> None:
             for start in range(0, jobs, CHUNK):
-                queue.enqueue_many([PAYLOAD] * min(CHUNK, jobs - start))
+                ids = range(start, min(start + CHUNK, jobs))
+                queues["library"].enqueue_many(
+                    [ackline.NewJob(PAYLOAD, id=f"library-{number}") for number in ids]
+                )
 
         library = took(enqueue)
-    rows.unpersist()
     return {
-        "jobs": jobs,
-        "format_per_second": jobs / ours,
-        "library_per_second": jobs / library,
-        "ratio": library / ours,
+        "measure": "rows enqueued",
+        "against": "the library, in bulk with ids",
+        "per_second": jobs / ours,
+        "against_per_second": jobs / library,
     }
 
 
-def measure_claims(spark: Any, url: str, folder: Path, jobs: int) -> dict[str, float]:
+def measure_claims(spark: Any, url: str, folder: Path, said: argparse.Namespace) -> Figures:
     with ackline.open(url) as queues:
-        for start in range(0, jobs, CHUNK):
-            queues["claims"].enqueue_many([PAYLOAD] * min(CHUNK, jobs - start))
+        for start in range(0, said.jobs, CHUNK):
+            queues["claims"].enqueue_many([PAYLOAD] * min(CHUNK, said.jobs - start))
     options = {"store": url, "queue": "claims", "streamId": "bench", "wait": "0"}
-    options["maxJobsPerTrigger"] = str(BATCH)
-
-    def run() -> None:
-        frame = spark.readStream.format("ackline").options(**options).load("jobs")
-        query = (
-            frame.writeStream.format("noop")
-            .option("checkpointLocation", f"{folder}/claims")
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
-        batches.extend(one["durationMs"]["triggerExecution"] for one in query.recentProgress)
-
-    batches: list[float] = []
-    seconds = took(run)
+    options |= {"maxJobsPerTrigger": str(BATCH), "partitions": "2"}
+    frame = spark.readStream.format("ackline").options(**options).load("jobs")
+    query = (
+        frame.writeStream.format("noop")
+        .option("checkpointLocation", f"{folder}/claims")
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    batches = [one for one in query.recentProgress if one["numInputRows"]]
+    print({name: _median(batches, name) for name in batches[0]["durationMs"]})
+    # The first batch starts Spark's Python workers, which is done once.
+    seconds = sum(one["durationMs"]["triggerExecution"] for one in batches[1:]) / 1000
     return {
-        "jobs": jobs,
-        "per_second": jobs / seconds,
-        "batch_seconds": statistics.median(batches) / 1000,
+        "measure": f"jobs claimed and completed, {BATCH:,} a batch",
+        "per_second": sum(one["numInputRows"] for one in batches[1:]) / seconds,
     }
 
 
-def measure_lake(spark: Any, url: str, folder: Path, events: int, rounds: int) -> dict[str, Any]:
+def _median(batches: list[Any], name: str) -> float:
+    return statistics.median(one["durationMs"].get(name, 0) for one in batches)
+
+
+def measure_lake(spark: Any, url: str, folder: Path, said: argparse.Namespace) -> Figures:
     """Rounds of so many events each: what the last costs, against the first."""
-    costs = []
+    rates = []
     with ackline.open(url) as queues:
         asked = Asked(url=url, tenant="default", lake=f"{folder}/lake")
-        for _ in range(rounds):
-            live(queues, events // 3)
+        for _ in range(said.rounds):
+            live(queues, said.events // 3)
             ran = Run(spark, queues, asked).to_now()
-            costs.append(ran.seconds / ran.events * 1e6)
+            rates.append(ran.events / ran.seconds)
+            print(f"{ran.events:,} events in {ran.seconds:.1f} s", flush=True)
         idle = Run(spark, queues, asked).to_now().seconds
     return {
-        "events_each": events,
-        "microseconds_per_event": costs,
-        "last_against_first": costs[-1] / costs[0],
+        "measure": f"events into the lake, {said.rounds} times {said.events:,}: the last",
+        "against": "the first",
+        "per_second": rates[-1],
+        "against_per_second": rates[0],
         "seconds_without_news": idle,
     }
 
@@ -159,40 +175,49 @@ def best(act: Callable[[], Any], times: int = 3) -> float:
     return min(took(act) for _ in range(times))
 
 
-def measure(spark: Any, name: str, kind: str, said: argparse.Namespace) -> dict[str, Any]:
+MEASURES: dict[str, Callable[..., Figures]] = {
+    "read": measure_read,
+    "enqueue": measure_enqueue,
+    "claims": measure_claims,
+    "lake": measure_lake,
+}
+
+
+def measure(spark: Any, name: str, kind: str, said: argparse.Namespace) -> Figures:
     with tempfile.TemporaryDirectory() as place, store_of(kind, Path(place)) as url:
-        folder = Path(place)
-        match name:
-            case "read":
-                return measure_read(spark, url, folder, said.events)
-            case "enqueue":
-                return measure_enqueue(spark, url, said.jobs)
-            case "claims":
-                return measure_claims(spark, url, folder, said.jobs)
-            case "lake":
-                return measure_lake(spark, url, folder, said.events, said.rounds)
-            case _:
-                raise SystemExit(f"there is no measure {name!r}")
+        found = {"name": f"{name} {kind}", "store": kind}
+        found |= MEASURES[name](spark, url, Path(place), said)
+    if "against_per_second" in found:
+        found["ratio"] = found["per_second"] / found["against_per_second"]
+    print(found, flush=True)
+    return found
+
+
+def save(file: Path, figures: list[Figures]) -> None:
+    """Over what the file has of other measures."""
+    before = json.loads(file.read_text())["figures"] if file.exists() else []
+    all_of_them = {one["name"]: one for one in [*before, *figures]}
+    order = [f"{name} {kind}" for name in MEASURES for kind in STORES]
+    rows = [all_of_them[name] for name in order if name in all_of_them]
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    about = f"{machine}, Spark {pyspark.__version__}, local[2]"
+    file.write_text(json.dumps({"machine": about, "figures": rows}, indent=2) + "\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--events", type=int, default=300_000)
+    parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--jobs", type=int, default=200_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--store", nargs="*", default=["sqlite", "redis"])
-    parser.add_argument("--only", nargs="*", default=["read", "enqueue", "claims", "lake"])
+    parser.add_argument("--store", nargs="*", default=STORES, choices=STORES)
+    parser.add_argument("--only", nargs="*", default=[*MEASURES], choices=[*MEASURES])
     parser.add_argument("--json", type=Path)
     said = parser.parse_args()
     spark = spark_session("local[2]")
-    found: dict[str, Any] = {}
-    for kind in said.store:
-        for name in said.only:
-            found[f"{name} {kind}"] = measure(spark, name, kind, said)
-            print(f"{name} {kind}: {found[f'{name} {kind}']}", flush=True)
+    found = [measure(spark, name, kind, said) for kind in said.store for name in said.only]
     spark.stop()
     if said.json is not None:
-        said.json.write_text(json.dumps(found, indent=2) + "\n")
+        save(said.json, found)
 
 
 if __name__ == "__main__":

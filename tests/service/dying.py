@@ -12,7 +12,7 @@ from ackline.aio.producer import AsyncProducer
 from ackline.cli import main
 from ackline.job import State
 from ackline.queue import Queued
-from ackline.service.handing_out import Claims
+from ackline.service.claims import Claims
 
 CLAIMED, ANSWERED_EARLY = "claimed", "answered-early"
 

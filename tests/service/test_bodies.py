@@ -101,7 +101,7 @@ def test_content_types_that_are_not(api, type):
         ("/queue/listen?prefetch=1.5", "prefetch"),
         ("/queue/dlq?limit=1001", "limit"),
         ("/queue/dlq?offset=-1", "offset"),
-        ("/queue/poll?queue=", "queue"),
+        ("/queue/stats?queue=", "queue"),
     ],
 )
 def test_a_bad_parameter_is_named(api, path, at):

@@ -51,6 +51,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "workers": {"queue": KEY},
     "events": {"queue": KEY, "after": None, "limit": 5},
     "purge": {"queue": KEY, "which": Filter(), "limit": 5},
+    "drop": {"queue": KEY},
     "read_keys": {"prefix": ("k",), "limit": 5},
 }
 """One call of each verb whose scope does not depend on what is asked for."""

@@ -301,8 +301,34 @@ class TestQueues:
     def test_delete_is_refused_while_it_holds_jobs(self, api):
         add(api)
 
-        assert "1 live job" in api.delete(QUEUE, status=409)["detail"]
+        problem = api.delete(QUEUE, status=409)
+        assert problem["type"].endswith(":queue-not-empty")
+        assert "1 jobs that wait or run" in problem["detail"]
         assert api.delete(QUEUE, force="true") == {"changed": 1}
+
+    def test_nothing_is_left_of_a_deleted_queue(self, api):
+        add(api, id="a")
+        claimed = claim(api)[0]
+        outcome = {"id": "a", "token": claimed["token"], "outcome": "complete", "result": 1}
+        api.post(f"{QUEUE}/settle", {"outcomes": [outcome]})
+        api.patch(QUEUE, {"max_jobs": 5})
+        api.put(f"{QUEUE}/schedules/nightly", {"cron": "0 3 * * *"})
+
+        assert api.delete(QUEUE) == {"changed": 1}
+
+        api.get(QUEUE, 404)
+        api.delete(QUEUE, 404)
+        assert api.get("/v1/queues")["queues"] == []
+        assert api.get("/v1/overview")["queues"] == []
+        assert api.get(f"{QUEUE}/schedules")["schedules"] == []
+        api.get(f"{QUEUE}/jobs/a/result", 404)
+        told = api.get("/v1/events")["events"]
+        assert [(event["act"], event["queue"]) for event in told][-2:] == [
+            ("purge", "email"),
+            ("drop", "email"),
+        ]
+        add(api, id="a")
+        assert api.get(QUEUE)["settings"] == {}
 
     def test_purge_keeps_the_settings(self, api):
         api.patch(QUEUE, {"max_jobs": 5})
@@ -320,7 +346,17 @@ class TestQueues:
         assert renamed["counts"]["queued"] == 3
         assert (renamed["paused"], renamed["settings"]) == (False, {"max_jobs": 5000})
         assert [j["id"] for j in api.get("/v1/queues/mail/jobs")["jobs"]] == ids
-        assert sum(api.get(QUEUE)["counts"].values()) == 0
+        api.get(QUEUE, 404)
+
+    def test_rename_takes_the_schedules_along(self, api):
+        add(api)
+        api.put(f"{QUEUE}/schedules/nightly", {"cron": "0 3 * * *"})
+
+        api.post(f"{QUEUE}/rename", {"to": "mail"})
+
+        names = [one["name"] for one in api.get("/v1/queues/mail/schedules")["schedules"]]
+        assert names == ["nightly"]
+        assert api.get(f"{QUEUE}/schedules")["schedules"] == []
 
     def test_rename_is_refused_while_jobs_run(self, api):
         add(api)

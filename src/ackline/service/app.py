@@ -29,7 +29,9 @@ from ackline.service.routes import (
 from ackline.service.routes.v1 import (
     analytics,
     bulk,
+    claims,
     dlq,
+    enqueue,
     events,
     jobs,
     overview,
@@ -74,9 +76,11 @@ def create_app(settings: Settings | None = None, runtime: Runtime | None = None)
 
 
 def _routes(settings: Settings) -> Router:
-    work_and_jobs = [queues, jobs, work, bulk, transfer, schedules, events, keys, tickets, store]
-    for_readers = [overview, rows, dlq, search, analytics, webhooks]
-    v1 = Router("/v1", route_handlers=[one.router for one in (*work_and_jobs, *for_readers)])
+    work_and_jobs = [queues, enqueue, jobs, claims, work, bulk, transfer, schedules, events, keys]
+    for_readers = [overview, rows, dlq, search, analytics]
+    for_programs = [tickets, webhooks, store]
+    modules = (*work_and_jobs, *for_readers, *for_programs)
+    v1 = Router("/v1", route_handlers=[one.router for one in modules])
     simple = [messages, dead_letters, keys, documentation]
     return Router(settings.base or "/", route_handlers=[v1, *(module.router for module in simple)])
 

@@ -14,7 +14,7 @@ from ackline.aio import AsyncQueue
 from ackline.job import QueueKey
 from ackline.limits import require_name
 from ackline.queues import DEFAULT_TENANT, Queues
-from ackline.service.problems import Forbidden
+from ackline.service.problems import Forbidden, TooLarge
 
 if TYPE_CHECKING:
     from ackline.service.runtime import Runtime
@@ -96,6 +96,12 @@ class Caller:
             require_name("kind", kind)
             self.require_kind(kind)
         return asked if asked is not None else self.principal.kinds
+
+    def require_batch(self, size: int) -> None:
+        """Refuse more than one request may have."""
+        most = self.runtime.settings.max_batch
+        if size > most:
+            raise TooLarge(f"{size:,} at once; the limit is {most:,}: send several requests")
 
     def require_all_kinds(self) -> None:
         """Refuse an act on a queue as a whole to who may touch some kinds only."""

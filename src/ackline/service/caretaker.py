@@ -51,7 +51,7 @@ class Census(Loop):
 
     def step(self) -> float:
         """Count the queues anew."""
-        found = [info.key for info in self._store.describe(None)]
+        found = [info.key for info in self._store.describe(None, dropped=True)]
         if found != list(self._known):
             self._known = {key: self._known.get(key) or self._open(key) for key in found}
             self.queues = tuple(self._known.values())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -11,6 +13,8 @@ from ackline.events import Act, Event
 from ackline.job import Failure, Record, State
 
 NULL = msgspec.Raw(b"null")
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 def raw(data: bytes | None, codec: str | None = None) -> msgspec.Raw:
@@ -112,45 +116,41 @@ class JobDocument(msgspec.Struct, kw_only=True):
 
 def job_document(record: Record, queue: str) -> JobDocument:
     """A job as it stands."""
-    options, failure = record.options, record.failure
-    return JobDocument(
+    options = record.options
+    return shown(
+        JobDocument,
+        (record, options),
         queue=queue,
-        id=record.id,
-        kind=record.kind,
-        state=record.state,
         payload=payload_of(record),
-        priority=record.priority,
-        attempts=record.attempts,
-        created_at=record.created_at,
-        run_at=record.run_at,
-        started_at=record.started_at,
-        deadline=record.deadline,
-        finished_at=record.finished_at,
-        expires_at=record.expires_at,
-        worker=record.worker,
-        cancel_requested=record.cancel_requested,
         progress=raw(record.progress, options.codec),
         result=raw(record.result, options.codec),
-        error=f"{failure.type}: {failure.message}" if failure is not None else None,
+        error=error_of(record),
         history=[attempt_document(ended) for ended in record.history],
-        max_attempts=options.max_attempts,
-        lease=options.lease,
-        timeout=options.timeout,
-        result_ttl=options.result_ttl,
-        group=options.group,
         headers=dict(options.headers),
         keys_if_undelivered=list(options.keys_if_undelivered),
-        callback_url=options.callback_url,
     )
+
+
+def error_of(record: Record) -> str | None:
+    """The last error, in one line or more."""
+    failure = record.failure
+    return f"{failure.type}: {failure.message}" if failure is not None else None
 
 
 def attempt_document(ended: Failure) -> Attempt:
     """How one attempt ended."""
-    return Attempt(*(getattr(ended, field) for field in Attempt.__struct_fields__))
+    return shown(Attempt, (ended,))
 
 
 def event_document(event: Event) -> EventDocument:
     """One entry of the journal."""
-    fields = EventDocument.__struct_fields__
-    values = {field: getattr(event, field) for field in fields if field != "queue"}
-    return EventDocument(queue=event.queue.name, **values)
+    return shown(EventDocument, (event,), queue=event.queue.name)
+
+
+def shown(kind: type[T], sources: Sequence[msgspec.Struct], **said: Any) -> T:
+    """A document: what is said, and what the sources have under the same names."""
+    for source in sources:
+        for name in source.__struct_fields__:
+            if name in kind.__struct_fields__:
+                said.setdefault(name, getattr(source, name))
+    return kind(**said)

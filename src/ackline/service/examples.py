@@ -16,12 +16,18 @@ EXAMPLES: dict[str, Any] = {
     "queues_configure": {"policy": {"max_attempts": 5, "backoff": [1, 5, 30]}, "max_jobs": 100000},
     "dlq_act_on_dlq": {"action": "redrive", "fingerprint": "3f1d9c07a2be", "rate": 10},
     "queues_rename_queue": {"to": "email-new"},
-    "jobs_enqueue": {"payload": {"to": "ann@example.com"}, "id": "email-123", "kind": "welcome"},
-    "jobs_enqueue_many": {"jobs": [{"payload": 1, "id": "a"}, {"payload": 2, "priority": 9}]},
+    "enqueue_enqueue": {"payload": {"to": "ann@example.com"}, "id": "email-123", "kind": "welcome"},
+    "enqueue_enqueue_many": {"jobs": [{"payload": 1, "id": "a"}, {"payload": 2, "priority": 9}]},
     "jobs_redrive": {"delay": 0},
     "jobs_edit": {"payload": {"to": "bob@example.com"}, "priority": 9},
     "jobs_move": {"to": "email-slow"},
-    "work_claim": {"limit": 10, "lease": 30, "wait": 20, "worker": "node-1"},
+    "claims_claim": {"limit": 10, "lease": 30, "wait": 20, "worker": "node-1"},
+    "claims_claim_from_several": {
+        "queues": ["billing", "email"],
+        "weights": [3, 1],
+        "limit": 10,
+        "worker": "node-1",
+    },
     "work_settle": {
         "outcomes": [
             {"id": "a", "token": "1794835219916151", "outcome": "complete", "result": {"ok": True}},

@@ -6,19 +6,37 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
+import msgspec
+
 from ackline.job import QueueKey, Record
 
 MOST_HELD = 100_000
 """So many are remembered; of an older one, the store is asked."""
 
 
+Place = tuple[QueueKey, str]
+"""A queue and an id: two queues may have jobs of the same id."""
+
+
+class Handed(msgspec.Struct, frozen=True, gc=False):
+    """A job in a client's hands, and the queue that it came from."""
+
+    queue: QueueKey
+    job: Record
+
+    @property
+    def place(self) -> Place:
+        """Where it is among others."""
+        return self.queue, self.job.id
+
+
 class Window:
     """The jobs that one stream has sent and that are not settled yet."""
 
-    def __init__(self, size: int, on_room: Callable[[], None]) -> None:
+    def __init__(self, size: int, on_room: Callable[[QueueKey], None]) -> None:
         self.size = size
-        self.jobs: dict[str, Record] = {}
-        self._deadlines: dict[str, float] = {}
+        self.jobs: dict[Place, Record] = {}
+        self._deadlines: dict[Place, float] = {}
         self._on_room = on_room
 
     @property
@@ -26,21 +44,21 @@ class Window:
         """How many more may be sent."""
         return self.size - len(self.jobs)
 
-    def add(self, job: Record) -> None:
+    def add(self, handed: Handed) -> None:
         """A job was sent."""
-        self.jobs[job.id] = job
-        self.extend(job.id, (job.deadline or 0.0) - (job.started_at or 0.0))
+        job = self.jobs[handed.place] = handed.job
+        self.extend(handed.place, (job.deadline or 0.0) - (job.started_at or 0.0))
 
-    def extend(self, id: str, seconds: float) -> None:
+    def extend(self, place: Place, seconds: float) -> None:
         """Its lease runs from now on."""
-        self._deadlines[id] = time.monotonic() + seconds
+        self._deadlines[place] = time.monotonic() + seconds
 
-    def drop(self, id: str, token: int) -> None:
+    def drop(self, place: Place, token: int) -> None:
         """A job is settled, or its lease is lost."""
-        held = self.jobs.get(id)
+        held = self.jobs.get(place)
         if held is not None and held.token == token:
-            del self.jobs[id], self._deadlines[id]
-            self._on_room()
+            del self.jobs[place], self._deadlines[place]
+            self._on_room(place[0])
 
     @property
     def next_lapse(self) -> float:
@@ -53,14 +71,14 @@ class Held:
     """Remembers the jobs that this process handed out, so that settling one takes no look."""
 
     def __init__(self) -> None:
-        self._jobs: OrderedDict[tuple[QueueKey, str], tuple[Record, Window | None]] = OrderedDict()
+        self._jobs: OrderedDict[Place, tuple[Record, Window | None]] = OrderedDict()
 
-    def add(self, key: QueueKey, jobs: Iterable[Record], window: Window | None = None) -> None:
+    def add(self, handed: Iterable[Handed], window: Window | None = None) -> None:
         """Jobs were handed out."""
-        for job in jobs:
-            self._jobs[key, job.id] = (job, window)
+        for one in handed:
+            self._jobs[one.place] = (one.job, window)
             if window is not None:
-                window.add(job)
+                window.add(one)
         while len(self._jobs) > MOST_HELD:
             self._jobs.popitem(last=False)
 
@@ -72,8 +90,8 @@ class Held:
     def extended(self, key: QueueKey, id: str, seconds: float) -> None:
         """A lease was extended."""
         found = self._jobs.get((key, id))
-        if found is not None and found[1] is not None and id in found[1].jobs:
-            found[1].extend(id, seconds)
+        if found is not None and found[1] is not None and (key, id) in found[1].jobs:
+            found[1].extend((key, id), seconds)
 
     def settled(self, key: QueueKey, id: str, token: int) -> None:
         """A lease has ended."""
@@ -81,4 +99,4 @@ class Held:
         if found is not None and found[0].token == token:
             del self._jobs[key, id]
             if found[1] is not None:
-                found[1].drop(id, token)
+                found[1].drop((key, id), token)

@@ -17,6 +17,24 @@ Traceparent = Annotated[
         description="The trace that the job belongs to (W3C); its handler's span continues it.",
     ),
 ]
+QueueName = Annotated[str, QueryParameter(description="Which queue.", min_length=1, max_length=512)]
+QueueNames = Annotated[
+    list[str] | None,
+    QueryParameter(name="queue", description="Which queue; repeat it to take from several."),
+]
+WeightList = Annotated[
+    list[float] | None,
+    QueryParameter(
+        name="weight",
+        description="A queue's share beside the others: one for each `queue`, in their order.",
+    ),
+]
+Prefetch = Annotated[
+    int,
+    QueryParameter(
+        ge=1, le=1000, description="So many may be unsettled at once, of all queues together."
+    ),
+]
 Queue = Annotated[str, PathParameter(description="The queue's name.")]
 JobId = Annotated[str, PathParameter(description="The job's id.")]
 States = Annotated[

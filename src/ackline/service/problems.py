@@ -123,6 +123,7 @@ ANSWERS: Mapping[type[AcklineError], tuple[int, str]] = {
     errors.JobFailed: (409, "job-failed"),
     errors.JobCancelled: (409, "job-cancelled"),
     errors.WrongState: (409, "wrong-state"),
+    errors.QueueNotEmpty: (409, "queue-not-empty"),
     errors.LeaseLost: (409, "lease-lost"),
     errors.EventsDropped: (410, "events-dropped"),
     errors.ReaderMoved: (409, "reader-moved"),

@@ -9,7 +9,7 @@ import msgspec
 
 from ackline.job import Record, State
 from ackline.queue import Queue
-from ackline.service.documents import payload_of
+from ackline.service.documents import error_of, payload_of, shown
 
 PREVIEW = 160
 """Characters of a payload or an error that a line shows."""
@@ -52,22 +52,12 @@ def rows_of(queue: Queue[Any, Any], records: Iterable[Record]) -> list[Row]:
 
 
 def _row(record: Record, max_attempts: int) -> Row:
-    failure = record.failure
-    return Row(
-        id=record.id,
-        kind=record.kind,
-        state=record.state,
-        priority=record.priority,
-        attempts=record.attempts,
+    error = error_of(record)
+    return shown(
+        Row,
+        (record,),
         max_attempts=max_attempts,
-        created_at=record.created_at,
-        run_at=record.run_at,
-        started_at=record.started_at,
-        deadline=record.deadline,
-        finished_at=record.finished_at,
-        worker=record.worker,
-        cancel_requested=record.cancel_requested,
-        error=f"{failure.type}: {failure.message}"[:PREVIEW] if failure is not None else None,
+        error=error[:PREVIEW] if error is not None else None,
         preview=_beginning(bytes(payload_of(record))),
         size=len(record.payload),
     )

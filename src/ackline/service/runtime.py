@@ -16,6 +16,7 @@ from ackline.queues import Queues
 from ackline.service.auth import Authenticator, authenticator_for
 from ackline.service.bells import Bells
 from ackline.service.caretaker import Caretaker
+from ackline.service.fair_shares import FairShares
 from ackline.service.held import Held
 from ackline.service.limits import Limits
 from ackline.service.metrics import Metrics
@@ -53,6 +54,7 @@ class Runtime:
         """Under this name streams hold their leases."""
         self.bells = Bells(store)
         self.held = Held()
+        self.fair_shares = FairShares()
         self.streams = Streams()
         self.caretaker = Caretaker(store, settings)
         self.metrics = Metrics(self, shared)

@@ -6,14 +6,16 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from ackline.aio import AsyncQueue
 from ackline.errors import AcklineError
-from ackline.queue import Completed, NewJob, Queued
+from ackline.job import Draft, State
+from ackline.queue import Queue
+from ackline.queue.lines import draft_of, line_of
 from ackline.service.bodies import read_json
 from ackline.service.caller import Caller
-from ackline.service.documents import job_document
-from ackline.service.job_bodies import JobBody
+from ackline.service.job_bodies import JobOptions
 from ackline.service.problems import Problem, TooLarge, problem_of
 from ackline.service.runtime import Runtime
 from ackline.stores.base import Filter
@@ -22,8 +24,31 @@ CHUNK = 1000
 PAGE = 500
 LONGEST_LINE = 4 * 1024 * 1024
 
-_decoder = msgspec.json.Decoder(JobBody)
-_encode = msgspec.json.Encoder().encode
+
+class LineBody(JobOptions):
+    """A job as `POST …/jobs` takes it, or as an export has written it."""
+
+    payload: msgspec.Raw = msgspec.Raw(b"null")
+    codec: str | UnsetType = UNSET
+    # What became of it then, which is passed over.
+    queue: Any = UNSET
+    state: Any = UNSET
+    attempts: Any = UNSET
+    created_at: Any = UNSET
+    started_at: Any = UNSET
+    finished_at: Any = UNSET
+    worker: Any = UNSET
+    progress: Any = UNSET
+    result: Any = UNSET
+    history: Any = UNSET
+
+    def draft(self, queue: Queue[Any, Any]) -> Draft:
+        """The same for the store; raises what is wrong with it."""
+        codec = self.codec if isinstance(self.codec, str) else None
+        return draft_of(queue, bytes(self.payload), codec, self.for_enqueue())
+
+
+_decoder = msgspec.json.Decoder(LineBody)
 
 
 class Imported(msgspec.Struct, omit_defaults=True):
@@ -43,7 +68,7 @@ class Import:
     def __init__(self, caller: Caller, queue: AsyncQueue[Any, Any]) -> None:
         self._caller = caller
         self._queue = queue
-        self._jobs: list[NewJob[Any]] = []
+        self._jobs: list[Draft] = []
         self._first = 1
         """The line that the first of them came in."""
         self.counts = Imported()
@@ -67,13 +92,11 @@ class Import:
         self.counts.problem = problem_of(error)
 
     def _add(self, line: bytes) -> None:
-        job = read_json(line, _decoder)
-        self._caller.require_kind(job.kind if isinstance(job.kind, str) else "default")
-        new = job.new_job()
-        self._queue.sync.draft(new.payload, new.options)  # what is refused, is refused here
+        draft = read_json(line, _decoder).draft(self._queue.sync)
+        self._caller.require_kind(draft.kind)
         if not self._jobs:
             self._first = self.counts.lines
-        self._jobs.append(new)
+        self._jobs.append(draft)
 
     async def _store(self) -> bool:
         """Enqueue what was read; if it is refused, it ends with the first of these lines."""
@@ -82,14 +105,14 @@ class Import:
             return True
         try:
             async with self._caller.admitting(self._queue, len(jobs)):
-                answers = await self._queue.enqueue_many(jobs)
+                receipts = await self._caller.runtime.call(self._queue.sync.put, jobs)
         except AcklineError as error:
             self._stop(error, self._first)
             return False
-        for answer in answers:
-            if isinstance(answer, Queued):
+        for receipt in receipts:
+            if receipt.accepted:
                 self.counts.enqueued += 1
-            elif isinstance(answer, Completed):
+            elif receipt.state is State.COMPLETED:
                 self.counts.completed += 1
             else:
                 self.counts.duplicates += 1
@@ -111,13 +134,12 @@ async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 async def export(
     runtime: Runtime, queue: AsyncQueue[Any, Any], which: Filter
 ) -> AsyncIterator[bytes]:
-    """All jobs that match, a line each."""
+    """All jobs that match, a line each, as an import takes them."""
     cursor: str | None = None
     while True:
         page = await runtime.call(runtime.store.page, queue.sync.key, which, cursor, PAGE)
         if page.jobs:
-            documents = (job_document(record, queue.name) for record in page.jobs)
-            yield b"".join(_encode(document) + b"\n" for document in documents)
+            yield b"".join(line_of(record, queue.name) for record in page.jobs)
         cursor = page.cursor
         if cursor is None:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 from urllib.parse import urlsplit
 
@@ -27,6 +28,7 @@ class Loopback:
         return ANYONE_HERE
 
 
+@functools.lru_cache(maxsize=64)
 def _is_here(host: str) -> bool:
     if host == "localhost" or host.endswith(".localhost"):
         return True

@@ -14,8 +14,9 @@ from ackline.errors import JobNotFound, WrongState
 from ackline.job import Record, State
 from ackline.service.caller import Caller, Scope
 from ackline.service.documents import payload_of
+from ackline.service.message_bodies import DEFAULT_QUEUE, Done
+from ackline.service.parameters import QueueName
 from ackline.service.problems import NotFound
-from ackline.service.routes.messages import DEFAULT_QUEUE, Done, QueueName
 from ackline.stores.base import Filter
 
 DEAD = Filter(states=frozenset({State.FAILED}))

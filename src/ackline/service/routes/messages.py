@@ -2,147 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, cast
+from typing import Annotated
 
 import msgspec
 from litestar import Router, get, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 from litestar.response import Stream
-from msgspec import UNSET, UnsetType
 
 from ackline.errors import LeaseLost
-from ackline.job import Record, State
+from ackline.job import State
 from ackline.queue import EnqueueOptions, Queued
-from ackline.service.bodies import Body
 from ackline.service.caller import Caller, Scope
-from ackline.service.documents import payload_of
-from ackline.service.handing_out import Claims, Feed, hand_out
+from ackline.service.claims import Claims
+from ackline.service.fair_shares import weighted
+from ackline.service.feed import Feed
+from ackline.service.handing_out import hand_out
+from ackline.service.held import Handed
 from ackline.service.idempotency import IdempotencyKey, enqueue_once
 from ackline.service.job_bodies import traced
-from ackline.service.parameters import Traceparent
-from ackline.service.settling import Lease, receipt_of
+from ackline.service.message_bodies import (
+    DEFAULT_QUEUE,
+    Accepted,
+    Ack,
+    Done,
+    Nack,
+    NewMessage,
+    Polled,
+    Stats,
+    Touch,
+    in_seconds,
+    message_of,
+)
+from ackline.service.parameters import Prefetch, QueueName, QueueNames, Traceparent, WeightList
+from ackline.service.settling import Lease
+from ackline.service.source import Wish
 from ackline.service.streams import event, stream_response
 
-DEFAULT_QUEUE = "default"
-
-Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=315_360_000_000)]
-
-QueueName = Annotated[str, QueryParameter(description="Which queue.", min_length=1, max_length=512)]
 Kinds = Annotated[
     str | None, QueryParameter(description="Only messages of these kinds, separated by commas.")
 ]
-
-
-class MessageOptions(Body, rename="camel"):
-    """How a message is delivered; times are in milliseconds."""
-
-    id: str | None = None
-    queue: str | None = None
-    kind: str | None = None
-    priority: Annotated[int, msgspec.Meta(ge=0, le=9)] | None = None
-    delay: Milliseconds | None = None
-    backoff_schedule: list[Milliseconds] | None = None
-    keys_if_undelivered: list[list[str]] | None = None
-    callback_url: str | None = None
-    max_attempts: int | None = None
-    lock_duration: Milliseconds | None = None
-    group: str | None = None
-    headers: dict[str, str] | None = None
-
-    def for_enqueue(self) -> EnqueueOptions:
-        """The same for the library, whose times are in seconds."""
-        said: dict[str, Any] = {
-            "id": self.id,
-            "kind": self.kind,
-            "priority": self.priority,
-            "delay": _seconds(self.delay),
-            "backoff": self.backoff_schedule and [wait / 1000 for wait in self.backoff_schedule],
-            "keys_if_undelivered": self.keys_if_undelivered,
-            "callback_url": self.callback_url,
-            "max_attempts": self.max_attempts,
-            "lease": _seconds(self.lock_duration),
-            "group": self.group,
-            "headers": self.headers,
-        }
-        if self.backoff_schedule == []:
-            said["max_attempts"] = self.max_attempts or 1
-        given = {name: value for name, value in said.items() if value not in (None, [])}
-        return cast(EnqueueOptions, given)
-
-
-class NewMessage(Body):
-    """A message to be enqueued."""
-
-    value: Any
-    options: MessageOptions = msgspec.field(default_factory=MessageOptions)
-
-
-class Accepted(msgspec.Struct):
-    """The message is stored; `duplicate` says that it was so before."""
-
-    ok: bool
-    id: str
-    duplicate: bool | UnsetType = UNSET
-    state: State | UnsetType = UNSET
-
-
-class Message(msgspec.Struct):
-    """A message in its consumer's hands; `receipt` says which delivery it is."""
-
-    id: str
-    value: msgspec.Raw
-    attempts: int
-    kind: str
-    receipt: str
-
-
-class Polled(msgspec.Struct):
-    """The next message, or null if there is none."""
-
-    message: Message | None
-
-
-class Done(msgspec.Struct):
-    """It was done."""
-
-    ok: bool = True
-
-
-class Stats(msgspec.Struct):
-    """How many messages there are."""
-
-    pending: int
-    processing: int
-    dlq: int
-    total: int
-
-
-class Settle(Body):
-    """Which message; with its receipt, in this delivery only."""
-
-    id: str
-    receipt: str | None = None
-    queue: str = DEFAULT_QUEUE
-
-
-class Ack(Settle):
-    """A message that was dealt with."""
-
-    result: Any = None
-
-
-class Nack(Settle):
-    """A message that could not be dealt with, why, and when to try again."""
-
-    error: str = "rejected by its consumer"
-    delay: Milliseconds | None = None
-
-
-class Touch(Settle):
-    """A message that needs more time, and how much from now on."""
-
-    duration: Milliseconds | None = None
 
 
 @post("/enqueue", status_code=200, summary="Enqueue a message")
@@ -168,20 +67,18 @@ async def enqueue(
 @get("/listen", summary="Listen for messages (SSE)", media_type="text/event-stream")
 async def listen(
     caller: NamedDependency[Caller],
-    queue: QueueName = DEFAULT_QUEUE,
-    prefetch: Annotated[
-        int, QueryParameter(ge=1, le=1000, description="So many may be unacknowledged at once.")
-    ] = 10,
+    queues: QueueNames = None,
+    weights: WeightList = None,
+    prefetch: Prefetch = 10,
     kinds: Kinds = None,
 ) -> Stream:
     """A stream of `message` events, and `ping` when there are none.
 
     Each message is locked for this consumer until it is acknowledged, rejected, or its lock
     lapses. When the connection ends, what is not acknowledged goes back into the queue.
+    Several queues share the window by their weights: one with much to do starves no other.
     """
-    line = caller.queue(queue, Scope.CONSUME)
-    worker = caller.runtime.worker
-    claims = Claims(caller.runtime, line, kinds=caller.kinds(_words(kinds)), worker=worker)
+    claims = _claims(caller, queues, weights, prefetch, kinds, caller.runtime.worker)
     feed = Feed(claims, prefetch, _message_event, caller.principal.until)
     return stream_response(feed.events())
 
@@ -189,15 +86,18 @@ async def listen(
 @get("/poll", summary="Take the next message")
 async def poll(
     caller: NamedDependency[Caller],
-    queue: QueueName = DEFAULT_QUEUE,
+    queues: QueueNames = None,
+    weights: WeightList = None,
     wait: Annotated[
         float, QueryParameter(ge=0, le=60, description="Seconds to wait for a message.")
     ] = 0.0,
     kinds: Kinds = None,
 ) -> Polled:
-    """The next message, locked for the caller; null if there is none."""
-    line = caller.queue(queue, Scope.CONSUME)
-    claims = Claims(caller.runtime, line, kinds=caller.kinds(_words(kinds)))
+    """The next message, locked for the caller; null if there is none.
+
+    Of several queues, the one is next that those who ask like this had least of, by its weight.
+    """
+    claims = _claims(caller, queues, weights, 1, kinds)
     jobs = await hand_out(claims, 1, wait, caller.receive)
     return Polled(message_of(jobs[0]) if jobs else None)
 
@@ -222,7 +122,7 @@ async def nack(data: JSONBody[Nack], caller: NamedDependency[Caller]) -> Done:
     """The message is tried again after its backoff or this delay, or goes to the DLQ."""
     queue = caller.queue(data.queue, Scope.CONSUME)
     lease = await Lease.find(caller, queue, data.id, data.receipt)
-    await queue.fail(lease.job, data.error, delay=_seconds(data.delay))
+    await queue.fail(lease.job, data.error, delay=in_seconds(data.delay))
     lease.ended()
     return Done()
 
@@ -232,7 +132,7 @@ async def touch(data: JSONBody[Touch], caller: NamedDependency[Caller]) -> Done:
     """The lock runs from now on, for this duration or for as long as before."""
     queue = caller.queue(data.queue, Scope.CONSUME)
     lease = await Lease.find(caller, queue, data.id, data.receipt)
-    seconds = _seconds(data.duration) or await lease.usual_span(queue)
+    seconds = in_seconds(data.duration) or await lease.usual_span(queue)
     await queue.extend(lease.job, seconds)
     lease.extended(seconds)
     return Done()
@@ -248,20 +148,23 @@ async def stats(caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEU
     return Stats(pending, processing, dead, pending + processing + dead)
 
 
-def message_of(record: Record) -> Message:
-    """A job as its consumer gets it."""
-    return Message(record.id, payload_of(record), record.attempts, record.kind, receipt_of(record))
+def _claims(
+    caller: Caller,
+    queues: list[str] | None,
+    weights: list[float] | None,
+    most: int,
+    kinds: str | None,
+    worker: str | None = None,
+) -> Claims:
+    wish = Wish(kinds=caller.kinds(_words(kinds)), worker=worker)
+    return Claims(caller, weighted(queues or [DEFAULT_QUEUE], weights), most, wish)
 
 
 _encode = msgspec.json.Encoder().encode
 
 
-def _message_event(record: Record) -> bytes:
-    return event("message", _encode(message_of(record)), record.id)
-
-
-def _seconds(milliseconds: float | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1000
+def _message_event(handed: Handed) -> bytes:
+    return event("message", _encode(message_of(handed)), handed.job.id)
 
 
 def _words(text: str | None) -> list[str] | None:

@@ -14,7 +14,7 @@ from ackline.lifecycle import redrive
 from ackline.limits import require_url
 from ackline.service.caller import Caller, Scope
 from ackline.service.documents import attempt_document
-from ackline.service.paging import read_page
+from ackline.service.paging import Order, read_page
 from ackline.service.problems import Conflict, NotFound
 from ackline.service.webhooks import book, delivery, signing
 from ackline.service.webhooks.addresses import Allowed, NotAllowed
@@ -141,7 +141,7 @@ class Desk:
             states=frozenset(states) if states is not None else frozenset(State),
             text=_written(webhook),
         )
-        page = await self._call(read_page, self._store, QUEUE, which, cursor, limit)
+        page = await self._call(read_page, self._store, QUEUE, which, cursor, limit, Order.LINE)
         # The text may stand in what another delivery tells, too.
         own = [job for job in page.jobs if _belongs(job, webhook)]
         return DeliveryPage([_document(job) for job in own], page.cursor)

@@ -1,4 +1,4 @@
-"""Jobs: put in, looked at, and acted on one by one."""
+"""Jobs: looked at, and acted on one by one."""
 
 from __future__ import annotations
 
@@ -7,21 +7,17 @@ from typing import Annotated, Any
 import msgspec
 from litestar import Response, Router, delete, get, patch, post
 from litestar.di import NamedDependency
-from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET, UnsetType
 
 from ackline.aio import AsyncQueue
 from ackline.errors import JobNotFound
 from ackline.job import Record, State
-from ackline.queue import Completed, Enqueued, EnqueueOptions, Queued
 from ackline.service.bodies import Body
 from ackline.service.caller import Caller, Scope
 from ackline.service.documents import JobDocument, event_document, job_document, raw
 from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, tagged
-from ackline.service.idempotency import IdempotencyKey, enqueue_once
-from ackline.service.job_bodies import JobBody, traced
-from ackline.service.paging import read_page
+from ackline.service.paging import ListOrder, Order, read_page
 from ackline.service.parameters import (
     Cursor,
     JobId,
@@ -33,35 +29,9 @@ from ackline.service.parameters import (
     Seconds,
     States,
     Text,
-    Traceparent,
 )
-from ackline.service.problems import TooLarge
 from ackline.service.timeline import timeline as look_through
 from ackline.stores.base import Filter
-
-
-class EnqueuedDocument(msgspec.Struct):
-    """What became of an enqueue: accepted now, or there before, perhaps with its result."""
-
-    id: str
-    accepted: bool
-    state: State
-    result: Any | UnsetType = UNSET
-
-
-THERE = ResponseSpec(EnqueuedDocument, description="A job of this id is there already.")
-
-
-class Batch(Body):
-    """Many jobs to be enqueued."""
-
-    jobs: list[JobBody]
-
-
-class EnqueuedBatch(msgspec.Struct):
-    """One answer for each job, in the same order."""
-
-    jobs: list[EnqueuedDocument]
 
 
 class JobPage(msgspec.Struct):
@@ -105,40 +75,6 @@ class MoveBody(Body):
     to: str
 
 
-@post("/", summary="Enqueue a job", responses={200: THERE})
-async def enqueue(
-    queue: Queue,
-    data: JSONBody[JobBody],
-    caller: NamedDependency[Caller],
-    idempotency_key: IdempotencyKey = None,
-    traceparent: Traceparent = None,
-) -> Response[EnqueuedDocument]:
-    """Store a job: 201 if it is new, 200 if a job of its id is there already."""
-    line = _producing(caller, queue, [data])
-    options: EnqueueOptions = {**traced(traceparent), **data.for_enqueue()}
-    async with caller.admitting(line, 1):
-        answer = await enqueue_once(caller.runtime, line, data.payload, options, idempotency_key)
-    return Response(
-        _enqueued(caller, answer), status_code=201 if isinstance(answer, Queued) else 200
-    )
-
-
-@post("/batch", status_code=200, summary="Enqueue many jobs")
-async def enqueue_many(
-    queue: Queue,
-    data: JSONBody[Batch],
-    caller: NamedDependency[Caller],
-    traceparent: Traceparent = None,
-) -> EnqueuedBatch:
-    """Store all new ones in one step; if one is refused, none is stored."""
-    require_batch(caller, len(data.jobs))
-    line = _producing(caller, queue, data.jobs)
-    async with caller.admitting(line, len(data.jobs)):
-        new = [job.new_job() for job in data.jobs]
-        answers = await line.enqueue_many(new, **traced(traceparent))
-    return EnqueuedBatch([_enqueued(caller, answer) for answer in answers])
-
-
 @get("/", summary="List and search jobs")
 async def list_jobs(
     queue: Queue,
@@ -150,6 +86,7 @@ async def list_jobs(
     text: Text = None,
     cursor: Cursor = None,
     limit: PageSize = 100,
+    order: ListOrder = Order.LINE,
 ) -> JobPage:
     """Jobs by state, then in the order of their line; each is listed once."""
     line = caller.queue(queue, Scope.READ)
@@ -161,7 +98,7 @@ async def list_jobs(
         text=text,
     )
     page = await caller.runtime.call(
-        read_page, caller.runtime.store, line.sync.key, which, cursor, limit
+        read_page, caller.runtime.store, line.sync.key, which, cursor, limit, order
     )
     return JobPage([job_document(record, queue) for record in page.jobs], page.cursor)
 
@@ -255,19 +192,6 @@ async def delete_job(queue: Queue, id: JobId, caller: NamedDependency[Caller]) -
         raise JobNotFound(queue, id)
 
 
-def require_batch(caller: Caller, size: int) -> None:
-    """Refuse more than one request may have."""
-    most = caller.runtime.settings.max_batch
-    if size > most:
-        raise TooLarge(f"{size:,} at once; the limit is {most:,}: send several requests")
-
-
-def _producing(caller: Caller, queue: str, jobs: list[JobBody]) -> AsyncQueue[Any, Any]:
-    for job in jobs:
-        caller.require_kind(job.kind if isinstance(job.kind, str) else "default")
-    return caller.queue(queue, Scope.PRODUCE)
-
-
 async def _find(
     caller: Caller, queue: str, id: str, scope: Scope
 ) -> tuple[AsyncQueue[Any, Any], Record]:
@@ -278,18 +202,9 @@ async def _find(
     return line, record
 
 
-def _enqueued(caller: Caller, answer: Enqueued) -> EnqueuedDocument:
-    # The job of this id may be of a kind whose results are not for the caller.
-    told = caller.principal.kinds is None
-    result = answer.result if told and isinstance(answer, Completed) else UNSET
-    return EnqueuedDocument(answer.id, isinstance(answer, Queued), answer.state, result)
-
-
 router = Router(
     "/queues/{queue:str}/jobs",
     route_handlers=[
-        enqueue,
-        enqueue_many,
         list_jobs,
         get_job,
         get_result,

@@ -6,11 +6,11 @@ import msgspec
 from litestar import Router, get
 from litestar.di import NamedDependency
 
-from ackline.job import State
+from ackline.job import QueueKey, State
 from ackline.service.caller import Caller, Scope
 from ackline.service.metrics import age_of_first
 from ackline.service.pulse import BUCKET, Beats, rate
-from ackline.stores.base import QueueInfo, StoreInfo, Trouble
+from ackline.stores.base import QueueInfo, Store, StoreInfo, Trouble
 
 
 class QueueFigures(msgspec.Struct, kw_only=True):
@@ -46,6 +46,8 @@ class Overview(msgspec.Struct, kw_only=True):
     complete: bool
     """Whether the journal has been read to its end; if not, ask again."""
     store: StoreFigures
+    workers: int
+    """Those that are alive, each counted once however many queues it works for."""
     queues: list[QueueFigures]
 
 
@@ -97,12 +99,14 @@ def _overview(caller: Caller) -> Overview:
     info = runtime.store.info()
     complete = runtime.pulse.catch_up(info.now)
     found = [one for one in runtime.store.describe(caller.tenant) if caller.may_see(one.key.name)]
+    living = {one.key: _living(runtime.store, one.key, info.now) for one in found}
     return Overview(
         now=info.now,
         bucket=BUCKET,
         complete=complete,
         store=_store(info),
-        queues=[_figures(caller, one, info.now) for one in found],
+        workers=len(frozenset().union(*living.values())),
+        queues=[_figures(caller, one, len(living[one.key]), info.now) for one in found],
     )
 
 
@@ -110,7 +114,11 @@ def _store(info: StoreInfo) -> StoreFigures:
     return StoreFigures(info.name, info.version, info.durability, list(info.troubles))
 
 
-def _figures(caller: Caller, info: QueueInfo, now: float) -> QueueFigures:
+def _living(store: Store, key: QueueKey, now: float) -> frozenset[str]:
+    return frozenset(one.beat.id for one in store.workers(key) if one.expires_at > now)
+
+
+def _figures(caller: Caller, info: QueueInfo, workers: int, now: float) -> QueueFigures:
     runtime, key = caller.runtime, info.key
     beats = runtime.pulse.beats(key, now)
     return QueueFigures(
@@ -118,7 +126,7 @@ def _figures(caller: Caller, info: QueueInfo, now: float) -> QueueFigures:
         paused=info.settings.paused,
         counts=dict(info.counts),
         oldest=age_of_first(runtime.store, info, now) if info.counts[State.QUEUED] else None,
-        workers=sum(worker.expires_at > now for worker in runtime.store.workers(key)),
+        workers=workers,
         rate_in=rate(beats.entered),
         rate_out=rate(beats.completed),
         beats=beats,

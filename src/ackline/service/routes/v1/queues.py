@@ -12,14 +12,14 @@ from msgspec import UNSET, UnsetType
 
 from ackline.aio import AsyncQueue
 from ackline.config import QueueSettings
-from ackline.job import LIVE, QueueKey, State
+from ackline.job import QueueKey, State
 from ackline.limits import storable
 from ackline.service.bodies import Body
 from ackline.service.caller import Caller, Scope
 from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, tagged
 from ackline.service.job_bodies import PolicyBody
 from ackline.service.parameters import Queue, Seconds
-from ackline.service.problems import Conflict, NotFound
+from ackline.service.problems import NotFound
 from ackline.service.renaming import rename
 from ackline.stores.base import QueueInfo, WorkerRecord
 
@@ -159,18 +159,17 @@ async def purge(queue: Queue, caller: NamedDependency[Caller]) -> Changed:
 async def delete_queue(
     queue: Queue,
     caller: NamedDependency[Caller],
-    force: Annotated[bool, QueryParameter(description="Also if it holds live jobs.")] = False,
+    force: Annotated[
+        bool, QueryParameter(description="Also if jobs wait or run; they are deleted.")
+    ] = False,
 ) -> Changed:
-    """Delete its jobs and forget its settings; refused while it holds live jobs."""
+    """Delete it with its finished jobs, settings and schedules; 409 while jobs wait or run.
+
+    Its journal stays for as long as it is kept. A new job makes the queue anew.
+    """
     line = _whole(caller, queue)
-    info = await _require(caller, queue, Scope.ADMIN)
-    live = sum(info.counts[state] for state in LIVE)
-    if live and not force:
-        raise Conflict(f"queue {queue!r} holds {live} live jobs: purge it first, or use force")
-    gone = await line.purge(by=caller.by)
-    store, key = caller.runtime.store, info.key
-    await caller.runtime.call(store.configure, key, QueueSettings(), caller.by)
-    return Changed(gone)
+    await _require(caller, queue, Scope.ADMIN)
+    return Changed(await line.drop(force=force, by=caller.by))
 
 
 @post("/queues/{queue:str}/rename", status_code=200, summary="Rename a queue")

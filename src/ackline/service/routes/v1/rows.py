@@ -11,7 +11,7 @@ from litestar.params import QueryParameter
 from ackline.job import State
 from ackline.queue import Queue as Line
 from ackline.service.caller import Caller, Scope
-from ackline.service.paging import read_page
+from ackline.service.paging import ListOrder, Order, read_page
 from ackline.service.parameters import Cursor, KindList, PageSize, Queue, States, Text
 from ackline.service.rows import Rows, rows_of
 from ackline.stores.base import Filter
@@ -28,6 +28,7 @@ async def list_rows(
     text: Text = None,
     cursor: Cursor = None,
     limit: PageSize = 100,
+    order: ListOrder = Order.LINE,
 ) -> Rows:
     """As `…/jobs`, without payloads and results but with their beginning, and with the time.
 
@@ -35,7 +36,7 @@ async def list_rows(
     """
     line = caller.queue(queue, Scope.READ).sync
     which = Filter(states=frozenset(states or State), kinds=caller.kinds(kinds), text=text)
-    return await caller.runtime.call(_page, line, which, cursor, limit)
+    return await caller.runtime.call(_page, line, which, cursor, limit, order)
 
 
 @get("/held", summary="List what a worker holds")
@@ -47,8 +48,10 @@ async def list_held(
     return await caller.runtime.call(_held, caller, line, worker, limit)
 
 
-def _page(line: Line[Any, Any], which: Filter, cursor: str | None, limit: int) -> Rows:
-    page = read_page(line.store, line.key, which, cursor, limit)
+def _page(
+    line: Line[Any, Any], which: Filter, cursor: str | None, limit: int, order: Order
+) -> Rows:
+    page = read_page(line.store, line.key, which, cursor, limit, order)
     return Rows(line.store.info().now, rows_of(line, page.jobs), page.cursor)
 
 

@@ -23,8 +23,9 @@ async def import_jobs(
 ) -> Imported:
     """Enqueue a job for each line, as they come; the body is as long as it likes.
 
-    Each line is a job as `POST …/jobs` takes it. The first bad line ends it; those before are
-    stored, and with ids of their own all can be sent again.
+    Each line is a job as `POST …/jobs` takes it, or as an export has written it: then with the id,
+    payload, priority, due time and options that it had, to be run anew. The first bad line ends
+    it; those before are stored, and with ids of their own all can be sent again.
     """
     line = caller.queue(queue, Scope.PRODUCE)
     return await Import(caller, line).read(request.stream())
@@ -34,7 +35,7 @@ async def import_jobs(
 async def export_jobs(
     queue: Queue, caller: NamedDependency[Caller], states: States = None, kinds: KindList = None
 ) -> Stream:
-    """Every job that matches, a line each."""
+    """Every job that matches, a line each, which an import takes as it is."""
     line = caller.queue(queue, Scope.READ)
     which = Filter(states=frozenset(states or State), kinds=caller.kinds(kinds))
     return Stream(export(caller.runtime, line, which), media_type=LINES)

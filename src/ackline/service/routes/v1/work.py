@@ -1,4 +1,4 @@
-"""Work: jobs claimed, settled and held by workers in any language, many in one request."""
+"""Work: claimed jobs settled and held by workers in any language, many in one request."""
 
 from __future__ import annotations
 
@@ -9,50 +9,15 @@ from litestar import Router, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from ackline.job import QueueKey, Record
+from ackline.job import QueueKey
 from ackline.service.bodies import Body
 from ackline.service.caller import Caller, Scope
-from ackline.service.documents import payload_of
-from ackline.service.handing_out import Claims, hand_out
 from ackline.service.outcomes import OutcomeBody, Settled, settle_all
-from ackline.service.parameters import Queue, Seconds
-from ackline.service.routes.v1.jobs import require_batch
-from ackline.service.settling import receipt_of, token_of
+from ackline.service.parameters import Queue
+from ackline.service.settling import token_of
 from ackline.stores.base import BeatReply, Hold, WorkerBeat
 
 LONGEST_TTL = 3600.0
-
-
-class ClaimBody(Body):
-    """Who wants how many jobs, of which kinds, for how long, and how long it waits for them."""
-
-    limit: Annotated[int, msgspec.Meta(ge=1)] = 1
-    lease: Seconds | None = None
-    wait: Annotated[float, msgspec.Meta(ge=0, le=60)] = 0.0
-    kinds: list[str] | None = None
-    worker: str | None = None
-
-
-class ClaimedJob(msgspec.Struct):
-    """A job in a worker's hands; its token goes back with what became of it."""
-
-    id: str
-    kind: str
-    payload: msgspec.Raw
-    attempt: int
-    token: str
-    deadline: float
-    priority: int
-    created_at: float
-    timeout: float | None
-    headers: dict[str, str]
-    trace: str | None
-
-
-class ClaimedJobs(msgspec.Struct):
-    """What was claimed."""
-
-    jobs: list[ClaimedJob]
 
 
 class SettleBody(Body):
@@ -95,29 +60,12 @@ class Extended(msgspec.Struct):
     cancelled: list[str]
 
 
-@post("/claim", status_code=200, summary="Claim jobs")
-async def claim(
-    queue: Queue, data: JSONBody[ClaimBody], caller: NamedDependency[Caller]
-) -> ClaimedJobs:
-    """Lease up to `limit` jobs, waiting up to `wait` seconds for the first."""
-    require_batch(caller, data.limit)
-    claims = Claims(
-        caller.runtime,
-        caller.queue(queue, Scope.CONSUME),
-        lease=data.lease,
-        kinds=caller.kinds(data.kinds),
-        worker=data.worker,
-    )
-    jobs = await hand_out(claims, data.limit, data.wait, caller.receive)
-    return ClaimedJobs([_claimed(job) for job in jobs])
-
-
 @post("/settle", status_code=200, summary="Settle jobs")
 async def settle(
     queue: Queue, data: JSONBody[SettleBody], caller: NamedDependency[Caller]
 ) -> SettledJobs:
     """Say what became of claimed jobs: each is done or refused by itself."""
-    require_batch(caller, len(data.outcomes))
+    caller.require_batch(len(data.outcomes))
     line = caller.queue(queue, Scope.CONSUME)
     return SettledJobs(await settle_all(caller, line, data.outcomes))
 
@@ -127,7 +75,7 @@ async def extend(
     queue: Queue, data: JSONBody[ExtendBody], caller: NamedDependency[Caller]
 ) -> Extended:
     """A worker's heartbeat: it holds these leases for longer, and hears what it lost."""
-    require_batch(caller, len(data.leases))
+    caller.require_batch(len(data.leases))
     key = caller.queue(queue, Scope.CONSUME).sync.key
     holds = [Hold(held.id, token_of(held.token), held.seconds) for held in data.leases]
     reply = await caller.runtime.call(_heartbeat, caller, key, _beat(data), holds)
@@ -154,22 +102,6 @@ def _heartbeat(caller: Caller, key: QueueKey, beat: WorkerBeat, holds: list[Hold
     return BeatReply(lost, [own[at] for at in reply.cancelled])
 
 
-def _claimed(job: Record) -> ClaimedJob:
-    return ClaimedJob(
-        id=job.id,
-        kind=job.kind,
-        payload=payload_of(job),
-        attempt=job.attempts,
-        token=receipt_of(job),
-        deadline=job.deadline or 0.0,
-        priority=job.priority,
-        created_at=job.created_at,
-        timeout=job.options.timeout,
-        headers=dict(job.options.headers),
-        trace=job.options.trace,
-    )
-
-
 def _beat(data: ExtendBody) -> WorkerBeat:
     """A sign of life; without a `ttl` it is of nobody, and only the leases count."""
     return WorkerBeat(
@@ -183,4 +115,4 @@ def _beat(data: ExtendBody) -> WorkerBeat:
     )
 
 
-router = Router("/queues/{queue:str}", route_handlers=[claim, settle, extend], tags=["Work"])
+router = Router("/queues/{queue:str}", route_handlers=[settle, extend], tags=["Work"])

@@ -1,0 +1,64 @@
+"""Fair shares for clients that take from several queues, also if each request takes but one job."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from ackline.service.problems import Unfit
+from ackline.worker.shares import Share, Shares
+
+MOST_QUEUES = 64
+"""That one client takes from at once; each of them is listened to."""
+
+MOST_REMEMBERED = 1000
+"""Sets of queues; of one that is forgotten, the shares begin anew."""
+
+Weights = tuple[tuple[str, float], ...]
+"""Queues by name, each with its weight."""
+
+
+def weighted(queues: Sequence[str], weights: Sequence[float] | None) -> Weights:
+    """Each queue with its weight, 1 unless said.
+
+    >>> weighted(["email", "billing"], [1, 3])
+    (('email', 1), ('billing', 3))
+    """
+    once = len(set(queues)) == len(queues)
+    if not 1 <= len(queues) <= MOST_QUEUES or not once or "" in queues:
+        raise Unfit(f"name 1 to {MOST_QUEUES} queues, each once by its name", at="queue")
+    weights = [1.0] * len(queues) if weights is None else weights
+    if len(weights) != len(queues) or not all(0 < weight < math.inf for weight in weights):
+        raise Unfit(
+            f"weights are numbers above 0, one for each of the {len(queues)} queues in their order",
+            at="weight",
+        )
+    return tuple(zip(queues, weights, strict=True))
+
+
+class FairShares:
+    """What queues had of the clients that take from the same ones by the same weights."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, Weights, int], tuple[Shares, list[Share]]]
+        self._known = OrderedDict()
+
+    def of(self, tenant: str, weights: Weights, most: int) -> tuple[Shares, list[Share]]:
+        """The shares of these queues, for clients that take up to so many jobs at once."""
+        if len(weights) == 1:
+            return _shares(weights, most)  # nothing to remember
+        place = (tenant, weights, most)
+        if place not in self._known:
+            self._known[place] = _shares(weights, most)
+        self._known.move_to_end(place)
+        if len(self._known) > MOST_REMEMBERED:
+            self._known.popitem(last=False)
+        return self._known[place]
+
+
+def _shares(weights: Weights, most: int) -> tuple[Shares, list[Share]]:
+    numbers = [weight for _, weight in weights]
+    # A queue that comes back makes up for two claims, not for all the time that it was empty.
+    shares = Shares(math.ceil(2 * most * max(numbers) / min(numbers)))
+    return shares, [shares.add(weight) for weight in numbers]

@@ -1,0 +1,114 @@
+"""A stream of jobs for one client, which never ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+
+from ackline.job import QueueKey, Record, State
+from ackline.service.claims import Claims
+from ackline.service.held import Handed, Place, Window
+from ackline.service.streams import PING, StreamEnd
+
+FIRST_LOOK, LAST_LOOK = 0.01, 1.0
+"""Seconds after which a full window is looked at: doubled each time. Another process of the
+service may have settled its jobs, and who worked for long can wait a little longer."""
+
+Write = Callable[[Handed], bytes]
+
+
+class Feed:
+    """One client's stream of jobs: never more than its window, and all given back at the end."""
+
+    def __init__(
+        self, claims: Claims, prefetch: int, write: Write, until: float | None = None
+    ) -> None:
+        self._claims = claims
+        self._until = until
+        self._runtime = claims.runtime
+        self._write = write
+        self._stream = StreamEnd()
+        self._window = Window(prefetch, self._on_room)
+        self._look_after = FIRST_LOOK
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """What to send, until the client leaves or the service stops."""
+        silent_since = float("-inf")
+        self._runtime.streams.open(self._until, self._stream)
+        try:
+            async with self._claims.listening():
+                while not self._stream.ended:
+                    if jobs := await self._claim():
+                        silent_since = time.monotonic()
+                        yield b"".join(map(self._write, jobs))
+                        continue
+                    left = silent_since + self._runtime.settings.ping_every - time.monotonic()
+                    if left <= 0:
+                        silent_since = time.monotonic()
+                        yield PING
+                    else:
+                        await self._pause(left)
+        finally:
+            self._end()
+
+    def _on_room(self, queue: QueueKey) -> None:
+        # A job that ended may have made way for others of its group.
+        self._claims.look_at(queue)
+        self._stream.wake.set()
+
+    async def _claim(self) -> list[Handed]:
+        if not self._window.room:
+            return []
+        jobs = await self._claims.claim(self._window.room)
+        self._runtime.held.add(jobs, self._window)
+        return jobs
+
+    async def _pause(self, seconds: float) -> None:
+        seconds = min(seconds, self._window.next_lapse)
+        if self._window.room:
+            await self._claims.news(self._stream, seconds)
+        elif await self._stream.pause(min(seconds, self._look_after)):
+            self._look_after = FIRST_LOOK
+        else:
+            self._look_after = min(LAST_LOOK, self._look_after * 2)
+            await self._look_for_lost()
+        if not self._window.next_lapse:
+            await self._look_for_lost()
+
+    async def _look_for_lost(self) -> None:
+        """Make room for what was settled elsewhere, and for leases that have lapsed."""
+        held = dict(self._window.jobs)
+        found, now = await self._runtime.call(self._look_up, list(held))
+        for (queue, id), job in held.items():
+            left = _lease_left(job, found.get((queue, id)), now)
+            if left > 0:
+                self._window.extend((queue, id), left)
+            else:
+                self._runtime.held.settled(queue, id, job.token)
+
+    def _look_up(self, places: list[Place]) -> tuple[dict[Place, Record | None], float]:
+        store = self._runtime.store
+        found: dict[Place, Record | None] = {}
+        for queue in {queue for queue, _ in places}:
+            ids = [id for key, id in places if key == queue]
+            jobs = store.get(queue, ids)
+            found |= {(queue, id): job for id, job in zip(ids, jobs, strict=True)}
+        return found, store.info().now
+
+    def _end(self) -> None:
+        self._runtime.streams.close(self._stream)
+        if jobs := [Handed(queue, job) for (queue, _), job in self._window.jobs.items()]:
+            # Not awaited here: a client that has left cancels what its request awaits.
+            self._runtime.soon(self._release(jobs))
+
+    async def _release(self, jobs: list[Handed]) -> None:
+        await self._claims.release(jobs)
+        for handed in jobs:
+            self._runtime.held.settled(handed.queue, handed.job.id, handed.job.token)
+
+
+def _lease_left(held: Record, found: Record | None, now: float) -> float:
+    """Seconds that a job is still held under this lease."""
+    if found is None or found.state is not State.PROCESSING or found.token != held.token:
+        return 0.0
+    return (found.deadline or 0.0) - now

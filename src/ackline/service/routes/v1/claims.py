@@ -1,0 +1,149 @@
+"""Claims: jobs for workers in any language, from one queue or several, at once or as they come."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from litestar import Router, get, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody, QueryParameter
+from litestar.response import Stream
+
+from ackline.limits import LONGEST_DELAY
+from ackline.service.bodies import Body
+from ackline.service.caller import Caller, Scope
+from ackline.service.claims import Claims
+from ackline.service.documents import payload_of
+from ackline.service.fair_shares import Weights, weighted
+from ackline.service.feed import Feed
+from ackline.service.handing_out import hand_out
+from ackline.service.held import Handed
+from ackline.service.parameters import (
+    KindList,
+    Prefetch,
+    Queue,
+    QueueNames,
+    Seconds,
+    WeightList,
+)
+from ackline.service.settling import receipt_of
+from ackline.service.source import Wish
+from ackline.service.streams import event, stream_response
+
+
+class ClaimBody(Body):
+    """Who wants how many jobs, of which kinds, for how long, and how long it waits for them."""
+
+    limit: Annotated[int, msgspec.Meta(ge=1)] = 1
+    lease: Seconds | None = None
+    wait: Annotated[float, msgspec.Meta(ge=0, le=60)] = 0.0
+    kinds: list[str] | None = None
+    worker: str | None = None
+
+
+class ClaimsBody(ClaimBody, kw_only=True):
+    """The same, from several queues; their weights say how they share, the same for all if not."""
+
+    queues: list[str]
+    weights: list[float] | None = None
+
+
+class ClaimedJob(msgspec.Struct):
+    """A job in a worker's hands; its token goes back with what became of it."""
+
+    queue: str
+    id: str
+    kind: str
+    payload: msgspec.Raw
+    attempt: int
+    token: str
+    deadline: float
+    priority: int
+    created_at: float
+    timeout: float | None
+    headers: dict[str, str]
+    trace: str | None
+
+
+class ClaimedJobs(msgspec.Struct):
+    """What was claimed."""
+
+    jobs: list[ClaimedJob]
+
+
+@post("/queues/{queue:str}/claim", status_code=200, summary="Claim jobs")
+async def claim(
+    queue: Queue, data: JSONBody[ClaimBody], caller: NamedDependency[Caller]
+) -> ClaimedJobs:
+    """Lease up to `limit` jobs, waiting up to `wait` seconds for the first."""
+    return await _claim(caller, weighted([queue], None), data)
+
+
+@post("/claims", status_code=200, summary="Claim jobs of several queues")
+async def claim_from_several(
+    data: JSONBody[ClaimsBody], caller: NamedDependency[Caller]
+) -> ClaimedJobs:
+    """Lease up to `limit` jobs of these queues together, by their weights.
+
+    One with much to do starves no other. What one does not have, the others get.
+    """
+    return await _claim(caller, weighted(data.queues, data.weights), data)
+
+
+@get("/claims", summary="Claim jobs as they come (SSE)", media_type="text/event-stream")
+async def claim_as_they_come(
+    caller: NamedDependency[Caller],
+    queues: QueueNames = None,
+    weights: WeightList = None,
+    prefetch: Prefetch = 10,
+    kinds: KindList = None,
+    lease: Annotated[
+        float | None, QueryParameter(ge=0.001, le=LONGEST_DELAY, description="Seconds.")
+    ] = None,
+) -> Stream:
+    """A stream of `job` events, and `ping` when there are none.
+
+    Each is leased until it is settled or its lease lapses; when the connection ends, what is not
+    settled is released. Several queues share the window by their weights.
+    """
+    caller.require(Scope.CONSUME)
+    wish = Wish(lease=lease, kinds=caller.kinds(kinds), worker=caller.runtime.worker)
+    claims = Claims(caller, weighted(queues or [], weights), prefetch, wish)
+    return stream_response(Feed(claims, prefetch, _job_event, caller.principal.until).events())
+
+
+async def _claim(caller: Caller, weights: Weights, data: ClaimBody) -> ClaimedJobs:
+    caller.require_batch(data.limit)
+    wish = Wish(lease=data.lease, kinds=caller.kinds(data.kinds), worker=data.worker)
+    claims = Claims(caller, weights, data.limit, wish)
+    jobs = await hand_out(claims, data.limit, data.wait, caller.receive)
+    return ClaimedJobs([_claimed(handed) for handed in jobs])
+
+
+def _claimed(handed: Handed) -> ClaimedJob:
+    job = handed.job
+    return ClaimedJob(
+        queue=handed.queue.name,
+        id=job.id,
+        kind=job.kind,
+        payload=payload_of(job),
+        attempt=job.attempts,
+        token=receipt_of(job),
+        deadline=job.deadline or 0.0,
+        priority=job.priority,
+        created_at=job.created_at,
+        timeout=job.options.timeout,
+        headers=dict(job.options.headers),
+        trace=job.options.trace,
+    )
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def _job_event(handed: Handed) -> bytes:
+    return event("job", _encode(_claimed(handed)), handed.job.id)
+
+
+router = Router("/", route_handlers=[claim, claim_from_several, claim_as_they_come], tags=["Work"])

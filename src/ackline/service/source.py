@@ -1,0 +1,132 @@
+"""One of the queues that a client claims from."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ackline import lifecycle
+from ackline.aio.consumer import Handover
+from ackline.job import Record
+from ackline.lifecycle import Transition
+from ackline.queue import Queue
+from ackline.queue.consumer import time_to_next
+from ackline.service.bells import Bell
+from ackline.service.runtime import Runtime
+from ackline.worker.shares import Share
+
+logger = logging.getLogger("ackline.service")
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """Which jobs a client wants, for how long, and under which name it holds them."""
+
+    lease: float | None = None
+    kinds: frozenset[str] | None = None
+    worker: str | None = None
+
+
+class Source:
+    """A queue, its share of what the client takes, and whether a claim may bring something."""
+
+    def __init__(self, runtime: Runtime, queue: Queue[Any, Any], wish: Wish, share: Share) -> None:
+        self._runtime = runtime
+        self._queue = queue
+        self._wish = wish
+        self.key = queue.key
+        self.share = share
+        self._bell: Bell | None = None
+        self._news = asyncio.Event()
+        self._news.set()
+        self._look_at = math.inf
+
+    @property
+    def promising(self) -> bool:
+        """Whether a claim may bring something: not after one that brought too few, until news."""
+        return self._news.is_set() or time.monotonic() >= self._look_at
+
+    def look(self) -> None:
+        """There may be something to claim again."""
+        self._news.set()
+
+    async def claim(self, limit: int) -> list[Record]:
+        """What is there now; a client that leaves meanwhile gets nothing, and nothing is lost."""
+        self.share.take(limit)
+        self._news.clear()
+        jobs: list[Record] = []
+        try:
+            jobs = await self._claim(limit)
+        finally:
+            self.share.give_back(limit - len(jobs))
+        if len(jobs) == limit:
+            self.look()
+        return jobs
+
+    async def _claim(self, limit: int) -> list[Record]:
+        wish = self._wish
+        request = await self._runtime.call(
+            self._queue.claim_request, limit, wish.lease, wish.kinds, wish.worker
+        )
+        handover = Handover(self._queue, request)
+        try:
+            claimed = await self._runtime.call(handover.claim)
+        except asyncio.CancelledError:
+            self._runtime.threads.soon(handover.abandon)
+            raise
+        self._runtime.metrics.work.claimed(self.key, claimed)
+        if self._bell is not None and len(claimed.jobs) < limit:
+            quiet_for = time_to_next(claimed)
+            self._look_at = time.monotonic() + quiet_for
+            self._bell.expect(quiet_for)
+        return claimed.jobs
+
+    async def release(self, jobs: Sequence[Record]) -> None:
+        """Give back what a client will not deal with."""
+        try:
+            transitions = await self._runtime.call(self._releases, jobs)
+            verdicts = await self._runtime.call(self._queue.apply, transitions)
+            self._runtime.metrics.work.settled(self.key, transitions, verdicts)
+        except Exception:
+            logger.exception("%d jobs of %s are left to their leases", len(jobs), self.key)
+
+    def _releases(self, jobs: Sequence[Record]) -> list[Transition]:
+        policy = self._queue.policy
+        return [lifecycle.release(job, "its consumer left", policy(job)) for job in jobs]
+
+    # --- its bell, which rings when there may be something to claim ---
+
+    def hear(self, bell: Bell, always: bool) -> None:
+        """Wait at this bell from now on; `always` hears the news also while nobody waits.
+
+        Who is busy with other queues has to, or it would never learn that this one has jobs.
+        """
+        self._bell = bell
+        if always:
+            bell.watch(self._news)
+
+    def hear_no_more(self) -> None:
+        """Leave the bell."""
+        if self._bell is not None:
+            self._bell.unwatch(self._news)
+            self._bell = None
+
+    def join(self, waiter: asyncio.Event) -> None:
+        """Have the waiter woken by the next news."""
+        if self._bell is not None:
+            self._bell.join(waiter)
+
+    def leave(self, waiter: asyncio.Event) -> None:
+        """Wait no more; if it was rung for, there is something to claim."""
+        if self._bell is not None and not self._bell.leave(waiter):
+            self.look()
+
+    def pass_on(self) -> None:
+        """Tell others that there may be more than this client takes."""
+        if self._bell is not None and self.promising:
+            self._bell.ring()

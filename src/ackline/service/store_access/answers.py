@@ -1,0 +1,121 @@
+"""What the store answers, as far as a caller may see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from ackline.events import Event
+from ackline.job import QueueKey, Record
+from ackline.lifecycle import Transition, Verdict
+from ackline.limits import OWN_KEYS
+from ackline.service.caller import Caller, Scope
+from ackline.service.store_access.scopes import Arguments
+from ackline.stores.base import Claimed, Key, Page, QueueInfo, StoreInfo
+
+
+def ask(caller: Caller, verb: str, arguments: Arguments) -> Any:
+    """What the store answers, as far as the caller may see it; it blocks."""
+    store, limits = caller.runtime.store, caller.runtime.limits
+    if verb == "enqueue":
+        with limits.admitting(arguments["queue"], len(arguments["drafts"])):
+            return store.enqueue(**arguments)
+    if verb == "events" and arguments["queue"] is None:
+        return _events_of_all(caller, **arguments)
+    if arguments.get("transitions") and caller.principal.kinds is not None:
+        answer = _step_within_kinds(caller, verb, arguments)
+    else:
+        answer = getattr(store, verb)(**arguments)
+    if verb in ("claim", "apply"):
+        _count(caller, answer, **arguments)
+    return _visible(caller, answer)
+
+
+def _count(
+    caller: Caller,
+    answer: Claimed | list[Verdict],
+    queue: QueueKey,
+    transitions: list[Transition],
+    **_more: Any,
+) -> None:
+    work = caller.runtime.metrics.work
+    if isinstance(answer, Claimed):
+        work.claimed(queue, answer)
+        answer = answer.verdicts
+    work.settled(queue, transitions, answer)
+
+
+def seen_by_id(caller: Caller, queue: QueueKey, ids: list[str]) -> list[bool]:
+    """Of each job, whether the caller may touch it; one that is not there it may."""
+    if caller.principal.kinds is None:
+        return [True] * len(ids)
+    found = caller.runtime.store.get(queue, ids)
+    return [job is None or _sees(caller, job) for job in found]
+
+
+def _step_within_kinds(caller: Caller, verb: str, arguments: Arguments) -> Any:
+    """Jobs of other kinds are not there for the caller: their steps are answered like that."""
+    steps: list[Transition] = arguments["transitions"]
+    seen = seen_by_id(caller, arguments["queue"], [step.id for step in steps])
+    mine = [step for step, sees in zip(steps, seen, strict=True) if sees]
+    answer = getattr(caller.runtime.store, verb)(**{**arguments, "transitions": mine})
+    given = iter(answer.verdicts if isinstance(answer, Claimed) else answer)
+    verdicts = [next(given) if sees else Verdict(False, None) for sees in seen]
+    if isinstance(answer, Claimed):
+        return msgspec.structs.replace(answer, verdicts=verdicts)
+    return verdicts
+
+
+def _events_of_all(caller: Caller, queue: None, after: str | None, limit: int) -> list[Event]:
+    """The next events of the tenant; those of others are passed over, page by page."""
+    while page := caller.runtime.store.events(queue, after, limit):
+        if found := _seen(caller, page):
+            return found
+        after = page[-1].cursor
+    return []
+
+
+def _visible(caller: Caller, answer: Any) -> Any:
+    match answer:
+        case StoreInfo():
+            return _seen_info(caller, answer)
+        case Page() if caller.principal.kinds is not None:
+            return msgspec.structs.replace(answer, jobs=_seen(caller, answer.jobs))
+        case Claimed() if caller.principal.kinds is not None:
+            return msgspec.structs.replace(answer, lapsed=_seen(caller, answer.lapsed))
+        case [Record() | None, *_] if caller.principal.kinds is not None:
+            return [job if job and _sees(caller, job) else None for job in answer]
+        case [Event() | QueueInfo() | Key(), *_]:
+            return _seen(caller, answer)
+        case _:
+            return answer
+
+
+def _seen(caller: Caller, found: Iterable[Any]) -> list[Any]:
+    return [one for one in found if _sees(caller, one)]
+
+
+def _sees(caller: Caller, one: Record | Event | QueueInfo | Key) -> bool:
+    kinds = caller.principal.kinds
+    match one:
+        case Record():
+            return kinds is None or one.kind in kinds
+        case Event():
+            theirs = kinds is None or not one.id or one.kind in kinds
+            return one.queue.tenant == caller.tenant and caller.may_see(one.queue.name) and theirs
+        case QueueInfo():
+            return caller.may_see(one.key.name)
+        case Key():
+            if one.key[:1] == (OWN_KEYS,):
+                return all(map(caller.may_see, one.key[2:3]))
+            return caller.principal.queues is None and kinds is None
+
+
+def _seen_info(caller: Caller, info: StoreInfo) -> StoreInfo:
+    """What a store is, without where it is: that is the service's own."""
+    admin = Scope.ADMIN in caller.principal.scopes
+    return msgspec.structs.replace(
+        info, location="", details={}, troubles=info.troubles if admin else ()
+    )

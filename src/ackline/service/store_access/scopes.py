@@ -1,0 +1,89 @@
+"""Which scope a verb of the store needs, and who may write which of Ackline's own notes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ackline.events import Act
+from ackline.job import QueueKey
+from ackline.lifecycle import FENCED
+from ackline.limits import OWN_KEYS, require_name
+from ackline.service.caller import Caller, Scope
+from ackline.service.problems import Forbidden
+from ackline.stores.base import BESIDE
+
+Arguments = dict[str, Any]
+
+EVERYONE = frozenset(Scope)
+
+SCOPES: Mapping[str, frozenset[Scope]] = {
+    "info": EVERYONE,
+    "describe": EVERYONE,
+    "enqueue": frozenset({Scope.PRODUCE}),
+    "claim": frozenset({Scope.CONSUME}),
+    "heartbeat": frozenset({Scope.CONSUME}),
+    "promote": frozenset({Scope.CONSUME, Scope.ADMIN}),
+    "prune": frozenset({Scope.CONSUME, Scope.ADMIN}),
+    "leases": frozenset({Scope.CONSUME, Scope.READ}),
+    "workers": frozenset({Scope.CONSUME, Scope.READ}),
+    "get": frozenset({Scope.CONSUME, Scope.READ}),
+    "listen": frozenset({Scope.CONSUME, Scope.READ}),
+    "read_keys": frozenset({Scope.CONSUME, Scope.READ, Scope.ADMIN}),
+    "page": frozenset({Scope.READ}),
+    "events": frozenset({Scope.READ}),
+    "purge": frozenset({Scope.ADMIN}),
+    "drop": frozenset({Scope.ADMIN}),
+    # These three depend on what is asked for, see below.
+    "apply": EVERYONE,
+    "configure": EVERYONE,
+    "write_keys": EVERYONE,
+}
+"""One of these is needed for a verb."""
+
+STEPS: Mapping[Act, Scope] = {
+    **dict.fromkeys(FENCED, Scope.CONSUME),
+    Act.CANCEL: Scope.PRODUCE,
+    Act.REQUEST_CANCEL: Scope.PRODUCE,
+    Act.REDRIVE: Scope.ADMIN,
+    Act.EDIT: Scope.ADMIN,
+    Act.MOVE: Scope.ADMIN,
+}
+"""What a transition needs; the acts that are not here are verbs of their own."""
+
+NOTES: Mapping[str, frozenset[Scope]] = {
+    "callbacks": frozenset({Scope.PRODUCE}),
+    "cron": frozenset({Scope.CONSUME}),
+    "recovered": frozenset({Scope.CONSUME}),
+    "spark": frozenset({Scope.CONSUME}),
+    "readers": frozenset({Scope.CONSUME, Scope.READ}),
+    BESIDE: frozenset({Scope.CONSUME, Scope.PRODUCE}),
+}
+"""Who writes Ackline's own notes about a queue, by their second part; all else is for admins."""
+
+
+def writers(key: tuple[str, ...]) -> frozenset[Scope]:
+    """Who may write a key."""
+    others = frozenset({Scope.ADMIN})
+    return others | NOTES.get(key[1], others) if key[:1] == (OWN_KEYS,) and key[1:] else others
+
+
+def require_one_of(caller: Caller, scopes: Collection[Scope]) -> None:
+    """Refuse who has none of these."""
+    if not caller.principal.scopes & frozenset(scopes):
+        words = " or ".join(sorted(scopes))
+        raise Forbidden(f"this needs the scope {words}, which your token does not have")
+
+
+def require_queues(caller: Caller, said: QueueKey | str | list[QueueKey] | None) -> None:
+    """Refuse queues that the caller is not for; they go by their key or their name."""
+    for one in said if isinstance(said, list) else [said] if said is not None else []:
+        name = one.name if isinstance(one, QueueKey) else one
+        require_name("queue", name)
+        if not caller.may_see(name):
+            raise Forbidden(f"your token is not for queue {name!r}")
+
+
+def signed(caller: Caller, by: str) -> str:
+    """Who did it: first who that is for sure, then who it says it is."""
+    return ": ".join(name for name in (caller.by, by) if name)

@@ -1,0 +1,61 @@
+"""Transitions that somebody else decided: only what the lifecycle could have, by who may."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from ackline.errors import InvalidOption
+from ackline.events import Act
+from ackline.job import MOST_ATTEMPTS, State
+from ackline.lifecycle import LEGAL, Transition
+from ackline.limits import require_others_key, require_priority, require_seconds
+from ackline.service.caller import Caller, Scope
+from ackline.service.store_access.scopes import STEPS, require_queues, signed
+from ackline.service.store_access.sizes import require_size
+
+STAYING = frozenset({Act.EXTEND, Act.PROGRESS, Act.REQUEST_CANCEL, Act.EDIT, Act.MOVE})
+"""Acts that leave the state as it is, or to the store."""
+
+
+def permitted_step(caller: Caller, step: Transition) -> Transition:
+    """A transition as it may be applied; raises if it may not."""
+    needed = STEPS.get(step.act)
+    if needed is None:
+        raise InvalidOption(f"{step.act} is no transition: it is a verb of its own")
+    held = step.token is not None
+    caller.require(Scope.CONSUME if held else needed)
+    _require_possible(caller, step)
+    if step.target is not None:
+        require_queues(caller, step.target)
+    # Who settles what it holds is known by its lease; all else is written under its name.
+    if held and not step.by:
+        return step
+    return msgspec.structs.replace(step, by=signed(caller, step.by))
+
+
+def _require_possible(caller: Caller, step: Transition) -> None:
+    leads = step.to is None if step.act in STAYING else step.to in _ENDS[step.act]
+    if not leads:
+        raise InvalidOption(f"{step.act} does not lead to {step.to}")
+    require_seconds("delay", step.delay)
+    require_seconds("keep", step.keep)
+    if step.attempts is not None and not 0 <= step.attempts <= MOST_ATTEMPTS:
+        raise InvalidOption(f"attempts must be 0 to {MOST_ATTEMPTS:,}, not {step.attempts}")
+    require_size(caller, "result", step.result)
+    require_size(caller, "progress", step.progress)
+    for key in step.keys:
+        require_others_key(key)
+    if (edit := step.edit) is not None:
+        require_size(caller, "payload", edit.payload)
+        require_seconds("delay", edit.delay)
+        require_seconds("keep", edit.keep)
+        if edit.priority is not None:
+            require_priority(edit.priority)
+
+
+_ENDS: Mapping[Act, frozenset[State | None]] = {
+    act: frozenset().union(*ends.values()) for act, ends in LEGAL.items()
+}
+"""The states that an act can lead to."""

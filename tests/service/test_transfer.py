@@ -1,0 +1,145 @@
+"""Out of one queue and into another, as JSON lines: what can be enqueued again comes through."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+
+import msgspec
+import pytest
+
+import ackline
+from ackline.job import QueueKey
+from ackline.queue.lines import PAST, Line
+from ackline.service.transfer import LineBody
+from ackline.stores.base import Filter
+
+QUEUE = "/v1/queues/email"
+
+CARRIED = ("id", "kind", "payload", "priority", "run_at", "options")
+"""What an import carries over, of a job as it is stored."""
+
+
+def stored(runtime, queue):
+    jobs = runtime.store.page(QueueKey("default", queue), Filter(), None, 100).jobs
+    return {job.id: [getattr(job, name) for name in CARRIED] for job in jobs}
+
+
+def fill(api):
+    """Jobs that say all that can be said, in every state that waits."""
+    jobs = [
+        {
+            "id": "all",
+            "kind": "welcome",
+            "payload": {"to": "ünïcode", "n": 1.5e300, "deep": [[], {}, None, True]},
+            "priority": 9,
+            "max_attempts": 7,
+            "backoff": {"shape": "linear", "base": 2, "jitter": "equal"},
+            "lease": 12.5,
+            "timeout": 3,
+            "result_ttl": 60,
+            "keys_if_undelivered": [["lost", "a"]],
+            "callback_url": "https://example.com/done",
+            "group": "g",
+            "headers": {"x": "y"},
+            "trace": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        },
+        {"id": "null", "payload": None},
+        {"id": "later", "payload": 1, "run_at": time.time() + 3600},
+        {"id": "a/b c\n", "payload": "text"},
+        {"id": "waits", "payload": 2, "backoff": [1, 5]},
+    ]
+    api.post(f"{QUEUE}/jobs/batch", {"jobs": jobs})
+
+
+def carry(api, query=""):
+    lines = api.client.get(f"/api{QUEUE}/export{query}")
+    return api("POST", "/v1/queues/copy/import", content=lines.content)
+
+
+def test_all_that_can_be_said_about_a_job_comes_through(api, runtime):
+    fill(api)
+
+    assert carry(api) == {"lines": 5, "enqueued": 5}
+
+    assert stored(runtime, "copy") == stored(runtime, "email")
+
+
+def test_what_has_begun_or_ended_begins_anew(api):
+    fill(api)
+    jobs = api.post(f"{QUEUE}/claim", {"limit": 2})["jobs"]
+    outcome = {"id": jobs[0]["id"], "token": jobs[0]["token"], "outcome": "complete", "result": 1}
+    api.post(f"{QUEUE}/settle", {"outcomes": [outcome]})
+
+    assert carry(api)["enqueued"] == 5
+
+    copies = api.get("/v1/queues/copy/jobs")["jobs"]
+    assert {job["state"] for job in copies} == {"queued", "scheduled"}
+    assert {job["attempts"] for job in copies} == {0}
+
+
+def test_sent_again_it_stores_nothing_twice(api):
+    fill(api)
+    carry(api)
+
+    assert carry(api) == {"lines": 5, "duplicates": 5}
+
+
+def test_payloads_that_are_not_json_come_through(api, runtime):
+    with ackline.Queues(runtime.store) as queues:
+        packed = queues.queue("email", serde="msgpack")
+        packed.enqueue({"bytes": b"\x00\xff"}, id="packed")
+
+        assert carry(api) == {"lines": 1, "enqueued": 1}
+
+        assert stored(runtime, "copy") == stored(runtime, "email")
+        [job] = queues.queue("copy", serde="msgpack").claim()
+        assert job.payload == {"bytes": b"\x00\xff"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"payload": 1, "codec": "msgpack"},
+        {"payload": {"base64": "no!"}, "codec": "msgpack"},
+        {"payload": {"base64": "AA==", "more": 1}, "codec": "msgpack"},
+    ],
+)
+def test_what_a_codec_does_not_fit_is_refused(api, line):
+    answer = api("POST", f"{QUEUE}/import", content=json.dumps(line))
+
+    assert (answer["stopped_at"], answer.get("enqueued", 0)) == (1, 0)
+
+
+def test_a_payload_that_nobody_could_read_is_refused(api):
+    answer = api("POST", f"{QUEUE}/import", content=b'{"payload": "\\ud800"}')
+
+    assert answer["stopped_at"] == 1
+
+
+def test_an_import_knows_all_that_an_export_writes():
+    written = {field.encode_name for field in msgspec.structs.fields(Line)}
+    read = {field.encode_name for field in msgspec.structs.fields(LineBody)}
+
+    assert written <= read
+    assert read - written == {"delay"}
+    assert {"state", "attempts", "result", "history"} <= PAST
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
+def test_with_curl_from_one_service_to_another(live, runtime):
+    fill(live.api)
+    url = f"{live.url}/api/v1/queues"
+
+    piped = subprocess.run(
+        f"curl -sf {url}/email/export | curl -sf -X POST -T - {url}/copy/import",
+        shell=True,
+        check=True,
+        capture_output=True,
+        timeout=30,
+    )
+
+    assert json.loads(piped.stdout) == {"lines": 5, "enqueued": 5}
+    assert stored(runtime, "copy") == stored(runtime, "email")
