@@ -69,7 +69,17 @@ def place(connect: Callable[[], Queues]) -> TestPlace:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory):
+def compiled_once(tmp_path_factory):
+    """Spark starts many Pythons: each would compile all libraries anew where none may be kept."""
+    with pytest.MonkeyPatch.context() as patch:
+        if os.environ.get("PYTHONDONTWRITEBYTECODE"):
+            patch.delenv("PYTHONDONTWRITEBYTECODE")
+            patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("compiled")))
+        yield
+
+
+@pytest.fixture(scope="session")
+def spark(compiled_once, tmp_path_factory):
     """One Spark for all tests of a process; it takes some seconds to start."""
     from ackline.spark.session import spark_session
 
@@ -87,3 +97,13 @@ def spark(tmp_path_factory):
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def told(spark, tmp_path_factory):
+    """A lake that was taken in by three batches, for all who only look at it."""
+    from tests.spark.lakeside import in_three_batches
+
+    side = in_three_batches(spark, tmp_path_factory.mktemp("lakeside"))
+    yield side
+    side.queues.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow
 import pytest
 
 import ackline
@@ -38,8 +39,9 @@ def judge(spark, lived):
             key = QueueKey("default", name)
             page = lived.store.page(key, Filter(), None, 10_000).jobs
             batch = jobs_batch(key, [job for job in page if job.id not in leave_out])
-            jobs += batch.to_pandas().to_dict("records")
-        journal = spark.createDataFrame(events_batch(events).to_pandas(), schemas.EVENTS)
+            jobs += batch.to_pylist()
+        table = pyarrow.Table.from_batches([events_batch(events)])
+        journal = spark.createDataFrame(table, schemas.EVENTS)
         store = spark.createDataFrame(
             [(j["tenant"], j["queue"], j["id"], j["kind"], j["state"], None) for j in jobs],
             "tenant string, queue string, id string, kind string, state string, max_attempts int",

@@ -12,6 +12,7 @@ from ackline.cli import pipeline
 from ackline.cli.app import run
 from ackline.errors import ConfigError
 from ackline.spark import session
+from ackline.spark.java import require_java
 
 
 class KeptSpark:
@@ -65,7 +66,7 @@ def test_without_java_it_says_what_to_install(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
 
     with pytest.raises(ConfigError, match="needs Java 17 or 21, and none was found"):
-        session.require_java()
+        require_java()
 
 
 def test_an_old_java_is_refused(monkeypatch, tmp_path):
@@ -76,7 +77,7 @@ def test_an_old_java_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
 
     with pytest.raises(ConfigError, match="is Java 8, and Spark needs 17 or 21"):
-        session.require_java()
+        require_java()
 
 
 def test_an_old_spark_is_refused():

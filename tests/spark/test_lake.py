@@ -5,156 +5,33 @@ from __future__ import annotations
 import datetime
 import json
 import math
-import os
 import shutil
 import threading
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pyarrow.fs
 import pyarrow.parquet
 import pytest
-from pyspark.sql import functions as F  # noqa: N812
 
 import ackline
 from ackline.cli import app as cli
 from ackline.cli import pipeline_lake, pipeline_report
-from ackline.clock import ManualClock
 from ackline.errors import ConfigError
 from ackline.events import Act
 from ackline.job import State
-from ackline.queues import Queues
-from ackline.spark import schemas
 from ackline.spark.lake import compaction, running
-from ackline.spark.lake.gold import BY_DAY, OF_ALL, Publisher
+from ackline.spark.lake.gold import BY_DAY, OF_ALL
 from ackline.spark.lake.lake import MARK, SCHEMA, Batch, Lake
-from ackline.spark.lake.micro_batch import MicroBatch
-from ackline.spark.lake.running import Asked, Ran, Run
-from ackline.spark.options import Common
+from ackline.spark.lake.running import Ran, Run
 from ackline.spark.pipelines.silver import lives_of, steps_with_times
-from ackline.spark.place import find_place
-from ackline.spark.rows import events_batch
-from ackline.stores.registry import store_from_url
 from tests.docs.pages import DOCS
 from tests.spark.histories import all_events, live_through
+from tests.spark.lakeside import Appending, Died, Lakeside, counted, counted_in, dying
 from tests.spark.test_command import KeptSpark
 
 DAY = 86_400.0
-
-
-class Died(Exception):
-    """The run was killed here."""
-
-
-class Lakeside:
-    """A store with a history, and a lake beside it."""
-
-    def __init__(self, spark, folder, url=None):
-        self.spark = spark
-        self.url = url or f"sqlite:///{folder}/jobs.db?durability=normal"
-        self.path = str(folder / "lake")
-        # Of today, for jobs that are past their retention cannot be looked up any more.
-        self.clock = ManualClock(time.time() - 3600)
-        store = store_from_url(self.url, self.clock)
-        store.open()
-        self.queues = Queues(store)
-
-        self.files: dict[str, int] = {}
-        self.days: list[datetime.date] = []
-        self._cursors: dict[str, str] = {}
-        self._number = 0
-
-    def run(self, die_at=""):
-        """As the command does it, with a stream of Spark's."""
-        asked = Asked(url=self.url, tenant="default", lake=self.path)
-        return Run(self.spark, self.queues, asked, dying(die_at)).to_now()
-
-    def take_in(self, *die_at, batch=MicroBatch):
-        """What Spark does in a run, without the stream: the same batch again until it is done."""
-        events = [
-            event
-            for name in self.queues
-            for event in self.queues[name].events(self._cursors.get(name))
-        ]
-        frame = self.spark.createDataFrame(events_batch(events).to_pandas(), schemas.EVENTS)
-        place = find_place(Common(store=self.url, table="events"))
-        self.lake.open(self.queues)
-        for point in die_at:
-            with pytest.raises(Died, match=point):
-                batch(self.lake, place, dying(point))(frame, self._number)
-        batch(self.lake, place)(frame, self._number)
-        # The checkpoint is what a stream would have left.
-        os.makedirs(f"{self.path}/checkpoint/offsets", exist_ok=True)
-        self._cursors |= {event.queue.name: event.cursor for event in events}
-        self._number += 1
-        return Publisher(self.spark, self.lake).publish()
-
-    @property
-    def lake(self):
-        return Lake(self.path)
-
-    def rows(self, *table):
-        found: list[dict[str, Any]] = pyarrow.parquet.read_table(
-            "/".join((self.path, *table))
-        ).to_pylist()
-        return found
-
-    def gold(self, name):
-        return self.rows("gold", name)
-
-    def gold_files(self):
-        folder = pyarrow.fs.LocalFileSystem()
-        found = folder.get_file_info(pyarrow.fs.FileSelector(f"{self.path}/gold", recursive=True))
-        return {one.path: one.mtime_ns for one in found if one.is_file}
-
-
-def counted(events):
-    """How often each act happened in each hour, counted plainly."""
-    names = {Act.ENQUEUE: "enqueued", Act.CLAIM: "claimed", Act.COMPLETE: "completed"}
-    names |= {Act.EXPIRE: "stalled", Act.RELEASE: "released", Act.REDRIVE: "redriven"}
-    ends = {State.FAILING: "retried", State.FAILED: "failed", State.CANCELLED: "cancelled"}
-    found: Counter[tuple[str, datetime.datetime, str]] = Counter()
-    for event in events:
-        if event.source == event.to or (event.act is Act.MOVE and event.to in ends):
-            continue
-        hour = datetime.datetime.fromtimestamp(event.at // 3600 * 3600, datetime.UTC)
-        for name in {names.get(event.act, ""), ends.get(event.to, "")} - {""}:
-            found[event.queue.name, hour, name] += 1
-    return found
-
-
-def counted_in(gold):
-    found: Counter[tuple[str, datetime.datetime, str]] = Counter()
-    names = ("enqueued", "claimed", "completed", "stalled", "released", "redriven")
-    for row in gold:
-        for name in (*names, "retried", "failed", "cancelled"):
-            if row[name]:
-                found[row["queue"], row["hour"], name] += row[name]
-    return found
-
-
-@pytest.fixture(scope="module")
-def told(spark, tmp_path_factory):
-    """Taken in by three batches: jobs go on between them; then the clock is set back."""
-    side = Lakeside(spark, tmp_path_factory.mktemp("lakeside"))
-    queue = side.queues["email"]
-    queue.enqueue_many(range(20), kind="k", priority=8)
-    claimed = queue.claim(10, worker="one")
-    side.take_in()
-    side.clock.advance(2.0)
-    for job in claimed:
-        queue.complete(job)
-    live_through(side.queues, side.clock, 40)
-    side.take_in()
-    side.files = side.gold_files()
-    side.clock.advance(-DAY)
-    queue.enqueue_many(range(3), kind="late")
-    queue.complete(queue.claim(1, kinds=["late"])[0])
-    side.days = side.take_in()
-    yield side
-    side.queues.close()
 
 
 class TestInPieces:
@@ -168,12 +45,11 @@ class TestInPieces:
     def test_lives_are_those_of_the_whole_journal(self, spark, told):
         """The control: pure functions over all of it at once."""
         whole = spark.read.format("ackline").option("store", told.url).load("events")
-        steps = steps_with_times(whole.withColumn("priority", F.lit(None).cast("int")))
-        expected = lives_of(steps.where("not goes_on")).drop("priority").toArrow().to_pylist()
-        found = [
-            {name: value for name, value in row.items() if name not in ("priority", "batch_id")}
-            for row in told.rows("silver", "jobs")
-        ]
+        lives = lives_of(steps_with_times(whole).where("not goes_on"))
+        expected = lives.toArrow().to_pylist()
+        found = told.rows("silver", "jobs")
+        for row in found:
+            del row["batch_id"]
 
         assert sorted(found, key=_place) == sorted(expected, key=_place)
         assert {row["outcome"] for row in found} >= {"completed", "failed", "cancelled", "moved"}
@@ -186,17 +62,19 @@ class TestInPieces:
         assert {(row["run_seconds"], row["outcome"]) for row in first} == {(2.0, "completed")}
         assert {row["priority"] for row in first} == {8}
 
+    def test_a_priority_is_that_of_the_last_edit(self, told):
+        ids = {row["id"]: row["priority"] for row in told.rows("silver", "jobs")}
+
+        assert ids[told.edited] == 1
+
     def test_quantiles_of_few_are_exact(self, told):
-        waits = [
-            row["wait_seconds"]
-            for row in told.rows("silver", "jobs")
-            if row["wait_seconds"] is not None and (row["kind"], row["queue"]) == ("k", "email")
-        ]
-        daily = [
-            row
-            for row in told.gold("daily")
-            if (row["kind"], row["queue"]) == ("k", "email") and row["claimed"]
-        ]
+        def of_k(rows):
+            wanted = ("k", "email", 8)
+            return [row for row in rows if (row["kind"], row["queue"], row["priority"]) == wanted]
+
+        lives = of_k(told.rows("silver", "jobs"))
+        waits = [row["wait_seconds"] for row in lives if row["wait_seconds"] is not None]
+        daily = [row for row in of_k(told.gold("daily")) if row["claimed"]]
 
         assert [row["wait_max"] for row in daily] == [max(waits)]
         assert [row["wait_p50"] for row in daily] == [sorted(waits)[math.ceil(len(waits) / 2) - 1]]
@@ -294,22 +172,8 @@ def _sums(side, name):
     return len(rows) if name[-1] != "errors" else sum(row["jobs"] for row in rows)
 
 
-def dying(point):
-    def pass_by(passed):
-        if passed == point:
-            raise Died(point)
-
-    return pass_by
-
-
-POINTS = ("bronze", "jobs", "open", "traffic", "workers", "errors", "logged")
-
-
-class Appending(MicroBatch):
-    """A sink as one would write it first."""
-
-    def _save(self, table, name, number):
-        table.write.mode("append").parquet(self._lake.table(name, number))
+POINTS = ("bronze", "open", "errors", "logged")
+"""`test_killed_lake.py` has all of them, for processes."""
 
 
 class TestKilled:

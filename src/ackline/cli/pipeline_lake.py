@@ -48,6 +48,13 @@ def run(
         bool, typer.Option("--continuous", help="Go on until it is stopped.")
     ] = False,
     slo: SloOption = None,
+    delta: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="Keep its tables as Delta tables there, too, from now on; `none` ends that.",
+        ),
+    ] = None,
     keep: Annotated[
         float | None,
         typer.Option(
@@ -88,6 +95,7 @@ def run(
         lake=lake,
         reader=reader,
         objectives=objectives,
+        delta=delta,
         keep=keep,
         moved=moved,
         shared_files=shared_files,

@@ -113,6 +113,15 @@ class ReadClaims(Reading, frozen=True, kw_only=True, rename="camel"):
             "every restart. Under it the store keeps what was claimed."
         ),
     ]
+    partitions: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=10_000,
+            description="Tasks that a micro-batch is shared out to, about: as many as Spark has "
+            "cores is best, for each costs some hundredths of a second.",
+        ),
+    ] = 4
     kinds: Annotated[
         str | None, Meta(description="Only these kinds, with commas between them.")
     ] = None

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import pyarrow
+import pyarrow.compute
+from msgspec.structs import astuple
 
 from ackline.events import Event, read_cursor
 from ackline.job import Options, QueueKey, Record
 from ackline.spark import schemas
 
 _MICROSECONDS = pyarrow.timestamp("us", tz="UTC")
+_FIELDS = Event.__struct_fields__
 
 
 def moment(seconds: float | None) -> datetime | None:
@@ -30,14 +34,20 @@ def place_of(cursor: str) -> str:
     return f"{batch:032x}{used:08x}"
 
 
-def _places(events: Iterable[Event]) -> Iterator[str]:
+def _places(cursors: Iterable[str]) -> Iterator[str]:
     # Many events share their batch, so its part is made once.
     last, head = "", ""
-    for event in events:
-        batch, _, used = event.cursor.partition(".")
+    for cursor in cursors:
+        batch, _, used = cursor.partition(".")
         if batch != last:
             last, head = batch, f"{int(batch):032x}"
-        yield f"{head}{int(used):08x}"
+        yield head + _used(used)
+
+
+@lru_cache(maxsize=10_000)
+def _used(text: str) -> str:
+    """The part of a place within its batch, where small numbers come again and again."""
+    return f"{int(text):08x}"
 
 
 def jobs_batch(key: QueueKey, records: Sequence[Record]) -> pyarrow.RecordBatch:
@@ -68,22 +78,15 @@ def claims_batch(key: QueueKey, records: Sequence[Record]) -> pyarrow.RecordBatc
 
 def events_batch(events: Sequence[Event]) -> pyarrow.RecordBatch:
     """Events with the columns of `schemas.EVENTS`."""
-    columns = {
-        "tenant": [event.queue.tenant for event in events],
-        "queue": [event.queue.name for event in events],
-        "cursor": [event.cursor for event in events],
-        "place": list(_places(events)),
-        "at": _times(event.at for event in events),
-        "act": [event.act.value for event in events],
-        "id": [event.id for event in events],
-        "kind": [event.kind for event in events],
-        "source": [event.source and event.source.value for event in events],
-        "to": [event.to and event.to.value for event in events],
-        "attempt": [event.attempt for event in events],
-        "token": [event.token for event in events],
-        "worker": [event.worker for event in events],
-        "note": [event.note for event in events],
-        "by": [event.by for event in events],
+    # All fields at once, for there are many events and each look at one costs.
+    fields = zip(*map(astuple, events), strict=True) if events else ((),) * len(_FIELDS)
+    columns: dict[str, Any] = dict(zip(_FIELDS, fields, strict=True))
+    queues = columns["queue"]
+    columns |= {
+        "tenant": [key.tenant for key in queues],
+        "queue": [key.name for key in queues],
+        "place": list(_places(columns["cursor"])),
+        "at": _times(columns["at"]),
     }
     return _batch("events", columns)
 
@@ -115,8 +118,9 @@ def _own_attempts(options: Options) -> int | None:
 
 def _times(seconds: Iterable[float | None]) -> pyarrow.Array:
     # As whole microseconds: making datetimes of them would cost most of the time.
-    micros = [None if moment is None else round(moment * 1e6) for moment in seconds]
-    return pyarrow.array(micros, pyarrow.int64()).cast(_MICROSECONDS)
+    exact = pyarrow.array(seconds, pyarrow.float64())
+    micros = pyarrow.compute.round(pyarrow.compute.multiply(exact, 1e6))
+    return micros.cast(pyarrow.int64()).cast(_MICROSECONDS)
 
 
 def _batch(name: str, columns: dict[str, Any]) -> pyarrow.RecordBatch:

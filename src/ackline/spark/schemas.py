@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 if TYPE_CHECKING:
     import pyarrow
 
-VERSION = 1
+VERSION = 2
 """Of the columns below. Tables that are kept say which version they were written with."""
 
 _TEXT, _BYTES, _TIME, _FLAG = StringType(), BinaryType(), TimestampType(), BooleanType()
@@ -94,11 +94,13 @@ EVENTS = _schema(
         "worker": _TEXT,
         "note": _TEXT,
         "by": _TEXT,
+        "priority": _NUMBER,
     },
 )
 """One entry of the journal. `place` sorts as the journal does; `cursor` is what readers pass on.
 
-`id` is empty for an act on the whole queue.
+`id` is empty for an act on the whole queue; `priority` is told where a job gets one: when it is
+enqueued, edited, redriven, or comes from another queue.
 """
 
 CLAIMS = _schema(

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
-import re
-import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from importlib.resources import files
-from pathlib import Path
 
 import pyspark
 from pyspark.sql import SparkSession
 
 from ackline.errors import ConfigError
-
-JAVA = (17, 21)
-"""The versions that Spark 4 runs on."""
+from ackline.spark.java import require_java
 
 SPARK = (4, 2)
 """The oldest version with what the format needs."""
@@ -28,6 +22,11 @@ LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
+    # Its default starts a program for each file, to set the file's mode: twenty times as slow.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing."
+        "FileSystemBasedCheckpointFileManager"
+    ),
 }
 """On one machine nothing listens beyond it, and two hundred parts are too many."""
 
@@ -86,35 +85,3 @@ def require_spark(version: str) -> None:
         raise ConfigError(
             f"PySpark {version} is too old, {needed} is needed: pip install 'ackline[spark]'"
         )
-
-
-def require_java() -> None:
-    """Refuse a machine without a Java that Spark runs on."""
-    known = " or ".join(map(str, JAVA))
-    java = _java()
-    if java is None:
-        raise ConfigError(
-            f"Spark needs Java {known}, and none was found: install it (Debian: apt install "
-            "openjdk-17-jre-headless; macOS: brew install openjdk@17), or name it in JAVA_HOME"
-        )
-    version = java_version(java)
-    if version is not None and version < JAVA[0]:
-        raise ConfigError(
-            f"{java} is Java {version}, and Spark needs {known}: install that, or name it in "
-            "JAVA_HOME"
-        )
-
-
-def _java() -> str | None:
-    home = os.environ.get("JAVA_HOME")
-    if home:
-        program = Path(home) / "bin" / "java"
-        return str(program) if os.access(program, os.X_OK) else None
-    return shutil.which("java")
-
-
-def java_version(java: str) -> int | None:
-    """The major version that a Java says it is; None if it says nothing that can be read."""
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
-    return int(found[1]) if found else None

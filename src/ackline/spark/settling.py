@@ -102,11 +102,13 @@ class Settling:
     def _outcome(self, lease: Lease, record: Record | None) -> Transition | None:
         if record is None:
             return None
-        held = msgspec.structs.replace(record, token=lease[1])
-        policy = self._queue.policy(record)
+        held, policy = record, self._queue.policy(record)
+        if held.token != lease[1]:
+            held = msgspec.structs.replace(record, token=lease[1])
         if self._options.ack == "commit":
-            ttl = max(policy.result_ttl, self._options.keep_for)
-            return lifecycle.complete(held, None, msgspec.structs.replace(policy, result_ttl=ttl))
+            if policy.result_ttl < self._options.keep_for:
+                policy = msgspec.structs.replace(policy, result_ttl=self._options.keep_for)
+            return lifecycle.complete(held, None, policy)
         if record.state is not State.PROCESSING or record.token != lease[1]:
             return None
         failure = failure_from(held, "its micro-batch was committed without an outcome for it")

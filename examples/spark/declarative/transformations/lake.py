@@ -6,7 +6,6 @@ made from all of it, so for a journal of many millions the command is the cheape
 
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.spark.pipelines import traffic
 from ackline.spark.pipelines.silver import lives_of, steps_with_times
@@ -23,9 +22,8 @@ def events() -> DataFrame:
 
 @dp.temporary_view
 def steps() -> DataFrame:
-    """Each entry with what came before it; priorities are not in the journal."""
-    entries = spark.read.table("events")
-    return steps_with_times(entries.withColumn("priority", F.lit(None).cast("int")))
+    """Each entry with what came before it."""
+    return steps_with_times(spark.read.table("events"))
 
 
 @dp.materialized_view

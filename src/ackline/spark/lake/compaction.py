@@ -90,10 +90,12 @@ class Compaction:
             paths = [
                 self._lake.table(name, batch.number)
                 for batch in batches
-                if self._lake.folder.exists(*self._lake.parts(name, batch.number))
+                if self._lake.has(name, batch.number)
             ]
             if paths:
-                rows = _ADDED_UP[name](self._spark.read.parquet(*paths))
+                # Of batches of an earlier version some columns may be missing.
+                rows = self._spark.read.option("mergeSchema", True).parquet(*paths)
+                rows = _ADDED_UP[name](rows)
                 rows.write.mode("overwrite").parquet(self._lake.folder.at(ASIDE, *name))
             self._pass("aside")
         result = msgspec.structs.replace(
@@ -135,7 +137,7 @@ class Compaction:
         dropped = 0
         for batch in old:
             for name in (EVENTS, JOBS):
-                if self._lake.folder.exists(*self._lake.parts(name, batch.number)):
+                if self._lake.has(name, batch.number):
                     self._lake.folder.remove(*self._lake.parts(name, batch.number))
                     dropped += name == EVENTS
         return dropped

@@ -23,9 +23,9 @@ class Folder:
         self.path = path.rstrip("/") if "://" in path else str(Path(path).absolute())
         """As Spark names it."""
         try:
-            self._files, self._root = pyarrow.fs.FileSystem.from_uri(_uri(self.path))
+            self._files, self._root = pyarrow.fs.FileSystem.from_uri(uri_of(self.path))
         except (pyarrow.ArrowInvalid, OSError) as error:
-            raise ConfigError(f"the lake {path!r} cannot be reached: {error}") from None
+            raise ConfigError(f"the folder {path!r} cannot be reached: {error}") from None
 
     def at(self, *parts: str) -> str:
         """A path for Spark."""
@@ -49,8 +49,11 @@ class Folder:
 
     def rows(self, *parts: str) -> int:
         """How many rows a table of Parquet has; only its footers are read."""
-        table = pyarrow.dataset.dataset(self._own(*parts), filesystem=self._files, format="parquet")
-        return int(table.count_rows())
+        return int(self.dataset(*parts).count_rows())
+
+    def dataset(self, *parts: str) -> Any:
+        """A table of Parquet as Arrow reads it, without Spark."""
+        return pyarrow.dataset.dataset(self._own(*parts), filesystem=self._files, format="parquet")
 
     def remove(self, *parts: str) -> None:
         """Remove a file or a folder, if it is there."""
@@ -116,8 +119,9 @@ class _Replacing:
             self._files.delete_file(self._new)
 
 
-def _uri(path: str) -> str:
-    # Hadoop and Arrow have different names for one thing.
+def uri_of(path: str) -> str:
+    """A path as Arrow and delta-rs name it."""
+    # Hadoop has another name for the same thing.
     if path.startswith("s3a://"):
         return "s3://" + path.removeprefix("s3a://")
     return path if "://" in path else Path(path).as_uri()

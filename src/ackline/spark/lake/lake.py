@@ -12,7 +12,7 @@ from ackline.queues import Queues
 from ackline.spark.lake.folder import Folder
 from ackline.spark.pipelines.objectives import DEFAULT_OBJECTIVES
 
-SCHEMA = 1
+SCHEMA = 2
 """Of the tables of a lake. Another number for each change that a reader would notice."""
 
 MARK = "lake.json"
@@ -36,6 +36,8 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     """The last batch that the gold tables tell of."""
     published_with: Mapping[str, float] = {}
     """The objectives that they were made with."""
+    delta: str | None = None
+    """Where the same tables are kept as Delta tables."""
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +75,9 @@ class Lake:
                 "lake, or --moved if it is the same store in another place"
             )
         self._require_checkpoint()
+        if mark.schema < SCHEMA:
+            # Version 1 had no priorities in bronze: what comes from now on has them.
+            self.change(schema=SCHEMA)
         return mark
 
     def require(self) -> Mark:
@@ -134,6 +139,10 @@ class Lake:
     def parts(self, name: tuple[str, ...], number: int) -> tuple[str, ...]:
         """The same, in parts."""
         return (*name, f"batch_id={number}")
+
+    def has(self, name: tuple[str, ...], number: int) -> bool:
+        """Whether a batch is there: old ones may have been dropped."""
+        return self.folder.exists(*self.parts(name, number))
 
 
 def _name(number: int) -> str:

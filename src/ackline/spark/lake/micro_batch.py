@@ -8,13 +8,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.errors import ConfigError
-from ackline.spark.lake.details import with_details
+from ackline.spark.lake.errors import with_errors
 from ackline.spark.lake.lake import ERRORS, EVENTS, JOBS, OPEN, PARTS, TRAFFIC, WORKERS, Batch, Lake
 from ackline.spark.pipelines import clusters, traffic, workers
-from ackline.spark.pipelines.silver import CARRIED, lives_of, steps_with_times
+from ackline.spark.pipelines.silver import carried, lives_of, steps_with_times
 from ackline.spark.place import Place
-
-DETAILS = ("error_type", "error_message", "error_traceback")
 
 
 def pass_nothing(_point: str) -> None:
@@ -57,7 +55,7 @@ class MicroBatch:
 
     def _steps(self, spark: SparkSession, told: DataFrame, number: int) -> DataFrame:
         """The steps of this batch, after those of the lives that went on before it."""
-        new = with_details(told, self._place).withColumn("new", F.lit(True))
+        new = told.withColumn("new", F.lit(True))
         before = self._went_on(spark, number)
         if before is None:
             return steps_with_times(new)
@@ -68,7 +66,7 @@ class MicroBatch:
     def _went_on(self, spark: SparkSession, number: int) -> DataFrame | None:
         if not number:
             return None
-        if not self._lake.folder.exists(*self._lake.parts(OPEN, number - 1)):
+        if not self._lake.has(OPEN, number - 1):
             raise ConfigError(
                 f"the lake {self._lake.folder.path} lacks the lives that went on after batch "
                 f"{number - 1}: its folder and its checkpoint do not belong together"
@@ -79,10 +77,10 @@ class MicroBatch:
         new = steps.where("new")
         tables = {
             JOBS: lives_of(steps.where("not goes_on")),
-            OPEN: steps.where("goes_on").select(*CARRIED),
+            OPEN: carried(steps),
             TRAFFIC: traffic.parts_of(new),
             WORKERS: workers.parts_of(new),
-            ERRORS: clusters.parts_of(new),
+            ERRORS: clusters.parts_of(with_errors(clusters.failed(new), self._place)),
         }
         for name, table in tables.items():
             # Parts are few rows: one file each.

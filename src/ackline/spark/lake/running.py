@@ -12,11 +12,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ackline.queues import Queues
 from ackline.spark.lake.compaction import Compaction
+from ackline.spark.lake.delta import DeltaTables
 from ackline.spark.lake.gold import Publisher
 from ackline.spark.lake.lake import CHECKPOINT, Lake
 from ackline.spark.lake.micro_batch import MicroBatch, pass_nothing
 from ackline.spark.options import Common
 from ackline.spark.place import find_place
+
+NO_DELTA = "none"
 
 PAUSE = 10.0
 """Seconds between the batches of a run without an end."""
@@ -30,6 +33,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     lake: str
     reader: str | None = "lake"
     objectives: Mapping[str, float] = {}
+    """To be remembered by the lake."""
+    delta: str | None = None
+    """Where to keep its tables as Delta tables, to be remembered; `NO_DELTA` ends that."""
     keep: float | None = None
     moved: bool = False
     shared_files: bool = False
@@ -74,8 +80,16 @@ class Run:
         mark = self.lake.open(queues, moved=asked.moved)
         if asked.objectives:
             self.lake.change(objectives={**mark.objectives, **asked.objectives})
+        self._delta = self._delta_tables(asked.delta)
         self._compaction = Compaction(spark, self.lake, passing)
         self._publisher = Publisher(spark, self.lake)
+
+    def _delta_tables(self, asked: str | None) -> DeltaTables | None:
+        path = self.lake.require().delta if asked is None else asked
+        tables = None if path in (None, NO_DELTA) else DeltaTables(self.lake, path)
+        if asked is not None:
+            self.lake.change(delta=None if tables is None else tables.path)
+        return tables
 
     def to_now(self) -> Ran:
         """Take in what has happened up to now."""
@@ -108,6 +122,9 @@ class Run:
     def _tidy(self) -> tuple[int, int, int]:
         days = self._publisher.publish()
         self._pass("published")
+        if self._delta is not None:
+            self._delta.bring_up_to_date()
+            self._pass("exported")
         compacted = self._compaction.compact()
         keep = self._asked.keep
         dropped = 0 if keep is None else self._compaction.drop(time.time() - keep)

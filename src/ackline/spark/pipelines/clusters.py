@@ -32,17 +32,22 @@ def way(traceback: Column) -> Column:
     return F.concat_ws(" > ", F.zip_with(files, functions, lambda f, n: F.concat_ws(":", f, n)))
 
 
-def parts_of(steps: DataFrame) -> DataFrame:
-    """One row for each day and cluster.
+def failed(steps: DataFrame) -> DataFrame:
+    """The steps into the DLQ."""
+    return steps.where(F.col("to") == State.FAILED.value)
 
-    Steps have the error as the store has it (`error_type`, `error_message`, `error_traceback`), or
+
+def parts_of(failed: DataFrame) -> DataFrame:
+    """One row for each day and cluster, of steps into the DLQ.
+
+    They have the error as the store has it (`error_type`, `error_message`, `error_traceback`), or
     null if the job was gone already: then the first words of it are in `note`.
     """
     noted = F.split("note", ": ", 2)
     exception = F.coalesce("error_type", noted[0])
     message = F.coalesce("error_message", F.try_element_at(noted, F.lit(2)), F.lit(""))
     passed = way(F.coalesce("error_traceback", F.lit("")))
-    failed = steps.where(F.col("to") == State.FAILED.value).select(
+    told = failed.select(
         F.to_date("at").alias("day"),
         *("tenant", "queue", "kind", "at", "id"),
         exception.alias("exception"),
@@ -61,7 +66,7 @@ def parts_of(steps: DataFrame) -> DataFrame:
         F.sha2(F.concat_ws("\n", "exception", "message", "way"), 256), 1, alike.MARK_LENGTH
     )
     return (
-        failed.withColumn("fingerprint", mark)
+        told.withColumn("fingerprint", mark)
         .groupBy("day", *GROUP, "exception", "message", "way")
         .agg(
             F.count("*").alias("jobs"),

@@ -30,26 +30,37 @@ CARRIED = (
 
 ENDS = [*TERMINAL_STATES, NOWHERE]
 
+_SO_FAR = (Window.unboundedPreceding, Window.currentRow)
+_ALL = (Window.unboundedPreceding, Window.unboundedFollowing)
+
 
 def steps_with_times(entries: DataFrame) -> DataFrame:
     """The steps from one state to another, with how long the state before lasted.
 
-    `entries` are those of the journal with a `priority`, null where it is not known. Added are
-    `since`, the seconds since the step before; `before_act`, what that was; `age`, the seconds
-    since the life began; `priority` as last heard of; and `goes_on`, whether the life does.
+    Added to them are `since`, the seconds since the step before; `before_act`, what that was;
+    `age`, the seconds since the life began; `goes_on`, whether the life does; and `priority` as it
+    was then, `priority_after` as it is after all entries. Null is unknown.
     """
+    of_job = Window.partitionBy(*JOB).orderBy("place")
+    heard = F.last("priority", ignorenulls=True)
+    # Before entries are left out: an edit is no step, but may change the priority.
+    entries = entries.withColumn("priority_after", heard.over(of_job.rowsBetween(*_ALL)))
+    entries = entries.withColumn("priority", heard.over(of_job.rowsBetween(*_SO_FAR)))
     of_life = Window.partitionBy(*JOB, "life").orderBy("place")
-    so_far = of_life.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    whole = of_life.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    began = F.when(F.col("life") > 0, F.first("at").over(so_far))
+    began = F.when(F.col("life") > 0, F.first("at").over(of_life.rowsBetween(*_SO_FAR)))
     return (
         steps_of(entries.where(_changes_state() & ~_after_the_end()))
         .withColumn("since", _seconds_between(F.lag("at").over(of_life), F.col("at")))
         .withColumn("before_act", F.lag("act").over(of_life))
         .withColumn("age", _seconds_between(began, F.col("at")))
-        .withColumn("priority", F.last("priority", ignorenulls=True).over(so_far))
-        .withColumn("goes_on", ~F.last("leads_to").over(whole).isin(ENDS))
+        .withColumn("goes_on", ~F.last("leads_to").over(of_life.rowsBetween(*_ALL)).isin(ENDS))
     )
+
+
+def carried(steps: DataFrame) -> DataFrame:
+    """What the next batch needs of the lives that go on, with their priority of now."""
+    open_ = steps.where("goes_on").withColumn("priority", F.col("priority_after"))
+    return open_.select(*CARRIED)
 
 
 def _changes_state() -> Column:

@@ -1,0 +1,175 @@
+"""A store with a history and a lake beside it; and how a run of the lake can die."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import time
+from collections import Counter
+from typing import Any
+
+import pyarrow
+import pyarrow.fs
+import pyarrow.parquet
+import pytest
+
+from ackline.clock import ManualClock
+from ackline.events import Act
+from ackline.job import State
+from ackline.queues import Queues
+from ackline.spark import schemas
+from ackline.spark.lake.gold import BY_DAY, OF_ALL, Publisher
+from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.micro_batch import MicroBatch
+from ackline.spark.lake.running import Asked, Run
+from ackline.spark.options import Common
+from ackline.spark.place import find_place
+from ackline.spark.rows import events_batch
+from ackline.stores.registry import store_from_url
+from tests.spark.histories import live_through
+
+DAY = 86_400.0
+
+GOLD_TABLES = (*BY_DAY, *OF_ALL)
+
+
+class Died(Exception):
+    """The run was killed here."""
+
+
+def dying(point):
+    def pass_by(passed):
+        if passed == point:
+            raise Died(point)
+
+    return pass_by
+
+
+class Appending(MicroBatch):
+    """A sink as one would write it first."""
+
+    def _save(self, table, name, number):
+        table.write.mode("append").parquet(self._lake.table(name, number))
+
+
+class Lakeside:
+    """A store with a history, and a lake beside it."""
+
+    def __init__(self, spark, folder, url=None):
+        self.spark = spark
+        self.url = url or f"sqlite:///{folder}/jobs.db?durability=normal"
+        self.path = str(folder / "lake")
+        # Of today, for jobs that are past their retention cannot be looked up any more.
+        self.clock = ManualClock(time.time() - 3600)
+        store = store_from_url(self.url, self.clock)
+        store.open()
+        self.queues = Queues(store)
+
+        self.edited = ""
+        self.files: dict[str, int] = {}
+        self.days: list[datetime.date] = []
+        self._cursors: dict[str, str] = {}
+        self._number = 0
+
+    def run(self, die_at="", lake=None, batch=MicroBatch, **asked):
+        """As the command does it, with a stream of Spark's."""
+        said = Asked(url=self.url, tenant="default", lake=str(lake or self.path), **asked)
+        return Run(self.spark, self.queues, said, dying(die_at), batch).to_now()
+
+    def take_in(self, *die_at, batch=MicroBatch):
+        """What Spark does in a run, without the stream: the same batch again until it is done."""
+        events = [
+            event
+            for name in self.queues
+            for event in self.queues[name].events(self._cursors.get(name))
+        ]
+        table = pyarrow.Table.from_batches([events_batch(events)])
+        frame = self.spark.createDataFrame(table, schemas.EVENTS)
+        place = find_place(Common(store=self.url, table="events"))
+        self.lake.open(self.queues)
+        for point in die_at:
+            with pytest.raises(Died, match=point):
+                batch(self.lake, place, dying(point))(frame, self._number)
+        batch(self.lake, place)(frame, self._number)
+        # The checkpoint is what a stream would have left.
+        os.makedirs(f"{self.path}/checkpoint/offsets", exist_ok=True)
+        self._cursors |= {event.queue.name: event.cursor for event in events}
+        self._number += 1
+        return Publisher(self.spark, self.lake).publish()
+
+    @property
+    def lake(self):
+        return Lake(self.path)
+
+    def rows(self, *table):
+        found: list[dict[str, Any]] = pyarrow.parquet.read_table(
+            "/".join((self.path, *table))
+        ).to_pylist()
+        return found
+
+    def gold(self, name):
+        return self.rows("gold", name)
+
+    def gold_files(self):
+        folder = pyarrow.fs.LocalFileSystem()
+        found = folder.get_file_info(pyarrow.fs.FileSelector(f"{self.path}/gold", recursive=True))
+        return {one.path: one.mtime_ns for one in found if one.is_file}
+
+
+def in_three_batches(spark, folder):
+    """Jobs go on between the batches; at last the clock is set back by a day."""
+    side = Lakeside(spark, folder)
+    queue = side.queues["email"]
+    queue.enqueue_many(range(20), kind="k", priority=8)
+    claimed = queue.claim(10, worker="one")
+    # The last that the first batch hears of this one.
+    side.edited = queue.jobs(states=[State.QUEUED], limit=1).jobs[0].id
+    queue.edit(side.edited, priority=1)
+    side.take_in()
+    side.clock.advance(2.0)
+    for job in claimed:
+        queue.complete(job)
+    live_through(side.queues, side.clock, 40)
+    side.take_in()
+    side.files = side.gold_files()
+    side.clock.advance(-DAY)
+    queue.enqueue_many(range(3), kind="late")
+    queue.complete(queue.claim(1, kinds=["late"])[0])
+    side.days = side.take_in()
+    return side
+
+
+def contents(path):
+    """All that a lake tells, however it was cut into batches and files."""
+    tables = [("bronze", "events"), ("silver", "jobs"), *(("gold", name) for name in GOLD_TABLES)]
+    found = {}
+    for table in tables:
+        rows = pyarrow.parquet.read_table("/".join((str(path), *table))).to_pylist()
+        told = [{name: row[name] for name in row if name != "batch_id"} for row in rows]
+        found["/".join(table)] = sorted(map(repr, told))
+    return found
+
+
+def counted(events):
+    """How often each act happened in each hour, counted plainly."""
+    names = {Act.ENQUEUE: "enqueued", Act.CLAIM: "claimed", Act.COMPLETE: "completed"}
+    names |= {Act.EXPIRE: "stalled", Act.RELEASE: "released", Act.REDRIVE: "redriven"}
+    ends = {State.FAILING: "retried", State.FAILED: "failed", State.CANCELLED: "cancelled"}
+    found: Counter[tuple[str, datetime.datetime, str]] = Counter()
+    for event in events:
+        if event.source == event.to or (event.act is Act.MOVE and event.to in ends):
+            continue
+        hour = datetime.datetime.fromtimestamp(event.at // 3600 * 3600, datetime.UTC)
+        for name in {names.get(event.act, ""), ends.get(event.to, "")} - {""}:
+            found[event.queue.name, hour, name] += 1
+    return found
+
+
+def counted_in(gold):
+    found: Counter[tuple[str, datetime.datetime, str]] = Counter()
+    names = ("enqueued", "claimed", "completed", "stalled", "released", "redriven")
+    for row in gold:
+        for name in (*names, "retried", "failed", "cancelled"):
+            if row[name]:
+                found[row["queue"], row["hour"], name] += row[name]
+    return found

@@ -1,0 +1,97 @@
+"""The lake's tables as Delta tables: the same rows, each once, however often it is done."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+import msgspec
+import pyarrow.parquet
+import pytest
+from deltalake import DeltaTable
+
+from ackline.errors import ConfigError, MissingExtra
+from ackline.spark.lake import delta
+from ackline.spark.lake.delta import DeltaTables
+from ackline.spark.lake.lake import Lake
+from tests.spark.lakeside import GOLD_TABLES
+
+TABLES = [("bronze", "events"), ("silver", "jobs"), *(("gold", name) for name in GOLD_TABLES)]
+
+
+@pytest.fixture
+def lake(told, tmp_path):
+    """A lake of three batches of which the last two are not told of yet."""
+    path = tmp_path / "lake"
+    shutil.copytree(told.path, path)
+    lake = Lake(str(path))
+    for batch in lake.batches[1:]:
+        lake.forget(batch.number)
+    return lake
+
+
+def complete(lake, told):
+    for batch in told.lake.batches[1:]:
+        lake.log(batch)
+
+
+def rows_of(path, *name):
+    return sorted(map(repr, DeltaTable(str(path.joinpath(*name))).to_pyarrow_table().to_pylist()))
+
+
+def test_each_batch_is_there_once(lake, told, tmp_path):
+    for stage in (lambda: None, lambda: None, lambda: complete(lake, told), lambda: None):
+        stage()
+        DeltaTables(lake, str(tmp_path / "delta")).bring_up_to_date()
+
+    for name in TABLES:
+        expected = pyarrow.parquet.read_table("/".join((told.path, *name)))
+        if "batch_id" in expected.column_names:
+            expected = expected.drop("batch_id")
+        assert rows_of(tmp_path / "delta", *name) == sorted(map(repr, expected.to_pylist())), name
+
+
+def test_without_the_number_of_the_batch_it_would_be_there_twice(lake, told, tmp_path, monkeypatch):
+    """The control."""
+    monkeypatch.setattr(DeltaTables, "_version", lambda *_: -1)
+    for _ in range(2):
+        DeltaTables(lake, str(tmp_path / "delta")).bring_up_to_date()
+
+    once = pyarrow.parquet.read_table(f"{told.path}/bronze/events/batch_id=0").num_rows
+    assert len(rows_of(tmp_path / "delta", "bronze", "events")) == 2 * once
+
+
+def test_gold_is_made_anew_with_other_objectives(lake, tmp_path):
+    tables = DeltaTables(lake, str(tmp_path / "delta"))
+    for objectives in ({"*": 60.0}, {"*": 60.0}, {"*": 5.0}):
+        lake.change(published_with=objectives)
+        tables.bring_up_to_date()
+
+    assert DeltaTable(str(tmp_path / "delta" / "gold" / "slo")).version() == 1
+    assert DeltaTable(str(tmp_path / "delta" / "bronze" / "events")).version() == 0
+
+
+def test_small_files_are_put_together(lake, told, tmp_path, monkeypatch):
+    monkeypatch.setattr(delta, "TIDY_EVERY", 3)
+    complete(lake, told)
+    DeltaTables(lake, str(tmp_path / "delta")).bring_up_to_date()
+
+    events = DeltaTable(str(tmp_path / "delta" / "bronze" / "events"))
+    assert len(events.file_uris()) == 1
+    assert events.to_pyarrow_table().num_rows == len(told.rows("bronze", "events"))
+
+
+def test_batches_that_were_put_together_meanwhile_are_refused(lake, told, tmp_path):
+    DeltaTables(lake, str(tmp_path / "delta")).bring_up_to_date()
+    for batch in told.lake.batches[1:]:
+        lake.log(msgspec.structs.replace(batch, level=1))
+
+    with pytest.raises(ConfigError, match="export to another folder"):
+        DeltaTables(lake, str(tmp_path / "delta")).bring_up_to_date()
+
+
+def test_without_the_package_it_says_what_to_install(lake, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+
+    with pytest.raises(MissingExtra, match=r"pip install 'ackline\[delta\]'"):
+        DeltaTables(lake, str(tmp_path / "delta"))

@@ -1,0 +1,92 @@
+"""`ackline pipeline run` killed with SIGKILL: the next run makes the lake as if nothing was."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ackline.spark.lake import compaction
+from tests.spark.histories import all_events, live_through
+from tests.spark.killed_lake import BATCH_EVENTS
+from tests.spark.lakeside import Appending, Lakeside, contents, counted, counted_in
+
+ROOT = Path(__file__).parents[2]
+
+POINTS = (
+    *("bronze:1", "bronze:3", "jobs:2", "open:2", "traffic:1", "workers:2", "errors:3"),
+    *("logged:1", "logged:4", "ran:1", "published:1"),
+)
+"""Between bronze and silver, between the parts of silver, before and after gold."""
+
+MOMENTS = [random.Random(seed).uniform(0.0, 12.0) for seed in range(9)]
+
+
+def run_and_kill(where, side, lake):
+    """Answers whether it was killed: a run may be over before its time has come."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark.killed_lake", where, side.url, str(lake)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}/src{os.pathsep}{ROOT}"},
+        start_new_session=True,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode in (0, -signal.SIGKILL), done.stdout + done.stderr
+    return done.returncode != 0
+
+
+@pytest.fixture(scope="module")
+def side(spark, tmp_path_factory):
+    """Several batches of a history in which all sorts of things have happened."""
+    side = Lakeside(spark, tmp_path_factory.mktemp("killed"))
+    live_through(side.queues, side.clock, 20)
+    yield side
+    side.queues.close()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(side, tmp_path_factory):
+    path = tmp_path_factory.mktemp("undisturbed") / "lake"
+    side.run(lake=path, reader=None, events_per_batch=BATCH_EVENTS)
+    found = contents(path)
+    assert len(found["bronze/events"]) == len(all_events(side.queues))
+    return found
+
+
+def test_killed_between_silver_and_gold(side, undisturbed, tmp_path):
+    lake, appended = tmp_path / "lake", tmp_path / "appended"
+    assert run_and_kill("jobs:2", side, lake)
+    assert not (lake / "gold").exists()
+    shutil.copytree(lake, appended)
+
+    side.run(lake=lake, events_per_batch=BATCH_EVENTS)
+    side.run(lake=appended, batch=Appending, events_per_batch=BATCH_EVENTS)
+
+    assert contents(lake) == undisturbed
+    # The control: with another sink the kill would be seen.
+    assert len(contents(appended)["bronze/events"]) > len(undisturbed["bronze/events"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", [*POINTS, *map(str, MOMENTS)])
+def test_killed_anywhere(where, side, undisturbed, tmp_path, monkeypatch):
+    lake = tmp_path / "lake"
+    killed = run_and_kill(where, side, lake)
+    assert killed or where in map(str, MOMENTS)
+    monkeypatch.setattr(compaction, "TOGETHER", 2)
+
+    side.run(lake=lake, events_per_batch=BATCH_EVENTS)
+    side.run(lake=lake, events_per_batch=BATCH_EVENTS)
+
+    assert contents(lake) == undisturbed
+    side.path = str(lake)
+    assert counted_in(side.gold("hourly")) == counted(all_events(side.queues))
