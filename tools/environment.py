@@ -2,6 +2,9 @@
 
 environment.py is-ready PROFILE   exit status 0 when `.venv` holds what PROFILE needs
 environment.py prepare PROFILE    make it so
+
+PROFILE is run, dev or bench; or spark, which is put into a folder of its own beside them, so that
+it can be fetched while programs run.
 """
 
 import configparser
@@ -36,6 +39,10 @@ LOCKS = {
 }
 PROFILES = list(LOCKS)
 
+SPARK = VENV / "spark"
+SPARK_LOCK = REQUIREMENTS / "spark.txt"
+SPARK_STAMP = SPARK / "environment.json"
+
 Command = list[str]
 Stamp = dict[str, str]
 
@@ -47,11 +54,13 @@ class SetupError(Exception):
 def main(arguments: list[str]) -> int:
     """Run one command and answer with its exit status."""
     match arguments:
+        case ["is-ready", "spark"]:
+            return 0 if has_spark() else 1
         case ["is-ready", profile] if profile in PROFILES:
             return 0 if is_ready(profile) else 1
-        case ["prepare", profile] if profile in PROFILES:
+        case ["prepare", profile] if profile in [*PROFILES, "spark"]:
             try:
-                prepare(profile)
+                prepare_spark() if profile == "spark" else prepare(profile)
             except SetupError as error:
                 print(f"ackline: {error}", file=sys.stderr)
                 return 1
@@ -131,10 +140,39 @@ def prepare(profile: str) -> None:
         STAMP.write_text(json.dumps(stamp_of(target)))
 
 
+# Spark, in its own folder: nobody who needs the rest waits for it.
+
+
+def has_spark() -> bool:
+    """Whether what the lock names is there."""
+    try:
+        return SPARK_STAMP.read_text() == spark_fingerprint()
+    except OSError:
+        return False
+
+
+def spark_fingerprint() -> str:
+    """Hash what decides the contents of the folder."""
+    return fingerprint([str(sys.implementation.cache_tag), SPARK_LOCK.read_text()])
+
+
+def prepare_spark() -> None:
+    """Fetch Spark for the Python of `.venv`; broken off, it begins anew the next time."""
+    with only_one_process("spark"):
+        if has_spark():
+            return
+        shutil.rmtree(SPARK, ignore_errors=True)
+        new = SPARK.with_suffix(".new")
+        shutil.rmtree(new, ignore_errors=True)
+        run([*find_installer(), "--require-hashes", "--target", str(new), "-r", str(SPARK_LOCK)])
+        (new / SPARK_STAMP.name).write_text(spark_fingerprint())
+        new.rename(SPARK)
+
+
 @contextlib.contextmanager
-def only_one_process() -> Iterator[None]:
+def only_one_process(what: str = "venv") -> Iterator[None]:
     """Wait until no other process changes `.venv`; the system frees the lock of one that dies."""
-    with (ROOT / ".venv.lock").open("w") as lock:
+    with (ROOT / f".{what}.lock").open("w") as lock:
         # Installers hold it too: one that outlives this process must not meet the next one.
         os.set_inheritable(lock.fileno(), True)
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,37 +1,54 @@
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import signal
+import socket
 import time
+import urllib.request
 
 import pytest
 
 from ackline.demo.books import Bookkeeper
+from ackline.demo.ledger import Ledger
 from ackline.events import Act, Event
 from ackline.job import QueueKey, State
 
 
-def running(name: str) -> list[str]:
-    """Processes whose command line has this text."""
+def running(place: object) -> list[str]:
+    """Processes whose command line or environment names this folder."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/cmdline") as file:
                 line = file.read().replace("\0", " ")
             with open(f"/proc/{pid}/environ") as file:
-                line += file.read()
+                around = file.read()
         except (OSError, UnicodeDecodeError):
             continue
-        if name in line and "ackline.demo.handlers" in line:
+        if int(pid) != os.getpid() and "ackline" in line and str(place) in line + around:
             found.append(line)
     return found
 
 
+def fetch(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return str(answer.read().decode())
+
+
+def wait_for(process, words):
+    """The next line of its standard output with these words."""
+    for line in process.process.stdout:
+        if words in line:
+            return line
+    raise AssertionError(f"{words!r} was never said")
+
+
 def test_the_demo_proves_that_nothing_is_lost(start, cli, place):
     began = time.monotonic()
-    answer = start("demo", "--seconds", "8").end(timeout=40)
+    answer = start("demo", "--seconds", "8", "--no-spark").end(timeout=40)
     assert time.monotonic() - began < 8 + 12
     assert answer.code == 0, answer.out + answer.err
     assert "Every job is accounted for." in answer.out
@@ -43,28 +60,77 @@ def test_the_demo_proves_that_nothing_is_lost(start, cli, place):
     assert numbers is not None, answer.out
     enqueued, *parts = (int(number.replace(",", "")) for number in numbers.groups())
     assert enqueued == sum(parts) > 300
+    assert ", 0 by hand" in answer.out
     assert "kill -9" in answer.out
     assert "freed after" in answer.out
-    assert running(str(place)) == []
+    assert running(place) == []
     commands = re.findall(r"^  ackline (.+)$", answer.out, re.MULTILINE)
     assert len(commands) == 3
     for command in commands:
         assert cli(*shlex.split(command)).code == 0, command
 
 
-def test_ctrl_c_ends_it_cleanly_and_it_can_be_run_again(start, place):
-    first = start("demo", "--seconds", "60")
-    lines = iter(first.process.stdout)
-    assert any("reports scheduled" in line for line in lines)
-    second = start("demo", "--seconds", "2")
-    assert "demo-2.db" in next(iter(second.process.stdout))
-    answer = first.end(signal.SIGINT)
-    assert answer.code == 130
+def test_its_dashboard_shows_the_load_until_ctrl_c(start, place):
+    # given a tour without an end, and what somebody does meanwhile
+    tour = start("demo", "--no-browser", "--no-spark")
+    url = wait_for(tour, "dashboard").split()[-1]
+    wait_for(tour, "reports scheduled")
+    assert "<title>Ackline" in fetch(url)
+    overview = json.loads(fetch(f"{url}api/v1/overview"))
+    assert {queue["queue"] for queue in overview["queues"]} >= {"acme/email", "initech/webhooks"}
+    schedules = json.loads(fetch(f"{url}api/v1/queues/globex%2Freports/schedules"))
+    assert {one["name"] for one in schedules["schedules"]} == {"usage", "month-end"}
+    by_hand = urllib.request.Request(
+        f"{url}api/v1/queues/acme%2Femail/jobs",
+        data=b'{"kind": "welcome", "payload": {"to": "me@example.com"}}',
+        headers={"content-type": "application/json"},
+    )
+    urllib.request.urlopen(by_hand, timeout=10).close()
+
+    # when
+    answer = tour.end(signal.SIGINT)
+
+    # then
+    assert answer.code == 0, answer.out + answer.err
     assert "Traceback" not in answer.err
     assert "Every job is accounted for." in answer.out
+    assert "1 by hand" in answer.out
+    assert running(place) == []
+
+
+def test_it_can_be_run_twice_at_once_and_again(start, place):
+    first = start("demo", "--seconds", "60", "--no-spark")
+    there = wait_for(first, "dashboard").split()[-1]
+    second = start("demo", "--seconds", "2", "--no-spark")
+    assert "demo-2.db" in next(iter(second.process.stdout))
+    assert wait_for(second, "dashboard").split()[-1] != there
+    answer = first.end(signal.SIGTERM)
+    assert answer.code == 130
+    assert "Every job is accounted for." in answer.out
     assert second.end(timeout=30).code == 0
-    assert start("demo", "--seconds", "1", "--json").end(timeout=30).document["balanced"]
-    assert running(str(place)) == []
+    again = start("demo", "--seconds", "1", "--no-spark", "--json").end(timeout=30)
+    assert again.document["balanced"]
+    assert running(place) == []
+
+
+def test_a_killed_demo_leaves_no_process(start, place):
+    tour = start("demo", "--no-spark")
+    wait_for(tour, "reports scheduled")
+    tour.process.kill()
+    tour.process.wait()
+
+    until = time.monotonic() + 15
+    while running(place) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert running(place) == []
+
+
+def test_a_port_that_is_taken_is_not_insisted_on(start):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        tour = start("demo", "--seconds", "1", "--no-spark", "--port", str(port))
+        assert f":{port}/" not in wait_for(tour, "dashboard")
+        assert tour.end(timeout=30).code == 0
 
 
 def test_too_short_a_story(cli):
@@ -90,38 +156,62 @@ class Nothing:
         return {state: self._counts.get(state, 0) for state in State}
 
 
-def event(act: Act, id: str, to: State | None, source: State | None = None, worker="") -> Event:
+def event(act: Act, id: str, to: State | None, source: State | None = None, by="") -> Event:
     return Event(
-        "1.1", 1.0, QueueKey("default", "q"), act, id, "k", source, to, 1, 1, worker, "", ""
+        cursor="1.1",
+        at=1.0,
+        queue=QueueKey("default", "q"),
+        act=act,
+        id=id,
+        kind="k",
+        source=source,
+        to=to,
+        attempt=1,
+        token=1,
+        worker="",
+        note="",
+        by=by,
     )
 
 
 def balance(events, accepted, **counts):
-    keeper = Bookkeeper({})
-    keeper.read(events)
     receipts = {("q", id) for id in accepted}
-    return keeper.close(receipts, receipts, Nothing(**counts))  # type: ignore[arg-type]
+    keeper = Bookkeeper(Ledger(asked=receipts, accepted=receipts))
+    keeper.read(events)
+    return keeper.close(Nothing(**counts))  # type: ignore[arg-type]
 
 
 ENQUEUED = event(Act.ENQUEUE, "a", State.QUEUED)
 DONE = event(Act.COMPLETE, "a", State.COMPLETED)
-
-
-def test_books_balance():
-    assert balance([ENQUEUED, DONE], "a", completed=1).balanced
-    assert balance([ENQUEUED], "a", queued=1).balanced
+FAILED = event(Act.FAIL, "a", State.FAILED)
 
 
 @pytest.mark.parametrize(
-    ("events", "accepted", "counts"),
+    ("events", "counts"),
     [
-        ([], "a", {}),
-        ([ENQUEUED, event(Act.PURGE, "a", None)], "a", {}),
-        ([ENQUEUED], "", {"queued": 1}),
-        ([ENQUEUED, DONE, DONE], "a", {"completed": 1}),
-        ([ENQUEUED, DONE], "a", {"queued": 1}),
+        ([ENQUEUED, DONE], {"completed": 1}),
+        ([ENQUEUED], {"queued": 1}),
+        ([ENQUEUED, DONE, event(Act.PRUNE, "a", None)], {}),
+        ([ENQUEUED, event(Act.PURGE, "a", None, by="http")], {}),
+        ([ENQUEUED, FAILED, ENQUEUED], {"queued": 1}),
+        ([ENQUEUED, event(Act.ENQUEUE, "b", State.QUEUED)], {"queued": 2}),
     ],
-    ids=["lost", "deleted", "unexpected", "completed twice", "the store disagrees"],
+    ids=["completed", "waiting", "pruned", "deleted by somebody", "replaced", "by hand"],
 )
-def test_books_that_do_not_balance(events, accepted, counts):
-    assert not balance(events, accepted, **counts).balanced
+def test_books_balance(events, counts):
+    assert balance(events, "a", **counts).balanced
+
+
+@pytest.mark.parametrize(
+    ("events", "counts"),
+    [
+        ([], {}),
+        ([ENQUEUED, event(Act.PURGE, "a", None)], {}),
+        ([ENQUEUED, event(Act.CLAIM, "b", State.PROCESSING)], {"queued": 1, "processing": 1}),
+        ([ENQUEUED, DONE, DONE], {"completed": 1}),
+        ([ENQUEUED, DONE], {"queued": 1}),
+    ],
+    ids=["lost", "deleted by nobody", "from nowhere", "completed twice", "the store disagrees"],
+)
+def test_books_that_do_not_balance(events, counts):
+    assert not balance(events, "a", **counts).balanced

@@ -10,15 +10,25 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    expect,
+    sync_playwright,
+)
 
-import ackline
 from ackline.queue import Queue
-from ackline.queues import Queues
+from ackline.queues import DEFAULT_TENANT, Queues
 from ackline.service import Settings
+from ackline.service.auth.base import Connection
+from ackline.service.caller import ANYONE_HERE, Principal
 from ackline.service.runtime import Runtime
 from ackline.service.server import Server, address_of, bind
+from ackline.stores.registry import store_from_url
 from ackline.testing.servers.redis import RedisServer
 from tests.dashboard.browser import launch
 from tests.service.conftest import Api
@@ -26,7 +36,33 @@ from tests.service.conftest import Api
 SOON = 10_000
 """Milliseconds: far more than a change takes to be seen on a busy machine."""
 
+QUICK: dict[str, Any] = {"sweep_every": 0.2, "ping_every": 1.0, "drain": 0.0}
+USUAL: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}, "locale": "en-GB"}
+
+FORGET = "() => { try { localStorage.clear() } catch {} }"
+"""A blank page has nothing to forget, and says so by an error."""
+
 _numbers = itertools.count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One process runs all of them: they share a browser and two services."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("dashboard"))
+
+
+class AnyoneOfTenant:
+    """Lets everybody in, as one of a tenant: tests that share a store are tenants of it."""
+
+    def __init__(self) -> None:
+        self.tenant = DEFAULT_TENANT
+
+    def knows(self, _connection: Connection) -> bool:
+        return True
+
+    async def authenticate(self, _connection: Connection) -> Principal:
+        return msgspec.structs.replace(ANYONE_HERE, tenant=self.tenant)
 
 
 class Board:
@@ -34,6 +70,7 @@ class Board:
 
     def __init__(self, runtime: Runtime, port: int = 0) -> None:
         self.runtime = runtime
+        self.tenant = DEFAULT_TENANT
         started = threading.Event()
         self._server = Server(runtime, started.set)
         settings = Settings(store="memory://", port=port)
@@ -48,7 +85,7 @@ class Board:
 
     @property
     def queues(self) -> Queues:
-        return Queues(self.runtime.store, "default")
+        return Queues(self.runtime.store, self.tenant)
 
     def __getitem__(self, queue: str) -> Queue[Any, Any]:
         return self.queues[queue]
@@ -74,7 +111,7 @@ def start_board() -> Iterator[StartBoard]:
     started: list[Board] = []
 
     def start(store: str, port: int = 0, runtime: Runtime | None = None, **said: Any) -> Board:
-        settings = Settings(store=store, sweep_every=0.2, ping_every=1.0, drain=0.0, **said)
+        settings = Settings(store=store, **QUICK, **said)
         started.append(Board(runtime or Runtime.from_settings(settings), port))
         return started[-1]
 
@@ -85,30 +122,70 @@ def start_board() -> Iterator[StartBoard]:
 
 
 @pytest.fixture
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def sort(request: pytest.FixtureRequest) -> str:
     """SQLite, unless a test is asked for with others."""
-    sort = getattr(request, "param", "sqlite")
+    return getattr(request, "param", "sqlite")
+
+
+both_stores = pytest.mark.parametrize("sort", ["sqlite", "redis"], indirect=True)
+
+
+def url_of(sort: str, folder: Path, request: pytest.FixtureRequest) -> str:
+    """An empty store."""
     if sort == "redis":
         server: RedisServer = request.getfixturevalue("redis_server")
         return f"{server.url}?prefix=dashboard{next(_numbers)}"
-    return f"sqlite:///{tmp_path}/jobs.db?durability=normal"
+    return f"sqlite:///{folder}/jobs.db?durability=normal"
 
 
 @pytest.fixture
-def board(start_board: StartBoard, store_url: str) -> Board:
-    return start_board(store_url)
+def store_url(sort: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A store of the test's own."""
+    return url_of(sort, tmp_path, request)
 
 
-both_stores = pytest.mark.parametrize("store_url", ["sqlite", "redis"], indirect=True)
+@pytest.fixture(scope="package")
+def shared_boards(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], Board]]:
+    """A service on each sort of store, for all tests that need none of their own."""
+    boards: dict[str, Board] = {}
+
+    def find(sort: str) -> Board:
+        if sort not in boards:
+            url = url_of(sort, tmp_path_factory.mktemp("board"), request)
+            settings = Settings(store=url, **QUICK)
+            boards[sort] = Board(Runtime(settings, store_from_url(url), AnyoneOfTenant()))
+        return boards[sort]
+
+    yield find
+    for board in boards.values():
+        board.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
+def board(sort: str, shared_boards: Callable[[str], Board]) -> Board:
+    """A service, and in its store a tenant of the test's own."""
+    board = shared_boards(sort)
+    anyone = board.runtime.authenticator
+    assert isinstance(anyone, AnyoneOfTenant)
+    board.tenant = anyone.tenant = f"test-{next(_numbers)}"
+    return board
+
+
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     # Not longer: as long as it is there, an event loop runs in this thread.
     with sync_playwright() as playwright:
         browser = launch(playwright)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="package")
+def usual_context(browser: Browser) -> BrowserContext:
+    """For tests without wishes of their own; it has the page's program compiled already."""
+    return browser.new_context(**USUAL)
 
 
 class Tab(Page):
@@ -121,14 +198,12 @@ OpenTab = Callable[..., Tab]
 
 
 @pytest.fixture
-def open_tab(browser: Browser) -> Iterator[OpenTab]:
+def open_tab(browser: Browser, usual_context: BrowserContext) -> Iterator[OpenTab]:
     """Open an address; errors of the page, and what its security policy refuses, fail the test."""
-    contexts, tabs = [], []
+    tabs: list[Tab] = []
 
     def open(address: str, **options: Any) -> Tab:
-        settings = {"viewport": {"width": 1280, "height": 800}, "locale": "en-GB", **options}
-        context = browser.new_context(**settings)
-        contexts.append(context)
+        context = browser.new_context(**(USUAL | options)) if options else usual_context
         page: Any = context.new_page()
         page.set_default_timeout(SOON)
         page.mistakes = []
@@ -142,8 +217,12 @@ def open_tab(browser: Browser) -> Iterator[OpenTab]:
     expect.set_options(timeout=SOON)
     yield open
     mistakes = [mistake for tab in tabs for mistake in tab.mistakes]
-    for context in contexts:
-        context.close()
+    for tab in tabs:
+        if tab.context is usual_context:
+            tab.evaluate(FORGET)
+            tab.close()
+        else:
+            tab.context.close()
     assert mistakes == []
 
 
@@ -156,7 +235,3 @@ def _note(mistakes: list[str], message: ConsoleMessage) -> None:
 @pytest.fixture
 def tab(open_tab: OpenTab, board: Board) -> Tab:
     return open_tab(f"{board.url}/")
-
-
-def open_store(url: str) -> Queues:
-    return ackline.open(url)

@@ -227,7 +227,7 @@ class TestManyJobs:
         tab.get_by_role("button", name="Compare").click()
 
         differing = dialog(tab).locator("[data-differs]")
-        expect(differing).to_have_text(['  "order": "order-0"', '  "order": "order-1"'])
+        expect(differing).to_have_text(['  "order": "order-1"', '  "order": "order-0"'])
 
 
 class TestWholeQueue:
@@ -252,6 +252,16 @@ class TestWholeQueue:
 
         expect(tab.get_by_text("Purge: 3 jobs")).to_be_visible()
         assert not board["mail"].jobs().jobs
+
+    def test_drop_needs_its_name_typed(self, tab, board):
+        board["mail"].enqueue_many(range(3))
+        tab.goto(f"{board.url}/queues/mail")
+        choose(tab, "Drop queue")
+        confirm(tab, "mail", "Drop queue")
+
+        expect(tab.get_by_text("Dropped mail")).to_be_visible()
+        expect(tab.get_by_role("heading", level=1)).to_have_text("Overview")
+        assert "mail" not in list(board.queues)
 
     def test_export_and_import(self, tab, board, tmp_path):
         board["mail"].enqueue({"to": "ann"}, id="a")

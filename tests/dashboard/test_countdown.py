@@ -44,7 +44,8 @@ class TestByTheStoresClock:
     @pytest.fixture
     def page(self, open_tab, board, claimed):
         """The browser's clock is wrong, and moves only when it is told to."""
-        page = open_tab("")
+        # A clock belongs to all tabs of a context: this one has its own.
+        page = open_tab("", timezone_id="UTC")
         page.clock.install(time=0)
         page.goto(f"{board.url}/queues/mail/processing")
         return page

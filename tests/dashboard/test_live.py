@@ -145,6 +145,10 @@ def test_ten_thousand_rows_are_scrolled_through(board, open_tab):
 
 class TestWorkers:
     @pytest.fixture
+    def board(self, start_board, store_url):
+        return start_board(store_url)
+
+    @pytest.fixture
     def process(self, store_url, tmp_path, board):
         board["mail"].enqueue(1, id="held")
         program = tmp_path / "work.py"

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import base64
 import os
+import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -89,6 +93,37 @@ def look_closer(tab, name):
     if name == "workers":
         tab.locator("summary").first.click()
     tab.wait_for_timeout(300)
+
+
+TOUR = 75
+"""Seconds after which the demo has shown most of what it has."""
+
+
+@pytest.fixture
+def tour(tmp_path):
+    """The demo, as it looks after a minute."""
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "ackline", "demo", "--port", "0", "--no-spark"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with demo:
+        assert demo.stdout is not None
+        url = next(line.split()[-1] for line in demo.stdout if line.startswith("dashboard"))
+        threading.Thread(target=demo.stdout.read, daemon=True).start()
+        time.sleep(TOUR)
+        yield url.rstrip("/")
+        demo.terminate()
+        assert demo.wait(30) == 0
+
+
+def test_the_tour(tour, open_tab, place):
+    for theme in ("light", "dark"):
+        tab = open_tab("", viewport=DESK, color_scheme=theme, timezone_id="UTC")
+        settle(tab, f"{tour}/")
+        take(tab, place / f"dashboard-tour-{theme}.webp")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

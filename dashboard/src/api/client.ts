@@ -16,6 +16,8 @@ export class Problem extends Error {
     readonly word: string,
     detail: string,
     readonly at?: string,
+    /** Where to read on, if what was asked for is kept no longer. */
+    readonly cursor?: string | null,
   ) {
     super(detail);
   }
@@ -104,5 +106,6 @@ async function problemOf(answer: Response): Promise<Problem> {
     word,
     said?.detail ?? `The service answered ${answer.status}.`,
     said?.at,
+    said?.cursor,
   );
 }

@@ -33,6 +33,9 @@ export const STATES: readonly State[] = [
   "cancelled",
 ];
 
+/** Of what has ended, the newest comes first; what waits, in the order of its line. */
+const ENDED: readonly State[] = ["completed", "failed", "cancelled"];
+
 export const PAGE = 200;
 
 export const rowsKey = (which: Which) =>
@@ -44,6 +47,7 @@ function fetchRows(which: Which, cursor: string | null, signal: AbortSignal): Pr
     state: which.state,
     kind: which.kind,
     text: which.text,
+    order: ENDED.includes(which.state) ? "newest" : "",
     cursor,
     limit: PAGE,
   };

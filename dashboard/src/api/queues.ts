@@ -15,6 +15,9 @@ export const resumeQueue = (queue: string) =>
 export const purgeQueue = (queue: string) =>
   call<Schemas["Changed"]>("POST", v1`/queues/${queue}/purge`);
 
+export const dropQueue = (queue: string) =>
+  call<Schemas["Changed"]>("DELETE", v1`/queues/${queue}`, { query: { force: "true" } });
+
 export interface Chosen {
   states: State[];
   ids?: string[];

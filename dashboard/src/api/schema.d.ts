@@ -173,6 +173,7 @@ export interface paths {
          *
          *     Each message is locked for this consumer until it is acknowledged, rejected, or its lock
          *     lapses. When the connection ends, what is not acknowledged goes back into the queue.
+         *     Several queues share the window by their weights: one with much to do starves no other.
          */
         get: operations["messages_listen"];
         put?: never;
@@ -213,6 +214,8 @@ export interface paths {
         /**
          * Take the next message
          * @description The next message, locked for the caller; null if there is none.
+         *
+         *     Of several queues, the one is next that those who ask like this had least of, by its weight.
          */
         get: operations["messages_poll"];
         put?: never;
@@ -277,6 +280,35 @@ export interface paths {
         get: operations["v1_analytics_analytics"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/claims": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Claim jobs as they come (SSE)
+         * @description A stream of `job` events, and `ping` when there are none.
+         *
+         *     Each is leased until it is settled or its lease lapses; when the connection ends, what is not
+         *     settled is released. Several queues share the window by their weights.
+         */
+        get: operations["v1_claims_claim_as_they_come"];
+        put?: never;
+        /**
+         * Claim jobs of several queues
+         * @description Lease up to `limit` jobs of these queues together, by their weights.
+         *
+         *     One with much to do starves no other. What one does not have, the others get.
+         */
+        post: operations["v1_claims_claim_from_several"];
         delete?: never;
         options?: never;
         head?: never;
@@ -449,7 +481,9 @@ export interface paths {
         post?: never;
         /**
          * Delete a queue
-         * @description Delete its jobs and forget its settings; refused while it holds live jobs.
+         * @description Delete it with its finished jobs, settings and schedules; 409 while jobs wait or run.
+         *
+         *     Its journal stays for as long as it is kept. A new job makes the queue anew.
          */
         delete: operations["v1_queues_delete_queue"];
         options?: never;
@@ -496,7 +530,7 @@ export interface paths {
          * Claim jobs
          * @description Lease up to `limit` jobs, waiting up to `wait` seconds for the first.
          */
-        post: operations["v1_work_claim"];
+        post: operations["v1_claims_claim"];
         delete?: never;
         options?: never;
         head?: never;
@@ -552,7 +586,7 @@ export interface paths {
         };
         /**
          * Export jobs
-         * @description Every job that matches, a line each.
+         * @description Every job that matches, a line each, which an import takes as it is.
          */
         get: operations["v1_transfer_export_jobs"];
         put?: never;
@@ -616,8 +650,9 @@ export interface paths {
          * Import jobs
          * @description Enqueue a job for each line, as they come; the body is as long as it likes.
          *
-         *     Each line is a job as `POST …/jobs` takes it. The first bad line ends it; those before are
-         *     stored, and with ids of their own all can be sent again.
+         *     Each line is a job as `POST …/jobs` takes it, or as an export has written it: then with the id,
+         *     payload, priority, due time and options that it had, to be run anew. The first bad line ends
+         *     it; those before are stored, and with ids of their own all can be sent again.
          */
         post: operations["v1_transfer_import_jobs"];
         delete?: never;
@@ -643,7 +678,7 @@ export interface paths {
          * Enqueue a job
          * @description Store a job: 201 if it is new, 200 if a job of its id is there already.
          */
-        post: operations["v1_jobs_enqueue"];
+        post: operations["v1_enqueue_enqueue"];
         delete?: never;
         options?: never;
         head?: never;
@@ -663,7 +698,7 @@ export interface paths {
          * Enqueue many jobs
          * @description Store all new ones in one step; if one is refused, none is stored.
          */
-        post: operations["v1_jobs_enqueue_many"];
+        post: operations["v1_enqueue_enqueue_many"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1294,7 +1329,7 @@ export interface components {
          * @description One word for each act; the same word in events, commands, routes and buttons.
          * @enum {string}
          */
-        Act: "enqueue" | "claim" | "complete" | "fail" | "snooze" | "release" | "expire" | "extend" | "progress" | "promote" | "cancel" | "request_cancel" | "redrive" | "edit" | "move" | "prune" | "purge" | "pause" | "resume" | "configure";
+        Act: "enqueue" | "claim" | "complete" | "fail" | "snooze" | "release" | "expire" | "extend" | "progress" | "promote" | "cancel" | "request_cancel" | "redrive" | "edit" | "move" | "prune" | "purge" | "pause" | "resume" | "configure" | "drop";
         /** Analytics */
         Analytics: {
             errors?: components["schemas"]["ErrorCluster"][];
@@ -1406,6 +1441,7 @@ export interface components {
             kind: string;
             payload: unknown;
             priority: number;
+            queue: string;
             timeout: number | null;
             token: string;
             trace: string | null;
@@ -1413,6 +1449,25 @@ export interface components {
         /** ClaimedJobs */
         ClaimedJobs: {
             jobs: components["schemas"]["ClaimedJob"][];
+        };
+        /**
+         * ClaimsBody
+         * @description The same, from several queues; their weights say how they share, the same for all if not.
+         */
+        ClaimsBody: {
+            /** @default null */
+            kinds: string[] | null;
+            /** @default null */
+            lease: number | null;
+            /** @default 1 */
+            limit: number;
+            queues: string[];
+            /** @default 0 */
+            wait: number;
+            /** @default null */
+            weights: number[] | null;
+            /** @default null */
+            worker: string | null;
         };
         /** DeadLetter */
         DeadLetter: {
@@ -1709,6 +1764,7 @@ export interface components {
             attempts: number;
             id: string;
             kind: string;
+            queue: string;
             receipt: string;
             value: unknown;
         };
@@ -1821,6 +1877,13 @@ export interface components {
             target: number;
         };
         /**
+         * Order
+         * @description Jobs of a state in the order of their line, or the newest first: what ended last, what is due last.
+         * @default line
+         * @enum {string}
+         */
+        Order: "line" | "newest";
+        /**
          * OutcomeBody
          * @description What became of one job, by its id and the token of its lease.
          */
@@ -1843,6 +1906,7 @@ export interface components {
             now: number;
             queues: components["schemas"]["QueueFigures"][];
             store: components["schemas"]["StoreFigures"];
+            workers: number;
         };
         /**
          * PolicyBody
@@ -2629,9 +2693,11 @@ export interface operations {
     messages_listen: {
         parameters: {
             query?: {
-                /** @description Which queue. */
-                queue?: string;
-                /** @description So many may be unacknowledged at once. */
+                /** @description Which queue; repeat it to take from several. */
+                queue?: string[];
+                /** @description A queue's share beside the others: one for each `queue`, in their order. */
+                weight?: number[];
+                /** @description So many may be unsettled at once, of all queues together. */
                 prefetch?: number;
                 /** @description Only messages of these kinds, separated by commas. */
                 kinds?: string;
@@ -2707,8 +2773,10 @@ export interface operations {
     messages_poll: {
         parameters: {
             query?: {
-                /** @description Which queue. */
-                queue?: string;
+                /** @description Which queue; repeat it to take from several. */
+                queue?: string[];
+                /** @description A queue's share beside the others: one for each `queue`, in their order. */
+                weight?: number[];
                 /** @description Seconds to wait for a message. */
                 wait?: number;
                 /** @description Only messages of these kinds, separated by commas. */
@@ -2832,6 +2900,95 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Analytics"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    v1_claims_claim_as_they_come: {
+        parameters: {
+            query?: {
+                /** @description Which queue; repeat it to take from several. */
+                queue?: string[];
+                /** @description A queue's share beside the others: one for each `queue`, in their order. */
+                weight?: number[];
+                /** @description So many may be unsettled at once, of all queues together. */
+                prefetch?: number;
+                /** @description Only jobs of these kinds. */
+                kind?: string[];
+                /** @description Seconds. */
+                lease?: number;
+                /** @description From `POST …/v1/tickets`, for browsers: an EventSource sends no header. */
+                ticket?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Stream Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": unknown;
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    v1_claims_claim_from_several: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "limit": 10,
+                 *       "queues": [
+                 *         "billing",
+                 *         "email"
+                 *       ],
+                 *       "weights": [
+                 *         3,
+                 *         1
+                 *       ],
+                 *       "worker": "node-1"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ClaimsBody"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClaimedJobs"];
                 };
             };
             /** @description A problem. */
@@ -3194,7 +3351,7 @@ export interface operations {
     v1_queues_delete_queue: {
         parameters: {
             query?: {
-                /** @description Also if it holds live jobs. */
+                /** @description Also if jobs wait or run; they are deleted. */
                 force?: boolean;
             };
             header?: never;
@@ -3328,7 +3485,7 @@ export interface operations {
             };
         };
     };
-    v1_work_claim: {
+    v1_claims_claim: {
         parameters: {
             query?: never;
             header?: never;
@@ -3620,6 +3777,8 @@ export interface operations {
                 /** @description Where the page before ended. */
                 cursor?: string;
                 limit?: number;
+                /** @description Jobs of a state in the order of their line, or the newest first: what ended last, what is due last. */
+                order?: components["schemas"]["Order"];
             };
             header?: never;
             path: {
@@ -3650,7 +3809,7 @@ export interface operations {
             };
         };
     };
-    v1_jobs_enqueue: {
+    v1_enqueue_enqueue: {
         parameters: {
             query?: never;
             header?: {
@@ -3709,7 +3868,7 @@ export interface operations {
             };
         };
     };
-    v1_jobs_enqueue_many: {
+    v1_enqueue_enqueue_many: {
         parameters: {
             query?: never;
             header?: {
@@ -4198,6 +4357,8 @@ export interface operations {
                 /** @description Where the page before ended. */
                 cursor?: string;
                 limit?: number;
+                /** @description Jobs of a state in the order of their line, or the newest first: what ended last, what is due last. */
+                order?: components["schemas"]["Order"];
             };
             header?: never;
             path: {

@@ -25,6 +25,7 @@ const ACTS = [
   "pause",
   "resume",
   "configure",
+  "drop",
 ] as const satisfies readonly JournalEvent["act"][];
 
 /** The service says something at least each 15 seconds. */

@@ -100,24 +100,53 @@ function newest(events: JournalEvent[]): JournalEvent[] {
   return [...new Map(events.map((event) => [event.cursor, event])).values()].slice(0, KEPT);
 }
 
+/** How many batches of the journal to step back: a few, and more where little is for this page. */
+const STEPS_BACK = [20, 200, 2000];
+const ENOUGH = 100;
+const MOST_PAGES = 10;
+
+const batchOf = (cursor: string): number => Number(cursor.split(".")[0]);
+
 /** What happened shortly before: cursors are numbered, so one can step back a little. */
 async function recent(end: string | undefined): Promise<JournalEvent[]> {
   if (!end) return [];
-  const back = Math.max(0, Number(end.split(".")[0]) - 200);
-  try {
-    return await read(`${back}.0`);
-  } catch (error) {
-    if (!(error instanceof Problem) || error.status !== 410) return [];
-    return read(null).catch(() => []);
+  let found: JournalEvent[] = [];
+  let until = Infinity;
+  for (const step of STEPS_BACK) {
+    const start = Math.max(0, batchOf(end) - step);
+    const older = await readUntil(`${start}.0`, until).catch(() => null);
+    if (older === null) break;
+    found = [...older, ...found].slice(-KEPT);
+    until = start;
+    if (found.length >= ENOUGH || start === 0) break;
   }
+  return found;
 }
 
-async function read(after: string | null): Promise<JournalEvent[]> {
-  const query = { after, limit: KEPT };
-  return (await call<Schemas["EventPage"]>("GET", "/v1/events", { query })).events;
+/** The events from a cursor up to a batch; null if they are too many to look through. */
+async function readUntil(after: string, until: number): Promise<JournalEvent[] | null> {
+  const found: JournalEvent[] = [];
+  for (let page = 0; page < MOST_PAGES; page += 1) {
+    const { events, cursor } = await readPage(after);
+    found.push(...events.filter((event) => batchOf(event.cursor) < until));
+    // A page may have nothing for us, and yet there are more.
+    if (cursor === null || cursor === after || batchOf(cursor) >= until) return found;
+    after = cursor;
+  }
+  return null;
 }
 
-const ACTS = ["enqueue", "claim", "complete", "fail", "expire", "promote", "cancel", "redrive", "edit", "move", "purge", "prune", "pause", "resume", "configure", "release", "snooze"] as const;
+/** A page of the journal; if it does not go back so far any more, from its beginning. */
+async function readPage(after: string): Promise<Schemas["EventPage"]> {
+  const read = (from: string) =>
+    call<Schemas["EventPage"]>("GET", "/v1/events", { query: { after: from, limit: KEPT } });
+  return read(after).catch((error: unknown) => {
+    if (error instanceof Problem && error.cursor) return read(error.cursor);
+    throw error;
+  });
+}
+
+const ACTS = ["enqueue", "claim", "complete", "fail", "expire", "promote", "cancel", "redrive", "edit", "move", "purge", "prune", "pause", "resume", "configure", "release", "snooze", "drop"] as const;
 
 function Filters({ shown }: { shown: Shown }) {
   const t = useT();

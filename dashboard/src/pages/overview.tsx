@@ -5,7 +5,7 @@ import { useMay } from "../api/session";
 import { coarse, count, rate } from "../format/spans";
 import { useT } from "../i18n/i18n";
 import { Badge, Button, cx, Dot, Empty, Title, Trouble } from "../parts/basics";
-import { Chart, Legend, Sparkline, StateBar, thinned } from "../parts/charts";
+import { Chart, Legend, Sparkline, StateBar } from "../parts/charts";
 import { useDialog } from "../parts/dialogs";
 import { Icon } from "../parts/icons";
 import { Link, type Tab, toQueue } from "../routing";
@@ -30,9 +30,9 @@ export function OverviewPage() {
           </Empty>
         ) : (
           <>
-            <Totals queues={queues} />
+            <Totals queues={queues} workers={overview.data.workers} />
             <Throughput overview={overview.data} />
-            <QueueTable queues={queues} />
+            <QueueTable queues={queues} bucket={overview.data.bucket} />
           </>
         )}
         <StoreLine overview={overview.data} />
@@ -75,7 +75,7 @@ export function sum(queues: readonly QueueFigures[], state: State): number {
 
 const SHOWN: readonly State[] = ["queued", "scheduled", "processing", "failing", "failed"];
 
-function Totals({ queues }: { queues: QueueFigures[] }) {
+function Totals({ queues, workers }: { queues: QueueFigures[]; workers: number }) {
   const t = useT();
   const add = (read: (one: QueueFigures) => number) =>
     queues.reduce((total, one) => total + read(one), 0);
@@ -92,7 +92,7 @@ function Totals({ queues }: { queues: QueueFigures[] }) {
       ))}
       <Figure label={t("column.rateIn")} value={rate(add((one) => one.rate_in))} />
       <Figure label={t("column.rateOut")} value={rate(add((one) => one.rate_out))} />
-      <Figure label={t("overview.workers")} value={count(add((one) => one.workers))} />
+      <Figure label={t("overview.workers")} value={count(workers)} />
     </dl>
   );
 }
@@ -126,13 +126,25 @@ export function total(queues: readonly QueueFigures[], what: keyof QueueFigures[
   );
 }
 
+/** Buckets that are shown at least: five minutes. */
+const LEAST = 30;
+
+/** How many of the last buckets are shown: all since something happened, for a young store is empty. */
+export function awake(queues: readonly QueueFigures[]): number {
+  const entered = total(queues, "entered");
+  const first = entered.findIndex((n) => n > 0);
+  return Math.min(entered.length, Math.max(LEAST, first < 0 ? 0 : entered.length - first + 1));
+}
+
 function Throughput({ overview }: { overview: Overview }) {
   const t = useT();
   const { queues, bucket, now } = overview;
+  const shown = awake(queues);
+  const line = (what: keyof QueueFigures["beats"]) => total(queues, what).slice(-shown);
   const lines = [
-    { label: t("overview.entered"), colour: "--queued", values: total(queues, "entered"), area: true },
-    { label: t("overview.completed"), colour: "--completed", values: total(queues, "completed") },
-    { label: t("overview.failed"), colour: "--failed", values: total(queues, "failed") },
+    { label: t("overview.entered"), colour: "--queued", values: line("entered"), area: true },
+    { label: t("overview.completed"), colour: "--completed", values: line("completed") },
+    { label: t("overview.failed"), colour: "--failed", values: line("failed") },
   ];
   const end = (Math.floor(now / bucket) - 1) * bucket;
   const length = lines[0]!.values.length;
@@ -151,8 +163,9 @@ function Throughput({ overview }: { overview: Overview }) {
 const ROW =
   "grid items-center gap-x-4 px-4 grid-cols-[minmax(0,1fr)_3.5rem_3.5rem] md:grid-cols-[minmax(9rem,1.4fr)_repeat(5,minmax(3.5rem,0.6fr))_4rem_4rem_5rem_8rem]";
 
-function QueueTable({ queues }: { queues: QueueFigures[] }) {
+function QueueTable({ queues, bucket }: { queues: QueueFigures[]; bucket: number }) {
   const t = useT();
+  const shown = awake(queues);
   const heads = [t("column.rateIn"), t("column.rateOut"), t("column.oldest")];
   return (
     <div role="table" aria-label={t("nav.queues")} className="panel overflow-hidden">
@@ -174,13 +187,13 @@ function QueueTable({ queues }: { queues: QueueFigures[] }) {
             </span>
           ))}
           <span role="columnheader" className="max-md:hidden">
-            {t("column.trend")}
+            {t("column.trend", { n: Math.round((shown * bucket) / 60) })}
           </span>
         </div>
       </div>
       <div role="rowgroup">
         {queues.map((one) => (
-          <QueueRow key={one.queue} figures={one} />
+          <QueueRow key={one.queue} figures={one} shown={shown} />
         ))}
       </div>
     </div>
@@ -189,7 +202,7 @@ function QueueTable({ queues }: { queues: QueueFigures[] }) {
 
 const NARROW = new Set<State>(["queued", "failed"]);
 
-function QueueRow({ figures }: { figures: QueueFigures }) {
+function QueueRow({ figures, shown }: { figures: QueueFigures; shown: number }) {
   const t = useT();
   const cell = "text-right tabular-nums";
   return (
@@ -221,8 +234,8 @@ function QueueRow({ figures }: { figures: QueueFigures }) {
       </div>
       <div role="cell" className="max-md:hidden">
         <Sparkline
-          entered={thinned(figures.beats.entered, 60)}
-          completed={thinned(figures.beats.completed, 60)}
+          entered={figures.beats.entered.slice(-shown - 1, -1)}
+          completed={figures.beats.completed.slice(-shown - 1, -1)}
         />
       </div>
     </div>

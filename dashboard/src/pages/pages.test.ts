@@ -6,9 +6,9 @@ import type { Worker } from "../api/queues";
 import { thinned } from "../parts/charts";
 import { matches } from "./events";
 import { partsOf } from "./keyspace";
-import { sum, total } from "./overview";
+import { awake, sum, total } from "./overview";
 import { chosenBy } from "./queue-bulk";
-import { healthOf } from "./workers";
+import { crewsOf, healthOf } from "./workers";
 
 describe("a worker", () => {
   const worker = (alive: boolean, seen_at: number) => ({ alive, seen_at }) as Worker;
@@ -16,6 +16,16 @@ describe("a worker", () => {
     expect(healthOf(worker(true, 99), 100)).toBe("alive");
     expect(healthOf(worker(true, 94), 100)).toBe("hung");
     expect(healthOf(worker(false, 99), 100)).toBe("dead");
+  });
+  it("is one, however many queues it works for", () => {
+    const post = (id: string, queue: string, holds: number, seen_at: number) =>
+      ({ id, queue, holds, seen_at, alive: true }) as Worker;
+    const crews = crewsOf([post("a", "mail", 2, 90), post("b", "mail", 0, 99), post("a", "images", 1, 99)], 100);
+    expect(crews.map(({ worker, health, holds }) => [worker.id, health, holds])).toEqual([
+      ["a", "alive", 3],
+      ["b", "alive", 0],
+    ]);
+    expect(crews[0]?.posts.map((one) => one.queue)).toEqual(["images", "mail"]);
   });
 });
 
@@ -42,6 +52,12 @@ it("adds queues up", () => {
   expect(sum([queue(1), queue(2)], "queued")).toBe(3);
   expect(total([queue(1), queue(2)], "entered")).toEqual([3, 0]);
   expect(thinned([1, 1, 1, 1, 1], 2)).toEqual([3, 2]);
+});
+
+it("shows what a young store has, and half an hour of an old one", () => {
+  const since = (at: number) =>
+    [{ beats: { entered: Array.from({ length: 181 }, (_, n) => Number(n >= at)) } }] as unknown as QueueFigures[];
+  expect([since(0), since(100), since(175), since(999)].map(awake)).toEqual([180, 81, 30, 30]);
 });
 
 it("sends only what was typed", () => {

@@ -4,7 +4,7 @@ import { EnqueueDialog } from "../actions/enqueue-dialog";
 import { ImportDialog } from "../actions/import-dialog";
 import { exportJobs, type Which } from "../api/jobs";
 import { overviewKey } from "../api/overview";
-import { pauseQueue, purgeQueue, resumeQueue } from "../api/queues";
+import { dropQueue, pauseQueue, purgeQueue, resumeQueue } from "../api/queues";
 import { useMay } from "../api/session";
 import { save } from "../format/save";
 import { plural, useT } from "../i18n/i18n";
@@ -13,6 +13,7 @@ import { useDialog } from "../parts/dialogs";
 import { Icon } from "../parts/icons";
 import { Menu, type MenuItem } from "../parts/menu";
 import { useToasts } from "../parts/toasts";
+import { go } from "../routing";
 
 interface QueueMenuProps {
   queue: string;
@@ -52,6 +53,28 @@ export function QueueMenu({ queue, paused, which }: QueueMenuProps) {
       />
     ));
 
+  const drop = () =>
+    open((close) => (
+      <Confirm
+        title={`${t("action.drop")}: ${queue}`}
+        button={t("action.drop")}
+        word={queue}
+        act={async () => {
+          await dropQueue(queue);
+          say(t("done.drop", { queue }));
+          void refresh();
+          go("/");
+        }}
+        onClose={close}
+      >
+        <p>{t("action.drop.text")}</p>
+      </Confirm>
+    ));
+
+  const grave: MenuItem[] = [
+    { label: t("action.purge"), danger: true, onSelect: purge },
+    { label: t("action.drop"), danger: true, onSelect: drop },
+  ];
   const items: MenuItem[] = [{ label: t("action.export"), onSelect: download }];
   if (produce) {
     const start = () => open((close) => <ImportDialog queue={queue} onClose={close} />);
@@ -75,7 +98,7 @@ export function QueueMenu({ queue, paused, which }: QueueMenuProps) {
             <Icon name="more" />
           </Button>
         }
-        groups={[items, admin ? [{ label: t("action.purge"), danger: true, onSelect: purge }] : []]}
+        groups={[items, admin ? grave : []]}
       />
     </div>
   );

@@ -18,6 +18,26 @@ export function healthOf(worker: Worker, now: number | null): Health {
   return now !== null && now - worker.seen_at > LATE ? "hung" : "alive";
 }
 
+/** One worker, however many queues it works for: each of them tells of it. */
+export interface Crew {
+  /** As the queue tells of it that heard from it last. */
+  worker: Worker;
+  health: Health;
+  posts: Worker[];
+  holds: number;
+}
+
+export function crewsOf(workers: readonly Worker[], now: number | null): Crew[] {
+  const posts = new Map<string, Worker[]>();
+  for (const worker of workers) posts.set(worker.id, [...(posts.get(worker.id) ?? []), worker]);
+  return [...posts.values()].map((found) => {
+    const sorted = found.toSorted((a, b) => a.queue.localeCompare(b.queue));
+    const worker = found.reduce((last, one) => (one.seen_at > last.seen_at ? one : last));
+    const holds = found.reduce((sum, one) => sum + one.holds, 0);
+    return { worker, health: healthOf(worker, now), posts: sorted, holds };
+  });
+}
+
 const ORDER: Record<Health, number> = { hung: 0, alive: 1, dead: 2 };
 
 export function Workers() {
@@ -27,9 +47,9 @@ export function Workers() {
   const now = useTicking((moment) => (moment === null ? null : Math.floor(moment)));
   if (workers.isPending) return null;
   if (!workers.data) return <Trouble error={workers.error} retry={() => void workers.refetch()} />;
-  const found = workers.data.workers
-    .map((worker) => ({ worker, health: healthOf(worker, now) }))
-    .sort((a, b) => ORDER[a.health] - ORDER[b.health] || b.worker.started_at - a.worker.started_at);
+  const found = crewsOf(workers.data.workers, now).sort(
+    (a, b) => ORDER[a.health] - ORDER[b.health] || b.worker.started_at - a.worker.started_at,
+  );
   return (
     <div className="min-h-0 flex-1 overflow-y-auto">
       <Title>{t("workers.title")}</Title>
@@ -42,8 +62,8 @@ export function Workers() {
           <div className="panel overflow-hidden">
             <Head />
             <ul>
-              {found.map(({ worker, health }) => (
-                <WorkerLine key={`${worker.queue} ${worker.id}`} worker={worker} health={health} />
+              {found.map((crew) => (
+                <WorkerLine key={crew.worker.id} crew={crew} />
               ))}
             </ul>
           </div>
@@ -54,7 +74,7 @@ export function Workers() {
 }
 
 const ROW =
-  "grid items-center gap-x-4 px-4 grid-cols-[1rem_5rem_minmax(0,1fr)_4rem] md:grid-cols-[1rem_5rem_minmax(9rem,1.6fr)_minmax(6rem,1fr)_minmax(6rem,1fr)_6rem_6rem_5rem]";
+  "grid items-center gap-x-4 px-4 grid-cols-[1rem_5rem_minmax(0,1fr)_4rem] md:grid-cols-[1rem_5rem_minmax(9rem,1.2fr)_minmax(8rem,1.6fr)_minmax(6rem,0.8fr)_6rem_6rem_4rem_4rem]";
 
 function Head() {
   const t = useT();
@@ -67,6 +87,7 @@ function Head() {
       <span className="max-md:hidden">{t("column.host")}</span>
       <span className="text-right max-md:hidden">{t("column.since")}</span>
       <span className="text-right max-md:hidden">{t("column.seen")}</span>
+      <span className="text-right max-md:hidden">{t("column.concurrency")}</span>
       <span className="text-right">{t("column.holds")}</span>
     </div>
   );
@@ -74,8 +95,9 @@ function Head() {
 
 const DOTS: Record<Health, string> = { alive: "bg-completed", hung: "bg-failing", dead: "bg-failed" };
 
-function WorkerLine({ worker, health }: { worker: Worker; health: Health }) {
+function WorkerLine({ crew: { worker, health, posts, holds } }: { crew: Crew }) {
   const t = useT();
+  const queues = posts.map((post) => post.queue).join(", ");
   const [open, setOpen] = useState(false);
   return (
     <li className="border-b border-line last:border-0" data-worker={worker.id} data-health={health}>
@@ -93,7 +115,9 @@ function WorkerLine({ worker, health }: { worker: Worker; health: Health }) {
           <span className="truncate font-mono text-xs font-medium" title={worker.id}>
             {worker.id}
           </span>
-          <span className="truncate max-md:hidden">{worker.queue}</span>
+          <span className="truncate max-md:hidden" title={queues}>
+            {queues}
+          </span>
           <span className="truncate text-muted max-md:hidden">
             {[worker.host, worker.pid || ""].filter(Boolean).join(" · ")}
           </span>
@@ -103,13 +127,16 @@ function WorkerLine({ worker, health }: { worker: Worker; health: Health }) {
           <span className="text-right text-muted max-md:hidden">
             <Relative at={worker.seen_at} />
           </span>
-          <span className="text-right tabular-nums">
-            {worker.concurrency
-              ? t("workers.of", { n: worker.holds, max: worker.concurrency })
-              : worker.holds}
-          </span>
+          <span className="text-right text-muted tabular-nums max-md:hidden">{worker.concurrency || "—"}</span>
+          <span className="text-right tabular-nums">{holds}</span>
         </summary>
-        {open && <Held worker={worker} />}
+        {open && (
+          <div className="border-t border-line bg-sunken py-2 pr-4 pl-12">
+            {posts.map((post) => (
+              <Held key={post.queue} worker={post} />
+            ))}
+          </div>
+        )}
       </details>
     </li>
   );
@@ -120,17 +147,16 @@ function Held({ worker }: { worker: Worker }) {
   const held = useHeld(worker.queue, worker.id);
   const rows = held.data?.rows ?? [];
   return (
-    <div className="border-t border-line bg-sunken py-2 pr-4 pl-12">
-      <p className="mb-1 text-muted">
-        {t("column.queue")}{" "}
+    <div className="py-1">
+      <p className="text-muted">
         <Link href={toQueue(worker.queue, "processing")} className="text-accent hover:underline">
           {worker.queue}
         </Link>
         {" · "}
         {t("column.kinds")} {worker.kinds?.join(", ") ?? t("all")}
+        {held.data && rows.length === 0 && ` · ${t("workers.holdsNothing")}`}
       </p>
-      {held.data && rows.length === 0 && <p className="text-muted">{t("workers.holdsNothing")}</p>}
-      <ul aria-label={t("workers.holds", { worker: worker.id })}>
+      <ul aria-label={t("workers.holds", { worker: worker.id, queue: worker.queue })}>
         {rows.map((row) => (
           <li key={row.id} className="flex items-center gap-4 py-1">
             <Link href={toJob(worker.queue, row.id)} className="min-w-0 flex-1 truncate font-mono text-xs hover:underline">

@@ -88,6 +88,9 @@ export interface Line {
   dots?: boolean;
 }
 
+/** Fewer moments than this make no line. */
+const FEW = 3;
+
 interface ChartProps {
   /** Seconds since 1970. */
   times: number[];
@@ -165,21 +168,22 @@ function options(
         label: line.label,
         stroke: colour(line.colour),
         width: 1.5,
-        points: { show: line.dots ?? false, size: 5 },
+        points: { show: (plot: uPlot) => line.dots || plot.data[0].length < FEW, size: 5 },
         ...(line.area ? { fill: `${colour(line.colour)}22` } : {}),
       })),
     ],
   };
 }
 
-/** Hours and minutes; for spans of days, the day. */
+/** Hours and minutes; for spans of days, the day; for short ones, the seconds too. */
 const clockTimes = (_plot: uPlot, at: number[], _axis: number, _space: number, step: number): string[] =>
   at.map((seconds) => {
     const moment = new Date(seconds * 1000);
-    const options = step >= 86_400 ? ({ month: "short", day: "numeric" } as const) : CLOCK;
+    const options = step >= 86_400 ? DAY : step < 60 ? { ...CLOCK, second: "2-digit" as const } : CLOCK;
     return moment.toLocaleString(document.documentElement.lang, options);
   });
 
+const DAY = { month: "short", day: "numeric" } as const;
 const CLOCK = { hour: "2-digit", minute: "2-digit", hour12: false } as const;
 
 export function Legend({ lines }: { lines: Pick<Line, "label" | "colour">[] }) {

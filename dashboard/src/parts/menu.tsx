@@ -1,5 +1,4 @@
-import * as DropdownMenu from "@radix-ui/react-dropdown-menu";
-import type { ReactNode } from "react";
+import { cloneElement, type KeyboardEvent, type ReactElement, type ToggleEvent, useId, useRef, useState } from "react";
 import { cx } from "./basics";
 
 export interface MenuItem {
@@ -10,54 +9,103 @@ export interface MenuItem {
 }
 
 interface MenuProps {
-  button: ReactNode;
+  button: ReactElement<object>;
   /** Groups, with a line between them. */
   groups: (MenuItem[] | { title: string; items: MenuItem[] })[];
   align?: "start" | "end";
 }
 
-/** A menu behind a button. It does not lock the page: that would need styles in the document. */
+const GAP = 4;
+const EDGE = 8;
+
+/** A menu behind a button: a popover of the browser, which closes it when one turns elsewhere. */
 export function Menu({ button, groups, align = "end" }: MenuProps) {
+  const id = useId();
+  const menu = useRef<HTMLDivElement>(null);
+  const [open, setOpen] = useState(false);
   const shown = groups
     .map((group) => (Array.isArray(group) ? { title: "", items: group } : group))
     .filter((group) => group.items.length > 0);
+
+  const toggled = (event: ToggleEvent<HTMLDivElement>) => {
+    setOpen(event.newState === "open");
+    if (event.newState !== "open") return;
+    const anchor = document.querySelector(`[popovertarget="${id}"]`);
+    if (anchor) placeBeside(event.currentTarget, anchor.getBoundingClientRect(), align);
+    itemsOf(event.currentTarget)[0]?.focus();
+  };
+  const trigger = { popoverTarget: id, "aria-haspopup": "menu", "aria-expanded": open };
   return (
-    <DropdownMenu.Root modal={false}>
-      <DropdownMenu.Trigger asChild>{button}</DropdownMenu.Trigger>
-      <DropdownMenu.Portal>
-        <DropdownMenu.Content
-          align={align}
-          sideOffset={4}
-          className="arrive z-40 min-w-44 rounded-lg border border-line bg-surface p-1 text-sm shadow-raised"
-        >
-          {shown.map((group, at) => (
-            <DropdownMenu.Group key={group.title || at} aria-label={group.title || undefined}>
-              {at > 0 && <DropdownMenu.Separator className="-mx-1 my-1 h-px bg-line" />}
-              {group.title && (
-                <DropdownMenu.Label className="head px-2.5 pt-1 pb-0.5">{group.title}</DropdownMenu.Label>
-              )}
-              {group.items.map((item) => (
-                <Item key={item.label} item={item} />
-              ))}
-            </DropdownMenu.Group>
-          ))}
-        </DropdownMenu.Content>
-      </DropdownMenu.Portal>
-    </DropdownMenu.Root>
+    <>
+      {cloneElement(button, trigger)}
+      <div
+        ref={menu}
+        id={id}
+        popover="auto"
+        role="menu"
+        onToggle={toggled}
+        onKeyDown={moveFocus}
+        className="arrive inset-auto m-0 min-w-44 rounded-lg border border-line bg-surface p-1 text-sm text-ink shadow-raised"
+      >
+        {shown.map((group, at) => (
+          <div key={group.title || at} role="group" aria-label={group.title || undefined}>
+            {at > 0 && <div role="separator" className="-mx-1 my-1 h-px bg-line" />}
+            {group.title && <div className="head px-2.5 pt-1 pb-0.5">{group.title}</div>}
+            {group.items.map((item) => (
+              <Item key={item.label} item={item} close={() => menu.current?.hidePopover()} />
+            ))}
+          </div>
+        ))}
+      </div>
+    </>
   );
 }
 
-function Item({ item }: { item: MenuItem }) {
+function Item({ item, close }: { item: MenuItem; close: () => void }) {
   return (
-    <DropdownMenu.Item
-      onSelect={item.onSelect}
+    <button
+      type="button"
+      role="menuitem"
+      tabIndex={-1}
+      onPointerMove={(event) => event.currentTarget.focus()}
+      onClick={() => {
+        close();
+        item.onSelect();
+      }}
       className={cx(
-        "flex items-center justify-between gap-4 rounded-md px-2.5 py-1.5 outline-none select-none data-[highlighted]:bg-sunken",
+        "flex w-full items-center justify-between gap-4 rounded-md px-2.5 py-1.5 text-left outline-none select-none focus:bg-sunken",
         item.danger && "text-danger",
       )}
     >
       {item.label}
       {item.checked && <span aria-hidden>✓</span>}
-    </DropdownMenu.Item>
+    </button>
   );
+}
+
+const itemsOf = (menu: Element) => [...menu.querySelectorAll<HTMLElement>("[role=menuitem]")];
+
+function moveFocus(event: KeyboardEvent<HTMLDivElement>): void {
+  const items = itemsOf(event.currentTarget);
+  const here = items.findIndex((item) => item === document.activeElement);
+  const to = {
+    ArrowDown: (here + 1) % items.length,
+    ArrowUp: (here - 1 + items.length) % items.length,
+    Home: 0,
+    End: items.length - 1,
+  }[event.key];
+  if (event.key === "Tab") event.currentTarget.hidePopover();
+  if (to === undefined) return;
+  event.preventDefault();
+  items[to]?.focus();
+}
+
+/** Below the button, or above it where there is no room; never beyond the window. */
+function placeBeside(menu: HTMLElement, anchor: DOMRect, align: "start" | "end"): void {
+  const { offsetWidth: width, offsetHeight: height } = menu;
+  const left = align === "end" ? anchor.right - width : anchor.left;
+  const below = anchor.bottom + GAP;
+  const top = below + height > innerHeight ? anchor.top - GAP - height : below;
+  menu.style.left = `${Math.max(EDGE, Math.min(left, innerWidth - width - EDGE))}px`;
+  menu.style.top = `${Math.max(EDGE, top)}px`;
 }

@@ -1,9 +1,12 @@
-"""`ackline demo`: a story with crashes, and the proof that no job was lost."""
+"""`ackline demo`: a tour with crashes, and the proof that no job was lost."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -16,13 +19,14 @@ from ackline.cli.exits import INTERRUPTED, Refusal, UsageMistake
 from ackline.cli.session import Session
 from ackline.cli.stage import Stage, show_books
 from ackline.demo.books import Bookkeeper, Books, books_document
-from ackline.demo.crew import Crew
+from ackline.demo.crew import PROCESSES, Member, start_service, start_workers
+from ackline.demo.dashboard import Dashboard, keep_schedules, open_browser, take_address
+from ackline.demo.figures import Figures
 from ackline.demo.narrator import Narrator
 from ackline.demo.place import take_place
 from ackline.demo.story import QUEUES, Story
 from ackline.errors import EventsDropped
 from ackline.events import Event
-from ackline.job import LIVE
 from ackline.queues import Queues
 
 TICK = 0.1
@@ -33,32 +37,47 @@ PAGE = 5000
 SHORTEST = 1.0
 """Seconds in which at least something happens."""
 
+PORT = 8000
+
 
 @command("demo", panel="First", creates=True)
 def demo(
     session: Session,
     seconds: Annotated[
-        float, typer.Option(parser=values.seconds, metavar="SPAN", help="How long it may take.")
-    ] = 20.0,
+        float | None,
+        typer.Option(
+            parser=values.seconds, metavar="SPAN", help="How long; until Ctrl-C unless it is said."
+        ),
+    ] = None,
+    port: Annotated[
+        int, typer.Option(help="Where the dashboard is; if it is taken, a free one.")
+    ] = PORT,
+    browser: Annotated[bool, typer.Option(help="Open the dashboard, if there is a screen.")] = True,
+    spark: Annotated[bool, typer.Option(help="Make figures for the analytics page.")] = True,
+    checkout: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """See it work: retries, crashes, and no job lost.
+    """See it work: a live dashboard, retries, crashes, and no job lost.
 
-    Four queues, two worker processes, a kill -9, a poison job, and at the end the proof
-    from the journal that every job is accounted for. The store is kept in .ackline-demo.
+    Seven queues of three customers, two worker processes, a kill -9 now and then, poison jobs,
+    and at the end the proof from the journal that every job is accounted for. The store is kept
+    in .ackline-demo.
     """
-    if seconds < SHORTEST:
+    if seconds is not None and seconds < SHORTEST:
         raise UsageMistake(f"the story needs {SHORTEST:g} s at least, and 10 to be seen in full")
-    with take_place() as path:
-        url = f"sqlite:///{path.absolute()}"
-        with _queues.open(url) as queues:
-            interrupted, books, ledger_duplicates = Show(session, queues, path, seconds).run()
+    with take_place() as path, _queues.open(f"sqlite:///{path.absolute()}") as queues:
+        dashboard = take_address(port)
+        show = Show(session, queues, path, seconds, dashboard, checkout if spark else None)
+        if dashboard is not None and browser and session.console.is_terminal and not session.json:
+            open_browser(dashboard.url)
+        interrupted = show.run(figures=spark and dashboard is not None)
+        books = show.close_books()
     if session.json:
         session.document({**books_document(books), "store": str(path)})
     else:
-        show_books(session, books, ledger_duplicates, path, program())
+        show_books(session, books, show.duplicates, path, program())
     if not books.balanced:
         raise Refusal("the books do not balance: this is a bug in Ackline, please report it")
-    if interrupted:
+    if interrupted and seconds is not None:
         raise typer.Exit(INTERRUPTED)
 
 
@@ -70,49 +89,93 @@ def program() -> str:
 class Show:
     """One run of the demo."""
 
-    def __init__(self, session: Session, queues: Queues, path: Path, seconds: float) -> None:
+    def __init__(
+        self,
+        session: Session,
+        queues: Queues,
+        path: Path,
+        seconds: float | None,
+        dashboard: Dashboard | None,
+        checkout: Path | None,
+    ) -> None:
         self._queues = queues
-        self._path = path
+        self._path = path.absolute()
         self._seconds = seconds
+        self._dashboard = dashboard
         self._cursor: str | None = None
         self._pids: dict[str, int] = {}
-        self._stage = Stage(session, queues, path, seconds)
+        self._crew: list[Member] = []
+        url = None if dashboard is None else dashboard.url
+        self._stage = Stage(session, queues, path, seconds, url)
         self._story = Story(queues, seconds, self._stage.tell)
-        self._keeper = Bookkeeper(self._story.ledger.kills)
+        self._figures = Figures(self._url, self._path, self._stage.tell, checkout)
+        self._keeper = Bookkeeper(self._story.ledger)
         self._narrator = Narrator(self._stage.tell, self._pids.get)
 
-    def run(self) -> tuple[bool, Books, int]:
-        """Play it; answers whether it was interrupted, the books, and the known duplicates."""
-        interrupted = False
-        log = self._path.with_suffix(".log")
-        with self._stage:
-            crew = Crew(f"sqlite:///{self._path.absolute()}", log)
-            self._stage.tell(f"2 worker processes start, supervised by {crew.process.pid}")
-            try:
-                self._play(crew)
-            except KeyboardInterrupt:
-                interrupted = True
-                self._stage.tell("interrupted: the workers finish what they have begun")
-            finally:
-                crew.stop()
-            self._look()
-        ledger = self._story.ledger
-        books = self._keeper.close(ledger.asked, ledger.accepted, self._queues)
-        return interrupted, books, ledger.duplicates
+    @property
+    def duplicates(self) -> int:
+        """How many jobs were answered as known."""
+        return self._story.ledger.duplicates
 
-    def _play(self, crew: Crew) -> None:
+    @property
+    def _url(self) -> str:
+        return f"sqlite:///{self._path}"
+
+    def run(self, *, figures: bool) -> bool:
+        """Play it; answers whether it was interrupted."""
+        with self._stage, self._ending_all(), _terminated_as_interrupted():
+            try:
+                self._start()
+                self._play(figures)
+            except KeyboardInterrupt:
+                self._stage.tell("interrupted: the workers finish what they have begun")
+                return True
+            self._stage.tell("the time is over, the workers are asked to stop")
+            return False
+
+    def close_books(self) -> Books:
+        """The books, when nothing runs any more."""
+        self._look()
+        return self._keeper.close(self._queues)
+
+    # --- the processes ---
+
+    def _start(self) -> None:
+        self._crew.append(start_workers(self._url, self._path.with_suffix(".log")))
+        pid = self._crew[0].process.pid
+        self._stage.tell(f"{PROCESSES} worker processes start, supervised by {pid}")
+        if self._dashboard is not None:
+            self._story.ledger.schedules |= keep_schedules(self._queues)
+            listener, lake = self._dashboard.listener, self._figures.lake
+            log = self._path.with_suffix(".service.log")
+            self._crew.append(start_service(self._url, lake, listener.fileno(), log))
+            listener.close()
+
+    @contextlib.contextmanager
+    def _ending_all(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self._figures.stop()
+            for member in self._crew:
+                member.ask_to_stop()
+            for member in self._crew:
+                member.stop()
+
+    # --- the play ---
+
+    def _play(self, figures: bool) -> None:
         began = time.monotonic()
-        while (elapsed := time.monotonic() - began) < self._seconds:
+        while (elapsed := time.monotonic() - began) < (self._seconds or float("inf")):
             self._story.play(elapsed)
             self._look()
             self._stage.refresh(elapsed)
-            if self._story.over and self._settled():
-                self._stage.tell("everything is settled, the workers are asked to stop")
-                return
-            if not crew.alive:
-                raise Refusal(f"the workers ended by themselves, {crew.last_words()}")
+            if figures:
+                self._figures.look(elapsed)
+            for member in self._crew:
+                if not member.alive:
+                    raise Refusal(f"a process of the demo ended by itself, {member.last_words()}")
             time.sleep(TICK)
-        self._stage.tell("the time is over, the workers are asked to stop")
 
     def _look(self) -> None:
         for name in QUEUES:
@@ -130,5 +193,12 @@ class Show:
         except EventsDropped as error:
             raise Refusal(f"the books cannot be closed without all events: {error}") from error
 
-    def _settled(self) -> bool:
-        return not any(info.counts[state] for info in self._queues.describe() for state in LIVE)
+
+@contextlib.contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM ends the demo as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from ackline.cli.queues import count_cells, counts_table
 from ackline.cli.session import Session
-from ackline.cli.words import count, plain
+from ackline.cli.words import count, plain, span
 from ackline.demo.books import Books, Crash
 from ackline.events import Act, Event
 from ackline.job import State
@@ -29,6 +29,9 @@ LINES = 12
 SNAPSHOT = 5.0
 """Seconds between tables where there is no terminal."""
 
+SHOWN_CRASHES = 6
+"""The slowest to recover are told one by one."""
+
 RATE_SPAN = 2.0
 """Seconds over which a rate is measured."""
 
@@ -36,12 +39,15 @@ RATE_SPAN = 2.0
 class Stage:
     """Shows the store and the story while they go on."""
 
-    def __init__(self, session: Session, queues: Queues, path: Path, seconds: float) -> None:
+    def __init__(
+        self, session: Session, queues: Queues, path: Path, seconds: float | None, url: str | None
+    ) -> None:
         self._session = session
         self._queues = queues
         self._path = path
         self._seconds = seconds
-        self._room = max(4, min(LINES, session.console.height - 14))
+        self._url = url
+        self._room = max(4, min(LINES, session.console.height - 18))
         self._lines: deque[Text] = deque(maxlen=self._room)
         self._done: deque[tuple[float, str, int]] = deque()
         self._began = time.monotonic()
@@ -55,10 +61,17 @@ class Stage:
         info = self._queues.info()
         self._session.say(Text.assemble(("ackline demo", "bold"), f"  on {self._path}"))
         self._session.say(f"durability {info.durability}", "dim")
+        self._session.line(self._where())
+        sys.stdout.flush()
         if self._session.console.is_terminal:
             self._live = Live(self._draw(), console=self._session.console, auto_refresh=False)
             self._live.start()
         return self
+
+    def _where(self) -> Text:
+        if self._url is None:
+            return Text("no dashboard: pip install 'ackline[service]'", "yellow")
+        return Text.assemble("dashboard ", (self._url, "bold cyan"))
 
     def __exit__(self, kind: object, *_more: object) -> None:
         if self._live is not None:
@@ -93,12 +106,19 @@ class Stage:
             self._session.say(self._table())
 
     def _draw(self) -> Group:
+        story = [*self._lines, *[Text() for _ in range(self._room - len(self._lines))]]
+        return Group(Text(), self._table(), Text(), *story, Text(), self._foot())
+
+    def _foot(self) -> Table | Text:
+        if self._seconds is None:
+            return Text(
+                f"{span(self._elapsed)}   Ctrl-C ends it, and tells what became of all jobs", "dim"
+            )
         bar = ProgressBar(total=self._seconds, completed=min(self._elapsed, self._seconds))
         bar.width = 40
-        head = Table.grid(padding=(0, 2, 0, 0))
-        head.add_row(bar, Text(f"{self._elapsed:4.1f} of {self._seconds:g} s", "dim"))
-        story = [*self._lines, *[Text() for _ in range(self._room - len(self._lines))]]
-        return Group(Text(), self._table(), Text(), *story, Text(), head)
+        foot = Table.grid(padding=(0, 2, 0, 0))
+        foot.add_row(bar, Text(f"{self._elapsed:4.1f} of {self._seconds:g} s", "dim"))
+        return foot
 
     def _table(self) -> Table:
         since = time.monotonic() - RATE_SPAN
@@ -134,7 +154,7 @@ def show_books(session: Session, books: Books, known: int, path: Path, program: 
     say(table)
     say()
     say(f"Kept in {path}, the workers' log beside it. Look around:")
-    queue, id = books.failed[0] if books.failed else ("email", "news-1")
+    queue, id = books.failed[0] if books.failed else ("acme/email", "news-1")
     state = " --state failed" if books.failed else ""
     for arguments in ("queues", f"list {queue}{state}", f"show {queue} {id}"):
         session.line(Text(f"  {program} {arguments} --store {path}", "cyan"))
@@ -153,6 +173,7 @@ def _sum(books: Books) -> Text:
         (f"{states[State.CANCELLED]:,}", "bold"),
         " + still waiting ",
         (f"{books.waiting:,}", "bold"),
+        *([f" + gone since {books.gone:,}"] if books.gone else []),
     )
 
 
@@ -160,13 +181,14 @@ def _rows(books: Books, known: int) -> list[tuple[str, Text]]:
     acts = books.acts
     clean = "bold green" if books.balanced else "bold red"
     rows = [
+        ("  enqueued", Text(_producers(books))),
         (
             "  lost",
             Text.assemble(
                 (str(len(books.lost)), clean),
                 ", and ",
                 (str(len(books.unexpected)), clean),
-                " that nobody enqueued",
+                " that came from nowhere",
             ),
         ),
         (
@@ -186,13 +208,19 @@ def _rows(books: Books, known: int) -> list[tuple[str, Text]]:
         ),
         ("  crashes", Text(f"{len(books.crashes)} survived")),
     ]
-    rows += [("", _crash(crash)) for crash in books.crashes]
+    slowest = sorted(books.crashes, key=lambda crash: crash.freed_after)[-SHOWN_CRASHES:]
+    rows += [("", _crash(crash)) for crash in books.crashes if crash in slowest]
     agree = (
         f"{sum(acts.values()):,} events; the store's counts and our receipts agree"
         if books.balanced
         else f"disagree: {', '.join([*books.disagree, *(f'{q}/{i}' for q, i in books.lost[:5])])}"
     )
     return [*rows, ("  journal", Text(agree))]
+
+
+def _producers(books: Books) -> str:
+    ours = books.enqueued - books.by_schedules - books.by_hand
+    return f"{ours:,} by the demo, {books.by_schedules:,} by schedules, {books.by_hand:,} by hand"
 
 
 def _crash(crash: Crash) -> Text:

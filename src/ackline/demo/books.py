@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
+from ackline.demo.ledger import JobName, Ledger
+from ackline.demo.story import POISON
 from ackline.events import Act, Event
 from ackline.job import TERMINAL, State
 from ackline.queues import Queues
-
-JobName = tuple[str, str]
-"""Queue and id."""
 
 
 class Crash(msgspec.Struct):
@@ -46,6 +45,13 @@ class Books(msgspec.Struct):
     """What the journal says, all of it added up."""
 
     enqueued: int = 0
+    by_schedules: int = 0
+    by_hand: int = 0
+    """Enqueued by whoever tried the dashboard or the command meanwhile."""
+    deleted: int = 0
+    pruned: int = 0
+    replaced: int = 0
+    """Enqueued anew in place of a job that had failed or was cancelled."""
     states: Counter[State] = msgspec.field(default_factory=Counter)
     acts: Counter[Act] = msgspec.field(default_factory=Counter)
     retries: int = 0
@@ -66,20 +72,27 @@ class Books(msgspec.Struct):
         return sum(number for state, number in self.states.items() if state not in TERMINAL)
 
     @property
+    def gone(self) -> int:
+        """Jobs that are there no more, and the journal says why."""
+        return self.deleted + self.pruned + self.replaced
+
+    @property
     def balanced(self) -> bool:
         """Whether every accepted job is in exactly one place."""
         return (
             not (self.lost or self.unexpected or self.completed_twice or self.disagree)
-            and sum(self.states.values()) == self.enqueued
+            and sum(self.states.values()) + self.gone == self.enqueued
         )
 
 
 class Bookkeeper:
     """Reads the journal, event by event."""
 
-    def __init__(self, kills: Mapping[str, float]) -> None:
-        self._kills = kills
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
         self._state: dict[JobName, State | None] = {}
+        self._taken: set[JobName] = set()
+        """Deleted without a word on who did it."""
         self._completions: Counter[JobName] = Counter()
         self._last_words: dict[str, float] = {}
         self._crashes: dict[str, Crash] = {}
@@ -89,20 +102,51 @@ class Bookkeeper:
         """Note what happened."""
         for event in events:
             if event.id:
-                self._note((event.queue.name, event.id), event)
+                job = (event.queue.name, event.id)
+                self.books.acts[event.act] += 1
+                self._note_place(job, event)
+                self._note_work(job, event)
+                self._state[job] = event.to
 
-    def _note(self, job: JobName, event: Event) -> None:
+    def _note_place(self, job: JobName, event: Event) -> None:
+        """How jobs come, and how they go."""
         books = self.books
-        books.acts[event.act] += 1
         match event.act:
             case Act.ENQUEUE:
                 books.enqueued += 1
+                books.replaced += self._state.get(job) is not None
+                self._completions.pop(job, None)
+                self._taken.discard(job)
+                self._note_producer(job)
+            case Act.PURGE if event.by:
+                books.deleted += 1
+            case Act.PURGE:
+                self._taken.add(job)
+            case Act.PRUNE:
+                books.pruned += 1
+            case Act.MOVE:
+                pass
+            case _ if self._state.get(job) is None:
+                books.unexpected.append(job)
+            case _:
+                pass
+
+    def _note_producer(self, job: JobName) -> None:
+        if job[1].partition("@")[0] in self._ledger.schedules:
+            self.books.by_schedules += 1
+        elif job not in self._ledger.asked:
+            self.books.by_hand += 1
+
+    def _note_work(self, job: JobName, event: Event) -> None:
+        """What became of deliveries."""
+        books = self.books
+        match event.act:
             case Act.COMPLETE:
                 self._completions[job] += 1
             case Act.FAIL:
                 books.retries += event.to is State.FAILING
                 books.timeouts += event.note.startswith("HandlerTimeout")
-            case Act.PROGRESS:
+            case Act.PROGRESS if event.kind == POISON:
                 self._last_words[event.worker] = event.at
             case Act.EXPIRE:
                 self._note_crash(job, event)
@@ -110,20 +154,24 @@ class Bookkeeper:
                 self._note_recovery(job, event)
             case _:
                 pass
-        self._state[job] = event.to
 
     def _note_crash(self, job: JobName, event: Event) -> None:
         crash = self._crashes.get(event.worker)
         if crash is None:
-            killed = self._kills.get(event.worker)
-            died = killed if killed is not None else self._last_words.get(event.worker, event.at)
-            by = "kill -9" if killed is not None else "poison job"
-            crash = self._crashes[event.worker] = Crash(event.worker, died, by=by)
+            crash = self._crashes[event.worker] = self._crash(event)
             self.books.crashes.append(crash)
         crash.freed_at = max(crash.freed_at, event.at)
         crash.jobs.append(job)
         if event.to is State.QUEUED:
             crash.pending.add(job)
+
+    def _crash(self, event: Event) -> Crash:
+        worker = event.worker
+        if (killed := self._ledger.kills.get(worker)) is not None:
+            return Crash(worker, killed, by="kill -9")
+        if (poisoned := self._last_words.get(worker)) is not None:
+            return Crash(worker, poisoned, by="poison job")
+        return Crash(worker, event.at, by="crash")
 
     def _note_recovery(self, job: JobName, event: Event) -> None:
         for crash in self._crashes.values():
@@ -132,14 +180,12 @@ class Bookkeeper:
                 crash.running_again = event.at
                 self.books.redelivered += 1
 
-    def close(self, asked: set[JobName], accepted: set[JobName], queues: Queues) -> Books:
+    def close(self, queues: Queues) -> Books:
         """Compare the journal with what the producer was told and with what the store holds."""
         books = self.books
         books.states = Counter(state for state in self._state.values() if state is not None)
-        there = {job for job, state in self._state.items() if state is not None}
         books.failed = sorted(job for job, state in self._state.items() if state is State.FAILED)
-        books.lost = sorted(accepted - there)
-        books.unexpected = sorted(there - asked)
+        books.lost = sorted((self._ledger.accepted - self._state.keys()) | self._taken)
         books.completed_twice = sorted(job for job, n in self._completions.items() if n > 1)
         books.disagree = [name for name in queues if not self._agrees(name, queues)]
         return books
@@ -154,7 +200,10 @@ def books_document(books: Books) -> dict[str, Any]:
     return {
         "balanced": books.balanced,
         "enqueued": books.enqueued,
+        "enqueued_by_schedules": books.by_schedules,
+        "enqueued_by_hand": books.by_hand,
         "states": {state.value: books.states[state] for state in State},
+        "gone": books.gone,
         "lost": len(books.lost),
         "unexpected": len(books.unexpected),
         "completed_twice": len(books.completed_twice),

@@ -1,4 +1,4 @@
-"""The demo's workers: the real command, in processes of its own."""
+"""The demo's processes: workers, the service, and Spark; each is the real thing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ackline.demo.story import QUEUES
@@ -16,52 +17,91 @@ GRACE = 1.0
 """Seconds that running jobs have at the end."""
 
 PATIENCE = 6.0
-"""Seconds that the workers have to stop before they are killed."""
+"""Seconds that a process has to stop before it is killed."""
 
 
-class Crew:
-    """`ackline worker … --processes 2`, in a session of its own, so that Ctrl-C is ours alone.
+class Member:
+    """A process in a session of its own, so that Ctrl-C is ours alone.
 
     It ends with us, whatever happens: its standard input is a pipe that closes when we die.
     """
 
-    def __init__(self, store: str, log: Path) -> None:
-        self.command = [
-            *(sys.executable, "-m", "ackline", "worker"),
-            *(f"ackline.demo.handlers:{name}" for name in QUEUES),
-            *("--processes", str(PROCESSES), "--concurrency", "8"),
-            *("--grace", str(GRACE), "--with-parent"),
-        ]
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        log: Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+        pass_fds: Sequence[int] = (),
+    ) -> None:
         self._log = log
         with log.open("wb") as output:
             self.process = subprocess.Popen(
-                self.command,
+                arguments,
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, "ACKLINE_STORE": store},
+                env={**os.environ, **(environment or {})},
+                pass_fds=pass_fds,
                 start_new_session=True,
             )
 
     @property
     def alive(self) -> bool:
-        """Whether the supervisor still runs."""
+        """Whether it still runs."""
         return self.process.poll() is None
 
     def last_words(self) -> str:
         """The end of its log."""
         return self._log.read_text(errors="replace")[-600:].strip()
 
+    def ask_to_stop(self) -> None:
+        """Let it end by itself."""
+        self.process.terminate()
+
     def stop(self) -> None:
-        """Drain, then end; in the worst case by force."""
+        """Wait for its end; in the worst case by force, and with all that it started."""
         try:
-            self.process.terminate()
             self.process.wait(PATIENCE)
         except (subprocess.TimeoutExpired, KeyboardInterrupt):
             self.process.kill()
         finally:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            if self.process.stdin is not None:
-                self.process.stdin.close()
-            self.process.wait()
+            self.kill()
+
+    def kill(self) -> None:
+        """End it now, with all that it started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        self.process.wait()
+
+
+def start_workers(store: str, log: Path) -> Member:
+    """`ackline worker … --processes 2`."""
+    arguments = [
+        *(sys.executable, "-m", "ackline", "worker"),
+        *(f"ackline.demo.handlers:{name.replace('/', '_')}" for name in QUEUES),
+        *("--processes", str(PROCESSES), "--concurrency", "6"),
+        *("--grace", str(GRACE), "--with-parent"),
+    ]
+    return Member(arguments, log, environment={"ACKLINE_STORE": store})
+
+
+def start_service(store: str, lake: Path, listener: int, log: Path) -> Member:
+    """`ackline serve`, on a socket that is bound already."""
+    arguments = [
+        *(sys.executable, "-m", "ackline", "serve", "--store", store, "--lake", str(lake)),
+        *("--socket", str(listener), "--id", "demo", "--grace", str(GRACE)),
+    ]
+    return Member(arguments, log, pass_fds=[listener])
+
+
+def start_analyst(store: str, lake: Path, packages: Path | None, log: Path) -> Member:
+    """Spark; its packages may be in a folder of their own."""
+    arguments = [sys.executable, "-m", "ackline.demo.analyst", store, str(lake)]
+    environment = {}
+    if packages is not None:
+        paths = [str(packages), os.environ.get("PYTHONPATH", "")]
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    return Member(arguments, log, environment=environment)

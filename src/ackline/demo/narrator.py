@@ -13,6 +13,9 @@ from ackline.job import State
 PAUSE = 3.0
 """Seconds between two lines about the same everyday thing; what comes meanwhile is added up."""
 
+EVERYDAY_TROUBLE = "deliver"
+"""The kind whose dead letters are only counted."""
+
 FEW = 3
 """Fewer than this are not worth a second line."""
 
@@ -66,7 +69,7 @@ class Narrator:
 def _line(event: Event) -> str:
     """What deserves a line of its own."""
     match event.act, event.to:
-        case Act.FAIL, State.FAILED:
+        case Act.FAIL, State.FAILED if event.kind != EVERYDAY_TROUBLE:
             return f"{event.id} goes to the DLQ, {event.note}"
         case Act.FAIL, _ if event.note.startswith("HandlerTimeout"):
             return f"{event.id} hung and was stopped, {event.note}"
@@ -82,7 +85,8 @@ def _everyday(event: Event) -> str:
     """What is only counted."""
     match event.act:
         case Act.FAIL:
-            return f"failed, to be tried again: {event.note}"
+            then = "dead letters" if event.to is State.FAILED else "to be tried again"
+            return f"failed, {then}: {event.note.partition(':')[0]}"
         case Act.SNOOZE:
             return "snoozed, no attempt lost"
         case Act.COMPLETE if event.attempt > 1:

@@ -34,7 +34,7 @@ def take_place() -> Iterator[Path]:
 
 
 def _clear(path: Path) -> None:
-    for old in FOLDER.glob(f"{path.name}*"):
+    for old in [*FOLDER.glob(f"{path.name}*"), path.with_suffix(".lake")]:
         if old.is_dir():
             shutil.rmtree(old, ignore_errors=True)
         else:
