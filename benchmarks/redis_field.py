@@ -17,7 +17,7 @@ def main() -> None:
     from field.entries import REDIS_FIELD
     from field.on_redis import DURABILITY, OnRedis
 
-    parser = options(__doc__, REDIS_FIELD, usual_jobs=20_000)
+    parser = options(__doc__, REDIS_FIELD, usual_jobs=100_000)
     parser.add_argument("--durability", choices=[*DURABILITY], default="everysec")
     arguments = parser.parse_args()
     compare(arguments, OnRedis(arguments.durability), REDIS_FIELD)

@@ -26,7 +26,7 @@ class Entry:
     variant: str = ""
     measures: tuple[str, ...] = ENQUEUE + WORK
     share: float = 1.0
-    """Of the jobs that are drained: the slow ones would take hours for all of them."""
+    """Of the jobs: fast peers need many to be measured, slow ones would take hours for them."""
 
 
 REDIS_FIELD = {
@@ -38,15 +38,15 @@ REDIS_FIELD = {
         variant="async handlers",
         measures=("bulk", *WORK),
     ),
-    "bullmq": Entry("node/bullmq.mjs", NODE),
-    "job-queue": Entry("node/job_queue.mjs", NODE),
-    "huey": Entry("huey_redis.py", PEERS),
-    "dramatiq": Entry("dramatiq_redis.py", PEERS),
-    "taskiq": Entry("taskiq_streams.py", PEERS),
-    "arq": Entry("arq_redis.py", OLDER_REDIS),
-    "saq": Entry("saq_redis.py", OLDER_REDIS),
-    "celery": Entry("celery_redis.py", PEERS),
-    "rq": Entry("rq_redis.py", PEERS),
+    "bullmq": Entry("node/bullmq.mjs", NODE, share=0.4),
+    "job-queue": Entry("node/job_queue.mjs", NODE, share=0.4),
+    "huey": Entry("huey_redis.py", PEERS, share=0.1),
+    "dramatiq": Entry("dramatiq_redis.py", PEERS, share=0.1),
+    "taskiq": Entry("taskiq_streams.py", PEERS, share=0.1),
+    "arq": Entry("arq_redis.py", OLDER_REDIS, share=0.05),
+    "saq": Entry("saq_redis.py", OLDER_REDIS, share=0.05),
+    "celery": Entry("celery_redis.py", PEERS, share=0.03),
+    "rq": Entry("rq_redis.py", PEERS, share=0.01),
 }
 
 POSTGRES_FIELD = {

@@ -45,8 +45,9 @@ def text(measured: dict[str, Any]) -> str:
 def heading(measured: dict[str, Any]) -> str:
     return (
         f"{measured['server']}, {measured['durability']}. {measured['machine']}. "
-        f"{measured['jobs']:,} noop jobs of 100 bytes of JSON, one worker process, "
-        f"each job acknowledged; medians; rounds: {measured['rounds']}.{disturbance(measured)}"
+        f"{measured['jobs']:,} noop jobs of 100 bytes of JSON (fewer for slower peers), "
+        f"one worker process, each job acknowledged; "
+        f"medians; rounds: {measured['rounds']}.{disturbance(measured)}"
     )
 
 
