@@ -90,4 +90,11 @@ def backoff_from(value: Backoff | Sequence[float] | float) -> Backoff:
         return value
     if isinstance(value, (int, float)):
         return fixed(float(value))
-    return schedule(value)
+    try:
+        return schedule(value)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InvalidOption):
+            raise
+        raise InvalidOption(
+            f"backoff must be a number of seconds, a list of them, or a Backoff, not {value!r}"
+        ) from None

@@ -9,7 +9,7 @@ from typing import Any, Generic
 import msgspec
 
 from ackline import lifecycle
-from ackline.config import QueueSettings
+from ackline.config import QueueSettings, readable
 from ackline.errors import ConfigError, InvalidOption, JobNotFound, WrongState
 from ackline.events import Act, Event
 from ackline.job import LIVE, QueueKey, Record, State
@@ -231,10 +231,9 @@ class Operator(QueueBase[P, R]):
     def altered(self, settings: QueueSettings, changes: Mapping[str, Any]) -> QueueSettings:
         """Settings with some of them changed; raises `ConfigError` if they cannot be so."""
         try:
-            changed = msgspec.structs.replace(settings, **changes)
-            return msgspec.convert(msgspec.to_builtins(changed), QueueSettings)
+            return readable(msgspec.structs.replace(settings, **changes))
         except (TypeError, ValueError) as error:
-            raise ConfigError(f"queue {self.key} cannot be set so: {error}") from error
+            raise ConfigError(f"invalid settings for queue {self.key}: {error}") from error
 
     def purge(
         self,

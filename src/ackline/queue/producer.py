@@ -11,9 +11,9 @@ from typing import Any, Generic, TypedDict, TypeVar, Unpack
 import msgspec
 
 from ackline import tracing
-from ackline.errors import InvalidJob, InvalidOption
+from ackline.errors import InvalidOption
 from ackline.ids import new_id
-from ackline.job import NO_OPTIONS, Draft, Options, State
+from ackline.job import NO_OPTIONS, Draft, Options, State, as_read_back
 from ackline.limits import (
     DEFAULT_PRIORITY,
     require_name,
@@ -273,18 +273,10 @@ class Producer(QueueBase[P, R]):
 
 _STORED = frozenset(Options.__struct_fields__) - {"codec"}
 _KNOWN = frozenset(EnqueueOptions.__annotations__)
-_encode_options = msgspec.msgpack.Encoder().encode
 
 
 def _checked(said: dict[str, Any]) -> Options:
-    """Options of the right types: a store could write others, but never read them again."""
-    try:
-        options = msgspec.convert(said, Options)
-        _encode_options(options)
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        if isinstance(error.__cause__, InvalidJob):
-            raise error.__cause__ from None
-        raise InvalidOption(f"an option of the job cannot be kept: {error}") from None
+    options = as_read_back(said, Options)
     for key in options.keys_if_undelivered:
         require_others_key(key)
     return options
