@@ -107,8 +107,9 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     lapsed: list[Record] = []
     """Jobs whose lease has run out: expire them."""
     next_at: float | None = None
-    """When the next job becomes due or a lease lapses, as far as is known now.
+    """When the next job becomes due or the next lease lapses, as far as is known now.
 
+    Leases that have lapsed already do not count: they may be ones that cannot be taken back.
     Nothing becomes due in a paused queue: there, only the leases count.
     """
     now: float

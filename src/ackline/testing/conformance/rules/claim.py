@@ -236,6 +236,19 @@ class ClaimRules(StoreCase):
         bench.put("b")
         assert bench.claim(1, lease=20.0).next_at == now + 20.0
 
+    def test_a_lapsed_lease_is_no_reason_to_look_again(self, bench: Bench) -> None:
+        """It may be one that cannot be taken back: claimers would ask without a pause."""
+        now = bench.clock.now()
+        job = bench.taken("a")
+        bench.clock.advance(LEASE)
+
+        claimed = bench.claim(1)
+        assert [lapsed.id for lapsed in claimed.lapsed] == [job.id]
+        assert claimed.next_at is None
+
+        bench.put("later", delay=50.0)
+        assert bench.claim(1).next_at == now + LEASE + 50.0
+
     def test_a_paused_queue_is_no_reason_to_look_again(self, bench: Bench) -> None:
         """What is due there waits for its resumption: else claimers would ask without a pause."""
         now = bench.clock.now()
