@@ -238,7 +238,7 @@ class Producer(QueueBase[P, R]):
             return self.draft(job, shared)
         options: EnqueueOptions = {**shared, **job.options} if shared else job.options
         draft = self.draft(job.payload, options)
-        if draft.surely_new or not self.dedup.add(draft.id):
+        if draft.surely_new or not self._dedup.add(draft.id):
             return draft
         return msgspec.structs.replace(draft, surely_new=True)
 

@@ -96,6 +96,8 @@ class Relay:
                 self._maintenance.stop()
             if deafen is not None:
                 deafen()
+            # Not at the start: a request to stop must not be forgotten because it came early.
+            self._stopping.clear()
 
     def drain(self) -> int:
         """Pass on all that is ready now, then return; answers how many. Errors are raised."""
