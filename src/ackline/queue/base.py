@@ -173,6 +173,8 @@ class QueueBase(ABC, Generic[P, R]):
         A sweeper elsewhere then retries a crashed worker's job as its handler asked for.
         """
         self.change_settings(self._merged)
+        # What was read before may not know the handlers that were added since.
+        self.settings(max_age=0)
 
     def change_settings(
         self, change: Callable[[QueueSettings], QueueSettings], by: str = ""

@@ -17,7 +17,7 @@ from ackline.errors import PASSING, CannotJoin, ConfigError, StoreError
 from ackline.ids import new_id
 from ackline.job import Record, State
 from ackline.lifecycle import Transition, Verdict
-from ackline.limits import require_name, require_seconds
+from ackline.limits import names_in, require_name, require_seconds
 from ackline.queue.base import P, R
 from ackline.queue.handlers import DEFAULT_KIND, policy_from
 from ackline.queue.job import Job
@@ -141,7 +141,7 @@ class Consumer(Settler[P, R]):
             worker=worker or worker_id(),
             limit=limit,
             lease=lease or settings.policy.lease or self.defaults.lease,
-            kinds=frozenset(kinds) if kinds is not None else None,
+            kinds=names_in(kinds),
             lease_of_kind=own if lease is None else {},
         )
 

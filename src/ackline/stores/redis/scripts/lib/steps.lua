@@ -64,10 +64,8 @@ end
 local function rewrite_body(queue, job, step, data)
   local bodies = queue.base .. ':job'
   local body = redis.call('HGET', bodies, job.id)
-  local number, created, priority, lease, kind, group, rest = struct.unpack(BODY, body)
   if step.data == 'payload' then
-    local options = struct.unpack('>I4', body, rest)
-    body = string.sub(body, 1, rest + 3 + options) .. data
+    body = string.sub(body, 1, payload_at(body) - 1) .. data
   end
   if step.priority then
     body = string.sub(body, 1, 16) .. string.char(step.priority) .. string.sub(body, 18)
@@ -78,9 +76,7 @@ end
 
 local function payload_of(queue, id)
   local body = redis.call('HGET', queue.base .. ':job', id)
-  local rest = select(7, struct.unpack(BODY, body))
-  local options = struct.unpack('>I4', body, rest)
-  return string.sub(body, rest + 4 + options)
+  return string.sub(body, payload_at(body))
 end
 
 local function end_lease(queue, job, step, data)
