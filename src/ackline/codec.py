@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+import inspect
 import math
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import msgspec
 
@@ -14,7 +15,11 @@ DEFAULT_MAX_PAYLOAD = 1024 * 1024
 
 
 class Serde(Protocol):
-    """Turns values into bytes and back. `name` is kept with each job that is not JSON."""
+    """Turns values into bytes and back.
+
+    `name` is stored with each job that is not JSON, so keep it: a job is read by the serde of the
+    name that wrote it. `type` is what the reader declared, `Any` if nothing.
+    """
 
     name: str
 
@@ -24,7 +29,7 @@ class Serde(Protocol):
 
 
 class Json:
-    """JSON by msgspec: the default. NaN and infinity are refused, for JSON cannot say them."""
+    """JSON by msgspec: the default. NaN and infinity are refused: JSON cannot represent them."""
 
     name: str = "json"
 
@@ -36,7 +41,7 @@ class Json:
         data = self._encode(value)
         # msgspec writes a NaN as null. Only a text that has a null needs the slow look.
         if b"null" in data and (path := _find_not_finite(value)) is not None:
-            raise ValueError(f"{path} is NaN or infinite, which JSON cannot say")
+            raise ValueError(f"{path} is NaN or infinite, which JSON cannot represent")
         return data
 
     def loads(self, data: bytes, type: Any = Any) -> Any:
@@ -75,7 +80,7 @@ class Custom:
 
     def __init__(self, inner: DumpsLoads, name: str | None = None) -> None:
         self._inner = inner
-        self.name: str = name or getattr(inner, "__name__", "") or type(inner).__name__
+        self.name: str = name or _own_name(inner) or type(inner).__name__
 
     def dumps(self, value: Any) -> bytes:
         return self._inner.dumps(value)
@@ -85,17 +90,34 @@ class Custom:
         return value if type is Any else msgspec.convert(value, type)
 
 
+def _own_name(serde: object) -> str:
+    """What a serde calls itself: by `name`, or, as a module does, by `__name__`."""
+    names = (getattr(serde, attribute, "") for attribute in ("name", "__name__"))
+    return next((name for name in names if name and isinstance(name, str)), "")
+
+
+def _is_serde(value: object) -> bool:
+    """Whether an object is a whole `Serde`: it has a name, and reads data as a type."""
+    if not isinstance(value, DumpsLoads) or not isinstance(getattr(value, "name", None), str):
+        return False
+    try:
+        inspect.signature(value.loads).bind(b"", Any)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def serde_from(value: Serde | DumpsLoads | str | None) -> Serde:
     """Read what users write: None or "json", "msgpack", a `Serde`, or a dumps/loads object."""
     if value is None or value == "json":
         return Json()
     if value == "msgpack":
         return Msgpack()
-    if isinstance(value, (Json, Msgpack, Custom)):
-        return value
+    if _is_serde(value):
+        return cast(Serde, value)
     if isinstance(value, DumpsLoads):
         return Custom(value)
-    raise InvalidPayload(f"{value!r} is no serde: it needs dumps(value) and loads(data)")
+    raise InvalidPayload(f"{value!r} is not a serde: it needs dumps(value) and loads(data)")
 
 
 def encode(what: str, value: Any, serde: Serde, limit: int) -> bytes:
@@ -106,7 +128,7 @@ def encode(what: str, value: Any, serde: Serde, limit: int) -> bytes:
         raise InvalidPayload(f"the {what} cannot be written as {serde.name}: {error}") from error
     if not isinstance(data, bytes):
         raise InvalidPayload(
-            f"the serde {serde.name} made {type(data).__name__} of the {what}, not bytes"
+            f"serde {serde.name} returned {type(data).__name__} instead of bytes for the {what}"
         )
     if len(data) > limit:
         raise PayloadTooLarge(what, len(data), limit)

@@ -9,7 +9,7 @@ import msgspec
 
 from ackline import retry
 from ackline.errors import ConfigError
-from ackline.job import NO_OPTIONS, Options, Record
+from ackline.job import NO_OPTIONS, Options, Record, as_read_back
 from ackline.limits import LONGEST_DELAY, require_seconds
 from ackline.retry import Backoff
 
@@ -98,6 +98,17 @@ def _require(what: str, value: float | None, least: float) -> None:
 
 
 DEFAULT_SETTINGS = QueueSettings()
+
+
+def readable(settings: QueueSettings) -> QueueSettings:
+    """The settings as every process will read them; `ConfigError` if none could.
+
+    Every store calls it before it writes: settings that cannot be read stop the whole tenant.
+    """
+    try:
+        return as_read_back(settings, QueueSettings)
+    except ValueError as error:
+        raise ConfigError(f"invalid settings: {error}") from error
 
 
 def resolve(record: Record, settings: QueueSettings, defaults: Resolved = DEFAULTS) -> Resolved:

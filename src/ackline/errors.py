@@ -32,7 +32,7 @@ AcklineError
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ackline.job import Failure, State
@@ -40,6 +40,18 @@ if TYPE_CHECKING:
 
 class AcklineError(Exception):
     """The root of all errors raised by Ackline."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Constructors take other things than the message, so pickle must not call them again.
+        return _unpickled, (type(self), self.args, self.__dict__)
+
+
+def _unpickled(
+    cls: type[AcklineError], args: tuple[object, ...], state: dict[str, Any]
+) -> AcklineError:
+    error = cls.__new__(cls, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class ConfigError(AcklineError, ValueError):

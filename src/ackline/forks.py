@@ -6,17 +6,18 @@ import os
 import threading
 import weakref
 
-_owners: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
+_owners: weakref.WeakKeyDictionary[object, tuple[str, ...]] = weakref.WeakKeyDictionary()
 
 
-def renew_in_child(owner: object, lock: str) -> None:
-    """Give the attribute of this name a new lock in each forked child; nobody holds it there."""
-    _owners[owner] = lock
+def renew_in_child(owner: object, *locks: str) -> None:
+    """Give these attributes new locks in each forked child, where nobody holds them."""
+    _owners[owner] = locks
 
 
 def _renew() -> None:
-    for owner, lock in list(_owners.items()):
-        setattr(owner, lock, threading.Lock())
+    for owner, locks in list(_owners.items()):
+        for lock in locks:
+            setattr(owner, lock, threading.Lock())
 
 
 os.register_at_fork(after_in_child=_renew)

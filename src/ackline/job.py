@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
-from ackline.errors import InvalidOption
+from ackline.errors import InvalidJob, InvalidOption
 from ackline.limits import DEFAULT_PRIORITY, require_name, require_seconds, require_url
 from ackline.retry import Backoff
+
+T = TypeVar("T")
 
 MOST_ATTEMPTS = 1_000_000
 LONGEST_NOTES = 65_536
@@ -62,10 +65,8 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, kw_only
     codec: str | None = None
 
     def __post_init__(self) -> None:
-        if self.max_attempts is not None and not 1 <= self.max_attempts <= MOST_ATTEMPTS:
-            raise InvalidOption(
-                f"max_attempts must be 1 to {MOST_ATTEMPTS:,}, not {self.max_attempts}"
-            )
+        if self.max_attempts is not None:
+            _require_attempts(self.max_attempts)
         require_seconds("lease", self.lease, above_zero=True)
         require_seconds("timeout", self.timeout, above_zero=True)
         require_seconds("result_ttl", self.result_ttl)
@@ -83,6 +84,30 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, kw_only
 
 
 NO_OPTIONS = Options()
+
+
+def _require_attempts(attempts: object) -> None:
+    # A float or a bool would be stored as such, and could not be read as a number of attempts.
+    if type(attempts) is not int or not 1 <= attempts <= MOST_ATTEMPTS:
+        raise InvalidOption(
+            f"max_attempts must be a whole number from 1 to {MOST_ATTEMPTS:,}, not {attempts!r}"
+        )
+
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def as_read_back(said: Any, type: type[T]) -> T:
+    """What a store would read after this was written, or `InvalidOption` if it could not.
+
+    A store writes whatever it is given; what has the wrong type fails everyone who reads it.
+    """
+    try:
+        return msgspec.msgpack.decode(_encode(msgspec.convert(said, type)), type=type)
+    except (TypeError, ValueError) as error:
+        if isinstance(error.__cause__, InvalidJob):
+            raise error.__cause__ from None
+        raise InvalidOption(f"invalid option: {error}") from None
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):

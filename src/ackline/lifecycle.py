@@ -17,7 +17,7 @@ import msgspec
 from ackline.config import CALLBACK_KEPT, DEFAULTS, Resolved
 from ackline.events import TELLS_PRIORITY, Act
 from ackline.job import TERMINAL, WAITING, Failure, QueueKey, Record, State
-from ackline.limits import storable
+from ackline.limits import require_seconds, storable
 from ackline.outcome import Cancel, Dead, Done, Outcome, Retry, Snooze
 
 _S = State
@@ -101,6 +101,8 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     by: str = ""
     wait: bool = True
     """Whether to wait for a transaction that is changing the job; if not, it is refused."""
+    keep_cancelled: float | None = None
+    """Retention, if it ends cancelled because the job was asked to stop; None is as `keep`."""
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
@@ -118,24 +120,41 @@ def legal(act: Act, source: State | None) -> bool:
     return source in LEGAL[act]
 
 
-def holds(
-    transition: Transition, state: State, token: int, deadline: float | None, now: float
-) -> bool:
-    """Whether a transition's guard holds for a job that stands so, at this time."""
+def may_start(transition: Transition, state: State) -> bool:
+    """Whether a transition can apply to a job in this state, given the right token and deadline."""
     if transition.token is not None:
-        if state is not State.PROCESSING or transition.token != token:
-            return False
-        if transition.deadline is not None and transition.deadline != deadline:
-            return False
-        if transition.act is Act.EXTEND and deadline is not None and deadline <= now:
-            # Whoever sweeps has seen it lapse already; a late extend must not undo that.
+        if state is not State.PROCESSING:
             return False
     elif transition.act in FENCED:
         return False
     elif state is State.PROCESSING and transition.act is Act.CANCEL:
         # Without its token a running job can only be asked to stop.
         return False
+    if transition.edit is not None and not _concerns(transition.edit, state):
+        return False
     return state in LEGAL[transition.act]
+
+
+def _concerns(edit: Edit, state: State) -> bool:
+    """Whether an edit would change anything: an end is not due, and only it is kept."""
+    return (edit.keep is None or state.terminal) and (edit.delay is None or not state.terminal)
+
+
+def holds(
+    transition: Transition, state: State, token: int, deadline: float | None, now: float
+) -> bool:
+    """Whether a transition's guard holds for a job in this state, at this time."""
+    if not may_start(transition, state):
+        return False
+    if transition.token is None:
+        return True
+    if transition.token != token:
+        return False
+    if transition.deadline is not None and transition.deadline != deadline:
+        return False
+    # Whoever sweeps has seen it lapse already; a late extend must not undo that.
+    lapsed = deadline is not None and deadline <= now
+    return not (lapsed and transition.act is Act.EXTEND)
 
 
 REPEATABLE = frozenset({Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.CANCEL})
@@ -232,11 +251,14 @@ def land(transition: Transition, state: State, cancel_requested: bool) -> Landin
     """
     if transition.act is Act.EDIT:
         return _land_edited(transition.edit or Edit(), state)
-    to = transition.to or state
+    to, keep = transition.to or state, transition.keep
     if cancel_requested and transition.to in _UNDONE:
         to = State.CANCELLED
+        if transition.keep_cancelled is not None:
+            require_seconds("keep_cancelled", transition.keep_cancelled)
+            keep = transition.keep_cancelled
     if to.terminal:
-        return Landing(to, Stands.AFTER, transition.keep)
+        return Landing(to, Stands.AFTER, keep)
     if to is State.QUEUED:
         return Landing(to, Stands.BACK if transition.act is Act.RELEASE else Stands.FRESH)
     if to is State.PROCESSING and transition.act is not Act.EXTEND:
@@ -303,12 +325,14 @@ def place(
 # --- what a worker reports -------------------------------------------------------------------
 
 
-def complete(job: Record, result: bytes | None, policy: Resolved) -> Transition:
+def complete(job: Record, result: bytes | None, policy: Resolved, note: str = "") -> Transition:
     """The work is done."""
     keep = policy.result_ttl
     if job.options.callback_url is not None:
         keep = max(keep, CALLBACK_KEPT)
-    return Transition(job.id, Act.COMPLETE, State.COMPLETED, job.token, keep=keep, result=result)
+    return Transition(
+        job.id, Act.COMPLETE, State.COMPLETED, job.token, keep=keep, result=result, note=note
+    )
 
 
 def fail(
@@ -341,6 +365,7 @@ def bury(job: Record, failure: Failure, policy: Resolved) -> Transition:
         State.FAILED,
         job.token,
         keep=policy.keep_failed,
+        keep_cancelled=policy.keep_cancelled,
         failure=failure,
         keys=job.options.keys_if_undelivered,
     )
@@ -438,7 +463,6 @@ def expire(job: Record, policy: Resolved, reason: str = "lease expired") -> Tran
         type="LeaseExpired",
         message=f"{reason} (worker {job.worker or 'unknown'})",
     )
-    # Asked to stop since it was seen, it lands in cancelled: so this keeps it, too.
     to, keep = State.QUEUED, policy.keep_cancelled
     keys: tuple[tuple[str, ...], ...] = ()
     if job.cancel_requested:
@@ -452,6 +476,7 @@ def expire(job: Record, policy: Resolved, reason: str = "lease expired") -> Tran
         job.token,
         deadline=job.deadline,
         keep=keep,
+        keep_cancelled=policy.keep_cancelled,
         failure=failure,
         keys=keys,
         note=reason,

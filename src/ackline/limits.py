@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from urllib.parse import urlsplit
 
 from ackline.errors import InvalidName, InvalidOption
@@ -54,6 +54,17 @@ def storable(text: str) -> str:
     "a file's name that is not UTF-8: \\udcff"
     """
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+def names_in(said: Iterable[str] | None) -> frozenset[str] | None:
+    """The names that a caller means: one text is one name, not its letters; None stays None.
+
+    >>> sorted(names_in(["mail", "image"])), sorted(names_in("mail"))
+    (['image', 'mail'], ['mail'])
+    """
+    if said is None:
+        return None
+    return frozenset([said] if isinstance(said, str) else said)
 
 
 def require_priority(priority: object) -> None:

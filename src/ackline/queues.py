@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -48,6 +49,8 @@ class Queues:
         self.store = store
         self.tenant = tenant
         self._queues: dict[str, Queue[Any, Any]] = {}
+        self._made: weakref.WeakSet[Queue[Any, Any]] = weakref.WeakSet()
+        """All of them, those too that another of the same name has replaced."""
 
     def __getitem__(self, name: str) -> Queue[Any, Any]:
         """The queue of this name; it comes into being when it is first used."""
@@ -83,6 +86,7 @@ class Queues:
             max_payload=max_payload,
         )
         self._queues[name] = queue
+        self._made.add(queue)
         return queue
 
     def __iter__(self) -> Iterator[str]:
@@ -124,7 +128,7 @@ class Queues:
 
     def close(self) -> None:
         """Let go of the store."""
-        for queue in self._queues.values():
+        for queue in list(self._made):
             queue.close()
         self.store.close()
 

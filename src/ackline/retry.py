@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random as _random
+import sys
 from collections.abc import Sequence
 from typing import Literal
 
@@ -10,6 +11,8 @@ import msgspec
 
 from ackline.errors import InvalidOption
 from ackline.limits import LONGEST_DELAY, require_seconds
+
+MOST_FACTOR = 1_000_000.0
 
 Shape = Literal["schedule", "fixed", "linear", "exponential"]
 Jitter = Literal["none", "full", "equal"]
@@ -26,8 +29,12 @@ class Backoff(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     delays: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, value in (("base", self.base), ("factor", self.factor), ("cap", self.cap)):
-            require_seconds(f"backoff {name}", value)
+        require_seconds("backoff base", self.base)
+        require_seconds("backoff cap", self.cap)
+        if type(self.factor) not in (int, float) or not 1 <= self.factor <= MOST_FACTOR:
+            raise InvalidOption(
+                f"backoff factor must be a number from 1 to {MOST_FACTOR:,.0f}, not {self.factor!r}"
+            )
         for delay in self.delays:
             require_seconds("backoff delay", delay)
         if self.shape == "schedule" and not self.delays:
@@ -46,8 +53,7 @@ class Backoff(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
             case "linear":
                 return self.base * attempt
             case "exponential":
-                # Far attempts would overflow a float long after the cap has been reached.
-                return self.base * self.factor ** min(attempt - 1, 64)
+                return self.base * _power(float(self.factor), attempt - 1)
 
     def _jittered(self, delay: float, random: _random.Random) -> float:
         match self.jitter:
@@ -57,6 +63,13 @@ class Backoff(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
                 return random.uniform(0.0, delay)
             case "equal":
                 return delay / 2 + random.uniform(0.0, delay / 2)
+
+
+def _power(factor: float, exponent: int) -> float:
+    try:
+        return factor**exponent
+    except OverflowError:
+        return sys.float_info.max  # above every cap; not infinity, for a base of 0 stays 0
 
 
 def schedule(delays: Sequence[float], *, jitter: Jitter = "none") -> Backoff:
@@ -90,4 +103,11 @@ def backoff_from(value: Backoff | Sequence[float] | float) -> Backoff:
         return value
     if isinstance(value, (int, float)):
         return fixed(float(value))
-    return schedule(value)
+    try:
+        return schedule(value)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InvalidOption):
+            raise
+        raise InvalidOption(
+            f"backoff must be a number of seconds, a list of them, or a Backoff, not {value!r}"
+        ) from None

@@ -17,6 +17,7 @@ from ackline import (
     NewJob,
     ReaderMoved,
     State,
+    StoreUnavailable,
     Timeout,
     WrongState,
 )
@@ -390,3 +391,22 @@ async def test_handlers_are_those_of_the_sync_queue() -> None:
         async def welcome(job: Any) -> None: ...
 
         assert queue.sync.handlers["welcome"].policy.max_attempts == 5
+
+
+async def test_a_timeout_tells_that_the_store_could_not_be_read() -> None:
+    async with ackline.aio.open("memory://") as queues:
+        queue = queues["email"]
+        await queue.enqueue(1, id="a")
+        waiter = await queue._listening()
+        waiter.trouble = StoreUnavailable("away")
+
+        with waiter.expect("a") as expected, pytest.raises(Timeout) as caught:
+            await queue._outcome(expected, 0.01)
+
+        assert caught.value.__cause__ is waiter.trouble
+
+
+async def test_a_worker_says_which_queue_it_needs() -> None:
+    async with ackline.aio.open("memory://") as queues:
+        with pytest.raises(ackline.ConfigError, match=r"pass queue\.sync, not <AsyncQueue 'email'"):
+            ackline.Worker(queues["email"])  # type: ignore[arg-type]

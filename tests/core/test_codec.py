@@ -1,3 +1,4 @@
+import ast
 import dataclasses
 import datetime
 import enum
@@ -170,7 +171,7 @@ def test_any_object_that_dumps_and_loads_is_a_serde():
 
 
 def test_a_serde_that_makes_no_bytes_is_refused():
-    with pytest.raises(InvalidPayload, match="made str of the payload, not bytes"):
+    with pytest.raises(InvalidPayload, match="returned str instead of bytes for the payload"):
         encode("payload", 1, serde_from(json), LIMIT)  # type: ignore[arg-type]
 
 
@@ -183,5 +184,47 @@ def test_serdes_by_name():
 
 
 def test_an_unknown_serde_is_refused():
-    with pytest.raises(InvalidPayload, match="no serde"):
+    with pytest.raises(InvalidPayload, match="is not a serde"):
         serde_from("pickle")
+
+
+class Named:
+    """A serde of a user's own, as the protocol has it."""
+
+    name = "mine"
+
+    def __init__(self) -> None:
+        self.asked: list[object] = []
+
+    def dumps(self, value: Any) -> bytes:
+        return repr(value).encode()
+
+    def loads(self, data: bytes, type: Any = Any) -> Any:
+        self.asked.append(type)
+        return ast.literal_eval(data.decode())
+
+
+def test_a_serde_of_ones_own_is_used_as_it_is():
+    mine = Named()
+
+    serde = serde_from(mine)
+
+    assert serde.name == "mine"
+    assert decode("payload", encode("payload", [1], serde, 100), serde, list[int]) == [1]
+    assert mine.asked == [list[int]]
+
+
+def test_a_plain_pair_of_functions_keeps_the_name_it_has():
+    class Plain:
+        name = "plain"
+
+        def dumps(self, value: Any) -> bytes:
+            return b"1"
+
+        def loads(self, data: bytes) -> Any:
+            return 1
+
+    serde = serde_from(Plain())
+
+    assert serde.name == "plain"
+    assert serde.loads(b"1", int) == 1

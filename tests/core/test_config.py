@@ -87,6 +87,10 @@ def test_the_narrowest_level_that_says_something_wins(own, kind, queue):
     "wrong",
     [
         {"max_attempts": 0},
+        {"max_attempts": 2.5},
+        {"max_attempts": 5.0},
+        {"max_attempts": True},
+        {"max_attempts": "3"},
         {"lease": 0.0},
         {"lease": -1.0},
         {"timeout": 0.0},

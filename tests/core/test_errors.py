@@ -1,4 +1,8 @@
+import copy
 import inspect
+import pickle
+
+import pytest
 
 from ackline import errors
 from ackline.errors import AcklineError, JobFailed, LeaseLost, WrongState
@@ -36,3 +40,37 @@ def test_messages_say_what_happened_and_where_the_job_stands():
 
 def test_a_lost_lease_tells_that_nothing_was_changed():
     assert "nothing was changed" in str(LeaseLost("a", None))
+
+
+FAILURE = Failure(act="fail", attempt=1, type="ValueError", message="boom")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.UnknownStore("x://", ["memory"]),
+        errors.MissingExtra("redis", "redis"),
+        errors.PayloadTooLarge("payload", 5, 3),
+        errors.Timeout("too long"),
+        errors.JobNotFound("q", "x"),
+        errors.JobFailed("x", FAILURE),
+        errors.JobCancelled("x"),
+        errors.WrongState("edit", "x", State.QUEUED),
+        errors.QueueNotEmpty("q", 3),
+        errors.LeaseLost("x", None, "complete"),
+        errors.EventsDropped("q", "1.0", "2.0"),
+        errors.HandlersHang("q"),
+        errors.ReaderMoved("q", "r", "1.0"),
+        errors.KeysChanged("q"),
+        errors.StoreUnavailable("away"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_can_be_sent_to_another_process(error: errors.AcklineError):
+    """As pools of processes do; else they break instead of telling."""
+    error.add_note("seen in passing")
+
+    for copied in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(copied) is type(error)
+        assert str(copied) == str(error)
+        assert vars(copied) == vars(error)

@@ -1,4 +1,5 @@
 import random
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -13,6 +14,8 @@ from ackline.lifecycle import (
     LEGAL,
     NOTE_LENGTH,
     Edit,
+    Landing,
+    Stands,
     Transition,
     bury,
     cancel,
@@ -214,6 +217,25 @@ def test_attempts_are_given_back_by_release_and_snooze_only(attempts: int):
         assert step.attempts is None
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda job: fail(job, FAILURE, POLICY, ANY),
+        lambda job: bury(job, FAILURE, POLICY),
+        lambda job: expire(job, POLICY),
+    ],
+    ids=["fail", "bury", "expire"],
+)
+def test_a_job_that_spends_its_last_attempt_when_asked_to_stop_is_kept_as_a_cancelled_one(
+    make: Callable[[Record], Transition],
+):
+    step = make(leased(9))
+
+    assert land(step, S.PROCESSING, False) == Landing(S.FAILED, Stands.AFTER, POLICY.keep_failed)
+    asked = land(step, S.PROCESSING, True)
+    assert asked == Landing(S.CANCELLED, Stands.AFTER, POLICY.keep_cancelled)
+
+
 @pytest.mark.parametrize("attempts", [1, 2, 3, 9])
 def test_expire_counts_and_buries(attempts: int):
     step = expire(leased(attempts), POLICY)
@@ -289,7 +311,8 @@ def test_every_step_that_holds_lands_where_the_table_says(
         asked = asked_to_stop and state is State.PROCESSING
         assert land(step, state, asked).to in LEGAL[step.act][state]
     else:
-        assert step.token is not None or not legal(step.act, state) or step.act is Act.CANCEL
+        acts = (Act.CANCEL, Act.EDIT)
+        assert step.token is not None or not legal(step.act, state) or step.act in acts
 
 
 SETTLED = ALL_STEPS[:6]
@@ -407,3 +430,12 @@ def test_nine_steps_of_ageing_outweigh_every_priority(at, ageing):
 def test_a_job_that_was_asked_to_stop_does_not_wait_for_another_attempt(step: Transition):
     assert land(step, S.PROCESSING, True).to is S.CANCELLED
     assert step.keep > 0
+
+
+@pytest.mark.parametrize("state", State)
+def test_an_edit_that_would_change_nothing_is_refused(state: State):
+    """A job that has ended has no time at which it is due; one that has not is not kept yet."""
+    keep, delay = edit("a", Edit(keep=5.0)), edit("a", Edit(delay=5.0))
+
+    assert holds(keep, state, 0, None, 0.0) is state.terminal
+    assert holds(delay, state, 0, None, 0.0) is (state in WAITING)

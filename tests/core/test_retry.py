@@ -57,6 +57,27 @@ def test_far_attempts_do_not_overflow(attempt):
     assert exponential(1, cap=600, jitter="none").delay(attempt, ANY) == 600
 
 
+def test_a_small_factor_reaches_the_cap_in_the_end():
+    slow = exponential(1, factor=1.1, jitter="none")
+
+    assert slow.delay(66, ANY) > slow.delay(65, ANY)
+    assert slow.delay(100, ANY) == slow.cap == 3600
+
+
+@pytest.mark.parametrize("attempt", [1, 64, 65, 1000, 10**9])
+@pytest.mark.parametrize("base", [0, 1])
+def test_no_factor_overflows(base, attempt):
+    steep = exponential(base, factor=1_000_000, jitter="none")
+
+    assert steep.delay(attempt, ANY) == (min(base * 1e6 ** (min(attempt, 9) - 1), 3600))
+
+
+@pytest.mark.parametrize("factor", [0, 0.5, -1, 1e9, math.nan, math.inf, "2", True])
+def test_an_impossible_factor_is_refused(factor):
+    with pytest.raises(InvalidOption, match="factor must be a number from 1 to 1,000,000, not"):
+        exponential(1, factor=factor)
+
+
 @given(
     base=st.floats(0, 1e6),
     attempt=st.integers(1, 200),

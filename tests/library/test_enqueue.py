@@ -9,7 +9,8 @@ import pytest
 
 import ackline
 from ackline import Completed, Duplicate, Job, NewJob, Queue, Queued, Queues, State
-from ackline.job import Draft, QueueKey
+from ackline.job import Draft, Options, QueueKey
+from ackline.queue import EnqueueOptions
 from ackline.stores.base import Receipt
 from ackline.testing import ManualClock
 
@@ -266,3 +267,21 @@ class TestSerdes:
     def test_one_that_cannot_is_refused(self, queues: Queues) -> None:
         with pytest.raises(ackline.InvalidPayload, match="needs dumps"):
             queues.queue("odd", serde=object())  # type: ignore[arg-type]
+
+
+def test_an_option_of_none_is_as_if_it_was_not_given(queues: Queues) -> None:
+    """So that callers can pass on what they may not have."""
+    queue = queues["email"]
+    nothing: Any = dict.fromkeys(EnqueueOptions.__annotations__)
+
+    queue.enqueue(1, **nothing)
+    queue.enqueue_many([NewJob(2, **nothing)], priority=9)
+    queue.enqueue(3, run_at=None, delay=5.0)  # type: ignore[arg-type]
+
+    jobs = queue.claim(10)
+    assert [(job.payload, job.kind, job.priority) for job in jobs] == [
+        (1, "default", 5),
+        (2, "default", 5),
+    ]
+    assert all(job.record.options == Options() for job in jobs)
+    assert queue.counts()[State.SCHEDULED] == 1

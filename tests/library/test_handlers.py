@@ -115,3 +115,24 @@ def test_what_cannot_be_a_handler_is_refused_at_once(
 def test_what_cannot_be_called_is_refused(queue: Queue[Any, Any]) -> None:
     with pytest.raises(ConfigError, match="cannot be called"):
         queue.handler("k")(5)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_attempts": 2.5},
+        {"max_attempts": True},
+        {"backoff": "fast"},
+        {"backoff": ackline.exponential(jitter="some")},  # type: ignore[arg-type]
+        {"lease": "30"},
+    ],
+    ids=str,
+)
+def test_options_that_other_processes_could_not_read_are_refused(
+    queue: Queue[Any, Any], options: dict[str, Any]
+) -> None:
+    """A worker publishes its handlers' options: a wrong one would stop the whole tenant."""
+    with pytest.raises(ackline.InvalidOption):
+        queue.handler("k", **options)
+
+    assert not queue.handlers

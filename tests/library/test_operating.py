@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import contextlib
 import queue as _queue
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import ackline
 from ackline import (
     Act,
     Event,
@@ -447,3 +449,79 @@ class TestSettling:
         [job] = queue.claim()
         with pytest.raises(InvalidOption):
             queue.extend(job, seconds)
+
+
+class TestOneNameAlone:
+    """A text where names are expected is one name, not its letters."""
+
+    def test_of_jobs_to_be_purged(self, queues: Queues) -> None:
+        queue = queues["email"]
+        for id in ("a", "b", "c", "abc"):
+            queue.enqueue(1, id=id)
+
+        assert queue.purge(ids="abc") == 1
+
+        assert sorted(job.id for job in queue.jobs().jobs) == ["a", "b", "c"]
+
+    def test_of_a_kind(self, queues: Queues) -> None:
+        queue = queues["email"]
+        for id in ("listed", "claimed", "buried"):
+            queue.enqueue(1, id=id, kind="welcome")
+        queue.enqueue(1, id="other", kind="w", priority=9)
+
+        assert len(queue.jobs(kinds="welcome").jobs) == 3
+        assert [job.id for job in queue.claim(1, kinds="welcome")] == ["listed"]
+        [job] = queue.claim(1, kinds="welcome")
+        queue.bury(job, "no")
+        assert queue.redrive_all(kinds="welcome") == 1
+        assert queue.purge(kinds="welcome") == 3
+        assert [job.id for job in queue.jobs().jobs] == ["other"]
+
+
+def test_what_an_edit_could_not_change_is_refused(queues: Queues) -> None:
+    queue = queues["email"]
+    queue.enqueue(1, id="waiting")
+    queue.enqueue(1, id="done", priority=9)
+    queue.complete(queue.claim()[0])
+    told = len(list(queue.events()))
+
+    with pytest.raises(WrongState, match="cannot edit job 'waiting': it is queued"):
+        queue.keep_result("waiting", 5.0)
+    with pytest.raises(WrongState, match="cannot edit job 'done': it is completed"):
+        queue.edit("done", delay=5.0)
+    with pytest.raises(InvalidOption, match="edit needs something to change"):
+        queue.edit("waiting")
+
+    assert len(list(queue.events())) == told
+    queue.edit("waiting", delay=5.0)
+    queue.keep_result("done", 5.0)
+
+
+def test_a_job_that_was_asked_to_stop_is_kept_as_a_cancelled_one(queues: Queues) -> None:
+    queue = queues["email"]
+    queue.configure(policy=Policy(keep_failed=1000.0, keep_cancelled=10.0))
+    queue.enqueue(1, id="a", max_attempts=1)
+    [job] = queue.claim()
+    queue.cancel("a")
+
+    queue.fail(job, "its last attempt")
+
+    status = queue.status("a")
+    assert status is not None
+    assert status.state is State.CANCELLED
+    record = status.record
+    assert (record.expires_at or 0) - (record.finished_at or 0) == pytest.approx(10.0)
+
+
+def test_a_queue_that_another_of_its_name_has_replaced_is_closed_too(tmp_path: Path) -> None:
+    queues = ackline.open(f"sqlite:///{tmp_path}/jobs.db")
+    first = queues["email"]
+    seen: list[Event] = []
+    watcher = first.on("enqueue", seen.append)
+    waiter = first.waiter
+    queues.queue("email", payload=int)
+
+    queues.close()
+
+    assert not waiter.alive
+    assert not watcher._thread.is_alive()

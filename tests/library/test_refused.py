@@ -21,6 +21,7 @@ from ackline import (
 
 NAIVE = dt.datetime(2026, 1, 1)  # noqa: DTZ001
 AWARE = dt.datetime(2126, 1, 1, tzinfo=dt.UTC)
+ANCIENT, FAR = (dt.datetime(year, 1, 1, tzinfo=dt.UTC) for year in (1960, 9999))
 NAN, INFINITE = float("nan"), float("inf")
 
 
@@ -153,7 +154,7 @@ class TestNames:
             assert job.payload == f"{tenant}|{name}"
 
 
-@pytest.mark.parametrize("priority", [-1, 10, 5.0, True, False, "5", None])
+@pytest.mark.parametrize("priority", [-1, 10, 5.0, True, False, "5"])
 def test_a_priority_outside_0_to_9(queue: Queue[Any, Any], priority: Any) -> None:
     with pytest.raises(InvalidOption, match="priority must be a whole number from 0"):
         queue.enqueue(1, priority=priority)
@@ -165,7 +166,9 @@ def test_a_delay_that_is_none(queue: Queue[Any, Any], delay: Any) -> None:
         queue.enqueue(1, delay=delay)
 
 
-@pytest.mark.parametrize("moment", [NAIVE, -1, NAN, INFINITE, 1e12, "2026-01-01", True])
+@pytest.mark.parametrize(
+    "moment", [NAIVE, ANCIENT, FAR, -1, NAN, INFINITE, 1e12, "2026-01-01", True]
+)
 def test_a_moment_that_is_none(queue: Queue[Any, Any], moment: Any) -> None:
     with pytest.raises(InvalidOption, match="run_at"):
         queue.enqueue(1, run_at=moment)
@@ -193,6 +196,8 @@ def test_both_a_delay_and_a_moment(queue: Queue[Any, Any]) -> None:
         {"backoff": []},
         {"backoff": [-1]},
         {"backoff": -1},
+        {"backoff": "fast"},
+        {"backoff": ackline.exponential(jitter="some")},  # type: ignore[arg-type]
     ],
     ids=str,
 )
@@ -202,7 +207,7 @@ def test_other_options_outside_their_range(queue: Queue[Any, Any], options: Any)
 
 
 def test_an_option_that_nobody_knows(queue: Queue[Any, Any]) -> None:
-    with pytest.raises(TypeError, match="a job has no option prioritty"):
+    with pytest.raises(TypeError, match="unknown job option: prioritty"):
         queue.enqueue(1, prioritty=5)  # type: ignore[call-arg]
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import pytest
@@ -119,10 +119,10 @@ class TestEnqueueAndWait:
     ) -> None:
         queue.enqueue(1, id="a")
         waiting = call(queue.enqueue_and_wait, 1, id="a", timeout=5)
-        queue.cancel("a")
-        # It was joined and then cancelled, or enqueued anew after it was.
-        if queue.counts()[State.QUEUED]:
-            queue.cancel("a")
+        # It is joined and then cancelled, or enqueued anew after it was.
+        while not wait([waiting], timeout=0.01).done:
+            if queue.counts()[State.QUEUED]:
+                queue.cancel("a")
         with pytest.raises(JobCancelled):
             waiting.result(5)
 

@@ -10,10 +10,12 @@ import pytest
 
 from ackline import ConfigError, Queue, Queues, State, StoreUnavailable, Worker
 from ackline.job import Record
+from ackline.lifecycle import Transition, Verdict
 from ackline.maintenance import Maintenance, Reaper, expire_worker, recover
 from ackline.queue import Recovered, Way
 from ackline.queue import recovery as module
-from ackline.stores.base import WorkerBeat
+from ackline.queue.consumer import LONGEST_POLL, time_to_next
+from ackline.stores.base import REPAIR_LIMIT, ClaimRequest, WorkerBeat
 from ackline.testing import ManualClock
 
 LEASE = 5.0
@@ -302,3 +304,58 @@ def test_recovery_counts_as_an_attempt_and_poison_reaches_the_dlq(
     assert job_now is not None
     assert job_now.state is State.FAILED
     assert queue.recovery().ways[Way.SWEEP].dead_lettered == 1
+
+
+class TestWaiting:
+    """How long a claimer waits that came across leases which have lapsed."""
+
+    def pause_of(self, queue: Queue[Any, Any], limit: int = 1) -> float:
+        request = ClaimRequest(worker="idle", limit=limit, lease=LEASE, kinds=frozenset({"none"}))
+        return time_to_next(queue.claim_records(request))
+
+    def test_a_lease_that_cannot_be_taken_back_is_not_tried_without_a_pause(
+        self, queues: Queues, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As while a transaction of its handler's holds it: idle workers would keep a core busy."""
+        queue = queues["email"]
+        lapse(queue, clock, "held")
+
+        def refuse(_queue: object, steps: list[Transition]) -> list[Verdict]:
+            return [Verdict(False, State.PROCESSING)] * len(steps)
+
+        monkeypatch.setattr(queue.store, "apply", refuse)
+
+        assert self.pause_of(queue) == LONGEST_POLL
+
+    def test_a_store_that_takes_nothing_back_is_not_asked_without_a_pause(
+        self, queues: Queues, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        queue = queues["email"]
+        lapse(queue, clock, "held")
+
+        def fail(*_arguments: object) -> None:
+            raise StoreUnavailable("away")
+
+        monkeypatch.setattr(queue.store, "apply", fail)
+
+        assert self.pause_of(queue) == LONGEST_POLL
+
+    def test_when_more_have_lapsed_than_one_look_shows_the_next_is_at_once(
+        self, queues: Queues, clock: ManualClock
+    ) -> None:
+        queue = queues["email"]
+        lapse(queue, clock, *map(str, range(REPAIR_LIMIT + 1)))
+
+        assert self.pause_of(queue) < 0.01
+        assert self.pause_of(queue) == LONGEST_POLL
+        assert queue.counts()[State.PROCESSING] == 0
+
+    def test_without_recovery_the_next_scheduled_job_is_still_waited_for(
+        self, queues: Queues, clock: ManualClock
+    ) -> None:
+        queue = queues["email"]
+        queue.configure(recovery=False)
+        lapse(queue, clock, "held")
+        queue.enqueue(1, delay=0.25)
+
+        assert self.pause_of(queue) == pytest.approx(0.25)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 import ackline
 from ackline import Completed, ConfigError, NewJob, Queued, Relay, State
+from ackline.queue.callbacks import RELAYED
 from ackline.testing import ManualClock
 from tests.relay.conftest import Pair
 from tests.relay.words import make_relay
@@ -180,3 +183,27 @@ class TestRefused:
     def test_a_batch_of_nothing(self, pair: Pair) -> None:
         with pytest.raises(ConfigError, match="at least 1 job"):
             Relay(pair.source["email"], pair.target["email"], batch=0)
+
+
+def test_a_relay_that_was_stopped_can_run_again(pair: Pair) -> None:
+    source, target = pair.source["email"], pair.target["email"]
+    relay = Relay(source, target, maintenance=False)
+    for payload in ("first", "second"):
+        source.enqueue(payload)
+        thread = threading.Thread(target=relay.run)
+        thread.start()
+        [job] = target.claim(wait=10.0)
+        relay.request_stop()
+        thread.join(10.0)
+        assert job.payload == payload
+
+
+def test_the_journal_tells_a_job_that_was_relayed_from_one_that_was_done(pair: Pair) -> None:
+    """It goes on elsewhere: what it was to tell at its end, it tells from there."""
+    source, target = pair.source["email"], pair.target["email"]
+    source.enqueue(1, id="a")
+
+    Relay(source, target, maintenance=False).drain()
+
+    [event] = [event for event in source.events() if event.to is State.COMPLETED]
+    assert event.note == RELAYED

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import ackline
 from ackline import (
     Cancel,
     Dead,
@@ -343,3 +344,16 @@ class TestAssertions:
         queue.enqueue_many(range(1203))
         assert_enqueued(queue, payload=1202)
         assert_enqueued(queue, count=1203)
+
+
+def test_what_writes_keys_with_its_jobs_works_inline() -> None:
+    with ackline.open("memory://") as here, ackline.open("memory://") as there:
+        done: list[Any] = []
+        target = there["email"]
+        target.handler(lambda job: done.append(job.payload))
+        here["email"].enqueue(7)
+
+        with inline(target):
+            ackline.Relay(here["email"], target, maintenance=False).drain()
+
+        assert done == [7]

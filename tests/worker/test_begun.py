@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from ackline import Queue, State
+from ackline import Queue, State, lifecycle
 from ackline.maintenance.reaper import Freed, expire_worker
 from ackline.worker import begun as module
 from ackline.worker.begun import SIZE, SLOTS, Begun, Board, inherited_board
 from ackline.worker.held import Held
+from ackline.worker.outbox import Outbox
 
 
 @pytest.fixture
@@ -39,10 +40,52 @@ def test_what_has_begun_and_is_not_settled_is_known(queue, begun, board):
     first, second, third = claim(queue, 3)
     board.begin(first)
     board.begin(second)
-    assert second.let_go is not None
-    second.let_go()
+    second.finish()
     records = [first.record, second.record, third.record]
     assert begun.unbegun(records) == [second.record, third.record]
+
+
+def test_a_mark_is_wiped_once_for_its_slot_may_be_another_jobs_by_then(queue, begun, board):
+    first, second = claim(queue, 2)
+    board.begin(first)
+    first.finish()
+    board.begin(second)
+
+    first.finish()
+
+    assert begun.unbegun([second.record]) == []
+
+
+def test_a_job_that_was_lost_before_its_mark_keeps_no_slot(queue, begun, board):
+    [held] = claim(queue, 1)
+    assert held.lose()
+
+    board.begin(held)
+
+    assert begun.unbegun([held.record]) == [held.record]
+
+
+def test_an_outcome_on_its_way_is_not_lost_as_well(queue):
+    [held] = claim(queue, 1)
+    outbox = Outbox(1, lambda: False)
+
+    outbox.put(held, lifecycle.release(held.record))
+    outbox.put(held, lifecycle.release(held.record))
+
+    assert not held.lose()
+    assert not held.lost
+    assert len(outbox) == 1
+
+
+def test_of_a_lost_lease_no_outcome_is_sent(queue):
+    [held] = claim(queue, 1)
+    outbox = Outbox(1, lambda: False)
+    assert held.lose()
+
+    outbox.put(held, lifecycle.release(held.record))
+
+    assert not held.lose()
+    assert len(outbox) == 0
 
 
 def test_to_those_that_had_not_begun_a_death_costs_nothing(queue, begun, board):

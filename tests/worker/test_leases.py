@@ -212,6 +212,30 @@ def test_a_handler_is_told_when_no_beat_gets_through_for_as_long_as_its_lease(st
     assert told[0] is cut
 
 
+@pytest.mark.parametrize("sort", ["sync", "async"])
+def test_a_handler_that_was_stopped_so_fails_with_the_reason(start, sort, caplog):
+    """Not with a bare CancelledError, which says nothing of the lease."""
+    caplog.set_level(logging.CRITICAL)
+    store = SilentStore()
+    queue = Queues(store)["work"]
+    queue.configure(recovery=False)  # nobody takes the lease back meanwhile
+
+    def wait(job):
+        store.cut_off = True
+        job.signal.wait(SOON)
+        job.signal.raise_if_set()
+
+    async def wait_async(job):
+        store.cut_off = True
+        await asyncio.sleep(SOON)
+
+    queue.handler("default", lease=0.3, max_attempts=1)(wait if sort == "sync" else wait_async)
+    start(queue, maintenance=False)
+
+    with pytest.raises(JobFailed, match=r"LeaseNotKept: its lease could not be kept for 0\.3 s"):
+        queue.enqueue_and_wait(1, timeout=SOON)
+
+
 def test_a_cancel_request_sets_the_signal_of_a_running_job_at_once(queue, start):
     began = threading.Event()
 

@@ -12,6 +12,7 @@ import ackline
 from ackline import State, StoreClosed, StoreUnavailable
 from ackline.errors import ConfigError, StoreError
 from ackline.queues import Queues
+from ackline.retry import Backoff
 from ackline.stores.memory import MemoryStore
 from ackline.worker import Worker
 
@@ -273,3 +274,28 @@ def test_a_closed_store_is_not_waited_for() -> None:
 
     with pytest.raises(StoreClosed):
         Worker(queue).run()
+
+
+def test_a_backoff_that_cannot_be_worked_out_does_not_leave_a_job_unsettled(
+    queue, start, monkeypatch, caplog
+):
+    caplog.set_level(logging.CRITICAL)
+
+    def fail(*_arguments: object) -> float:
+        raise OverflowError("too far")
+
+    monkeypatch.setattr(Backoff, "delay", fail)
+
+    @queue.handler
+    def work(job):
+        if job.payload == "fails":
+            raise ValueError("boom")
+
+    start(queue, concurrency=1)
+    queue.enqueue("fails", id="a")
+    queue.enqueue_and_wait("works", priority=0, timeout=SOON)
+
+    job = queue.status("a")
+    assert job.state is State.FAILING
+    assert job.failure.type == "OverflowError"
+    assert job.record.run_at - queue.store.info().now > 50.0

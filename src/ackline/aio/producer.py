@@ -102,5 +102,6 @@ class AsyncProducer(AsyncQueueBase[P, R]):
                 async with asyncio.timeout(timeout):
                     await arrived.wait()
             except TimeoutError:
-                raise expected.timeout(timeout) from None
+                error = expected.timeout(timeout)
+                raise error from error.__cause__
         return self.sync.outcome_of(expected.record())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Generator
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ from ackline.aio.operator import AsyncOperator
 from ackline.aio.producer import AsyncProducer
 from ackline.clock import Clock
 from ackline.codec import DumpsLoads, Serde
+from ackline.queue import Queue
 from ackline.queue.base import P, R
 from ackline.queues import Queues
 from ackline.stores.base import Key, QueueInfo, StoreInfo
@@ -33,11 +35,13 @@ class AsyncQueues:
         self.sync = sync
         self._threads = Threads()
         self._queues: dict[str, AsyncQueue[Any, Any]] = {}
+        self._made: weakref.WeakSet[AsyncQueue[Any, Any]] = weakref.WeakSet()
+        """All of them, those too that another of the same name has replaced."""
 
     def __getitem__(self, name: str) -> AsyncQueue[Any, Any]:
         """The queue of this name; it comes into being when it is first used."""
         if name not in self._queues:
-            self._queues[name] = AsyncQueue(self.sync[name], self._threads)
+            return self._add(self.sync[name])
         return self._queues[name]
 
     def queue(
@@ -59,8 +63,13 @@ class AsyncQueues:
             result_serde=result_serde,
             max_payload=max_payload,
         )
-        self._queues[name] = AsyncQueue(made, self._threads)
-        return self._queues[name]
+        return self._add(made)
+
+    def _add(self, sync: Queue[Any, Any]) -> AsyncQueue[Any, Any]:
+        queue: AsyncQueue[Any, Any] = AsyncQueue(sync, self._threads)
+        self._queues[sync.name] = queue
+        self._made.add(queue)
+        return queue
 
     async def describe(self) -> list[QueueInfo]:
         """All queues with their settings and counts."""
@@ -80,7 +89,7 @@ class AsyncQueues:
 
     async def close(self) -> None:
         """Let go of the store."""
-        for queue in self._queues.values():
+        for queue in list(self._made):
             await queue.close()
         await asyncio.to_thread(self.sync.close)
         self._threads.close()

@@ -12,7 +12,7 @@ from ackline.stores.base import ClaimRequest
 BATCH = 500
 
 SHORTEST_PAUSE = 0.05
-"""The next moment that a store knows may be a lapsed lease, which is not ours to look after."""
+"""Seconds; the next moment that a store knows may be the end of a lease, which is not ours."""
 
 _LOOK = ClaimRequest(worker="promoter", limit=0, lease=1.0, kinds=frozenset())
 """A claim of nothing: it answers when the next job is due."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ackline.errors import ConfigError
 from ackline.queue.base import P, R
 from ackline.queue.consumer import Consumer
 from ackline.queue.handlers import Handler
@@ -50,3 +51,12 @@ class Queue(Producer[P, R], Consumer[P, R], Operator[P, R]):
     >>> queue.enqueue({"to": "a@example.com"}, id="email-123")
     Queued(id='email-123', state=<State.QUEUED: 'queued'>)
     """
+
+
+def require_queue(what: str, queue: object) -> None:
+    """Refuse what is not a queue; whoever passes one of asyncio is told what to pass."""
+    if isinstance(queue, Queue):
+        return
+    if isinstance(getattr(queue, "sync", None), Queue):
+        raise ConfigError(f"{what} needs a blocking queue: pass queue.sync, not {queue!r}")
+    raise ConfigError(f"{what} takes queues, as from ackline.open(url)[name], not {queue!r}")

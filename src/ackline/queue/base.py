@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import threading
 import time
@@ -61,7 +62,6 @@ class QueueBase(ABC, Generic[P, R]):
         self.max_payload = max_payload
         self.defaults = DEFAULTS
         """What holds where neither a job, its kind nor its queue says anything."""
-        self.dedup = DedupFilter()
         self.random = random.Random()
         self.watchers: weakref.WeakSet[Watcher] = weakref.WeakSet()
         """What calls back for events of this queue; a running one is held by its thread."""
@@ -70,7 +70,9 @@ class QueueBase(ABC, Generic[P, R]):
         self._policies: dict[str, Resolved] = {}
         self._callbacks_noted = False
         self._lock = threading.Lock()
-        renew_in_child(self, "_lock")
+        self._refreshing = threading.Lock()
+        """Held while the settings are read, which may take as long as the store likes."""
+        renew_in_child(self, "_lock", "_refreshing")
 
     @property
     def name(self) -> str:
@@ -84,6 +86,11 @@ class QueueBase(ABC, Generic[P, R]):
         """Stop calling back."""
         for watcher in list(self.watchers):
             watcher.close()
+
+    @functools.cached_property
+    def _dedup(self) -> DedupFilter:
+        """Which ids this process has enqueued; made when it is first asked, for it is large."""
+        return DedupFilter()
 
     # --- encoding ---
 
@@ -147,10 +154,12 @@ class QueueBase(ABC, Generic[P, R]):
         """The queue's stored settings, with this process's handlers over them."""
         if time.monotonic() - self._settings_at < max_age:
             return self._settings
-        with self._lock:
-            self._settings = self._merged(self.stored_settings())
-            self._settings_at = time.monotonic()
-            self._policies = {}
+        with self._refreshing:
+            began = time.monotonic()
+            if began - self._settings_at >= max_age:  # else another thread has just read them
+                self._settings = self._merged(self.stored_settings())
+                self._settings_at = began
+                self._policies = {}
             return self._settings
 
     def stored_settings(self) -> QueueSettings:
@@ -164,6 +173,8 @@ class QueueBase(ABC, Generic[P, R]):
         A sweeper elsewhere then retries a crashed worker's job as its handler asked for.
         """
         self.change_settings(self._merged)
+        # What was read before may not know the handlers that were added since.
+        self.settings(max_age=0)
 
     def change_settings(
         self, change: Callable[[QueueSettings], QueueSettings], by: str = ""

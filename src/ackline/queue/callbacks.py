@@ -12,6 +12,9 @@ from ackline.stores.base import KeyWrite, Store
 ROOM = (OWN_KEYS, "callbacks")
 """Under it, for each queue with such jobs: the journal's end before the first was enqueued."""
 
+RELAYED = "relayed"
+"""The note of a completion that is not the job's end: it goes on, and calls back, elsewhere."""
+
 MOST_QUEUES = 10_000
 
 

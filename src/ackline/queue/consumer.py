@@ -17,7 +17,7 @@ from ackline.errors import PASSING, CannotJoin, ConfigError, StoreError
 from ackline.ids import new_id
 from ackline.job import Record, State
 from ackline.lifecycle import Transition, Verdict
-from ackline.limits import require_name, require_seconds
+from ackline.limits import names_in, require_name, require_seconds
 from ackline.queue.base import P, R
 from ackline.queue.handlers import DEFAULT_KIND, policy_from
 from ackline.queue.job import Job
@@ -141,7 +141,7 @@ class Consumer(Settler[P, R]):
             worker=worker or worker_id(),
             limit=limit,
             lease=lease or settings.policy.lease or self.defaults.lease,
-            kinds=frozenset(kinds) if kinds is not None else None,
+            kinds=names_in(kinds),
             lease_of_kind=own if lease is None else {},
         )
 
@@ -164,9 +164,8 @@ class Consumer(Settler[P, R]):
             return claimed
         try:
             if not self.settings().recovery:
-                # They stay where they are, so their deadlines are nothing to wait for.
-                return msgspec.structs.replace(claimed, lapsed=[], next_at=None)
-            self.expire(claimed.lapsed, way=Way.CLAIM)
+                return msgspec.structs.replace(claimed, lapsed=[])
+            taken_back = self.expire(claimed.lapsed, way=Way.CLAIM)
             if claimed.jobs:
                 return claimed
             again = store.claim(self.key, request)
@@ -177,8 +176,14 @@ class Consumer(Settler[P, R]):
             # The caller must still hear of what it has got: the jobs are leased to it.
             logger.warning("lapsed leases of %s are left to the next look", self.key, exc_info=True)
             return claimed
+        # More may have lapsed than one look shows. Those that cannot be taken back just now are
+        # left to a later look: else idle workers would try without a pause.
+        at_once = again.lapsed and any(verdict.applied for verdict in taken_back)
         return Claimed(
-            jobs=again.jobs, verdicts=claimed.verdicts, next_at=again.next_at, now=again.now
+            jobs=again.jobs,
+            verdicts=claimed.verdicts,
+            next_at=again.now if at_once else again.next_at,
+            now=again.now,
         )
 
     def _claim_waiting(

@@ -9,6 +9,7 @@ import msgspec
 
 from ackline.config import Policy
 from ackline.errors import ConfigError
+from ackline.job import as_read_back
 from ackline.limits import require_name
 from ackline.queue.annotations import is_async, payload_type
 from ackline.retry import Backoff, backoff_from
@@ -91,10 +92,11 @@ def policy_from(
     result_ttl: float | None,
 ) -> Policy:
     """Read the options that a handler was registered with."""
-    return Policy(
+    policy = Policy(
         max_attempts=max_attempts,
         backoff=backoff_from(backoff) if backoff is not None else None,
         lease=lease,
         timeout=timeout,
         result_ttl=result_ttl,
     )
+    return as_read_back(policy, Policy)

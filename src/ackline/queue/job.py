@@ -22,7 +22,8 @@ P = TypeVar("P")
 logger = logging.getLogger("ackline")
 
 _UNREAD: Any = object()
-_making_signal = threading.Lock()
+_signalling = threading.Lock()
+"""Held while a signal is made or set. One for all: that is short, and most jobs have none."""
 
 
 class StopReason(enum.StrEnum):
@@ -64,20 +65,25 @@ class Signal:
 
     def set(self, reason: StopReason) -> None:
         """Tell the handler, once; called by the worker."""
-        if not self._event.is_set():
+        with _signalling:
+            if self._event.is_set():
+                return
             self.reason = reason
             self._event.set()
-            for callback in self._callbacks:
-                try:
-                    callback()
-                except Exception:
-                    logger.exception("a callback for a signal to stop failed")
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            try:
+                callback()
+            except Exception:
+                logger.exception("a callback for a signal to stop failed")
 
     def on_set(self, callback: Callable[[], None]) -> None:
         """Call this when the signal is set, in the thread that sets it."""
-        self._callbacks.append(callback)
-        if self._event.is_set():
-            callback()
+        with _signalling:
+            if not self._event.is_set():
+                self._callbacks.append(callback)
+                return
+        callback()
 
 
 class Job(Generic[P]):
@@ -164,11 +170,11 @@ class Job(Generic[P]):
     @property
     def signal(self) -> Signal:
         """Set when the handler should stop."""
-        if self._signal is None:
-            with _making_signal:  # its handler and the heartbeat may both be the first to ask
-                signal = self._signal = getattr(self, "_signal", None) or Signal()
-            return signal
-        return self._signal
+        signal = self._signal
+        if signal is None:
+            with _signalling:  # its handler and the heartbeat may both be the first to ask
+                signal = self._signal = self._signal or Signal()
+        return signal
 
     @overload
     def complete(self, result: Any = None, *, connection: AsyncTransaction) -> Awaitable[None]: ...

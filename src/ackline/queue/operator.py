@@ -9,12 +9,12 @@ from typing import Any, Generic
 import msgspec
 
 from ackline import lifecycle
-from ackline.config import QueueSettings
+from ackline.config import QueueSettings, readable
 from ackline.errors import ConfigError, InvalidOption, JobNotFound, WrongState
 from ackline.events import Act, Event
 from ackline.job import LIVE, QueueKey, Record, State
 from ackline.lifecycle import Edit, Transition
-from ackline.limits import require_name, require_priority, require_seconds, storable
+from ackline.limits import names_in, require_name, require_priority, require_seconds, storable
 from ackline.queue.base import P, QueueBase, R
 from ackline.queue.dropping import drop
 from ackline.queue.job import Job
@@ -63,7 +63,7 @@ class Operator(QueueBase[P, R]):
             raise InvalidOption(f"a page has at least 1 job, not {limit}")
         which = Filter(
             states=_states(states),
-            kinds=frozenset(kinds) if kinds is not None else None,
+            kinds=names_in(kinds),
             created_after=created_after,
             created_before=created_before,
             text=text,
@@ -168,7 +168,7 @@ class Operator(QueueBase[P, R]):
             raise InvalidOption(f"rate must be more than 0 jobs a second, not {rate}")
         dead = Filter(
             states=frozenset({State.FAILED}),
-            kinds=frozenset(kinds) if kinds is not None else None,
+            kinds=names_in(kinds),
         )
         count, cursor = 0, None
         began = self.store.info().now
@@ -196,7 +196,12 @@ class Operator(QueueBase[P, R]):
         delay: float | None = None,
         by: str = "",
     ) -> None:
-        """Change a job that is not processing."""
+        """Change a job that is not processing.
+
+        Raises `WrongState` if it is, or if a job that has ended is to be delayed.
+        """
+        if payload is _UNCHANGED and priority is None and delay is None:
+            raise InvalidOption("edit needs something to change: a payload, a priority or a delay")
         if priority is not None:
             require_priority(priority)
         require_seconds("delay", delay)
@@ -204,7 +209,10 @@ class Operator(QueueBase[P, R]):
         self._act(lifecycle.edit(id, Edit(payload=data, priority=priority, delay=delay), by))
 
     def keep_result(self, id: str, seconds: float) -> None:
-        """Keep a finished job and its result for `seconds` from now."""
+        """Keep a finished job and its result for `seconds` from now.
+
+        Raises `WrongState` if the job has not finished.
+        """
         require_seconds("seconds", seconds)
         self._act(lifecycle.edit(id, Edit(keep=seconds)))
 
@@ -231,10 +239,9 @@ class Operator(QueueBase[P, R]):
     def altered(self, settings: QueueSettings, changes: Mapping[str, Any]) -> QueueSettings:
         """Settings with some of them changed; raises `ConfigError` if they cannot be so."""
         try:
-            changed = msgspec.structs.replace(settings, **changes)
-            return msgspec.convert(msgspec.to_builtins(changed), QueueSettings)
+            return readable(msgspec.structs.replace(settings, **changes))
         except (TypeError, ValueError) as error:
-            raise ConfigError(f"queue {self.key} cannot be set so: {error}") from error
+            raise ConfigError(f"invalid settings for queue {self.key}: {error}") from error
 
     def purge(
         self,
@@ -250,8 +257,8 @@ class Operator(QueueBase[P, R]):
         """
         which = Filter(
             states=_states(states),
-            kinds=frozenset(kinds) if kinds is not None else None,
-            ids=frozenset(ids) if ids is not None else None,
+            kinds=names_in(kinds),
+            ids=names_in(ids),
             # Just above now: a job of this very moment is there already.
             created_before=math.nextafter(self.store.info().now, math.inf),
         )

@@ -6,14 +6,14 @@ import datetime
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Generic, TypedDict, TypeVar, Unpack
+from typing import Any, Generic, TypedDict, TypeVar, Unpack, cast
 
 import msgspec
 
 from ackline import tracing
-from ackline.errors import InvalidJob, InvalidOption
+from ackline.errors import InvalidOption
 from ackline.ids import new_id
-from ackline.job import NO_OPTIONS, Draft, Options, State
+from ackline.job import NO_OPTIONS, Draft, Options, State, as_read_back
 from ackline.limits import (
     DEFAULT_PRIORITY,
     require_name,
@@ -30,6 +30,9 @@ from ackline.retry import Backoff, backoff_from
 from ackline.stores.base import Joined, Receipt
 
 T = TypeVar("T")
+
+LATEST = 1e11
+"""Seconds since 1970: beyond it a `run_at` is rather one in milliseconds."""
 
 SHORTEST_SEEN = 1.0
 """Seconds that a result must be kept if somebody waits for it."""
@@ -198,7 +201,11 @@ class Producer(QueueBase[P, R]):
     def draft(self, payload: Any, options: CallOptions) -> Draft:
         """Check and encode one job."""
         if unknown := options.keys() - _KNOWN:
-            raise TypeError(f"a job has no option {', '.join(sorted(unknown))}")
+            raise TypeError(f"unknown job option: {', '.join(sorted(unknown))}")
+        if None in options.values():
+            # As if they were not given, so that callers can pass on what they may not have.
+            given = {name: value for name, value in options.items() if value is not None}
+            options = cast(CallOptions, given)
         id = options.get("id")
         if id is None:
             id, surely_new = new_id(), True
@@ -228,8 +235,8 @@ class Producer(QueueBase[P, R]):
         ttl = draft.options.result_ttl
         if ttl is not None and ttl < SHORTEST_SEEN:
             raise InvalidOption(
-                f"result_ttl={ttl:g}: a result that is waited for is kept for "
-                f"{SHORTEST_SEEN:g} s at least, else nobody may get to see it"
+                f"result_ttl must be at least {SHORTEST_SEEN:g} s when waiting for the result, "
+                f"not {ttl:g}"
             )
         return draft
 
@@ -238,7 +245,7 @@ class Producer(QueueBase[P, R]):
             return self.draft(job, shared)
         options: EnqueueOptions = {**shared, **job.options} if shared else job.options
         draft = self.draft(job.payload, options)
-        if draft.surely_new or not self.dedup.add(draft.id):
+        if draft.surely_new or not self._dedup.add(draft.id):
             return draft
         return msgspec.structs.replace(draft, surely_new=True)
 
@@ -273,18 +280,10 @@ class Producer(QueueBase[P, R]):
 
 _STORED = frozenset(Options.__struct_fields__) - {"codec"}
 _KNOWN = frozenset(EnqueueOptions.__annotations__)
-_encode_options = msgspec.msgpack.Encoder().encode
 
 
 def _checked(said: dict[str, Any]) -> Options:
-    """Options of the right types: a store could write others, but never read them again."""
-    try:
-        options = msgspec.convert(said, Options)
-        _encode_options(options)
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        if isinstance(error.__cause__, InvalidJob):
-            raise error.__cause__ from None
-        raise InvalidOption(f"an option of the job cannot be kept: {error}") from None
+    options = as_read_back(said, Options)
     for key in options.keys_if_undelivered:
         require_others_key(key)
     return options
@@ -296,13 +295,17 @@ def _run_at(options: CallOptions) -> float | None:
         return None
     if "delay" in options:
         raise InvalidOption("a job has a delay or a run_at, not both")
+    seconds: Any = moment
     if isinstance(moment, datetime.datetime):
         if moment.tzinfo is None:
-            raise InvalidOption(f"run_at {moment} has no time zone: whose clock is it?")
-        return moment.timestamp()
-    if type(moment) not in (int, float) or not 0 <= moment < 1e11:
-        raise InvalidOption(f"run_at is a datetime or seconds since 1970, not {moment!r}")
-    return float(moment)
+            raise InvalidOption(f"run_at must be timezone-aware, and {moment} is not")
+        seconds = moment.timestamp()
+    if type(seconds) not in (int, float) or not 0 <= seconds < LATEST:
+        raise InvalidOption(
+            "run_at must be a datetime or seconds since 1970, and lie between the years 1970 and "
+            f"5138, not {moment!r}"
+        )
+    return float(seconds)
 
 
 def store_meanwhile(

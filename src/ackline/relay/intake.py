@@ -12,6 +12,7 @@ from ackline import lifecycle
 from ackline.job import Record, State
 from ackline.lifecycle import Transition, Verdict
 from ackline.queue import Queue
+from ackline.queue.callbacks import RELAYED
 from ackline.queue.consumer import LONGEST_POLL, time_to_next, worker_id
 from ackline.queue.failures import failure_from
 from ackline.relay.ledger import Passages
@@ -93,7 +94,7 @@ class Intake:
     def complete(self, jobs: Iterable[Record]) -> None:
         """They are in the target."""
         for job in jobs:
-            self._settle(job, lifecycle.complete(job, None, self.queue.policy(job)))
+            self._settle(job, lifecycle.complete(job, None, self.queue.policy(job), RELAYED))
 
     def release(self, jobs: Iterable[Record]) -> None:
         """They are not: they go back to their place in line, their attempt too."""

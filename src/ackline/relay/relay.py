@@ -12,7 +12,7 @@ from ackline.errors import PASSING, ConfigError
 from ackline.limits import require_seconds
 from ackline.maintenance import Maintenance
 from ackline.pauses import Pauses
-from ackline.queue import Queue
+from ackline.queue import Queue, require_queue
 from ackline.relay.crossing import Crossing
 from ackline.relay.intake import Intake
 from ackline.worker.signals import hear_signals
@@ -64,8 +64,7 @@ class Relay:
         maintenance: bool = True,
     ) -> None:
         for queue in (source, target):
-            if not isinstance(queue, Queue):
-                raise ConfigError(f"a relay takes queues, as from open(url)[name], not {queue!r}")
+            require_queue("Relay", queue)
         if source.store is target.store and source.key == target.key:
             raise ConfigError(f"a relay from {source.key} to itself would move nothing")
         if batch < 1:
@@ -96,6 +95,8 @@ class Relay:
                 self._maintenance.stop()
             if deafen is not None:
                 deafen()
+            # Not at the start: a request to stop must not be forgotten because it came early.
+            self._stopping.clear()
 
     def drain(self) -> int:
         """Pass on all that is ready now, then return; answers how many. Errors are raised."""

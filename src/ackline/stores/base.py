@@ -105,10 +105,11 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     verdicts: list[Verdict]
     """One for each transition that was handed in with the claim."""
     lapsed: list[Record] = []
-    """Jobs whose lease has run out: expire them."""
+    """Jobs whose lease has run out, without payload, progress and result: expire them."""
     next_at: float | None = None
-    """When the next job becomes due or a lease lapses, as far as is known now.
+    """When the next job becomes due or the next lease lapses, as far as is known now.
 
+    Leases that have lapsed already do not count: they may be ones that cannot be taken back.
     Nothing becomes due in a paused queue: there, only the leases count.
     """
     now: float
@@ -401,7 +402,11 @@ class Store(Protocol):
     def leases(
         self, queue: QueueKey, *, worker: str | None = None, limit: int = REPAIR_LIMIT
     ) -> list[Record]:
-        """The leased jobs that have lapsed; with a worker, all that it holds."""
+        """The leased jobs that have lapsed; with a worker, all that it holds.
+
+        Those that have lapsed come without payload, progress and result: they may be many and
+        large, and to expire them nothing of that is needed.
+        """
 
     def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
         """Drop terminal jobs and journal batches past their time; answers how many jobs.

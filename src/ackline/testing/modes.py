@@ -16,7 +16,7 @@ from ackline.config import DEFAULTS
 from ackline.job import Draft, QueueKey, Record, State
 from ackline.queue import Handler, Job, Queue, StopReason
 from ackline.queues import DEFAULT_TENANT, Queues
-from ackline.stores.base import ClaimRequest, Receipt, Store
+from ackline.stores.base import ClaimRequest, KeyWrite, Receipt, Store
 from ackline.stores.memory import MemoryStore
 from ackline.worker.running import NO_HOOKS, HandlerTimeout, Hooks, transition_for
 
@@ -243,13 +243,13 @@ def _advance(queue: Queue[Any, Any], clock: ManualClock) -> bool:
     return True
 
 
-def _then(
-    store: Store, run: Callable[[QueueKey], None]
-) -> Callable[[QueueKey, Sequence[Draft]], list[Receipt]]:
+def _then(store: Store, run: Callable[[QueueKey], None]) -> Callable[..., list[Receipt]]:
     enqueue = store.enqueue
 
-    def enqueue_and_run(queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
-        receipts = enqueue(queue, drafts)
+    def enqueue_and_run(
+        queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
+    ) -> list[Receipt]:
+        receipts = enqueue(queue, drafts, keys)
         run(queue)
         return receipts
 

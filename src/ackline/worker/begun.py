@@ -47,6 +47,9 @@ class Board:
         else:
             self._slots[slot] = _mark(held.record)
             held.let_go = functools.partial(self._wipe, slot)
+            if held.lost:
+                # Lost between its last check and this mark: nobody else would wipe it.
+                held.finish()
 
     def _wipe(self, slot: int) -> None:
         self._slots[slot] = 0

@@ -159,7 +159,7 @@ class Courier:
                     holdings.outbox.put_back([(held, transition)])
                     continue
                 logger.exception("job %r: its outcome cannot be stored; its lease lapses", held.id)
-                holdings.lose(held)
+                holdings.forget(held)
             else:
                 holdings.settled([(held, transition)], verdicts)
 

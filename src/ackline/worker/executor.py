@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import logging
 import time
@@ -11,6 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ackline import lifecycle, tracing
+from ackline.errors import Stopped
+from ackline.events import Act
+from ackline.job import Failure
 from ackline.lifecycle import Transition
 from ackline.queue import StopReason
 from ackline.worker.begun import Board
@@ -20,6 +24,7 @@ from ackline.worker.running import (
     Execution,
     HandlerTimeout,
     Hooks,
+    LeaseNotKept,
     run_after,
     transition_for,
 )
@@ -32,6 +37,12 @@ Settle = Callable[[Held, Transition], None]
 STALE = 1.0
 """Seconds that a fetched job may wait for a free lane; then another worker may have it."""
 
+STOPPED = (asyncio.CancelledError, Stopped)
+"""What handlers end with that were told to stop."""
+
+WAIT_ANYWAY = 60.0
+"""Seconds before the next attempt of a job whose backoff could not be worked out."""
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -41,6 +52,24 @@ class Setting:
     hooks: Hooks
     timekeeper: Timekeeper
     board: Board | None = None
+
+
+def _not_kept(held: Held, error: BaseException) -> BaseException:
+    """What stopped the handler, rather than how: a cancellation has no words of its own."""
+    reason = LeaseNotKept(f"its lease could not be kept for {held.lease:g} s")
+    reason.__cause__ = error
+    return reason
+
+
+def _failed(held: Held, error: BaseException) -> Transition:
+    """The attempt failed with this error, whatever else fails: a job must not stay unsettled."""
+    try:
+        return transition_for(held.holder, held, held.policy, None, error)
+    except Exception:
+        logger.exception("job %r: its next attempt waits %g s", held.id, WAIT_ANYWAY)
+        failure = Failure(act=Act.FAIL, attempt=held.attempts, type=type(error).__name__)
+        random = held.holder.random
+        return lifecycle.fail(held.record, failure, held.policy, random, WAIT_ANYWAY)
 
 
 class Executor(ABC):
@@ -113,6 +142,16 @@ class Executor(ABC):
             pass
         return stale
 
+    def may_begin(self, held: Held) -> bool:
+        """Whether to call a job's handler; one that was told to stop meanwhile is given back."""
+        if held.lost or held.settling:
+            return False
+        if not held.told_to_stop:
+            return True
+        note = f"told to stop before it began: {held.signal.reason}"
+        self._settle(held, lifecycle.release(held.record, note, held.policy))
+        return False
+
     def ended(self, held: Held, result: object, error: BaseException | None) -> None:
         """A handler returned or raised: settle, unless the job is no longer ours."""
         if held.alarm is not None:
@@ -131,12 +170,14 @@ class Executor(ABC):
     ) -> None:
         if held.timed_out:
             error = HandlerTimeout(f"took longer than {held.policy.timeout:g} s")
+        elif isinstance(error, STOPPED) and held.signal.reason is StopReason.LEASE_LOST:
+            error = _not_kept(held, error)
         try:
             transition = transition_for(held.holder, held, held.policy, result, error, hooks)
         except BaseException as unexpected:
             # Whatever it was: a job that nobody settles would be held for ever.
             logger.exception("job %r could not be settled as its handler asked", held.id)
-            transition = transition_for(held.holder, held, held.policy, None, unexpected)
+            transition = _failed(held, unexpected)
         self._settle(held, transition)
 
     def before(self, held: Held) -> None:

@@ -98,7 +98,8 @@ class Heartbeat:
                 if held.in_transaction:
                     # Most likely by its own commit; if not, its next step will be refused.
                     continue
-                self._holdings.lose(held)
+                if not self._holdings.lose(held):
+                    continue
                 logger.warning("job %r: its lease is lost, its handler is stopped", held.id)
                 self._interrupt(held, reason)
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,9 @@ from ackline.config import Resolved
 from ackline.job import Record
 from ackline.queue import Handler, Job, Queue
 from ackline.worker.timekeeper import Alarm
+
+_deciding = threading.Lock()
+"""Held for the moment in which it is decided how a job ends. One for all: that is short."""
 
 
 class Held(Job[Any]):
@@ -28,6 +32,7 @@ class Held(Job[Any]):
         "releasing",
         "settling",
         "since",
+        "stepped",
         "task",
         "timed_out",
         "written_off",
@@ -45,16 +50,46 @@ class Held(Job[Any]):
         self.since = 0.0
         """When it came in, by this process's monotonic clock."""
         self.let_go: Callable[[], None] | None = None
-        """To be called when what became of it is stored, or is somebody else's business."""
+        """For `finish`, when what became of it is stored, or is somebody else's business."""
         self.kept_until = 0.0
         """Until then, by the same clock, the lease is ours, even if nothing reaches the store."""
         self.lost = False
         self.over = False
         self.releasing = False
         self.settling = False
+        self.stepped = False
+        """Whether its task has begun to run: before that, a cancel would leave nothing behind."""
         self.timed_out = False
         self.written_off = False
         """Its handler does not stop; its lane is no longer counted."""
+
+    @property
+    def told_to_stop(self) -> bool:
+        """Whether its signal is set; unlike `signal`, this makes none."""
+        return self._signal is not None and self._signal.is_set()
+
+    def settle(self) -> bool:
+        """Whether this outcome is the one that counts: the first, of a lease that is not lost."""
+        with _deciding:
+            if self.lost or self.settling:
+                return False
+            self.settling = True
+            return True
+
+    def lose(self) -> bool:
+        """Whether the lease was lost with this: not if an outcome is on its way already."""
+        with _deciding:
+            if self.lost or self.settling:
+                return False
+            self.lost = True
+            return True
+
+    def finish(self) -> None:
+        """Call `let_go`, once: what it gives back may be another job's by the second time."""
+        with _deciding:
+            let_go, self.let_go = self.let_go, None
+        if let_go is not None:
+            let_go()
 
     def extend(self, seconds: float) -> None:
         asked_at = time.monotonic()

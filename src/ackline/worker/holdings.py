@@ -132,8 +132,7 @@ class Holdings:
     def give_back(self, batch: Sequence[Held], note: str = "the worker stopped") -> None:
         """Release jobs that have not ended; it costs them no attempt."""
         for held in batch:
-            if not held.lost and not held.settling:
-                self.outbox.put(held, lifecycle.release(held.record, note, held.policy))
+            self.outbox.put(held, lifecycle.release(held.record, note, held.policy))
 
     def settled(self, batch: Sequence[Settled], verdicts: Sequence[Verdict]) -> None:
         """The store has answered: let go of these jobs."""
@@ -142,8 +141,7 @@ class Holdings:
         self.held.difference_update([held for held, _ in batch])
         self._demand.note_ended(len(batch))
         for (held, transition), verdict in zip(batch, verdicts, strict=True):
-            if held.let_go is not None:
-                held.let_go()
+            held.finish()
             if held.in_transaction:
                 self._tell_of_transaction(held, transition, verdict)
             elif not verdict.applied:
@@ -171,9 +169,17 @@ class Holdings:
             return
         logger.warning(f"job %r of %s: {words}", held.id, self.queue.key, what)
 
-    def lose(self, held: Held) -> None:
-        """The lease is gone: whatever the handler returns does not count any more."""
-        held.lost = True
+    def lose(self, held: Held) -> bool:
+        """The lease is gone, and what the handler returns does not count any more.
+
+        False if its outcome is on its way to the store, which will tell whether it counts.
+        """
+        if not held.lose():
+            return False
+        self.forget(held)
+        return True
+
+    def forget(self, held: Held) -> None:
+        """Let go of a job without an answer of the store."""
         self.held.discard(held)
-        if held.let_go is not None:
-            held.let_go()
+        held.finish()

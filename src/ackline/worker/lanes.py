@@ -108,17 +108,20 @@ class ThreadExecutor(Executor):
 
     def _free_lane(self, held: Held) -> bool:
         """A handler has ended; False if this lane was replaced meanwhile and so must end."""
-        if not held.written_off:
+        if not held.told_to_stop:
+            # Only what was told to stop is written off, and not at once.
+            held.over = True
+            return True
+        with self._work:
             held.over = True
             if not held.written_off:
                 return True
-        with self._work:
             self._hanging -= 1
             self._lanes -= 1
         return False
 
     def _run(self, held: Held) -> None:
-        if held.lost or held.settling:
+        if not self.may_begin(held):
             return
         try:
             if self._board is not None:

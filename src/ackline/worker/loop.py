@@ -87,8 +87,7 @@ class LoopExecutor(Executor):
                     held = self.buffer.popleft()
                 except IndexError:
                     return
-                if not held.lost and not held.settling:
-                    self._begin(held)
+                self._begin(held)
                 if self._loop.time() > until:
                     self._loop.call_soon(self._fill)
                     return
@@ -104,7 +103,10 @@ class LoopExecutor(Executor):
 
     async def _run(self, held: Held) -> None:
         self._unstepped -= 1
+        held.stepped = True
         try:
+            if not self.may_begin(held):
+                return
             if self._board is not None:
                 self._board.begin(held)
             if self.hooks.before or held.policy.timeout is not None:
@@ -142,5 +144,7 @@ class LoopExecutor(Executor):
             self._fill()
 
     def _cancel(self, held: Held) -> None:
-        if held.task is not None and not held.task.done():
+        # A task that is cancelled before its first step never runs: its job would stay unsettled.
+        # It will see for itself that it was told to stop.
+        if held.task is not None and held.stepped and not held.task.done():
             held.task.cancel()

@@ -14,7 +14,7 @@ Settled = tuple[Held, Transition]
 
 
 class Outbox:
-    """Lanes put outcomes in, couriers take batches out. Appending costs no lock."""
+    """Lanes put outcomes in, couriers take batches out."""
 
     def __init__(self, enough: int, urgent: Callable[[], bool]) -> None:
         self._settled: deque[Settled] = deque()
@@ -27,10 +27,9 @@ class Outbox:
         self._wake = wake
 
     def put(self, held: Held, transition: Transition) -> None:
-        """Hand in what became of a job, once."""
-        if held.settling:
+        """Hand in what became of a job; only the first outcome counts, and none of a lost lease."""
+        if not held.settle():
             return
-        held.settling = True
         if held.in_transaction:
             # Its transaction may still be open: nobody is to wait for that.
             transition = msgspec.structs.replace(transition, wait=False)

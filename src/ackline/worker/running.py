@@ -29,6 +29,10 @@ class HandlerTimeout(TimeoutError):
     """The handler took longer than its job's timeout."""
 
 
+class LeaseNotKept(Exception):
+    """No sign of life reached the store in time, so the handler was stopped."""
+
+
 class NotCommitted(Exception):
     """The transaction in which a job was completed was rolled back."""
 

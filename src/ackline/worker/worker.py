@@ -14,7 +14,7 @@ from typing import Any
 
 from ackline.errors import ConfigError, HandlersHang
 from ackline.maintenance import Maintenance
-from ackline.queue import Queue, StopReason
+from ackline.queue import Queue, StopReason, require_queue
 from ackline.queue.consumer import worker_id
 from ackline.queue.handlers import Handler
 from ackline.stores.base import WorkerBeat
@@ -69,8 +69,7 @@ class Worker:
         if not queues:
             raise ConfigError("a worker needs at least one queue")
         for queue in queues:
-            if not isinstance(queue, Queue):
-                raise ConfigError(f"a worker takes queues, as from open(url)[name], not {queue!r}")
+            require_queue("Worker", queue)
             if not queue.handlers:
                 raise ConfigError(f"queue {queue.key} has no handler: add one with @queue.handler")
         if concurrency < 1:

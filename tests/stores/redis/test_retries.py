@@ -217,6 +217,24 @@ class TestSentAgain:
         assert [job.id for job in claimed.jobs] == ["id2"]
         assert len(steps(behind, job.id)) == 3
 
+    @pytest.mark.parametrize("step", ["complete", "fail", "release"])
+    def test_a_claim_that_settles_again_is_one_round_trip(self, behind, sent, step):
+        """A second one could fail, and the jobs that the first has leased would be nobody's."""
+        [job] = behind.claim(QUEUE, wants(1)).jobs
+        settle = {
+            "complete": done(job),
+            "fail": bury(job, BOOM, DEFAULTS),
+            "release": release(job),
+        }[step]
+        behind.apply(QUEUE, [settle])
+        sent.clear()
+
+        claimed = behind.claim(QUEUE, wants(1), [settle, done(job, b"another")])
+
+        assert [verdict.applied for verdict in claimed.verdicts] == [True, False]
+        assert len(claimed.jobs) == 1
+        assert len(sent) == 1
+
     def test_a_heartbeat_keeps_what_it_kept(self, proxy, behind, clock):
         [job] = behind.claim(QUEUE, wants(1)).jobs
         holds = [Hold(job.id, job.token, 60.0)]

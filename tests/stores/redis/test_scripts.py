@@ -83,12 +83,12 @@ class TestHeader:
 
         assert untold(used - shared, stated(header, "KEYS")) == set()
 
-    def test_it_tells_what_it_answers(self, path):
+    def test_it_tells_what_it_returns(self, path):
         answers = re.findall(r"^return (.+)$", path.read_text(), re.MULTILINE)
 
         assert answers
         if answers != ["redis.status_reply('OK')"]:
-            assert re.search(r"^-- Answers  ", header_of(path), re.MULTILINE)
+            assert re.search(r"^-- Returns  ", header_of(path), re.MULTILINE)
 
     def test_it_tells_of_its_errors(self, path):
         raised = set(re.findall(r"error_reply\('(\w+)", path.read_text()))

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ackline.config import QueueSettings
+from ackline.config import QueueSettings, readable
 from ackline.errors import StoreClosed, StoreMismatch
 from ackline.events import Event
 from ackline.job import Draft, QueueKey, Record
@@ -197,7 +197,8 @@ class HttpStore:
         *,
         expected: QueueSettings | None = None,
     ) -> bool:
-        return self._ask(Store.configure, queue=queue, settings=settings, by=by, expected=expected)
+        changed = readable(settings)
+        return self._ask(Store.configure, queue=queue, settings=changed, by=by, expected=expected)
 
     def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
         return self._ask(Store.purge, queue=queue, which=which, limit=limit, by=by)

@@ -103,7 +103,7 @@ def claim(
         jobs=[job.record(history=False) for job in taken],
         verdicts=verdicts,
         lapsed=lapsed(shelf, now, REPAIR_LIMIT),
-        next_at=_next_at(shelf),
+        next_at=_next_at(shelf, now),
         now=now,
     )
 
@@ -140,10 +140,12 @@ def _first_of(lines: list[Line]) -> StoredJob | None:
     return min(heads, key=lambda job: (job.at, job.num), default=None)
 
 
-def _next_at(shelf: Shelf) -> float | None:
+def _next_at(shelf: Shelf, now: float) -> float | None:
     due = () if shelf.settings.paused else (State.SCHEDULED, State.FAILING)
-    timed = (*due, State.PROCESSING)
-    heads = [job.at for state in timed if (job := shelf.lines[state].first()) is not None]
+    heads = [job.at for state in due if (job := shelf.lines[state].first()) is not None]
+    leased = shelf.lines[State.PROCESSING].first()
+    if leased is not None and leased.at > now:
+        heads.append(leased.at)
     return min(heads, default=None)
 
 

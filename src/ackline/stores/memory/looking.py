@@ -33,12 +33,15 @@ def get(shelf: Shelf, ids: Sequence[str], now: float) -> list[Record | None]:
 
 
 def lapsed(shelf: Shelf, now: float, limit: int) -> list[Record]:
-    """Leased jobs whose deadline has passed, the longest ago first."""
+    """Leased jobs whose deadline has passed, the longest ago first, without what they carry."""
     line = shelf.lines[State.PROCESSING]
     if line.first_due(now) is None:
         return []
     over = [job for job in line.jobs() if job.at <= now]
-    return [job.record(history=False) for job in over[:limit]]
+    return [
+        msgspec.structs.replace(job.record(history=False), payload=b"", progress=None, result=None)
+        for job in over[:limit]
+    ]
 
 
 def leases(shelf: Shelf, worker: str | None, limit: int, now: float) -> list[Record]:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 
 from ackline.clock import Clock, SystemClock
-from ackline.config import QueueSettings
+from ackline.config import QueueSettings, readable
 from ackline.errors import StoreClosed
 from ackline.events import Event
 from ackline.job import Draft, QueueKey, Record
@@ -186,9 +186,10 @@ class MemoryStore:
         *,
         expected: QueueSettings | None = None,
     ) -> bool:
+        changed = readable(settings)
         with self._lock:
             now = self._clock.now()
-            done = operating.configure(self._room, queue, settings, expected, by, now)
+            done = operating.configure(self._room, queue, changed, expected, by, now)
         self._listeners.tell(queue, "ready", "changes")
         return done
 

@@ -74,6 +74,7 @@ def _looked_after(engine: Engine, queue: QueueKey, answer: Answer, entry: QueueE
         due.append(now + SOON)
     if leased is not None and leased <= now:
         lapsed = engine.read(lambda tx: look.leases(tx, engine.queues, queue, None, REPAIR_LIMIT))
+        leased = None
     return Claimed(
         jobs=answer.jobs,
         verdicts=answer.verdicts,

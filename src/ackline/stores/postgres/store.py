@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ackline.clock import Clock
-from ackline.config import QueueSettings
+from ackline.config import QueueSettings, readable
 from ackline.events import Event
 from ackline.job import Draft, QueueKey, Record
 from ackline.lifecycle import Transition, Verdict
@@ -201,8 +201,9 @@ class PostgresStore:
         *,
         expected: QueueSettings | None = None,
     ) -> bool:
+        changed = readable(settings)
         return self._engine.write(
-            lambda tx: keep.configure(tx, self._queues, queue, settings, expected, by)
+            lambda tx: keep.configure(tx, self._queues, queue, changed, expected, by)
         )
 
     def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:

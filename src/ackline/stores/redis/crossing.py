@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -23,7 +24,10 @@ logger = logging.getLogger("ackline")
 MANY = 1000
 
 Code = int
-"""A verdict as the scripts answer it."""
+"""A verdict as the scripts return it."""
+
+Applied = tuple[list[Code], list[Any]]
+"""A verdict for each transition, and how those ended that were refused (see `ended_leases`)."""
 
 _decode = msgspec.msgpack.Decoder(dict[str, msgspec.Raw]).decode
 _decode_text = msgspec.msgpack.Decoder(str).decode
@@ -31,28 +35,28 @@ _decode_text = msgspec.msgpack.Decoder(str).decode
 
 def apply_in_cluster(
     scripts: QueueScripts, queue: QueueKey, transitions: Sequence[Transition]
-) -> list[Code]:
+) -> Applied:
     """Apply in order; moves one by one, what stands between them together."""
-    codes: list[Code] = []
-    start = 0
+    codes, ends, start = list[Code](), list[Any](), 0
     for index, transition in enumerate(transitions):
         if transition.target is not None:
-            codes += _apply_between(scripts, queue, transitions[start:index])
-            codes.append(_move(scripts, queue, transition, transition.target))
+            more, explained = _apply_between(scripts, queue, transitions[start:index])
+            codes += [*more, _move(scripts, queue, transition, transition.target)]
+            ends += explained
             start = index + 1
-    codes += _apply_between(scripts, queue, transitions[start:])
-    return codes
+    more, explained = _apply_between(scripts, queue, transitions[start:])
+    return codes + more, ends + explained
 
 
 def _apply_between(
     scripts: QueueScripts, queue: QueueKey, transitions: Sequence[Transition]
-) -> list[Code]:
+) -> Applied:
     if not transitions:
-        return []
-    codes = scripts.change("apply", queue, Steps(scripts.names, queue).pack(transitions))
+        return [], []
+    runs, ends = scripts.change("apply", queue, Steps(scripts.names, queue).pack(transitions))
     if any(transition.keys for transition in transitions):
         deliver_keys(scripts, queue)
-    return in_full(codes) or [GONE] * len(transitions)
+    return in_full(runs) or [GONE] * len(transitions), ends
 
 
 def _move(scripts: QueueScripts, queue: QueueKey, transition: Transition, target: QueueKey) -> Code:

@@ -203,6 +203,28 @@ def _seen(
     return Seen(record, body.number, at, SETTLING[act])
 
 
+class Ended(msgspec.Struct, frozen=True):
+    """How the last lease of a job ended, and what those before it left behind."""
+
+    act: Act | None
+    token: int
+    result: bytes | None
+    history: tuple[Failure, ...]
+
+
+def ended_leases(flat: Sequence[Any]) -> dict[str, Ended]:
+    """What `scripts/lib/steps.lua` tells of jobs whose steps were refused, by their ids."""
+    return {
+        flat[index].decode(): _ended(*flat[index + 1 : index + 4])
+        for index in range(0, len(flat), 4)
+    }
+
+
+def _ended(place: bytes, result: bytes | None, history: Sequence[bytes]) -> Ended:
+    _, act, _, _, _, token, _, _ = _read_place(place)
+    return Ended(SETTLING[act], token, result, tuple(map(_read_ended, history)))
+
+
 _Place = tuple[State, int, int, float, int, int, float, str]
 _WAITS_FIRST: _Place = (State.QUEUED, 0, 0, 0.0, 0, 0, 0.0, "")
 """The place of a job that no worker has had yet, which is not written."""

@@ -15,13 +15,13 @@ from ackline.events import TELLS_PRIORITY, Act
 from ackline.ids import new_id
 from ackline.job import QueueKey, State
 from ackline.lifecycle import (
-    FENCED,
-    LEGAL,
+    REPEATABLE,
     Landing,
     Transition,
     ended_attempt,
     land,
     may_move,
+    may_start,
     note_of,
 )
 from ackline.stores.base import move_entries
@@ -93,6 +93,7 @@ class Steps:
             "tells_priority": act in TELLS_PRIORITY or None,
             "keys": [_as_text(encode_key(key)) for key in transition.keys] or None,
             "plain": act is _COMPLETE and transition.deadline is None and bool(transition.token),
+            "repeats": (transition.token is not None and act in REPEATABLE) or None,
         }
         if transition.target is not None:
             step |= self._move(transition, transition.target)
@@ -100,7 +101,7 @@ class Steps:
 
     def _landing(self, transition: Transition, state: State) -> Any:
         target = transition.target
-        if not _may_start(transition, state):
+        if not may_start(transition, state):
             return False
         if target is not None and not may_move(self._queue, target):
             return False
@@ -123,16 +124,6 @@ class Steps:
 def _as_text(data: bytes) -> msgspec.Raw:
     """Bytes for a script: its msgpack knows strings of any bytes, and no other bytes."""
     return msgspec.Raw(b"\xdb" + len(data).to_bytes(4, "big") + data)
-
-
-def _may_start(transition: Transition, state: State) -> bool:
-    """Whether the guard can hold for a job in this state, given the right token and deadline."""
-    if transition.token is not None:
-        if state is not State.PROCESSING:
-            return False
-    elif transition.act in FENCED or (state is State.PROCESSING and transition.act is Act.CANCEL):
-        return False
-    return state in LEGAL[transition.act]
 
 
 def _asked(transition: Transition) -> Any:

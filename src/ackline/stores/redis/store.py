@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from ackline.clock import Clock
-from ackline.config import QueueSettings
+from ackline.config import QueueSettings, readable
 from ackline.events import Event, make_cursor
 from ackline.job import Draft, QueueKey, Record
 from ackline.lifecycle import Transition, Verdict
@@ -208,7 +208,7 @@ class RedisStore:
         *,
         expected: QueueSettings | None = None,
     ) -> bool:
-        return keep.configure(self._scripts, queue, settings, expected, by)
+        return keep.configure(self._scripts, queue, readable(settings), expected, by)
 
     def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
         return keep.purge(self._scripts, queue, which, limit, by)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ackline.job import Draft, QueueKey, Record, State
-from ackline.lifecycle import REPEATABLE, Transition, Verdict, repeats
+from ackline.lifecycle import Transition, Verdict, repeats
 from ackline.stores.base import (
     BeatReply,
     Claimed,
@@ -27,8 +27,8 @@ from ackline.stores.redis.packing import (
     REFUSED,
     STATES,
     BodyReader,
-    Seen,
     draft_runs,
+    ended_leases,
     in_full,
     pack_writes,
     seen_jobs,
@@ -90,11 +90,11 @@ def claim(
         settled, transitions = apply(scripts, queue, transitions), ()
     steps = Steps(scripts.names, queue).pack(transitions)
     answer = scripts.run("claim", queue, [_pack_request(request), *steps])
-    time, token, next_at, verdicts, jobs, again, lapsed = answer
+    time, token, next_at, verdicts, ends, jobs, again, lapsed = answer
     now = float(time)
     return Claimed(
         jobs=_leased(jobs, again, request, int(token), now) if jobs else [],
-        verdicts=settled or _verdicts(scripts, queue, transitions, in_full(verdicts)),
+        verdicts=settled or _verdicts(transitions, in_full(verdicts), ends),
         lapsed=[seen.record for seen in seen_jobs(lapsed)],
         next_at=float(next_at) if next_at else None,
         now=now,
@@ -174,11 +174,12 @@ def apply(
     if not transitions:
         return []
     if scripts.names.clustered and any(_crosses(transition) for transition in transitions):
-        codes: Sequence[int] = apply_in_cluster(scripts, queue, transitions)
+        codes, ends = apply_in_cluster(scripts, queue, transitions)
     else:
         steps = Steps(scripts.names, queue).pack(transitions)
-        codes = in_full(scripts.change("apply", queue, steps))
-    return _verdicts(scripts, queue, transitions, codes)
+        runs, ends = scripts.change("apply", queue, steps)
+        codes = in_full(runs)
+    return _verdicts(transitions, codes, ends)
 
 
 def _crosses(transition: Transition) -> bool:
@@ -187,37 +188,21 @@ def _crosses(transition: Transition) -> bool:
 
 
 def _verdicts(
-    scripts: QueueScripts,
-    queue: QueueKey,
-    transitions: Sequence[Transition],
-    codes: Sequence[int],
+    transitions: Sequence[Transition], codes: Sequence[int], ends: Sequence[Any]
 ) -> list[Verdict]:
+    """What became of transitions; one that was refused may have been applied before."""
     if not codes:
         return [_GONE] * len(transitions)
     verdicts = [_VERDICTS[code] for code in codes]
-    if max(codes) < REFUSED:
-        return verdicts
-    doubtful = [
-        index
-        for index, code in enumerate(codes)
-        if code >= REFUSED
-        and transitions[index].token is not None
-        and transitions[index].act in REPEATABLE
-    ]
-    if doubtful:
-        # A history only grows, so it can be read afterwards.
-        _, flat = scripts.run("get", queue, [transitions[index].id for index in doubtful])
-        found = {seen.record.id: seen for seen in seen_jobs(flat)}
-        for index in doubtful:
-            again = _repeats(transitions[index], found.get(transitions[index].id))
-            verdicts[index] = Verdict(again, verdicts[index].state)
+    if ends:
+        ended = ended_leases(ends)
+        for index, transition in enumerate(transitions):
+            last = ended.get(transition.id)
+            if last is None or codes[index] < REFUSED:
+                continue
+            if repeats(transition, last.act, last.token, last.result, last.history):
+                verdicts[index] = Verdict(True, verdicts[index].state)
     return verdicts
-
-
-def _repeats(transition: Transition, seen: Seen | None) -> bool:
-    return seen is not None and repeats(
-        transition, seen.act, seen.record.token, seen.record.result, seen.record.history
-    )
 
 
 def heartbeat(

@@ -53,11 +53,12 @@ def claim(
             # More is ready than one claimer can take: let another one look.
             tx.wake(queue, "ready")
     *due, leased = _heads(lines)
-    times = [leased] if lines.settings.paused else [*due, leased]
+    late = leased is not None and leased <= now
+    times = [*([] if lines.settings.paused else due), None if late else leased]
     claimed = Claimed(
         jobs=jobs,
         verdicts=verdicts,
-        lapsed=lapsed(lines, now) if leased is not None and leased <= now else [],
+        lapsed=lapsed(lines, now) if late else [],
         next_at=min((time for time in times if time is not None), default=None),
         now=now,
     )

@@ -10,7 +10,7 @@ import apsw
 import msgspec
 
 from ackline.clock import Clock, SystemClock
-from ackline.config import QueueSettings
+from ackline.config import QueueSettings, readable
 from ackline.events import Event
 from ackline.job import Draft, QueueKey, Record
 from ackline.lifecycle import Transition, Verdict
@@ -240,8 +240,9 @@ class SqliteStore:
         *,
         expected: QueueSettings | None = None,
     ) -> bool:
+        changed = readable(settings)
         return self._engine.write(
-            lambda tx: keep.configure(tx, queue, settings, expected, by, self._clock.now())
+            lambda tx: keep.configure(tx, queue, changed, expected, by, self._clock.now())
         )
 
     def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:

@@ -6,6 +6,8 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from ackline.clock import ManualClock
 from ackline.config import Policy, QueueSettings, Resolved, resolve
 from ackline.events import Act, Event
@@ -41,6 +43,11 @@ def policy_of(job: Record) -> Resolved:
 def failure(job: Record, message: str = "boom") -> Failure:
     """An error that a handler might have raised."""
     return Failure(act=Act.FAIL, attempt=job.attempts, type="ValueError", message=message)
+
+
+def lapsed_lease(job: Record) -> Record:
+    """A leased job as a store shows it once its lease has lapsed: without what it carries."""
+    return msgspec.structs.replace(job, payload=b"", progress=None, result=None)
 
 
 def draft(

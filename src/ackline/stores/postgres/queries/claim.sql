@@ -100,19 +100,19 @@ WITH due AS MATERIALIZED (
 SELECT at, job, id, kind, priority, state, attempts, line FROM bodies;
 
 -- name: lapsed
--- Leased jobs past their deadline, the longest ago first.
-SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, o.deadline, o.attempts,
-       o.token, o.worker, o.started, o.asked, p.data
+-- Leased jobs past their deadline, the longest ago first, without what they carry: many large ones
+-- may have lapsed, and to take them back none of it is needed.
+SELECT o.job, j.id, j.kind, ''::bytea, j.priority, j.options, j.created, o.deadline, o.attempts,
+       o.token, o.worker, o.started, o.asked, NULL::bytea
 FROM (
     SELECT l.deadline, u.job, u.attempts, l.token, l.worker, l.started, u.job = ANY (l.asked) AS asked
     FROM ackline.lease l CROSS JOIN LATERAL unnest(l.jobs, l.attempts) u(job, attempts)
     WHERE l.queue = %(queue)b::int AND l.deadline <= %(now)b::float8
     ORDER BY l.deadline, u.job LIMIT %(limit)b::bigint
 ) o
-CROSS JOIN LATERAL (SELECT * FROM ackline.job WHERE num = o.job OFFSET 0) j
-LEFT JOIN LATERAL (
-    SELECT data FROM ackline.progress WHERE job = o.job AND token = o.token OFFSET 0
-) p ON true
+CROSS JOIN LATERAL (
+    SELECT id, kind, priority, options, created FROM ackline.job WHERE num = o.job OFFSET 0
+) j
 ORDER BY o.deadline, o.job;
 
 -- name: held

@@ -2,7 +2,8 @@
 --
 -- KEYS[3]   the tenant's room for keys
 -- ARGV[2…]  steps, see lib/steps.lua
--- Answers   their verdicts, flat {verdict, how many in a row}
+-- Returns   {their verdicts, flat {verdict, how many in a row}; for those that were refused and
+--            may have been taken before, flat {id, place, result, ended attempts}}
 --
 -- include lib/queue.lua
 -- include lib/job.lua
@@ -13,12 +14,12 @@
 
 local queue = open_queue(KEYS[1])
 if not queue then
-  return {}
+  return {{}, {}}
 end
-local verdicts, left = apply_steps(queue, 2)
+local verdicts, left, ends = apply_steps(queue, 2)
 if next(left) then
   leave_groups(queue, left)
 end
 close_queue(queue)
 close_arrivals()
-return in_runs(verdicts)
+return {verdicts, ends}

@@ -1,6 +1,6 @@
 -- Somebody waits for jobs from now on, and wants to be told.
 --
--- Answers  OK
+-- Returns  OK
 --
 -- include lib/queue.lua
 

@@ -4,7 +4,7 @@
 -- ARGV[3]  what :away of the other queue holds of it
 -- ARGV[4]  the name of this move: however often this is sent, it is answered the same
 -- ARGV[5]  'here' or 'back': which note the journal gets
--- Answers  1 if it is here now, 0 if the id is taken
+-- Returns  1 if it is here now, 0 if the id is taken
 -- Errors   NOQUEUE if the queue must be made first
 --
 -- include lib/queue.lua

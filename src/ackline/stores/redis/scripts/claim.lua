@@ -3,9 +3,10 @@
 -- KEYS[3]   the tenant's room for keys
 -- ARGV[2]   the request (packed): worker, limit, lease, leap, kinds, leases
 -- ARGV[3…]  steps, see lib/steps.lua
--- Answers   {now, token or '', when the next job is due or lapses or '', verdicts,
---            flat {id, body} of the leased jobs, flat {index from 0, attempts, flags} of those
---            among them that a worker has had before, those whose lease has lapsed}
+-- Returns   {now, token or '', when the next job is due or lapses or '', verdicts and how refused
+--            jobs ended (both as apply.lua), flat {id, body} of the leased jobs, flat {index from
+--            0, attempts, flags} of those among them that a worker has had before, those whose
+--            lease has lapsed}
 --
 -- include lib/queue.lua
 -- include lib/job.lua
@@ -19,13 +20,13 @@
 local request = cmsgpack.unpack(ARGV[2])
 local queue = open_queue(KEYS[1])
 if not queue then
-  return {exact(now), '', '', {GONE, count_steps(3)}, {}, {}, {}}
+  return {exact(now), '', '', {GONE, count_steps(3)}, {}, {}, {}, {}}
 end
 
 insist()
-local verdicts, left = {}, {}
+local verdicts, left, ends = {}, {}, {}
 if ARGV[3] then
-  verdicts, left = apply_steps(queue, 3)
+  verdicts, left, ends = apply_steps(queue, 3)
 end
 if next(left) then
   leave_groups(queue, left)
@@ -51,8 +52,10 @@ save_lease(queue, token, wanting)
 close_queue(queue)
 close_arrivals()
 
-local lapse = head_of(queue.base .. ':processing')
+local lapse, late = head_of(queue.base .. ':processing'), {}
+if lapse and lapse <= now then
+  lapse, late = nil, lapsed(queue, REPAIR_LIMIT)
+end
 local next_at = sooner(due, lapse)
-local late = lapse and lapse <= now and lapsed(queue, REPAIR_LIMIT) or {}
 return {exact(now), token and whole(token) or '', next_at and exact(next_at) or '',
-  in_runs(verdicts), jobs, again, late}
+  verdicts, ends, jobs, again, late}

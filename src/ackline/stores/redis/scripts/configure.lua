@@ -4,7 +4,7 @@
 -- ARGV[3]   the act for the journal
 -- ARGV[4]   who asked for it
 -- ARGV[5…]  the new fields
--- Answers   1, or 0 if the settings are not the expected ones
+-- Returns   1, or 0 if the settings are not the expected ones
 -- Errors    NOQUEUE if the queue must be made first
 --
 -- include lib/queue.lua

@@ -3,7 +3,7 @@
 --
 -- ARGV[2]  its id
 -- ARGV[3]  the step (packed), see lib/steps.lua; `entry` is the name of the other queue
--- Answers  a verdict
+-- Returns  a verdict
 --
 -- include lib/queue.lua
 -- include lib/job.lua

@@ -1,7 +1,7 @@
 -- Forget all of an empty queue but its journal, and the numbers that must go on growing.
 --
 -- ARGV[2]  who asked for it
--- Answers  1, or 0 if it holds jobs
+-- Returns  1, or 0 if it holds jobs
 --
 -- include lib/queue.lua
 

@@ -6,7 +6,7 @@
 -- ARGV[5…]  for each: encoded key, expected version or '', 'set' or 'drop', value; then
 --           runs of drafts that differ only in id and body, one after the other:
 --           kind, priority, group, delay, run_at or '', n, n ids, n rests of bodies
--- Answers   {a letter for each draft, the results of those that are completed already}:
+-- Returns   {a letter for each draft, the results of those that are completed already}:
 --           'q' or 's' if accepted as queued or scheduled, else the digit of the state it has
 -- Errors    NOQUEUE if the queue must be made first, FULL if it holds as many jobs as it may,
 --           KEYSCHANGED if a key has another version

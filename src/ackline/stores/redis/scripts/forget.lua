@@ -1,7 +1,7 @@
 -- A move is settled where it began: what is remembered of it here may be forgotten some day.
 --
 -- ARGV[2]  the name of the move
--- Answers  OK
+-- Returns  OK
 --
 -- include lib/queue.lua
 

@@ -1,7 +1,7 @@
 -- The jobs of these ids.
 --
 -- ARGV[2…]  ids
--- Answers   {now, flat {id, body, place, at, result, progress, ended attempts} of those there are}
+-- Returns   {now, flat {id, body, place, at, result, progress, ended attempts} of those there are}
 --
 -- include lib/queue.lua
 -- include lib/job.lua

@@ -5,7 +5,7 @@
 -- ARGV[3]   its sign of life (packed), or '' if it says goodbye
 -- ARGV[4]   how long it counts as alive
 -- ARGV[5…]  the leases: id, token, seconds
--- Answers   {numbers of those that are lost, numbers of those that were asked to stop}, from 0
+-- Returns   {numbers of those that are lost, numbers of those that were asked to stop}, from 0
 -- Errors    NOQUEUE if the queue must be made first
 --
 -- include lib/queue.lua

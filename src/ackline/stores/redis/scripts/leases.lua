@@ -2,7 +2,7 @@
 --
 -- ARGV[2]  the worker, or ''
 -- ARGV[3]  how many at most
--- Answers  flat {id, body, place, at, result, progress, {}}
+-- Returns  flat {id, body, place, at, result, progress, {}}
 --
 -- include lib/queue.lua
 -- include lib/job.lua

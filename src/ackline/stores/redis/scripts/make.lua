@@ -1,7 +1,7 @@
 -- Make a queue, unless it is there.
 --
 -- ARGV[2…]  its fields
--- Answers   OK
+-- Returns   OK
 --
 -- include lib/queue.lua
 

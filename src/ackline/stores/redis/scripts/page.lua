@@ -6,7 +6,7 @@
 -- ARGV[4]  and the number of its last job
 -- ARGV[5]  how many at most
 -- ARGV[6]  'newest' to begin with the end of the line, or ''
--- Answers  {now, flat {id, body, place, at, result, progress, ended attempts}}
+-- Returns  {now, flat {id, body, place, at, result, progress, ended attempts}}
 --
 -- include lib/queue.lua
 -- include lib/job.lua

@@ -1,7 +1,7 @@
 -- Queue what is due.
 --
 -- ARGV[2]  how many at most
--- Answers  how many
+-- Returns  how many
 --
 -- include lib/queue.lua
 -- include lib/job.lua

@@ -6,7 +6,7 @@
 -- ARGV[5]  how many events of that batch it has had
 -- ARGV[6]  how many events the journal keeps at most, whoever still needs them
 -- ARGV[7]  workers that were given up before this time are forgotten
--- Answers  {how many jobs, whether there is more of the journal to drop,
+-- Returns  {how many jobs, whether there is more of the journal to drop,
 --           how many events were dropped that a reader needs}
 --
 -- include lib/queue.lua

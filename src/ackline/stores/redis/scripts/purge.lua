@@ -3,7 +3,7 @@
 -- ARGV[2]   who asked for it
 -- ARGV[3]   the digits of the states that may be deleted
 -- ARGV[4…]  id and number: of another number, it is another job by now
--- Answers   how many
+-- Returns   how many
 --
 -- include lib/queue.lua
 -- include lib/job.lua

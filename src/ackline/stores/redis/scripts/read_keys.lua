@@ -3,7 +3,7 @@
 -- KEYS[1]  the tenant's room for keys
 -- ARGV[1]  the encoded prefix
 -- ARGV[2]  how many at most
--- Answers  flat {encoded key, version (8 bytes) and value}
+-- Returns  flat {encoded key, version (8 bytes) and value}
 
 local first, limit = ARGV[1], tonumber(ARGV[2])
 local names = redis.call(

@@ -2,7 +2,7 @@
 --
 -- ARGV[2]  its id
 -- ARGV[3]  what is kept: another move of the same id may be under way by now
--- Answers  OK
+-- Returns  OK
 --
 -- include lib/queue.lua
 

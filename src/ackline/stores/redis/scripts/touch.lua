@@ -1,7 +1,7 @@
 -- Write something, so that a server has something to wait for: a change that was sent again may
 -- have changed nothing, and another connection's writes do not count.
 --
--- Answers  OK
+-- Returns  OK
 --
 -- include lib/queue.lua
 

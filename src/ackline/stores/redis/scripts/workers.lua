@@ -1,6 +1,6 @@
 -- The workers that have given a sign of life, and how many jobs each holds.
 --
--- Answers  flat {id, when it was seen and expires (packed) and its sign of life, holds}
+-- Returns  flat {id, when it was seen and expires (packed) and its sign of life, holds}
 --
 -- include lib/queue.lua
 

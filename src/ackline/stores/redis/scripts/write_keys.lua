@@ -2,7 +2,7 @@
 --
 -- KEYS[1]   the tenant's room for keys
 -- ARGV[1…]  encoded key, expected version or '', 'set' or 'drop', value
--- Answers   1 or 0
+-- Returns   1 or 0
 --
 -- include lib/room.lua
 

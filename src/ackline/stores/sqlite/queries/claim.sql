@@ -33,9 +33,10 @@ UPDATE place SET slot = ?2, at = ?3, rank = ?3 WHERE job = ?1;
 UPDATE place SET slot = ? WHERE job IN (SELECT value FROM carray(?));
 
 -- name: lapsed
--- Leases past their deadline, the longest ago first.
-SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, p.slot, p.at,
-       p.attempts, p.token, p.worker, p.started, p.finished, p.cancel, p.progress, NULL
+-- Leases past their deadline, the longest ago first, without what the jobs carry: many large ones
+-- may have lapsed, and to take them back none of it is needed.
+SELECT j.num, j.id, j.kind, x'', j.priority, j.options, j.created, p.slot, p.at,
+       p.attempts, p.token, p.worker, p.started, p.finished, p.cancel, NULL, NULL
 FROM place p INDEXED BY place_line CROSS JOIN job j ON j.num = p.job
 WHERE p.slot = ? AND p.at <= ? ORDER BY p.at, p.job LIMIT ?;
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ackline.job import State
 from ackline.lifecycle import Verdict, cancel, complete, redrive, release
 from ackline.stores.base import ClaimRequest, Filter
-from ackline.testing.conformance.bench import LEASE, Bench, draft, policy_of
+from ackline.testing.conformance.bench import LEASE, Bench, draft, lapsed_lease, policy_of
 from ackline.testing.conformance.case import StoreCase
 
 
@@ -218,7 +218,7 @@ class ClaimRules(StoreCase):
         bench.take_one(lease=20.0)
         bench.clock.advance(10.0)
 
-        assert bench.claim(0).lapsed == [first]
+        assert bench.claim(0).lapsed == [lapsed_lease(first)]
 
     def test_a_paused_queue_still_tells_what_has_lapsed(self, bench: Bench) -> None:
         """A pause lets nothing run for ever (river 1258)."""
@@ -226,7 +226,7 @@ class ClaimRules(StoreCase):
         bench.configure(paused=True)
         bench.clock.advance(LEASE)
 
-        assert bench.claim(1).lapsed == [job]
+        assert bench.claim(1).lapsed == [lapsed_lease(job)]
 
     def test_a_claim_tells_when_to_look_again(self, bench: Bench) -> None:
         now = bench.clock.now()
@@ -235,6 +235,19 @@ class ClaimRules(StoreCase):
 
         bench.put("b")
         assert bench.claim(1, lease=20.0).next_at == now + 20.0
+
+    def test_a_lapsed_lease_is_no_reason_to_look_again(self, bench: Bench) -> None:
+        """It may be one that cannot be taken back: claimers would ask without a pause."""
+        now = bench.clock.now()
+        job = bench.taken("a")
+        bench.clock.advance(LEASE)
+
+        claimed = bench.claim(1)
+        assert [lapsed.id for lapsed in claimed.lapsed] == [job.id]
+        assert claimed.next_at is None
+
+        bench.put("later", delay=50.0)
+        assert bench.claim(1).next_at == now + LEASE + 50.0
 
     def test_a_paused_queue_is_no_reason_to_look_again(self, bench: Bench) -> None:
         """What is due there waits for its resumption: else claimers would ask without a pause."""

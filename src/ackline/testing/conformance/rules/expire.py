@@ -11,10 +11,18 @@ import pytest
 from ackline.errors import InvalidOption
 from ackline.events import Act
 from ackline.job import Record, State
-from ackline.lifecycle import Verdict, complete, expire, extend, fail, request_cancel
+from ackline.lifecycle import (
+    Verdict,
+    complete,
+    expire,
+    extend,
+    fail,
+    progress,
+    request_cancel,
+)
 from ackline.limits import LONGEST_KEY, LONGEST_NAME, require_others_key
 from ackline.stores.base import REPAIR_LIMIT
-from ackline.testing.conformance.bench import LEASE, Bench, failure, policy_of
+from ackline.testing.conformance.bench import LEASE, Bench, failure, lapsed_lease, policy_of
 from ackline.testing.conformance.case import StoreCase
 
 
@@ -27,7 +35,23 @@ class SweepRules(StoreCase):
         bench.take_one(lease=10.25)
         bench.clock.advance(10.0)
 
-        assert bench.store.leases(bench.queue) == [short]
+        assert bench.store.leases(bench.queue) == [lapsed_lease(short)]
+
+    def test_a_lapsed_lease_comes_without_what_its_job_carries(self, bench: Bench) -> None:
+        """Many large ones may have lapsed: each claim and each sweep would read them all."""
+        job = bench.taken(
+            "a", payload=b"x" * 5000, max_attempts=1, keys_if_undelivered=(("lost", "a"),)
+        )
+        bench.apply_one(progress(job, b"half"))
+        bench.clock.advance(LEASE)
+
+        [seen] = bench.store.leases(bench.queue)
+
+        assert seen == lapsed_lease(job)
+        assert bench.claim(0).lapsed == [seen]
+        assert bench.expire(seen) == [Verdict(True, State.FAILED)]
+        assert bench.look("a").payload == job.payload
+        assert bench.keys() == {("lost", "a"): job.payload}
 
     def test_nothing_has_lapsed_before_its_deadline(self, bench: Bench) -> None:
         bench.taken("a")
@@ -77,7 +101,7 @@ class SweepRules(StoreCase):
         assert bench.expire(seen_by_other) == [Verdict(False, State.QUEUED)]
 
         assert len(bench.look("a").history) == 1
-        assert seen_by_one == job
+        assert seen_by_one == seen_by_other == lapsed_lease(job)
 
     def test_a_late_sweep_does_not_undo_an_ack(self, bench: Bench) -> None:
         """The rescuer that overwrites a completed job (rq 2289, river 1302)."""

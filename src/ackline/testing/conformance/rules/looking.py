@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from ackline.config import Policy, QueueSettings
-from ackline.errors import AcklineError
+from ackline.errors import AcklineError, ConfigError
 from ackline.job import QueueKey, State
 from ackline.lifecycle import Edit, cancel, edit, redrive, release, snooze
-from ackline.retry import exponential
+from ackline.retry import Backoff, exponential
 from ackline.stores.base import Filter
 from ackline.testing.conformance.bench import LEASE, Bench, policy_of
 from ackline.testing.conformance.case import StoreCase
@@ -96,6 +96,31 @@ class DescribeRules(StoreCase):
 
         [info] = bench.store.describe("default", "work")
         assert info.settings == settings
+
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            QueueSettings(group_limit=1.5),  # type: ignore[arg-type]
+            QueueSettings(paused="yes"),  # type: ignore[arg-type]
+            QueueSettings(kinds={"mail": Policy(backoff=Backoff("slower"))}),  # type: ignore[arg-type]
+            QueueSettings(kinds={"mail": Policy(backoff=Backoff("fixed", jitter="some"))}),  # type: ignore[arg-type]
+        ],
+        ids=["number", "flag", "shape", "jitter"],
+    )
+    def test_settings_that_cannot_be_read_back_are_refused(
+        self, bench: Bench, settings: QueueSettings
+    ) -> None:
+        """One process must not write what stops every other one."""
+        bench.put("a")
+        kept = QueueSettings(ageing=7.0)
+        bench.store.configure(bench.queue, kept)
+
+        with pytest.raises(ConfigError, match="invalid settings"):
+            bench.store.configure(bench.queue, settings)
+
+        [info] = bench.store.describe("default")
+        assert info.settings == kept
+        assert bench.take_ids() == ["a"]
 
     def test_settings_that_others_have_changed_are_not_overwritten(self, bench: Bench) -> None:
         """Two who change at once: the second is told, and looks again."""

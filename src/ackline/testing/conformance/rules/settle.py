@@ -360,6 +360,23 @@ class RepeatRules(StoreCase):
         assert first == Verdict(True, State.COMPLETED if act == "complete" else State.CANCELLED)
         assert bench.apply_one(step) == first
 
+    @every_settling_act
+    def test_a_settle_that_is_repeated_with_a_claim_answers_the_same(
+        self, bench: Bench, act: str
+    ) -> None:
+        """The answer of a claim was lost: what it settled is sent again with the next one."""
+        job = bench.taken("a")
+        bench.put("b")
+        step = SETTLING[act](job)
+        first = bench.apply_one(step)
+        before = bench.look("a")
+
+        claimed = bench.claim(1, kinds=[], transitions=[step])
+
+        assert claimed.verdicts == [first]
+        assert bench.look("a") == before
+        assert bench.take_ids(1, transitions=[step]) == ["a" if act == "release" else "b"]
+
     def test_another_end_of_the_same_lease_is_refused(self, bench: Bench) -> None:
         """A retry was applied: a burial with its token is not, also under the next lease."""
         job = bench.taken("a")

@@ -57,7 +57,7 @@ local function promote_these(queue, ids, limit)
   return #jobs
 end
 
--- Queue what is due, in the order of its time; answers how many.
+-- Queue what is due, in the order of its time; returns how many.
 local function promote(queue, limit)
   local ids = {}
   for _, state in ipairs({SCHEDULED, FAILING}) do
@@ -251,7 +251,7 @@ end
 
 local FRESH_FRONT = struct.pack(FRONT, PROCESSING, 0, 0, 0)
 
--- The next place of a job that some worker has had before; answers its attempts and flags, too.
+-- The next place of a job that some worker has had before; returns its attempts and flags, too.
 local function lease_again(queue, lease, head, id, place, rank)
   local had = string.byte(place, 3)
   local flags = bit.band(had, bit.bnot(PROGRESS))
@@ -279,7 +279,7 @@ local function next_look(limit, count, bytes)
 end
 
 -- request: worker, limit, lease, leap, kinds or nil, leases of kinds that differ
--- Answers the token, flat {id, body}, and flat {index, attempts, flags} of those that are not new.
+-- Returns the token, flat {id, body}, and flat {index, attempts, flags} of those that are not new.
 local function take(queue, request)
   local sub = string.sub
   local lines = ready_lines(queue, request.kinds, request.limit)

@@ -26,6 +26,12 @@ local function clear(job, flag)
   job.flags = bit.band(job.flags, bit.bnot(flag))
 end
 
+-- Where the payload of a body begins.
+local function payload_at(body)
+  local options_at = select(7, struct.unpack(BODY, body))
+  return options_at + 4 + struct.unpack('>I4', body, options_at)
+end
+
 -- Equal places in a line are ordered by age: the number comes first.
 local function member_of(number, id)
   return struct.pack('>I6', number) .. id

@@ -34,11 +34,25 @@ local function split(pairs_of)
   return members, ats
 end
 
--- Leased jobs whose deadline has passed, the longest ago first.
+-- Leased jobs whose deadline has passed, the longest ago first, without what they carry: many large
+-- ones may have lapsed, and to take them back none of it is needed.
 -- gate
 local function lapsed(queue, limit)
   local line = queue.base .. ':processing'
   local due =
     redis.call('ZRANGEBYSCORE', line, '-inf', exact(now), 'WITHSCORES', 'LIMIT', 0, limit)
-  return look_up(queue, split(due))
+  local found, ids = {}, {}
+  for index = 1, #due, 2 do
+    ids[#ids + 1] = id_of(due[index])
+  end
+  local bodies = get_many('HMGET', queue.base .. ':job', ids)
+  local places = get_many('HMGET', queue.base .. ':place', ids)
+  for index, id in ipairs(ids) do
+    local size = #found
+    local body = bodies[index]
+    found[size + 1], found[size + 2] = id, string.sub(body, 1, payload_at(body) - 1)
+    found[size + 3], found[size + 4] = places[index], due[2 * index]
+    found[size + 5], found[size + 6], found[size + 7] = false, false, {}
+  end
+  return found
 end

@@ -15,6 +15,7 @@
 --   target                  of a move: {base, registry, entry, settings} of the other queue, and
 --   here                    the note of its journal
 --   plain                   a completion that only needs the token; no id comes twice
+--   repeats                 whether it may have been taken before: then a refusal is explained
 
 -- How many ended attempts are remembered for one job.
 local HISTORY_LIMIT = 100
@@ -63,10 +64,8 @@ end
 local function rewrite_body(queue, job, step, data)
   local bodies = queue.base .. ':job'
   local body = redis.call('HGET', bodies, job.id)
-  local number, created, priority, lease, kind, group, rest = struct.unpack(BODY, body)
   if step.data == 'payload' then
-    local options = struct.unpack('>I4', body, rest)
-    body = string.sub(body, 1, rest + 3 + options) .. data
+    body = string.sub(body, 1, payload_at(body) - 1) .. data
   end
   if step.priority then
     body = string.sub(body, 1, 16) .. string.char(step.priority) .. string.sub(body, 18)
@@ -77,9 +76,7 @@ end
 
 local function payload_of(queue, id)
   local body = redis.call('HGET', queue.base .. ':job', id)
-  local rest = select(7, struct.unpack(BODY, body))
-  local options = struct.unpack('>I4', body, rest)
-  return string.sub(body, rest + 4 + options)
+  return string.sub(body, payload_at(body))
 end
 
 local function end_lease(queue, job, step, data)
@@ -298,19 +295,6 @@ local function apply_all(queue, runs)
   return verdicts, left
 end
 
--- gate
-local function apply_steps(queue, at)
-  local runs = read_runs(at)
-  if #runs == 0 then
-    return {}, {}
-  end
-  insist()
-  if #runs == 1 and runs[1][1].plain then
-    return complete_all(queue, runs[1])
-  end
-  return apply_all(queue, runs)
-end
-
 -- Verdicts as they are answered: flat {verdict, how many in a row}.
 local function in_runs(verdicts)
   local runs, size = {}, 0
@@ -323,4 +307,55 @@ local function in_runs(verdicts)
     end
   end
   return runs
+end
+
+local function any_refused(answer)
+  for index = 1, #answer, 2 do
+    if answer[index] >= REFUSED then
+      return true
+    end
+  end
+  return false
+end
+
+-- How the last leases ended of jobs whose steps were refused: flat {id, place or '', result,
+-- ended attempts}. Read here, not in a call of its own: that could fail after jobs were claimed.
+-- gate
+local function explain_ends(queue, runs, verdicts)
+  local told, number = {}, 0
+  for _, run in ipairs(runs) do
+    for index = run[2], run[3] do
+      number = number + 1
+      if run[1].repeats and verdicts[number] >= REFUSED then
+        local id, size = ARGV[index], #told
+        local place = redis.call('HGET', queue.base .. ':place', id) or ''
+        local flags = string.byte(place, 3) or 0
+        told[size + 1], told[size + 2] = id, place
+        told[size + 3] = bit.band(flags, RESULT) ~= 0
+          and redis.call('HGET', queue.base .. ':result', id)
+        told[size + 4] = bit.band(flags, HISTORY) ~= 0
+            and redis.call('LRANGE', queue.base .. ':history:' .. id, 0, -1)
+          or {}
+      end
+    end
+  end
+  return told
+end
+
+-- Returns the verdicts in runs, how many jobs left each group, and what explains refusals.
+-- gate
+local function apply_steps(queue, at)
+  local runs = read_runs(at)
+  if #runs == 0 then
+    return {}, {}, {}
+  end
+  insist()
+  local verdicts, left
+  if #runs == 1 and runs[1][1].plain then
+    verdicts, left = complete_all(queue, runs[1])
+  else
+    verdicts, left = apply_all(queue, runs)
+  end
+  local answer = in_runs(verdicts)
+  return answer, left, any_refused(answer) and explain_ends(queue, runs, verdicts) or {}
 end
