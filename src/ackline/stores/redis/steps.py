@@ -91,8 +91,9 @@ class Steps:
             "data": data,
             "priority": transition.edit.priority if transition.edit else None,
             "tells_priority": act in TELLS_PRIORITY or None,
+            "calls_back": transition.calls_back or None,
             "keys": [_as_text(encode_key(key)) for key in transition.keys] or None,
-            "plain": act is _COMPLETE and transition.deadline is None and bool(transition.token),
+            "plain": _is_plain(transition),
         }
         if transition.target is not None:
             step |= self._move(transition, transition.target)
@@ -135,6 +136,16 @@ def _may_start(transition: Transition, state: State) -> bool:
     return state in LEGAL[transition.act]
 
 
+def _is_plain(transition: Transition) -> bool:
+    """Whether it needs a token and nothing else of the job."""
+    return (
+        transition.act is _COMPLETE
+        and transition.deadline is None
+        and bool(transition.token)
+        and not transition.calls_back
+    )
+
+
 def _asked(transition: Transition) -> Any:
     usual = land(transition, State.PROCESSING, False)
     asked = land(transition, State.PROCESSING, True)
@@ -152,7 +163,8 @@ def _alike(one: Transition, other: Transition) -> bool:
     if one.act is _COMPLETE:
         same_data = (one.result is None) == (other.result is None)
         plain = one.deadline == other.deadline and one.attempts == other.attempts
-        return same_data and plain and one.by == other.by and one.note == other.note
+        alike = one.calls_back == other.calls_back and one.by == other.by
+        return same_data and plain and alike and one.note == other.note
     return msgspec.structs.replace(other, id=one.id) == one
 
 
