@@ -44,7 +44,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_default
     """One line of a journal batch; `source` and `to` are None for a job not (or no longer) there.
 
     `id` is empty for an act on the whole queue. `priority` is told where a job may have got one:
-    see `TELLS_PRIORITY`. None is unknown, as in entries of earlier versions.
+    see `TELLS_PRIORITY`. None is unknown, as in entries of earlier versions. `callback` is the URL
+    that the job named, where its life ends: who calls it needs no look at what may be gone by then.
     """
 
     act: Act
@@ -58,6 +59,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_default
     note: str = ""
     by: str = ""
     priority: int | None = None
+    callback: str | None = None
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -77,6 +79,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     note: str
     by: str
     priority: int | None = None
+    callback: str | None = None
 
 
 _encode = msgspec.msgpack.Encoder().encode

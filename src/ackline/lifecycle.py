@@ -103,6 +103,8 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     """Whether to wait for a transaction that is changing the job; if not, it is refused."""
     keep_cancelled: float | None = None
     """Retention, if it ends cancelled because the job was asked to stop; None is as `keep`."""
+    calls_back: bool = False
+    """Whether the journal is to keep the job's `callback_url`, if this ends its life."""
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
@@ -219,6 +221,11 @@ def told_priority(transition: Transition, priority: int) -> int | None:
     return priority if transition.act in TELLS_PRIORITY else None
 
 
+def ends_calling_back(transition: Transition, landed: State) -> bool:
+    """Whether the journal is to keep where the job calls back, if it does: its life has ended."""
+    return transition.calls_back and landed.terminal
+
+
 _UNDONE = WAITING | {State.FAILED}
 
 
@@ -328,11 +335,22 @@ def place(
 def complete(job: Record, result: bytes | None, policy: Resolved, note: str = "") -> Transition:
     """The work is done."""
     keep = policy.result_ttl
-    if job.options.callback_url is not None:
+    if _calls_back(job):
         keep = max(keep, CALLBACK_KEPT)
     return Transition(
-        job.id, Act.COMPLETE, State.COMPLETED, job.token, keep=keep, result=result, note=note
+        job.id,
+        Act.COMPLETE,
+        State.COMPLETED,
+        job.token,
+        keep=keep,
+        result=result,
+        note=note,
+        calls_back=_calls_back(job),
     )
+
+
+def _calls_back(job: Record) -> bool:
+    return job.options.callback_url is not None
 
 
 def fail(
@@ -354,6 +372,7 @@ def fail(
         delay=wait,
         keep=policy.keep_cancelled,
         failure=failure,
+        calls_back=_calls_back(job),
     )
 
 
@@ -368,6 +387,7 @@ def bury(job: Record, failure: Failure, policy: Resolved) -> Transition:
         keep_cancelled=policy.keep_cancelled,
         failure=failure,
         keys=job.options.keys_if_undelivered,
+        calls_back=_calls_back(job),
     )
 
 
@@ -381,6 +401,7 @@ def snooze(job: Record, delay: float, policy: Resolved = DEFAULTS) -> Transition
         delay=delay,
         keep=policy.keep_cancelled,
         attempts=job.attempts - 1,
+        calls_back=_calls_back(job),
     )
 
 
@@ -394,6 +415,7 @@ def release(job: Record, note: str = "", policy: Resolved = DEFAULTS) -> Transit
         keep=policy.keep_cancelled,
         attempts=job.attempts - 1,
         note=storable(note),
+        calls_back=_calls_back(job),
     )
 
 
@@ -406,6 +428,7 @@ def stop(job: Record, reason: str, policy: Resolved) -> Transition:
         job.token,
         keep=policy.keep_cancelled,
         note=storable(reason),
+        calls_back=_calls_back(job),
     )
 
 
@@ -481,6 +504,7 @@ def expire(job: Record, policy: Resolved, reason: str = "lease expired") -> Tran
         keys=keys,
         note=reason,
         wait=False,  # who is changing it does so because the job is theirs
+        calls_back=_calls_back(job),
     )
 
 
@@ -488,8 +512,15 @@ def expire(job: Record, policy: Resolved, reason: str = "lease expired") -> Tran
 
 
 def cancel(id: str, policy: Resolved, by: str = "") -> Transition:
-    """Cancel a job that waits."""
-    return Transition(id, Act.CANCEL, State.CANCELLED, keep=policy.keep_cancelled, by=storable(by))
+    """Cancel a job that waits; whether it calls back, the store sees."""
+    return Transition(
+        id,
+        Act.CANCEL,
+        State.CANCELLED,
+        keep=policy.keep_cancelled,
+        by=storable(by),
+        calls_back=True,
+    )
 
 
 def request_cancel(id: str, by: str = "") -> Transition:

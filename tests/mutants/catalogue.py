@@ -111,6 +111,12 @@ RULES = [
         "return transition.keys",
     ),
     Mutant(
+        "an attempt that is not the last calls back",
+        LIFECYCLE,
+        "return transition.calls_back and landed.terminal",
+        "return transition.calls_back",
+    ),
+    Mutant(
         "a job that is cancelled while it is swept vanishes",
         LIFECYCLE,
         "to, keep = State.QUEUED, policy.keep_cancelled",

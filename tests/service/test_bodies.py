@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+import time
 from typing import Any
 
 import pytest
 
-from ackline.service import Settings
+from ackline.job import QueueKey
+from ackline.service import Settings, bodies
 from ackline.service.depth import DEEPEST
+from ackline.service.json_text import Seen, look_through
 from tests.service.test_connections import HEAD, connect
 
 BAD = {
@@ -30,13 +35,15 @@ BAD = {
     ),
     b'{"value": 1, "value": 2}': ("'value' stands twice", "value"),
     b'{"value": {"a": [{"b": 1, "b": 2}]}}': ("'b' stands twice", "b"),
-    b'{"value": NaN}': ("NaN is no number", None),
-    b'{"value": -Infinity}': ("-Infinity is no number", None),
+    b'{"value": NaN}': ("NaN is not a number", None),
+    b'{"value": -Infinity}': ("-Infinity is not a number", None),
     b'{"value": "\xff"}': ("not UTF-8", None),
     b'{"value": "\\ud800"}': ("not JSON", None),
     b"\xef\xbb\xbf{}": ("not JSON", None),
     b'{"value": ' + b"[" * 100_000: ("deeper than 100 levels, at byte 109", None),
-    b'{"value": ' + b"9" * 10_000 + b"}": ("not JSON", None),
+    b'{"value": ' + b"9" * 10_000 + b"}": ("out of range", None),
+    b'{"value": [1e999]}': ("the number 1e999… is out of range", None),
+    b'{"value": {"\\u0061": 1, "a": 2}}': ("'a' stands twice", "a"),
 }
 
 
@@ -152,6 +159,71 @@ class TestDepth:
         jobs: list[Any] = [{"payload": {"a": [{}, {"b": []}]}} for _ in range(500)]
 
         assert len(api.post("/v1/queues/q/jobs/batch", {"jobs": jobs})["jobs"]) == 500
+
+
+def test_a_payload_is_kept_as_it_came(api, runtime):
+    """Byte for byte: another number or another space would be another payload."""
+    api.send(b'{"value": {"a":  1.0, "b": "\\u00e9"}, "options": {"id": "a"}}', status=200)
+
+    [job] = runtime.store.get(QueueKey("default", "default"), ["a"])
+    assert job.payload == b'{"a":  1.0, "b": "\\u00e9"}'
+
+
+class TestLarge:
+    """What takes long to read is read where nobody else waits for it."""
+
+    @pytest.fixture
+    def readers(self, monkeypatch):
+        """The threads that bodies were read in."""
+        threads: list[threading.Thread] = []
+
+        def look(body: bytes) -> Seen:
+            threads.append(threading.current_thread())
+            return look_through(body)
+
+        monkeypatch.setattr(bodies, "look_through", look)
+        return threads
+
+    def send(self, api, name: str, size: int, status: int = 200) -> None:
+        many = b",".join([b'{"a":1}'] * (size // 8))
+        if name == "import":
+            headers = {"content-type": "application/x-ndjson"}
+            line = b'{"payload":[' + many + b"]}"
+            api("POST", "/v1/queues/q/import", status, content=line, headers=headers)
+        elif name == "batch":
+            api.send(b'{"jobs":[{"payload":[' + many + b"]}]}", "/v1/queues/q/jobs/batch", status)
+        else:
+            api.send(b'{"value":[' + many + b"]}", status=status)
+
+    @pytest.mark.parametrize("name", ["enqueue", "batch", "import"])
+    def test_a_large_one_is_read_off_the_loop(self, api, readers, name):
+        self.send(api, name, 200)
+        self.send(api, name, 200_000)
+
+        on_the_loop, apart = readers
+        assert on_the_loop is not apart
+        assert gc.isenabled()
+
+    def test_only_a_request_of_many_jobs_may_be_larger_than_one(self, api, readers):
+        self.send(api, "enqueue", 2_000_000, status=413)
+        assert not readers
+        jobs = [{"payload": "x" * 1_000_000}] * 2
+        api.post("/v1/queues/q/jobs/batch", {"jobs": jobs})
+
+    def test_too_many_members_are_refused_before_they_are_made(self, api):
+        problem = api.send(
+            b'{"jobs":[' + b",".join([b"{}"] * 10_001) + b"]}", "/v1/queues/q/jobs/batch", 413
+        )
+        assert "10,001 objects" in problem["detail"]
+
+    @pytest.mark.parametrize(
+        "text", [b'"' + b'\\"' * 500_000, b"[" * 500_000, b"1" * 500_000, b"-" * 500_000]
+    )
+    def test_each_byte_is_met_once(self, text):
+        """Or this would take minutes."""
+        began = time.process_time()
+        look_through(text)
+        assert time.process_time() - began < 5
 
 
 class TestSize:

@@ -153,6 +153,61 @@ def test_a_job_that_was_moved_calls_back(live, receiver):
     assert told.said["data"]["queue"] == "other"
 
 
+class TestLaterThanTheEnd:
+    """The journal is read some time after a job's end, and much may have become of it by then."""
+
+    @pytest.fixture
+    def queues(self):
+        store = MemoryStore()
+        store.open()
+        return Queues(store)
+
+    def told(self, queues: Queues, name: str = "email") -> list[tuple[str | None, Any]]:
+        """Where to, and what."""
+        dispatcher = Dispatcher(queues.store)
+        dispatcher.queues = (queues[name],)
+        dispatcher.step()
+        sent = delivery.open_queue(queues.store).jobs().jobs
+        return [(job.payload.url, msgspec.json.decode(job.payload.body)["data"]) for job in sent]
+
+    def completed(self, queues: Queues) -> ackline.Queue[Any, Any]:
+        queue = queues["email"]
+        queue.enqueue(1, id="a", callback_url="https://example.com/first")
+        queue.complete(queue.claim(1)[0], "done")
+        return queue
+
+    @pytest.mark.parametrize("way", ["purged", "moved", "dropped"])
+    def test_a_job_that_is_gone_has_called_back(self, queues, way):
+        queue = self.completed(queues)
+        match way:
+            case "purged":
+                queue.purge()
+            case "moved":
+                queue.move("a", "other")
+            case "dropped":
+                queue.drop(force=True)
+
+        [(url, data)] = self.told(queues)
+
+        assert url == "https://example.com/first"
+        assert (data["to"], data["result_left_out"]) == ("completed", True)
+
+    def test_each_life_calls_the_url_of_its_own(self, queues):
+        queue = queues["email"]
+        for url in ("https://example.com/first", "https://example.com/second"):
+            queue.enqueue(1, id="a", callback_url=url, max_attempts=1)
+            queue.fail(queue.claim(1)[0], url)
+        queue.enqueue(1, id="a", max_attempts=1)
+
+        told = self.told(queues)
+
+        assert [url for url, _ in told] == [
+            "https://example.com/first",
+            "https://example.com/second",
+        ]
+        assert all(url in data["error"] for url, data in told)
+
+
 # --- subscriptions ---
 
 

@@ -94,20 +94,21 @@ def draft_of(
     queue: Producer[Any, Any], payload: bytes, codec: str | None, options: CallOptions
 ) -> Draft:
     """A job whose payload stays as a line has it."""
-    data = _checked(payload) if codec is None else _unpacked(payload)
+    data = payload if codec is None else _unpacked(payload)
     if len(data) > queue.max_payload:
         raise PayloadTooLarge("payload", len(data), queue.max_payload)
+    if codec is None:
+        _require_json(data)
     draft = queue.draft(None, options)
     kept = msgspec.structs.replace(draft.options, codec=codec)
     return msgspec.structs.replace(draft, payload=data, options=kept)
 
 
-def _checked(payload: bytes) -> bytes:
+def _require_json(payload: bytes) -> None:
     try:
         msgspec.json.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidPayload(f"the payload is not JSON that can be read again: {error}") from error
-    return payload
 
 
 def _unpacked(payload: bytes) -> bytes:

@@ -11,7 +11,7 @@ from litestar.di import NamedDependency, Provide
 from litestar.types import ASGIApp
 
 from ackline.service.auth.guard import Guard
-from ackline.service.bodies import PatientRequest, StrictBodies
+from ackline.service.bodies import BESIDE_PAYLOAD, PatientRequest, StrictBodies
 from ackline.service.caller import Caller
 from ackline.service.limits.seats import Seated
 from ackline.service.metrics import Measured
@@ -67,7 +67,7 @@ def create_app(settings: Settings | None = None, runtime: Runtime | None = None)
         lifespan=[_lifespan(runtime)],
         plugins=[StrictBodies()],
         request_class=PatientRequest,
-        request_max_body_size=runtime.settings.max_body,
+        request_max_body_size=_most_bytes(runtime.settings),
         openapi_config=openapi_config(runtime.settings.base),
         logging_config=None,
         debug=False,
@@ -76,13 +76,20 @@ def create_app(settings: Settings | None = None, runtime: Runtime | None = None)
 
 
 def _routes(settings: Settings) -> Router:
-    work_and_jobs = [queues, enqueue, jobs, claims, work, bulk, transfer, schedules, events, keys]
+    of_many = [enqueue.batch_router, work.router, store.router]
+    wide = Router("/", route_handlers=of_many, request_max_body_size=settings.max_body)
+    work_and_jobs = [queues, enqueue, jobs, claims, bulk, transfer, schedules, events, keys]
     for_readers = [overview, rows, dlq, search, analytics]
-    for_programs = [tickets, webhooks, store]
+    for_programs = [tickets, webhooks]
     modules = (*work_and_jobs, *for_readers, *for_programs)
-    v1 = Router("/v1", route_handlers=[one.router for one in modules])
+    v1 = Router("/v1", route_handlers=[*(one.router for one in modules), wide])
     simple = [messages, dead_letters, keys, documentation]
     return Router(settings.base or "/", route_handlers=[v1, *(module.router for module in simple)])
+
+
+def _most_bytes(settings: Settings) -> int:
+    """Of a request about one job: no more than can be of use."""
+    return min(settings.max_body, settings.max_payload + BESIDE_PAYLOAD)
 
 
 async def _caller(request: Request[Any, Any, Any], runtime: NamedDependency[Runtime]) -> Caller:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Generator
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import msgspec
 from litestar import Request
@@ -18,18 +18,27 @@ from litestar.plugins import SerializationPlugin
 from litestar.typing import FieldDefinition
 
 from ackline.errors import InvalidJob
+from ackline.service.collector import collector_paused
 from ackline.service.depth import TooDeep, require_shallow
+from ackline.service.json_text import BadBody, look_through
 from ackline.service.problems import Refused, TooLarge, WrongMediaType
+
+LARGE = 64 * 1024
+"""Bytes of a body that is read in a thread, so that other requests do not wait for it."""
+
+BESIDE_PAYLOAD = 128 * 1024
+"""Bytes of a body with one payload that are not its payload."""
+
+MOST_MEMBERS = 10_000
+"""Objects in the list of a body: as many as `max_batch` can be."""
 
 
 class Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The base of all bodies: what it does not have is refused by name."""
 
 
-class BadBody(Refused):
-    """A body that is not what this route reads."""
-
-    type = "bad-body"
+class ManyBody(Body):
+    """A body with a list of objects; too many are refused before they are made."""
 
 
 class ClientLeft(Refused):
@@ -40,6 +49,18 @@ class ClientLeft(Refused):
 
 class PatientRequest(Request[Any, Any, Any]):
     """A request whose client may leave before all of it has come, which is nobody's fault."""
+
+    ahead: Any = msgspec.UNSET
+    """A large body, read already."""
+
+    async def body(self) -> bytes:
+        """The body; a large one is also read into its struct, where nobody waits for it."""
+        body = await super().body()
+        if len(body) > LARGE and self.ahead is msgspec.UNSET:
+            reader = self.route_handler.resolve_data_dto()
+            if reader is not None and issubclass(reader, StrictBody):
+                self.ahead = await asyncio.to_thread(_read_large, reader(self), body)
+        return body
 
     async def stream(self) -> AsyncGenerator[bytes, None]:
         """The body as it comes."""
@@ -53,13 +74,25 @@ class PatientRequest(Request[Any, Any, Any]):
             raise ClientLeft("the client left before its request was whole") from error
 
 
-def read_json(body: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
+def _read_large(reader: StrictBody, body: bytes) -> Any:
+    with collector_paused:
+        return reader.read(body)
+
+
+def read_json(
+    body: bytes, decoder: msgspec.json.Decoder[Any], most_members: int | None = None
+) -> Any:
     """Read a body: no duplicate names, no NaN, no broken UTF-8, and the types as declared."""
     try:
-        text = body.decode()
+        body.decode()
         require_shallow(body)
-        _reread(text)
-        return decoder.decode(body)
+        seen = look_through(body)
+        if most_members is not None and seen.members > most_members:
+            raise TooLarge(f"{seen.members:,} objects at once: send several requests")
+        read = decoder.decode(body)
+        for number in seen.numbers:
+            _require_readable(number)
+        return read
     except UnicodeDecodeError as error:
         raise BadBody(f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
     except RecursionError:
@@ -73,27 +106,19 @@ def read_json(body: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
         raise BadBody(f"the body is not JSON: {error}") from None
 
 
+def _require_readable(number: bytes) -> None:
+    """A payload is kept as it came, so nobody has tried yet to read its numbers."""
+    try:
+        msgspec.json.decode(number)
+    except (msgspec.DecodeError, ValueError):
+        raise BadBody(f"the number {number[:20].decode()}… is out of range") from None
+
+
 def _refuse(message: str) -> NoReturn:
     said, _, place = message.partition(" - at `")
     at = place.rstrip("`") or "$"
     raise BadBody(f"{said} at {at}", at=at)
 
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise BadBody(f"the name {twice!r} stands twice in one object: which one counts?", at=twice)
-    return found
-
-
-def _not_a_number(word: str) -> NoReturn:
-    raise BadBody(f"{word} is no number that JSON has")
-
-
-_reread = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_not_a_number).decode
-"""msgspec takes the last of two equal names, so the standard library looks as well."""
 
 _JSON = re.compile(r"application/(?:[\w.+-]+\+)?json", re.IGNORECASE)
 
@@ -107,13 +132,19 @@ class StrictBody(AbstractDTO[Any]):
     """Has Litestar read bodies by `read_json`, straight into their struct."""
 
     decoder: msgspec.json.Decoder[Any]
+    most_members: ClassVar[int | None]
 
     def decode_bytes(self, value: bytes) -> Any:
+        ahead = getattr(self.asgi_connection, "ahead", msgspec.UNSET)
+        return self.read(value) if ahead is msgspec.UNSET else ahead
+
+    def read(self, value: bytes) -> Any:
+        """Read a body that says that it is JSON."""
         media_type = self.asgi_connection.headers.get("content-type", "").partition(";")[0].strip()
         if not is_json(media_type):
             said = repr(media_type) if media_type else "none"
             raise WrongMediaType(f"the body must be application/json; its content type is {said}")
-        return read_json(value, self.decoder)
+        return read_json(value, self.decoder, self.most_members)
 
     @classmethod
     def create_for_field_definition(cls, *_args: Any, **_options: Any) -> None: ...
@@ -142,5 +173,8 @@ class StrictBodies(SerializationPlugin):
 
     def create_dto_for_type(self, field_definition: FieldDefinition) -> type[AbstractDTO[Any]]:
         body = field_definition.annotation
-        decoder = msgspec.json.Decoder(body)
-        return type(f"Strict{body.__name__}", (StrictBody,), {"decoder": decoder})
+        reads = {
+            "decoder": msgspec.json.Decoder(body),
+            "most_members": MOST_MEMBERS if issubclass(body, ManyBody) else None,
+        }
+        return type(f"Strict{body.__name__}", (StrictBody,), reads)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import msgspec
 from litestar.types import Receive
@@ -18,6 +18,9 @@ from ackline.service.problems import Forbidden, TooLarge
 
 if TYPE_CHECKING:
     from ackline.service.runtime import Runtime
+
+T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class Scope(enum.StrEnum):
@@ -57,6 +60,10 @@ class Caller:
         self.receive = receive
         """Tells when the client leaves."""
         self.tenant = principal.tenant
+
+    async def slowly(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run something that blocks for longer than a moment: a search, an act on many jobs."""
+        return await self.runtime.slow_work.call(self.tenant, function, *args, **kwargs)
 
     @property
     def by(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ackline.service.json_text import STRING
 from ackline.service.problems import Refused
 
 DEEPEST = 100
@@ -22,7 +23,7 @@ class TooDeep(Refused):
 
 _OTHERS = bytes(set(range(256)) - set(b"[]{}"))
 _ESCAPES = re.compile(rb"\\.", re.DOTALL)
-_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
+_TOKENS = re.compile(STRING + rb"|[\[{]|[\]}]", re.DOTALL)
 
 
 def require_shallow(body: bytes) -> None:

@@ -17,6 +17,11 @@ NULL = msgspec.Raw(b"null")
 T = TypeVar("T", bound=msgspec.Struct)
 
 
+def unless_null(data: msgspec.Raw) -> msgspec.Raw | None:
+    """A value as it was sent; null is none."""
+    return None if data == NULL else data
+
+
 def raw(data: bytes | None, codec: str | None = None) -> msgspec.Raw:
     """A payload or result as JSON, not decoded; what is not JSON comes as base64."""
     if data is None:

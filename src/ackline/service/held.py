@@ -82,10 +82,13 @@ class Held:
         while len(self._jobs) > MOST_HELD:
             self._jobs.popitem(last=False)
 
-    def find(self, key: QueueKey, id: str) -> Record | None:
-        """A job as it was handed out last; it may have been settled elsewhere since."""
+    def find(self, key: QueueKey, id: str, token: int) -> Record | None:
+        """A job as it was handed out under this token.
+
+        Another process may have handed it out again since, so its id alone tells nothing.
+        """
         found = self._jobs.get((key, id))
-        return found[0] if found is not None else None
+        return found[0] if found is not None and found[0].token == token else None
 
     def extended(self, key: QueueKey, id: str, seconds: float) -> None:
         """A lease was extended."""

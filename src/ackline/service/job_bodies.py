@@ -13,6 +13,7 @@ from ackline.config import Policy
 from ackline.queue import EnqueueOptions, NewJob
 from ackline.retry import Backoff, Jitter, Shape, backoff_from
 from ackline.service.bodies import Body
+from ackline.service.documents import NULL
 from ackline.service.parameters import Priority, Seconds
 
 
@@ -74,7 +75,7 @@ class JobOptions(Body):
 class JobBody(JobOptions):
     """A job to be enqueued."""
 
-    payload: Any = None
+    payload: msgspec.Raw = NULL
 
     def new_job(self) -> NewJob[Any]:
         """The same for the library."""

@@ -62,11 +62,13 @@ class Room:
             raise _absent(key)
         return _document(found)
 
-    async def set(self, key: tuple[str, ...], value: object, version: int | None) -> KeyDocument:
+    async def set(
+        self, key: tuple[str, ...], value: msgspec.Raw, version: int | None
+    ) -> KeyDocument:
         """Write one key, if it still has this version."""
         self._caller.require(Scope.ADMIN)
         require_key(key)
-        write = KeyWrite(key=key, value=_encode(value), version=version)
+        write = KeyWrite(key=key, value=bytes(value), version=version)
         if not await self._runtime.call(self._store.write_keys, self._tenant, [write]):
             raise Conflict(f"the key {' / '.join(key)} has not version {version} any more")
         written = await self._find(key)

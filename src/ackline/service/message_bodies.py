@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 from ackline.job import State
 from ackline.queue import EnqueueOptions
 from ackline.service.bodies import Body
-from ackline.service.documents import payload_of
+from ackline.service.documents import NULL, payload_of
 from ackline.service.held import Handed
 from ackline.service.settling import receipt_of
 
@@ -59,7 +59,7 @@ class MessageOptions(Body, rename="camel"):
 class NewMessage(Body):
     """A message to be enqueued."""
 
-    value: Any
+    value: msgspec.Raw
     options: MessageOptions = msgspec.field(default_factory=MessageOptions)
 
 
@@ -115,7 +115,7 @@ class Settle(Body):
 class Ack(Settle):
     """A message that was dealt with."""
 
-    result: Any = None
+    result: msgspec.Raw = NULL
 
 
 class Nack(Settle):

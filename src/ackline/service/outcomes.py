@@ -18,9 +18,10 @@ from ackline.queue import Queue
 from ackline.queue.failures import LONGEST_MESSAGE, LONGEST_TRACEBACK
 from ackline.service.bodies import Body
 from ackline.service.caller import Caller
+from ackline.service.documents import NULL, unless_null
 from ackline.service.parameters import Seconds
 from ackline.service.problems import Problem, problem_of
-from ackline.service.settling import token_of
+from ackline.service.settling import as_leased, token_of
 
 
 class ErrorBody(Body):
@@ -37,7 +38,7 @@ class OutcomeBody(Body):
     id: str
     token: str
     outcome: Literal["complete", "fail", "bury", "snooze", "release", "cancel", "progress"]
-    result: Any = None
+    result: msgspec.Raw = NULL
     """With `complete` its result; with `progress` how far it is."""
     error: ErrorBody | str | None = None
     delay: Seconds | None = None
@@ -59,7 +60,10 @@ async def settle_all(
     """Apply all outcomes in one step; each is fenced by its own token."""
     tokens = [token_of(outcome.token) for outcome in outcomes]
     runtime, key = caller.runtime, queue.sync.key
-    held = [runtime.held.find(key, outcome.id) for outcome in outcomes]
+    held = [
+        runtime.held.find(key, outcome.id, token)
+        for outcome, token in zip(outcomes, tokens, strict=True)
+    ]
     results = await runtime.call(_settle, caller, queue.sync, outcomes, tokens, held)
     for outcome, token, result in zip(outcomes, tokens, results, strict=True):
         if outcome.outcome != "progress" or not result.ok:
@@ -81,8 +85,7 @@ def _settle(
         try:
             if record is None or not caller.may_touch(record.kind):
                 raise JobNotFound(queue.name, outcome.id)
-            mine = msgspec.structs.replace(record, token=token)
-            transitions.append(_transition(queue, outcome, mine))
+            transitions.append(_transition(queue, outcome, as_leased(record, token)))
             results.append(None)
         except AcklineError as error:
             results.append(_refused(outcome.id, error, None))
@@ -98,7 +101,7 @@ def _settle(
 def _look_up(
     queue: Queue[Any, Any], outcomes: list[OutcomeBody], held: list[Record | None]
 ) -> None:
-    """Ask the store for jobs that another process handed out."""
+    """Ask the store for jobs that this process did not hand out under their tokens."""
     missing = [index for index, record in enumerate(held) if record is None]
     if missing:
         found = queue.store.get(queue.key, [outcomes[index].id for index in missing])
@@ -110,7 +113,7 @@ def _transition(queue: Queue[Any, Any], said: OutcomeBody, job: Record) -> Trans
     policy = queue.policy(job)
     match said.outcome:
         case "complete":
-            return lifecycle.complete(job, queue.encode_result(said.result), policy)
+            return lifecycle.complete(job, queue.encode_result(unless_null(said.result)), policy)
         case "fail":
             return lifecycle.fail(job, _failure(said, job), policy, queue.random, said.delay)
         case "bury":

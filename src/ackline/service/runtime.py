@@ -24,6 +24,7 @@ from ackline.service.metrics.siblings import PUBLISH_EVERY
 from ackline.service.pulse import Pulse
 from ackline.service.served_queue import ServedQueue
 from ackline.service.settings import Settings
+from ackline.service.slow_work import SlowWork
 from ackline.service.streams import Streams
 from ackline.stores.base import Store
 from ackline.stores.registry import store_from_url
@@ -50,6 +51,7 @@ class Runtime:
         self.authenticator = authenticator
         self.limits = Limits(settings, store, shared)
         self.threads = Threads()
+        self.slow_work = SlowWork()
         self.worker = worker_id()
         """Under this name streams hold their leases."""
         self.bells = Bells(store)
@@ -133,3 +135,4 @@ class Runtime:
         await asyncio.to_thread(self.store.close)
         self.limits.close()
         self.threads.close()
+        self.slow_work.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -35,13 +37,14 @@ class Lease:
         Without a receipt nothing tells one delivery from another: whoever knows the id settles.
         """
         runtime, key = caller.runtime, queue.sync.key
-        record = runtime.held.find(key, id)
-        if record is None or (receipt is None and runtime.settings.processes > 1):
+        token = None if receipt is None else token_of(receipt)
+        record = None if token is None else runtime.held.find(key, id, token)
+        if record is None:
             record = (await runtime.call(runtime.store.get, key, [id]))[0]
         if record is None or not caller.may_touch(record.kind):
             raise JobNotFound(key.name, id)
-        if receipt is not None:
-            record = msgspec.structs.replace(record, token=token_of(receipt))
+        if token is not None:
+            record = as_leased(record, token)
         elif record.state is not State.PROCESSING:
             raise LeaseLost(id, record.state)
         return cls(runtime, queue, record)
@@ -51,13 +54,35 @@ class Lease:
         policy = await self._runtime.call(queue.sync.policy, self.record)
         return policy.lease
 
-    def ended(self) -> None:
-        """The lease is settled: there is room in the window of the stream that it came by."""
+    async def end(self, settling: Awaitable[None]) -> None:
+        """Settle it: there is room in the window of the stream that it came by."""
+        with self._forgotten_if_lost():
+            await settling
+        self._forget()
+
+    async def extend(self, extending: Awaitable[None], seconds: float) -> None:
+        """Extend it: it runs from now on."""
+        with self._forgotten_if_lost():
+            await extending
+        self._runtime.held.extended(self._key, self.record.id, seconds)
+
+    @contextmanager
+    def _forgotten_if_lost(self) -> Iterator[None]:
+        try:
+            yield
+        except LeaseLost:
+            self._forget()
+            raise
+
+    def _forget(self) -> None:
         self._runtime.held.settled(self._key, self.record.id, self.record.token)
 
-    def extended(self, seconds: float) -> None:
-        """The lease runs from now on."""
-        self._runtime.held.extended(self._key, self.record.id, seconds)
+
+def as_leased(record: Record, token: int) -> Record:
+    """A job as the holder of this token had it, who may settle it again when it is others'."""
+    ended = (one.attempt for one in record.history if one.token == token)
+    attempt = next(ended, record.attempts)
+    return msgspec.structs.replace(record, token=token, attempts=attempt)
 
 
 def receipt_of(record: Record) -> str:

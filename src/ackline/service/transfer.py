@@ -13,11 +13,12 @@ from ackline.errors import AcklineError
 from ackline.job import Draft, State
 from ackline.queue import Queue
 from ackline.queue.lines import draft_of, line_of
-from ackline.service.bodies import read_json
+from ackline.service.bodies import LARGE, read_json
 from ackline.service.caller import Caller
+from ackline.service.collector import collector_paused
+from ackline.service.documents import NULL
 from ackline.service.job_bodies import JobOptions
 from ackline.service.problems import Problem, TooLarge, problem_of
-from ackline.service.runtime import Runtime
 from ackline.stores.base import Filter
 
 CHUNK = 1000
@@ -28,19 +29,19 @@ LONGEST_LINE = 4 * 1024 * 1024
 class LineBody(JobOptions):
     """A job as `POST …/jobs` takes it, or as an export has written it."""
 
-    payload: msgspec.Raw = msgspec.Raw(b"null")
+    payload: msgspec.Raw = NULL
     codec: str | UnsetType = UNSET
     # What became of it then, which is passed over.
-    queue: Any = UNSET
-    state: Any = UNSET
-    attempts: Any = UNSET
-    created_at: Any = UNSET
-    started_at: Any = UNSET
-    finished_at: Any = UNSET
-    worker: Any = UNSET
-    progress: Any = UNSET
-    result: Any = UNSET
-    history: Any = UNSET
+    queue: msgspec.Raw = NULL
+    state: msgspec.Raw = NULL
+    attempts: msgspec.Raw = NULL
+    created_at: msgspec.Raw = NULL
+    started_at: msgspec.Raw = NULL
+    finished_at: msgspec.Raw = NULL
+    worker: msgspec.Raw = NULL
+    progress: msgspec.Raw = NULL
+    result: msgspec.Raw = NULL
+    history: msgspec.Raw = NULL
 
     def draft(self, queue: Queue[Any, Any]) -> Draft:
         """The same for the store; raises what is wrong with it."""
@@ -79,7 +80,7 @@ class Import:
             async for line in _lines(pieces):
                 self.counts.lines += 1
                 if line.strip():
-                    self._add(line)
+                    await self._add(line)
                 if len(self._jobs) == CHUNK and not await self._store():
                     return self.counts
         except AcklineError as error:
@@ -91,12 +92,23 @@ class Import:
         self.counts.stopped_at = line
         self.counts.problem = problem_of(error)
 
-    def _add(self, line: bytes) -> None:
-        draft = read_json(line, _decoder).draft(self._queue.sync)
+    async def _add(self, line: bytes) -> None:
+        if len(line) > LARGE:
+            draft = await self._caller.runtime.call(self._read_large, line)
+        else:
+            draft = self._read(line)
         self._caller.require_kind(draft.kind)
         if not self._jobs:
             self._first = self.counts.lines
         self._jobs.append(draft)
+
+    def _read(self, line: bytes) -> Draft:
+        body: LineBody = read_json(line, _decoder)
+        return body.draft(self._queue.sync)
+
+    def _read_large(self, line: bytes) -> Draft:
+        with collector_paused:
+            return self._read(line)
 
     async def _store(self) -> bool:
         """Enqueue what was read; if it is refused, it ends with the first of these lines."""
@@ -132,12 +144,13 @@ async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 async def export(
-    runtime: Runtime, queue: AsyncQueue[Any, Any], which: Filter
+    caller: Caller, queue: AsyncQueue[Any, Any], which: Filter
 ) -> AsyncIterator[bytes]:
     """All jobs that match, a line each, as an import takes them."""
     cursor: str | None = None
     while True:
-        page = await runtime.call(runtime.store.page, queue.sync.key, which, cursor, PAGE)
+        store = caller.runtime.store
+        page = await caller.slowly(store.page, queue.sync.key, which, cursor, PAGE)
         if page.jobs:
             yield b"".join(line_of(record, queue.name) for record in page.jobs)
         cursor = page.cursor

@@ -62,7 +62,7 @@ async def list_letters(
     """Dead letters, in the order of their line."""
     line = caller.queue(queue, Scope.READ)
     which = msgspec.structs.replace(DEAD, kinds=caller.kinds(None))
-    found = await caller.runtime.call(_slice, line, which, offset, limit)
+    found = await caller.slowly(_slice, line, which, offset, limit)
     return [_letter(record) for record in found]
 
 
@@ -104,9 +104,9 @@ async def delete_letter(
 @delete("/", status_code=200, summary="Purge the dead letters")
 async def purge(caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE) -> Purged:
     """All dead letters of the queue, gone for good."""
-    line = caller.queue(queue, Scope.ADMIN)
+    line = caller.queue(queue, Scope.ADMIN).sync
     kinds = caller.kinds(None)
-    return Purged(await line.purge(states=[State.FAILED], kinds=kinds, by=caller.by))
+    return Purged(await caller.slowly(line.purge, states=[State.FAILED], kinds=kinds, by=caller.by))
 
 
 async def _find(caller: Caller, queue: AsyncQueue[Any, Any], id: str) -> Record:

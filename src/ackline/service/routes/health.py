@@ -43,7 +43,7 @@ async def metrics(caller: NamedDependency[Caller]) -> Response[bytes]:
     figures = caller.runtime.metrics
     operator = caller.principal.operator
     ask = figures.text if operator else partial(figures.text_for, caller.tenant, caller.may_see)
-    text = await caller.runtime.call(ask)
+    text = await caller.slowly(ask)
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from litestar import Router, delete, get, put
@@ -29,7 +29,7 @@ WholeKey = Annotated[
 class NewValue(Body):
     """A value; with a version, only if the key still has it (0: only if there is none)."""
 
-    value: Any
+    value: msgspec.Raw
     version: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 

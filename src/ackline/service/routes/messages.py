@@ -15,6 +15,7 @@ from ackline.job import State
 from ackline.queue import EnqueueOptions, Queued
 from ackline.service.caller import Caller, Scope
 from ackline.service.claims import Claims
+from ackline.service.documents import unless_null
 from ackline.service.fair_shares import weighted
 from ackline.service.feed import Feed
 from ackline.service.handing_out import hand_out
@@ -112,8 +113,7 @@ async def ack(data: JSONBody[Ack], caller: NamedDependency[Caller]) -> Done:
         if lost.state is State.COMPLETED:
             return Done()  # sent again
         raise
-    await queue.complete(lease.job, data.result)
-    lease.ended()
+    await lease.end(queue.complete(lease.job, unless_null(data.result)))
     return Done()
 
 
@@ -122,8 +122,7 @@ async def nack(data: JSONBody[Nack], caller: NamedDependency[Caller]) -> Done:
     """The message is tried again after its backoff or this delay, or goes to the DLQ."""
     queue = caller.queue(data.queue, Scope.CONSUME)
     lease = await Lease.find(caller, queue, data.id, data.receipt)
-    await queue.fail(lease.job, data.error, delay=in_seconds(data.delay))
-    lease.ended()
+    await lease.end(queue.fail(lease.job, data.error, delay=in_seconds(data.delay)))
     return Done()
 
 
@@ -133,8 +132,7 @@ async def touch(data: JSONBody[Touch], caller: NamedDependency[Caller]) -> Done:
     queue = caller.queue(data.queue, Scope.CONSUME)
     lease = await Lease.find(caller, queue, data.id, data.receipt)
     seconds = in_seconds(data.duration) or await lease.usual_span(queue)
-    await queue.extend(lease.job, seconds)
-    lease.extended(seconds)
+    await lease.extend(queue.extend(lease.job, seconds), seconds)
     return Done()
 
 

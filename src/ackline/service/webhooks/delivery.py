@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import datetime
 import hashlib
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -61,19 +61,31 @@ def of_event(webhook: Webhook, event: Event) -> NewJob[Delivery]:
     return _job(webhook, event, msgspec.to_builtins(event_document(event)), None)
 
 
-def of_end(webhook: Webhook, event: Event, record: Record) -> NewJob[Delivery]:
-    """Call a job's own URL at its end, with its result or its error."""
+def of_end(webhook: Webhook, event: Event, record: Record | None) -> NewJob[Delivery]:
+    """Call a job's own URL at its end, with its result or its error.
+
+    Where to, the event says: the job may be gone by now, moved, or enqueued anew with another URL.
+    """
     data: dict[str, Any] = msgspec.to_builtins(event_document(event))
-    # Not those of a later life of the job, if it was redriven or enqueued anew meanwhile.
-    if record.state is event.to and record.attempts == event.attempt:
-        data |= _outcome(record)
-    return _job(webhook, event, data, record.options.callback_url)
+    data |= _outcome(record) if _ended_so(record, event) else _untold(event)
+    return _job(webhook, event, data, event.callback)
 
 
 def of_test(webhook: Webhook, id: str, now: float) -> NewJob[Delivery]:
     """A message that tells of nothing, to see whether it arrives."""
     body = Body(TEST, _iso(now), {"webhook": webhook.id})
     return _new(webhook, id, body, None)
+
+
+def _ended_so(record: Record | None, event: Event) -> TypeGuard[Record]:
+    """Whether the job is still as this event left it, in the same life."""
+    return record is not None and record.state is event.to and record.token == event.token
+
+
+def _untold(event: Event) -> dict[str, Any]:
+    if event.to is State.COMPLETED:
+        return {"result_left_out": True}
+    return {"error": event.note or None}
 
 
 def _outcome(record: Record) -> dict[str, Any]:

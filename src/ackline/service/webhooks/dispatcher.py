@@ -17,7 +17,7 @@ from ackline.queue.reader import registered_readers
 from ackline.service.credentials import SERVICE_TENANT
 from ackline.service.webhooks import book, delivery
 from ackline.service.webhooks.delivery import Delivery
-from ackline.service.webhooks.webhook import CALLBACKS, Webhook, callbacks_of, ends
+from ackline.service.webhooks.webhook import CALLBACKS, Webhook, callbacks_of
 from ackline.stores.base import Store
 
 logger = logging.getLogger("ackline.service")
@@ -145,7 +145,8 @@ class Dispatcher(Loop):
         ]
         own = next((one for one in known if one.id == CALLBACKS and one.active), None)
         if own is not None:
-            found += self._callbacks_for(own, key, [event for event in events if ends(event)])
+            ends = [event for event in events if event.callback is not None]
+            found += self._callbacks_for(own, key, ends)
         return found
 
     def _callbacks_for(
@@ -153,8 +154,7 @@ class Dispatcher(Loop):
     ) -> Iterable[NewJob[Delivery]]:
         jobs = self._store.get(key, [event.id for event in events]) if events else []
         for event, job in zip(events, jobs, strict=True):
-            if job is not None and job.options.callback_url is not None:
-                yield delivery.of_end(own, event, job)
+            yield delivery.of_end(own, event, job)
 
 
 def _by_tenant(found: list[Webhook]) -> dict[str, list[Webhook]]:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ackline.events import Act, Event, read_cursor
-from ackline.job import LIVE, TERMINAL, State
+from ackline.job import State
 from ackline.service.webhooks.signing import Secret, new_secret
 from ackline.stores.base import StoreInfo
 
@@ -86,8 +86,3 @@ def callbacks_of(tenant: str, since: str, now: float) -> Webhook:
         since=since,
         created_at=now,
     )
-
-
-def ends(event: Event) -> bool:
-    """Whether a job has come to its end by this: it is completed, dead-lettered or cancelled."""
-    return event.source in LIVE and event.to in TERMINAL

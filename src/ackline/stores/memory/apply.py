@@ -10,6 +10,7 @@ from ackline.lifecycle import (
     Transition,
     Verdict,
     ended_attempt,
+    ends_calling_back,
     holds,
     land,
     note_of,
@@ -59,6 +60,7 @@ def _step(shelf: Shelf, job: StoredJob, transition: Transition, now: float) -> E
         note_of(transition),
         transition.by,
         told_priority(transition, job.priority),
+        job.options.callback_url if ends_calling_back(transition, landing.to) else None,
     )
 
 

@@ -10,15 +10,17 @@ from ackline.job import WAITING, State
 from ackline.lifecycle import (
     Transition,
     Verdict,
+    ends_calling_back,
     holds,
     keys_of,
     note_of,
     repeats,
     told_priority,
 )
+from ackline.stores.callbacks import tell_callbacks
 from ackline.stores.keys import encode_key
 from ackline.stores.postgres.arrays import Blobs, Floats, Ints
-from ackline.stores.postgres.codes import decode_failure
+from ackline.stores.postgres.codes import decode_failure, decode_options
 from ackline.stores.postgres.finding import Finding
 from ackline.stores.postgres.groups import leave_groups
 from ackline.stores.postgres.leases import Lease
@@ -81,6 +83,8 @@ class _Batch:
         self._arrivals = Arrivals(tx, queues, entry)
         self._entries: list[Entry | None] = [None] * size
         self._left: Counter[str] = Counter()
+        self._calling: dict[int, int] = {}
+        """Entries that end the life of a job that may call back: which job."""
 
     def complete(self, transitions: Sequence[Transition]) -> list[tuple[int, Transition]]:
         """Take all that plainly complete a lease, one statement a lease; answers the others."""
@@ -117,6 +121,8 @@ class _Batch:
                 _COMPLETE, transition.id, kind, _PROCESSING, _COMPLETED, attempt, token, worker,
                 transition.note, transition.by,
             )  # fmt: skip
+            if transition.calls_back:
+                self._calling[index] = num
             self.verdicts[index] = _DONE
             self._finding.leases.leave(num)
             self._entry.bodies.pop(transition.id, None)
@@ -160,6 +166,8 @@ class _Batch:
             transition.act, job.id, job.kind, source, job.state, attempts, token, worker,
             note_of(transition), transition.by, told_priority(transition, job.priority),
         )  # fmt: skip
+        if ends_calling_back(transition, job.state):
+            self._calling[index] = job.num
         self.verdicts[index] = Verdict(True, job.state)
         self._wake(transition.act, job.state)
         self._mind_group(job, source)
@@ -210,7 +218,14 @@ class _Batch:
         """Write what has changed, and tell of it."""
         self._steps.write()
         self._finding.leases.write()
+        if self._calling:
+            self._tell_callbacks()
         told = self._tx.told(self._entry.key, self._entry.num)
         told.entries += [entry for entry in self._entries if entry is not None]
         self._arrivals.tell()
         leave_groups(self._tx, self._entry, self._left)
+
+    def _tell_callbacks(self) -> None:
+        rows = self._tx.rows("options_of", {"jobs": Ints(sorted(self._calling.values()))})
+        options = {num: decode_options(data) for num, data in rows}
+        tell_callbacks(self._entries, self._calling, options)

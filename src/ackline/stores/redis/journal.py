@@ -135,7 +135,7 @@ def _follow(
         for name, fields in entries:
             number = _batch_of(names, name)
             skip = used if number == batch else 0
-            yield from _unpack(number, queue, fields[b"e"], _priorities(fields), skip)
+            yield from _unpack(number, queue, fields, skip)
         if len(entries) < chunk:
             return
         chunk = CHUNK
@@ -161,9 +161,9 @@ def _name_of(names: Names, batch: int) -> str:
 
 
 def _unpack(
-    batch: int, queue: QueueKey, packed: bytes, priorities: Sequence[int | None], skip: int
+    batch: int, queue: QueueKey, fields: Mapping[bytes, bytes], skip: int
 ) -> Iterator[Event]:
-    flat = _decode(packed)
+    flat, priorities, callbacks = _decode(fields[b"e"]), _priorities(fields), _callbacks(fields)
     at, position, index = float(flat[0]), 1, 0
     while position < len(flat):
         word, comes_from, leads_to, token, worker, note, by, count = flat[
@@ -177,7 +177,7 @@ def _unpack(
                 id, kind, attempt = flat[start : start + _EACH]
                 yield Event(
                     make_cursor(batch, index), at, queue, act, id, kind, source, to, attempt,
-                    token, worker, note, by, priorities[index - 1],
+                    token, worker, note, by, priorities[index - 1], callbacks.get(index),
                 )  # fmt: skip
         position += _EACH * count
 
@@ -186,6 +186,12 @@ def _priorities(fields: Mapping[bytes, bytes]) -> Sequence[int | None]:
     """Of each entry of a batch; digits at its end may be left out, or all of them."""
     told = [None if digit == ord("-") else digit - ord("0") for digit in fields.get(b"p", b"")]
     return told + [None] * (int(fields[b"n"]) - len(told))
+
+
+def _callbacks(fields: Mapping[bytes, bytes]) -> Mapping[int, str]:
+    """Where the jobs of some entries call back, by the number of the entry in its batch."""
+    flat = _decode(fields[b"c"]) if b"c" in fields else []
+    return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
 def _state(code: int) -> State | None:

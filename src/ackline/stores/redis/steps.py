@@ -91,8 +91,9 @@ class Steps:
             "data": data,
             "priority": transition.edit.priority if transition.edit else None,
             "tells_priority": act in TELLS_PRIORITY or None,
+            "calls_back": transition.calls_back or None,
             "keys": [_as_text(encode_key(key)) for key in transition.keys] or None,
-            "plain": act is _COMPLETE and transition.deadline is None and bool(transition.token),
+            "plain": _is_plain(transition),
             "repeats": (transition.token is not None and act in REPEATABLE) or None,
         }
         if transition.target is not None:
@@ -126,6 +127,16 @@ def _as_text(data: bytes) -> msgspec.Raw:
     return msgspec.Raw(b"\xdb" + len(data).to_bytes(4, "big") + data)
 
 
+def _is_plain(transition: Transition) -> bool:
+    """Whether it needs a token and nothing else of the job."""
+    return (
+        transition.act is _COMPLETE
+        and transition.deadline is None
+        and bool(transition.token)
+        and not transition.calls_back
+    )
+
+
 def _asked(transition: Transition) -> Any:
     usual = land(transition, State.PROCESSING, False)
     asked = land(transition, State.PROCESSING, True)
@@ -143,7 +154,8 @@ def _alike(one: Transition, other: Transition) -> bool:
     if one.act is _COMPLETE:
         same_data = (one.result is None) == (other.result is None)
         plain = one.deadline == other.deadline and one.attempts == other.attempts
-        return same_data and plain and one.by == other.by and one.note == other.note
+        alike = one.calls_back == other.calls_back and one.by == other.by
+        return same_data and plain and alike and one.note == other.note
     return msgspec.structs.replace(other, id=one.id) == one
 
 

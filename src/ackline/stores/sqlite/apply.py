@@ -10,18 +10,27 @@ from ackline.job import WAITING, State
 from ackline.lifecycle import (
     Transition,
     Verdict,
+    ends_calling_back,
     holds,
     keys_of,
     note_of,
     repeats,
     told_priority,
 )
+from ackline.stores.callbacks import tell_callbacks
 from ackline.stores.sqlite.groups import leave_groups
 from ackline.stores.sqlite.keys import put_key
 from ackline.stores.sqlite.lines import Lines
 from ackline.stores.sqlite.move import Arrival, arrive, move
 from ackline.stores.sqlite.queries import sql
-from ackline.stores.sqlite.rows import SETTLING, Row, history_of, numbers, rows_by_ids
+from ackline.stores.sqlite.rows import (
+    SETTLING,
+    Row,
+    decode_options,
+    history_of,
+    numbers,
+    rows_by_ids,
+)
 from ackline.stores.sqlite.standing import (
     ATTEMPTS,
     GROUP,
@@ -70,6 +79,8 @@ class _Batch:
         self._changed: dict[int, Standing] = {}
         self._left: Counter[str] = Counter()
         self._arrivals: list[Arrival] = []
+        self._calling: dict[int, int] = {}
+        """Entries that end the life of a job that may call back: which job."""
 
     def complete(self, transitions: Sequence[Transition]) -> list[tuple[int, Transition]]:
         """Take all that plainly complete a lease in a few statements; answers the others."""
@@ -94,6 +105,8 @@ class _Batch:
                 results.append((row[0], transition.result))
             if row[GROUP] is not None:
                 self._left[row[GROUP]] += 1
+            if transition.calls_back:
+                self._calling[index] = row[0]
             entries[index] = Entry(
                 _COMPLETE,
                 row[ID],
@@ -158,6 +171,8 @@ class _Batch:
             transition.by,
             told_priority(transition, standing.priority),
         )
+        if ends_calling_back(transition, standing.state):
+            self._calling[index] = standing.num
         self.verdicts[index] = Verdict(True, standing.state)
         self._wake(transition.act, standing.state)
         self._mind_group(standing, source)
@@ -203,10 +218,18 @@ class _Batch:
         """Write what has changed, its journal entries and its counts."""
         lines = self.lines
         save(lines, list(self._changed.values()))
+        if self._calling:
+            self._tell_callbacks()
         lines.write_journal(self.now, [entry for entry in self._entries if entry is not None])
         lines.flush()
         arrive(self._arrivals, self.now)
         leave_groups(lines, self._left)
+
+
+    def _tell_callbacks(self) -> None:
+        rows = self.lines.tx.execute(sql("options_of"), (numbers(self._calling.values()),))
+        options = {num: decode_options(data) for num, data in rows.fetchall()}
+        tell_callbacks(self._entries, self._calling, options)
 
 
 def _deadline_of(standing: Standing) -> float | None:

@@ -39,7 +39,7 @@ async def analytics(
         caller.queue(queue, Scope.READ)
     if not caller.runtime.settings.lake:
         return Analytics(lake=False, made=False)
-    return await caller.runtime.call(_read, caller, days, queue)
+    return await caller.slowly(_read, caller, days, queue)
 
 
 def _read(caller: Caller, days: int, queue: str | None) -> Analytics:

@@ -57,9 +57,9 @@ async def act_on_all(
     which = await caller.runtime.call(_filter, caller, data)
     target = _target(caller, data)
     if data.dry_run:
-        done = await caller.runtime.call(bulk.count, line, which)
+        done = await caller.slowly(bulk.count, line, which)
     else:
-        done = await caller.runtime.call(bulk.act, line, data.action, which, target, caller.by)
+        done = await caller.slowly(bulk.act, line, data.action, which, target, caller.by)
     return BulkDone(data.action, data.dry_run, done)
 
 

@@ -55,7 +55,7 @@ async def list_groups(
     """Errors that differ only in quoted words and numbers are one group, with a sample."""
     line = caller.queue(queue, Scope.READ).sync
     which = Filter(states=DEAD, kinds=caller.kinds(kinds), text=text)
-    return ErrorGroups(*await caller.runtime.call(groups_in, line, which))
+    return ErrorGroups(*await caller.slowly(groups_in, line, which))
 
 
 @post("/", status_code=200, summary="Redrive or delete dead letters")
@@ -69,9 +69,9 @@ async def act_on_dlq(
     which = Filter(states=DEAD, kinds=caller.kinds(data.kinds), text=data.text)
     letters = chosen(line, which, data.fingerprint)
     if data.dry_run:
-        done = await caller.runtime.call(lambda: sum(map(len, letters)))
+        done = await caller.slowly(lambda: sum(map(len, letters)))
     else:
-        done = await caller.runtime.call(remedy, line, data.action, letters, data.rate, caller.by)
+        done = await caller.slowly(remedy, line, data.action, letters, data.rate, caller.by)
     return RemedyDone(data.action, data.dry_run, done)
 
 

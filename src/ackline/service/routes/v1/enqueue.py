@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 from ackline.aio import AsyncQueue
 from ackline.job import State
 from ackline.queue import Completed, Enqueued, EnqueueOptions, Queued
-from ackline.service.bodies import Body
+from ackline.service.bodies import ManyBody
 from ackline.service.caller import Caller, Scope
 from ackline.service.idempotency import IdempotencyKey, enqueue_once
 from ackline.service.job_bodies import JobBody, traced
@@ -33,7 +33,7 @@ class EnqueuedDocument(msgspec.Struct):
 THERE = ResponseSpec(EnqueuedDocument, description="A job of this id is there already.")
 
 
-class Batch(Body):
+class Batch(ManyBody):
     """Many jobs to be enqueued."""
 
     jobs: list[JobBody]
@@ -92,4 +92,6 @@ def _enqueued(caller: Caller, answer: Enqueued) -> EnqueuedDocument:
     return EnqueuedDocument(answer.id, isinstance(answer, Queued), answer.state, result)
 
 
-router = Router("/queues/{queue:str}/jobs", route_handlers=[enqueue, enqueue_many], tags=["Jobs"])
+PATH = "/queues/{queue:str}/jobs"
+router = Router(PATH, route_handlers=[enqueue], tags=["Jobs"])
+batch_router = Router(PATH, route_handlers=[enqueue_many], tags=["Jobs"])

@@ -58,7 +58,7 @@ class Stands(msgspec.Struct):
 class EditBody(Body):
     """New values for a job that is not processing; what is left out stays."""
 
-    payload: Any | UnsetType = UNSET
+    payload: msgspec.Raw | UnsetType = UNSET
     priority: Priority | None = None
     delay: Seconds | None = None
 
@@ -97,7 +97,7 @@ async def list_jobs(
         created_before=created_before,
         text=text,
     )
-    page = await caller.runtime.call(
+    page = await caller.slowly(
         read_page, caller.runtime.store, line.sync.key, which, cursor, limit, order
     )
     return JobPage([job_document(record, queue) for record in page.jobs], page.cursor)
@@ -116,7 +116,7 @@ async def get_job(
     document = job_document(record, queue)
     if timeline:
         store = caller.runtime.store
-        events, complete = await caller.runtime.call(look_through, store, line.sync.key, id)
+        events, complete = await caller.slowly(look_through, store, line.sync.key, id)
         document.timeline = [event_document(event) for event in events]
         document.timeline_complete = complete
     return tagged(document, job_document(record, queue), document.timeline or [], if_none_match)

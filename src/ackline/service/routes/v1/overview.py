@@ -73,7 +73,7 @@ class Me(msgspec.Struct, kw_only=True):
 async def overview(caller: NamedDependency[Caller]) -> Overview:
     """Each queue's counts, rates, age and workers; rates are counted from the journal."""
     caller.require(Scope.READ)
-    return await caller.runtime.call(_overview, caller)
+    return await caller.slowly(_overview, caller)
 
 
 @get("/me", summary="Who am I?")

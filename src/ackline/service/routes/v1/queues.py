@@ -151,8 +151,8 @@ async def resume(queue: Queue, caller: NamedDependency[Caller]) -> QueueDocument
 async def purge(queue: Queue, caller: NamedDependency[Caller]) -> Changed:
     """Delete all jobs, whatever their state; the queue and its settings stay."""
     await _require(caller, queue, Scope.ADMIN)
-    line = caller.queue(queue, Scope.ADMIN)
-    return Changed(await line.purge(kinds=caller.kinds(None), by=caller.by))
+    line = caller.queue(queue, Scope.ADMIN).sync
+    return Changed(await caller.slowly(line.purge, kinds=caller.kinds(None), by=caller.by))
 
 
 @delete("/queues/{queue:str}", status_code=200, summary="Delete a queue")
@@ -167,9 +167,9 @@ async def delete_queue(
 
     Its journal stays for as long as it is kept. A new job makes the queue anew.
     """
-    line = _whole(caller, queue)
+    line = _whole(caller, queue).sync
     await _require(caller, queue, Scope.ADMIN)
-    return Changed(await line.drop(force=force, by=caller.by))
+    return Changed(await caller.slowly(line.drop, force=force, by=caller.by))
 
 
 @post("/queues/{queue:str}/rename", status_code=200, summary="Rename a queue")
@@ -179,7 +179,7 @@ async def rename_queue(
     """Move all jobs and the settings to a queue of another name; refused while jobs run."""
     source, target = _whole(caller, queue), _whole(caller, data.to)
     await _require(caller, queue, Scope.ADMIN)
-    await caller.runtime.call(rename, source.sync, target.sync, caller.by)
+    await caller.slowly(rename, source.sync, target.sync, caller.by)
     return _document(await _require(caller, data.to, Scope.ADMIN))
 
 
@@ -194,7 +194,7 @@ async def queue_workers(queue: Queue, caller: NamedDependency[Caller]) -> Worker
 async def all_workers(caller: NamedDependency[Caller]) -> Workers:
     """The workers of all queues."""
     keys = [info.key for info in await _described(caller)]
-    return Workers(await caller.runtime.call(_workers, caller, keys))
+    return Workers(await caller.slowly(_workers, caller, keys))
 
 
 async def _described(caller: Caller) -> list[QueueInfo]:

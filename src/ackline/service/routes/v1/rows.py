@@ -36,7 +36,7 @@ async def list_rows(
     """
     line = caller.queue(queue, Scope.READ).sync
     which = Filter(states=frozenset(states or State), kinds=caller.kinds(kinds), text=text)
-    return await caller.runtime.call(_page, line, which, cursor, limit, order)
+    return await caller.slowly(_page, line, which, cursor, limit, order)
 
 
 @get("/held", summary="List what a worker holds")

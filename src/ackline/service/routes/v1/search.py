@@ -51,7 +51,7 @@ async def search(caller: NamedDependency[Caller], text: Searched = "") -> Found:
     caller.require(Scope.READ)
     if not text:
         return Found([], complete=True)
-    return await caller.runtime.call(_search, caller, text)
+    return await caller.slowly(_search, caller, text)
 
 
 def _search(caller: Caller, text: str) -> Found:

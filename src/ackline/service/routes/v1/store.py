@@ -31,6 +31,9 @@ from ackline.stores.wire import (
     Welcome,
 )
 
+SLOW = frozenset({"page", "purge", "prune"})
+"""Verbs that may go through many jobs."""
+
 AnyRequest = Request[Any, Any, Any]
 VerbName = Annotated[str, PathParameter(description="The verb's name.")]
 
@@ -54,7 +57,7 @@ async def welcome(request: AnyRequest, caller: NamedDependency[Caller]) -> Respo
 
 
 @post("/{verb:str}", status_code=200, summary="Call a verb of the store")
-async def call(
+async def call_verb(
     verb: VerbName, request: AnyRequest, caller: NamedDependency[Caller]
 ) -> Response[bytes]:
     """One verb: its arguments in, what the store answers out, in the format of the request."""
@@ -63,7 +66,8 @@ async def call(
         raise NotFound(f"a store has no verb {verb!r}. It has: {', '.join(VERBS)}, listen")
     _require_tenant(request, caller)
     media_type, body = _media_type(request), await request.body()
-    answer = await caller.runtime.call(_answer, caller, known, media_type, body)
+    call = caller.slowly if verb in SLOW else caller.runtime.call
+    answer = await call(_answer, caller, known, media_type, body)
     return Response(answer, media_type=media_type)
 
 
@@ -139,5 +143,5 @@ def _media_type(request: AnyRequest) -> str:
 
 
 router = Router(
-    "/store", route_handlers=[welcome, call, listen], tags=["Store"], include_in_schema=False
+    "/store", route_handlers=[welcome, call_verb, listen], tags=["Store"], include_in_schema=False
 )

@@ -38,7 +38,7 @@ async def export_jobs(
     """Every job that matches, a line each, which an import takes as it is."""
     line = caller.queue(queue, Scope.READ)
     which = Filter(states=frozenset(states or State), kinds=caller.kinds(kinds))
-    return Stream(export(caller.runtime, line, which), media_type=LINES)
+    return Stream(export(caller, line, which), media_type=LINES)
 
 
 router = Router("/queues/{queue:str}", route_handlers=[import_jobs, export_jobs], tags=["Transfer"])

@@ -10,7 +10,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from ackline.job import QueueKey
-from ackline.service.bodies import Body
+from ackline.service.bodies import Body, ManyBody
 from ackline.service.caller import Caller, Scope
 from ackline.service.outcomes import OutcomeBody, Settled, settle_all
 from ackline.service.parameters import Queue
@@ -20,7 +20,7 @@ from ackline.stores.base import BeatReply, Hold, WorkerBeat
 LONGEST_TTL = 3600.0
 
 
-class SettleBody(Body):
+class SettleBody(ManyBody):
     """What became of claimed jobs."""
 
     outcomes: list[OutcomeBody]
@@ -40,7 +40,7 @@ class HeldJob(Body):
     seconds: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 30.0
 
 
-class ExtendBody(Body):
+class ExtendBody(ManyBody):
     """Leases to be extended, by a worker that may tell who it is."""
 
     leases: list[HeldJob]

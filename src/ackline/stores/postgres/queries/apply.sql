@@ -86,6 +86,11 @@ LEFT JOIN LATERAL (
 -- Read when the jobs are locked: before, somebody may have been changing them.
 SELECT num, priority FROM ackline.job WHERE num = ANY (%(jobs)b::bigint[]);
 
+-- name: options_of
+-- Of those that said anything.
+SELECT num, options FROM ackline.job
+WHERE num = ANY (%(jobs)b::bigint[]) AND options IS NOT NULL;
+
 -- name: lock_leases
 -- Of these tokens; if jobs are named, only those that hold one of them.
 SELECT num, token, worker, started, deadline, jobs, attempts, ranks, asked

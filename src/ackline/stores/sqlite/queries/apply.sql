@@ -32,6 +32,11 @@ UPDATE job SET payload = ? WHERE num = ?;
 -- name: payload_of
 SELECT payload FROM job WHERE num = ?;
 
+-- name: options_of
+-- Of those that said anything.
+SELECT num, options FROM job
+WHERE num IN (SELECT value FROM carray(?1)) AND options IS NOT NULL;
+
 -- name: set_queue
 UPDATE job SET queue = ? WHERE num = ?;
 

@@ -11,6 +11,7 @@ from ackline.job import State
 from ackline.lifecycle import (
     Edit,
     cancel,
+    complete,
     edit,
     extend,
     move,
@@ -106,6 +107,54 @@ class JournalRules(StoreCase):
             (Act.REDRIVE, "a", 7),
         ]
         assert [(event.act, event.priority) for event in other.journal()] == [(Act.MOVE, 7)]
+
+    def test_the_end_of_a_job_tells_where_it_calls_back(self, bench: Bench) -> None:
+        """Of this life: who reads it later may find the job gone, or enqueued anew."""
+        bench.put_all("ab", callback_url="http://done")
+        bench.put_all("cd")
+        jobs = bench.take(4)
+        bench.apply(*(complete(job, b"1", policy_of(job)) for job in jobs[:3]))
+        bench.bury("e", callback_url="http://buried")
+        bench.put("e", callback_url="http://second")
+        bench.apply_one(cancel("e", policy_of(bench.look("e"))))
+        bench.put("e")
+        bench.apply_one(cancel("e", policy_of(bench.look("e"))))
+        bench.store.purge(bench.queue, Filter(), ENOUGH)
+
+        told = [(event.act, event.id, event.callback) for event in bench.journal()]
+
+        assert [one for one in told if one[2] is not None] == [
+            (Act.COMPLETE, "a", "http://done"),
+            (Act.COMPLETE, "b", "http://done"),
+            (Act.FAIL, "e", "http://buried"),
+            (Act.CANCEL, "e", "http://second"),
+        ]
+
+    def test_an_attempt_that_is_not_the_end_calls_nobody_back(self, bench: Bench) -> None:
+        bench.put("a", callback_url="http://done", max_attempts=3)
+        bench.fail(bench.take_one(), delay=0.0)
+        bench.apply_one(release(bench.take_one()))
+        bench.apply_one(snooze(bench.take_one(), 0.0))
+        bench.take_one()
+        bench.clock.advance(LEASE)
+        bench.sweep()
+        assert not [event for event in bench.journal() if event.callback is not None]
+
+        job = bench.take_one()
+        bench.apply_one(request_cancel("a"))
+        bench.apply_one(release(job))
+
+        assert bench.state("a") is State.CANCELLED
+        assert bench.journal()[-1].callback == "http://done"
+
+    def test_a_lease_that_lapses_for_the_last_time_calls_back(self, bench: Bench) -> None:
+        bench.taken("a", callback_url="http://done", max_attempts=1)
+        bench.clock.advance(LEASE)
+        bench.sweep()
+
+        [told] = [event for event in bench.journal() if event.callback is not None]
+
+        assert (told.act, told.to, told.callback) == (Act.EXPIRE, _S.FAILED, "http://done")
 
     def test_each_of_a_batch_tells_who_asked_for_it(self, bench: Bench) -> None:
         bench.put_all("abcd")

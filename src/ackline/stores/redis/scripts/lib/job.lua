@@ -26,10 +26,10 @@ local function clear(job, flag)
   job.flags = bit.band(job.flags, bit.bnot(flag))
 end
 
--- Where the payload of a body begins.
+-- Where the payload of a body begins, and where the options before it do.
 local function payload_at(body)
-  local options_at = select(7, struct.unpack(BODY, body))
-  return options_at + 4 + struct.unpack('>I4', body, options_at)
+  local size_at = select(7, struct.unpack(BODY, body))
+  return size_at + 4 + struct.unpack('>I4', body, size_at), size_at + 4
 end
 
 -- Equal places in a line are ordered by age: the number comes first.

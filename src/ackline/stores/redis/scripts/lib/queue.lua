@@ -117,7 +117,8 @@ end
 
 -- The journal ------------------------------------------------------------------------------
 --
--- One entry of the stream for each batch. Neighbours that differ only in their job share a head:
+-- One entry of the stream for each batch. Beside it stand the priorities, see `tell_priority`, and
+-- where jobs call back that have come to their end: flat {number of the entry, URL}. Neighbours that differ only in their job share a head:
 --   at, {act, from, to, token, worker, note, by, n, n × {id, kind, attempt}} …
 
 local function begin_run(queue, act, source, to, token, worker, why, by)
@@ -216,13 +217,16 @@ local function close_queue(queue)
     local last = tonumber(redis.call('HGET', KEYS[2], 'batch') or 0)
     local batch = whole(math.max(last + 1, math.floor(now * 1e6)))
     redis.call('HSET', KEYS[2], 'batch', batch)
-    local priorities = queue.priorities ~= '' and {'p', queue.priorities} or {}
+    local more = queue.priorities ~= '' and {'p', queue.priorities} or {}
+    if queue.callbacks then
+      more[#more + 1], more[#more + 2] = 'c', cmsgpack.pack(queue.callbacks)
+    end
     redis.call('XADD', queue.base .. ':journal', batch .. '-' .. queue.mark, 'n', queue.events, 'e',
-      cmsgpack.pack(queue.journal), unpack(priorities))
+      cmsgpack.pack(queue.journal), unpack(more))
     redis.call('HINCRBY', queue.base .. ':queue', 'events', queue.events)
     tell(queue, 'changes')
     queue.journal, queue.size, queue.run, queue.events = {now}, 1, nil, 0
-    queue.priorities = ''
+    queue.priorities, queue.callbacks = '', nil
   end
   for state, count in pairs(queue.shifts) do
     if count ~= 0 then

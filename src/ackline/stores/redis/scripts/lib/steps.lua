@@ -11,6 +11,7 @@
 --   attempts                as many from now on
 --   data                    what the data is: 'result', 'ended', 'progress' or 'payload'
 --   priority                the new one; `tells_priority`: the journal has it, new or not
+--   calls_back              the journal has where the job calls back, if it does and this is its end
 --   keys                    to be written with the payload, if it ends in the DLQ
 --   target                  of a move: {base, registry, entry, settings} of the other queue, and
 --   here                    the note of its journal
@@ -74,9 +75,22 @@ local function rewrite_body(queue, job, step, data)
   redis.call('HSET', bodies, job.id, body)
 end
 
-local function payload_of(queue, id)
+-- The options (packed) and the payload of a job.
+local function written_of(queue, id)
   local body = redis.call('HGET', queue.base .. ':job', id)
-  return string.sub(body, payload_at(body))
+  local payload, options = payload_at(body)
+  return string.sub(body, options, payload - 1), string.sub(body, payload)
+end
+
+-- The last entry is about the end of this job.
+local function tell_callback(queue, id)
+  local options = written_of(queue, id)
+  local url = options ~= '' and cmsgpack.unpack(options).callback_url
+  if url then
+    queue.callbacks = queue.callbacks or {}
+    table.insert(queue.callbacks, queue.events)
+    table.insert(queue.callbacks, url)
+  end
 end
 
 local function end_lease(queue, job, step, data)
@@ -107,6 +121,9 @@ local function take_step(queue, job, step, data, landing)
   end
   if step.tells_priority then
     tell_priority(queue, job.priority, 1)
+  end
+  if step.calls_back and to >= COMPLETED then
+    tell_callback(queue, job.id)
   end
   job.at = place_at(queue, job, landing, old_priority)
   job.state = to
@@ -262,8 +279,9 @@ local function apply_one(queue, job, step, data, changed, left)
   end
   if step.keys and job.state == FAILED then
     -- What was cleaned up since must not come back, so only now, not when it is sent again.
+    local _, payload = written_of(queue, job.id)
     for _, name in ipairs(step.keys) do
-      put_key(KEYS[3], name, payload_of(queue, job.id))
+      put_key(KEYS[3], name, payload)
     end
   end
   return job.state

@@ -1,0 +1,79 @@
+"""What readers of JSON pass over in silence: names that stand twice, numbers beyond all ranges."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import msgspec
+
+from ackline.service.problems import Refused
+
+STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
+"""A string; one without an end goes on to the end of the text, so that each byte is met once."""
+
+_MARKS = re.compile(
+    rb'[^"{}\dNI-]*+(?:'  # what tells nothing
+    rb"(" + STRING + rb")(\s*+:)?"  # a string; a name, if a colon follows
+    rb"|([{}])"
+    rb"|(-?\d[\d.eE+-]*+)"
+    rb"|(-?(?:NaN|Infinity))"
+    rb"|.|\Z)",
+    re.DOTALL,
+)
+_STRING, _NAME, _BRACE, _NUMBER, _CONSTANT = range(1, 6)
+
+LONG_NUMBER = 300
+"""Digits that may be too many for those who read it."""
+
+
+class BadBody(Refused):
+    """A body that is not what this route reads."""
+
+    type = "bad-body"
+
+
+class Seen(NamedTuple):
+    """What was met in a text."""
+
+    numbers: list[bytes]
+    """Those that may be out of range."""
+    members: int
+    """Objects that stand in the outermost one, not deeper."""
+
+
+def look_through(body: bytes) -> Seen:
+    """Refuse names that stand twice in one object, and NaN; what is not JSON otherwise may pass.
+
+    It goes by small steps of Python, so that other threads have their turn meanwhile.
+    """
+    numbers: list[bytes] = []
+    objects: list[set[bytes]] = []
+    members = 0
+    for mark in _MARKS.finditer(body):
+        match mark.lastindex:
+            case 2 if objects:
+                _add(mark[_STRING], objects[-1])
+            case 3 if mark[_BRACE] == b"{":
+                members += len(objects) == 1
+                objects.append(set())
+            case 3 if objects:
+                objects.pop()
+            case 4 if _may_be_too_large(mark[_NUMBER]):
+                numbers.append(mark[_NUMBER])
+            case 5:
+                raise BadBody(f"{mark[_CONSTANT].decode()} is not a number that JSON has")
+    return Seen(numbers, members)
+
+
+def _add(name: bytes, names: set[bytes]) -> None:
+    if b"\\" in name:
+        name = msgspec.json.encode(msgspec.json.decode(name))
+    if name in names:
+        twice = msgspec.json.decode(name)
+        raise BadBody(f"the name {twice!r} stands twice in one object: which one counts?", at=twice)
+    names.add(name)
+
+
+def _may_be_too_large(number: bytes) -> bool:
+    return len(number) > LONG_NUMBER or b"e" in number or b"E" in number
