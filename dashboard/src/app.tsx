@@ -1,21 +1,22 @@
 /** The frame around every view: navigation, search, and whether what is shown is live. */
-import { useQueryClient } from "@tanstack/react-query";
+import { type Query, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { onRefused, Problem, token } from "./api/client";
-import { meKey, useMe } from "./api/session";
+import { type Me, meKey, useMe, useSignOut } from "./api/session";
 import { useT } from "./i18n/i18n";
 import { LiveProvider, useLive } from "./live/live";
 import { Analytics } from "./pages/analytics";
 import { Events } from "./pages/events";
 import { JobPage } from "./pages/job";
 import { Keyspace } from "./pages/keyspace";
-import { Login } from "./pages/login";
+import { Login, LoginAgain } from "./pages/login";
 import { OverviewPage } from "./pages/overview";
 import { QueuePage } from "./pages/queue";
 import { Schedules } from "./pages/schedules";
 import { SearchPage } from "./pages/search";
 import { Workers } from "./pages/workers";
-import { Empty, Trouble } from "./parts/basics";
+import { Button, Empty, Trouble } from "./parts/basics";
+import { Boundary } from "./parts/boundary";
 import { Icon } from "./parts/icons";
 import { type View, useAddress, viewOf } from "./routing";
 import { Header } from "./shell/header";
@@ -26,6 +27,7 @@ export function App() {
   const me = useMe();
   const client = useQueryClient();
   const [expired, setExpired] = useState(false);
+  const [session, setSession] = useState(0);
 
   useEffect(
     () =>
@@ -34,19 +36,45 @@ export function App() {
         if (client.getQueryData(meKey) === undefined) return;
         setExpired(true);
         token.forget();
-        client.removeQueries({ predicate: (query) => query.queryKey[0] !== meKey[0] });
-        void client.resetQueries({ queryKey: meKey });
       }),
     [client],
   );
+  const enter = (now: Me) => {
+    const before = client.getQueryData<Me>(meKey);
+    client.setQueryData(meKey, now);
+    setExpired(false);
+    setSession((one) => one + 1);
+    // Somebody else must not see what was fetched for the one before.
+    const other = before?.tenant !== now.tenant || before.name !== now.name;
+    const rest = { predicate: (query: Query) => query.queryKey[0] !== meKey[0] };
+    if (other) client.removeQueries(rest);
+    else void client.invalidateQueries(rest);
+  };
 
   if (me.isPending) return <div className="h-full bg-canvas" />;
-  if (me.error instanceof Problem && me.error.status === 401) return <Login expired={expired} />;
+  if (!me.data && me.error instanceof Problem && me.error.status === 401) return <Login onEnter={enter} />;
   if (!me.data) return <Trouble error={me.error} retry={() => void me.refetch()} />;
+  if (!me.data.scopes.includes("read")) return <MayNotRead me={me.data} />;
   return (
-    <LiveProvider key={`${me.data.tenant} ${me.data.name}`} from={me.data.cursor}>
-      <Frame />
-    </LiveProvider>
+    <>
+      <LiveProvider key={`${me.data.tenant} ${me.data.name}`} from={me.data.cursor} session={session}>
+        <Frame />
+      </LiveProvider>
+      {expired && <LoginAgain onEnter={enter} />}
+    </>
+  );
+}
+
+/** All that is shown here is read: without the right to it there is nothing to wait for. */
+function MayNotRead({ me }: { me: Me }) {
+  const t = useT();
+  const leave = useSignOut();
+  return (
+    <main className="h-full bg-canvas">
+      <Empty title={t("login.mayNotRead")} action={<Button onClick={leave}>{t("login.out")}</Button>}>
+        {t("login.mayNotRead.text", { name: me.name, scopes: me.scopes.join(", ") || "—" })}
+      </Empty>
+    </main>
   );
 }
 
@@ -70,7 +98,9 @@ function Frame() {
         <Header onMenu={() => setMenuOpen(true)} />
         <LostBanner />
         <main id="content" tabIndex={-1} className="flex min-h-0 flex-1 flex-col outline-none">
-          <Shown view={view} />
+          <Boundary shown={path}>
+            <Shown view={view} />
+          </Boundary>
         </main>
       </div>
     </div>

@@ -1,9 +1,11 @@
+import "./language";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { Problem } from "./api/client";
 import { App } from "./app";
 import { SpeechProvider } from "./i18n/i18n";
+import { Boundary } from "./parts/boundary";
 import { DialogProvider } from "./parts/dialogs";
 import { ToastProvider } from "./parts/toasts";
 import "./style.css";
@@ -30,9 +32,11 @@ createRoot(document.getElementById("root")!).render(
       <SpeechProvider>
         <ThemeProvider>
           <ToastProvider>
-            <DialogProvider>
-              <App />
-            </DialogProvider>
+            <Boundary>
+              <DialogProvider>
+                <App />
+              </DialogProvider>
+            </Boundary>
           </ToastProvider>
         </ThemeProvider>
       </SpeechProvider>

@@ -1,5 +1,5 @@
 /** Which view the address names. Every name in it is one segment, whatever characters it has. */
-import { type AnchorHTMLAttributes, useSyncExternalStore } from "react";
+import { type AnchorHTMLAttributes, useEffect, useSyncExternalStore } from "react";
 
 export const TABS = [
   "queued",
@@ -57,7 +57,22 @@ function subscribe(listener: () => void): () => void {
   };
 }
 
-const address = (): string => location.pathname + location.search;
+export const address = (): string => location.pathname + location.search;
+
+/** Whether the browser's own Back or Forward has led here. */
+let returned = false;
+addEventListener("popstate", () => {
+  returned = true;
+});
+export const hasReturned = (): boolean => returned;
+
+/** What the browser calls this view: in its tabs, its history and its bookmarks. */
+export function useTitle(...parts: string[]): void {
+  const title = [...parts, "Ackline"].join(" · ");
+  useEffect(() => {
+    document.title = title;
+  }, [title]);
+}
 
 export function useAddress(): { path: string; query: URLSearchParams } {
   const [path = "/", query = ""] = useSyncExternalStore(subscribe, address).split("?");
@@ -67,7 +82,10 @@ export function useAddress(): { path: string; query: URLSearchParams } {
 export function go(to: string, options: { replace?: boolean } = {}): void {
   if (to === address()) return;
   if (options.replace) history.replaceState(null, "", to);
-  else history.pushState(null, "", to);
+  else {
+    returned = false;
+    history.pushState(null, "", to);
+  }
   dispatchEvent(new Event(MOVED));
 }
 

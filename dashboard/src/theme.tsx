@@ -1,9 +1,10 @@
 import { createContext, type ReactNode, useContext, useEffect, useMemo, useState } from "react";
+import { stored } from "./format/stored";
 
 export type Theme = "auto" | "light" | "dark";
 export type Shade = "light" | "dark";
 
-const STORED = "ackline.theme";
+const NAME = "ackline.theme";
 const DARK = "(prefers-color-scheme: dark)";
 
 interface Chosen {
@@ -15,13 +16,13 @@ interface Chosen {
 const Context = createContext<Chosen>({ theme: "auto", shade: "light", choose: () => {} });
 export const useTheme = (): Chosen => useContext(Context);
 
-const stored = (): Theme => {
-  const said = localStorage.getItem(STORED);
+const chosenBefore = (): Theme => {
+  const said = stored.read(NAME);
   return said === "light" || said === "dark" ? said : "auto";
 };
 
 export function ThemeProvider({ children }: { children: ReactNode }) {
-  const [theme, setTheme] = useState(stored);
+  const [theme, setTheme] = useState(chosenBefore);
   const [systemDark, setSystemDark] = useState(() => matchMedia(DARK).matches);
   useEffect(() => {
     const system = matchMedia(DARK);
@@ -36,7 +37,7 @@ export function ThemeProvider({ children }: { children: ReactNode }) {
       theme,
       shade,
       choose: (next) => {
-        localStorage.setItem(STORED, next);
+        stored.write(NAME, next);
         setTheme(next);
       },
     }),

@@ -71,7 +71,17 @@ class TestOneJob:
         expect(dialog(tab).get_by_text("is there already: Queued")).to_be_visible()
 
     def test_cancel_and_undo(self, tab, board):
-        board["mail"].enqueue({"to": "ann"}, id="a", priority=7)
+        board["mail"].enqueue(
+            {"to": "ann"},
+            id="a",
+            priority=7,
+            delay=900,
+            backoff=[1, 2],
+            headers={"x": "y"},
+            keys_if_undelivered=[("alerts", "7")],
+            callback_url="https://example.com/done",
+        )
+        before = board.runtime.store.get(board["mail"].key, ["a"])[0]
         open_job(tab, board, "a")
         choose(tab, "Cancel")
 
@@ -81,8 +91,31 @@ class TestOneJob:
 
         tab.get_by_role("button", name="Undo").click()
         expect(tab.get_by_text("Undone")).to_be_visible()
-        job = board["mail"].status("a")
-        assert (job.state, job.payload, job.priority) == ("queued", {"to": "ann"}, 7)
+        job = board.runtime.store.get(board["mail"].key, ["a"])[0]
+        told = ("state", "payload", "priority", "run_at", "options")
+        assert [getattr(job, one) for one in told] == [getattr(before, one) for one in told]
+
+    def test_no_undo_is_offered_where_it_would_not_be_one(self, tab, board):
+        fail(board["mail"], "a", ValueError("boom"), max_attempts=3, backoff=[3600])
+        open_job(tab, board, "a")
+        choose(tab, "Cancel")
+
+        expect(tab.get_by_text("Cancelled a")).to_be_visible()
+        expect(tab.get_by_role("button", name="Undo")).to_have_count(0)
+
+    def test_a_job_that_is_not_json_keeps_its_payload(self, tab, board):
+        queue = board.queues.queue("mail", serde="msgpack")
+        queue.enqueue({"a": 1, "b": b"x"}, id="a")
+        open_job(tab, board, "a")
+        expect(tab.get_by_text("Written as msgpack")).to_be_visible()
+        tab.get_by_role("button", name="Edit", exact=True).click()
+        expect(dialog(tab)).to_contain_text("cannot be edited here")
+        dialog(tab).get_by_label("Priority").fill("8")
+        dialog(tab).get_by_role("button", name="Save").click()
+        expect(tab.get_by_text("Edited a")).to_be_visible()
+
+        [job] = queue.claim()
+        assert (job.payload, job.priority) == ({"a": 1, "b": b"x"}, 8)
 
     def test_cancel_of_a_running_job_asks_it_to_stop(self, tab, board):
         board["mail"].enqueue(1, id="a")
@@ -112,17 +145,20 @@ class TestOneJob:
         )
         dialog(tab).get_by_label("Payload (JSON)").fill('{"n": 2}')
         dialog(tab).get_by_label("Priority").fill("1")
+        dialog(tab).get_by_label("Delay").fill("3600")
         dialog(tab).get_by_role("button", name="Save").click()
 
         expect(tab.get_by_text("Edited a")).to_be_visible()
         job = board["mail"].status("a")
-        assert (job.payload, job.priority) == ({"n": 2}, 1)
+        assert (job.payload, job.priority, job.state) == ({"n": 2}, 1, "scheduled")
         assert ("edit", BY) in board.acts("mail", "a")
 
         tab.get_by_role("button", name="Undo").click()
         expect(tab.get_by_text("Undone")).to_be_visible()
         job = board["mail"].status("a")
         assert (job.payload, job.priority) == ({"n": 12345678901234567890}, 5)
+        [claimed] = board["mail"].claim()
+        assert claimed.id == "a"
 
     def test_move_and_undo(self, tab, board):
         board["mail"].enqueue(1, id="a")
@@ -145,7 +181,8 @@ class TestOneJob:
         choose(tab, "Delete")
         confirm(tab, "a", "Delete")
 
-        expect(tab.get_by_text("This job is gone")).to_be_visible()
+        expect(tab.get_by_text("Deleted a")).to_be_visible()
+        expect(tab).to_have_url(re.compile("/queues/mail/queued$"))
         assert board["mail"].status("a") is None
 
     def test_redrive(self, tab, board):
@@ -244,20 +281,25 @@ class TestWholeQueue:
         acts = [(event["act"], event["by"]) for event in events]
         assert acts[-2:] == [("pause", BY), ("resume", BY)]
 
-    def test_purge_needs_its_name_typed(self, tab, board):
+    def test_purge_says_what_it_deletes_and_needs_a_name_typed(self, tab, board):
+        fail(board["mail"], "dead", ValueError("boom"))
         board["mail"].enqueue_many(range(3))
         tab.goto(f"{board.url}/queues/mail")
         choose(tab, "Purge")
-        confirm(tab, "mail", "Purge")
+        expect(dialog(tab)).to_contain_text("Deletes 4 jobs for good:")
+        expect(dialog(tab).get_by_role("listitem")).to_have_text(["3Queued", "1Failed (DLQ)"])
+        expect(dialog(tab)).to_contain_text("its settings and its schedules stay")
+        confirm(tab, "mail", "Purge: 4 jobs")
 
-        expect(tab.get_by_text("Purge: 3 jobs")).to_be_visible()
+        expect(tab.get_by_text("Deleted 4 jobs")).to_be_visible()
         assert not board["mail"].jobs().jobs
 
     def test_drop_needs_its_name_typed(self, tab, board):
         board["mail"].enqueue_many(range(3))
         tab.goto(f"{board.url}/queues/mail")
         choose(tab, "Drop queue")
-        confirm(tab, "mail", "Drop queue")
+        expect(dialog(tab)).to_contain_text("Deletes 3 jobs for good:")
+        confirm(tab, "mail", "Drop queue: 3 jobs")
 
         expect(tab.get_by_text("Dropped mail")).to_be_visible()
         expect(tab.get_by_role("heading", level=1)).to_have_text("Overview")
@@ -277,8 +319,26 @@ class TestWholeQueue:
         choose(tab, "Import")
         dialog(tab).locator("input[type=file]").set_input_files(file)
         dialog(tab).get_by_role("button", name="Import").click()
-        expect(tab.get_by_text("1 jobs imported")).to_be_visible()
+        expect(tab.get_by_text("1 job imported")).to_be_visible()
         assert board["copy"].status("a").payload == {"to": "ann"}
+
+    def test_a_view_is_exported_as_it_is_and_a_bad_line_is_named(self, tab, board, tmp_path):
+        board["mail"].enqueue_many([{"n": n} for n in range(9)])
+        tab.goto(f"{board.url}/queues/mail?text=%22n%22%3A7")
+        expect(tab.locator("[data-id]")).to_have_count(1)
+        with tab.expect_download() as download:
+            choose(tab, "Export")
+        expect(tab.get_by_text("1 job exported")).to_be_visible()
+        (line,) = download.value.path().read_text().splitlines()
+        assert json.loads(line)["payload"] == {"n": 7}
+
+        file = tmp_path / "bad.jsonl"
+        file.write_text('{"payload": 1}\n\n{"payload": 2, "nonsense": 3}\n')
+        choose(tab, "Import")
+        dialog(tab).locator("input[type=file]").set_input_files(file)
+        dialog(tab).get_by_role("button", name="Import").click()
+        expect(dialog(tab).get_by_role("alert")).to_contain_text("Line 3 was refused")
+        expect(dialog(tab).get_by_role("alert")).to_contain_text("The one before it was imported")
 
     def test_schedules(self, tab, board):
         board["mail"].enqueue(1)

@@ -10,6 +10,7 @@ from litestar.testing import TestClient
 from ackline.alike import normalised
 from ackline.clock import ManualClock
 from ackline.job import QueueKey
+from ackline.queue import NewJob
 from ackline.queues import Queues
 from ackline.service import Settings, create_app
 from ackline.service.pulse import BUCKET, SPAN, Pulse, first_since
@@ -97,6 +98,20 @@ class TestRows:
         assert rest["cursor"] is None
         assert len(api.get(ROWS, text='"n":4')["rows"]) == 1
         assert api.get(ROWS, state="failed")["rows"] == []
+
+    def test_by_their_ids_as_far_as_they_match(self, api, mail):
+        for id in "abc":
+            mail.enqueue({}, id=id)
+        mail.cancel("b")
+        rows = api("GET", ROWS, params=[("id", "a"), ("id", "b"), ("id", "x"), ("state", "queued")])
+        assert [row["id"] for row in rows["rows"]] == ["a"]
+
+    def test_they_say_what_wrote_the_payload(self, api, runtime, mail):
+        mail.enqueue({}, id="plain")
+        packed = Queues(runtime.store, "default").queue("mail", serde="msgpack")
+        packed.enqueue({"b": b"x"}, id="packed")
+        rows = api.get(ROWS)["rows"]
+        assert {row["id"]: row["codec"] for row in rows} == {"plain": "json", "packed": "msgpack"}
 
     def test_what_a_worker_holds(self, api, mail):
         mail.enqueue_many([1, 2])
@@ -234,3 +249,8 @@ class TestSearch:
         ]
         assert api.get("/v1/search", text="ann")["hits"][0]["by"] == "payload"
         assert api.get("/v1/search", text="nobody") == {"hits": [], "complete": True}
+
+    def test_by_the_beginning_of_an_id(self, api, mail):
+        mail.enqueue_many([NewJob(1, id=id) for id in ("Boom-1", "boom-12", "a-boom-1")])
+        hits = api.get("/v1/search", text="boom-1")["hits"]
+        assert {hit["job"]["id"] for hit in hits} == {"Boom-1", "boom-12"}

@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+from ackline import Queues
+
 QUEUE = "/v1/queues/email"
 JOBS = f"{QUEUE}/jobs"
 
@@ -71,6 +73,7 @@ class TestEnqueue:
         assert (job["kind"], job["priority"], job["max_attempts"]) == ("welcome", 9, 7)
         assert (job["lease"], job["timeout"], job["result_ttl"]) == (9, 8, 60)
         assert (job["group"], job["headers"]) == ("g", {"x": "y"})
+        assert (job["backoff"]["delays"], job["codec"]) == ([1, 2], "json")
 
 
 class TestLook:
@@ -165,6 +168,17 @@ class TestAct:
         assert api.post("/v1/queues/other/jobs/a/redrive", {}, 409)["state"] == "cancelled"
         api.delete("/v1/queues/other/jobs/a", status=204)
         api.delete("/v1/queues/other/jobs/a", status=404)
+
+    def test_a_payload_is_edited_only_by_what_wrote_it(self, api, runtime):
+        queue = Queues(runtime.store).queue("email", serde="msgpack")
+        queue.enqueue({"b": b"x"}, id="packed")
+
+        assert api.get(f"{JOBS}/packed")["codec"] == "msgpack"
+        refused = api.patch(f"{JOBS}/packed", {"payload": {"b": "eA=="}, "priority": 9}, 422)
+        assert "written as msgpack" in refused["detail"]
+        assert api.patch(f"{JOBS}/packed", {"priority": 8})["priority"] == 8
+        [job] = queue.claim()
+        assert (job.payload, job.priority) == ({"b": b"x"}, 8)
 
     def test_redrive_runs_again_with_all_attempts(self, api):
         add(api, id="a", max_attempts=1)
@@ -406,6 +420,7 @@ class TestBulk:
         body = {"action": "move", "filter": {}}
 
         assert api.post(f"{QUEUE}/bulk", body, 422)["at"] == "$.to"
+        assert api.post(f"{QUEUE}/bulk", {**body, "dry_run": True})["count"] == 0
 
 
 class TestTransfer:
@@ -424,6 +439,12 @@ class TestTransfer:
 
         assert counts == {"lines": 3, "enqueued": 3}
         assert api.get(f"{JOBS}/1")["payload"] == {"n": 1}
+
+    def test_only_what_a_text_finds_goes_out(self, api):
+        for n in range(3):
+            add(api, {"n": n}, id=str(n))
+        (line,) = api.client.get(f"/api{QUEUE}/export", params={"text": '"n":1'}).text.splitlines()
+        assert json.loads(line)["id"] == "1"
 
     def test_stops_at_the_first_bad_line(self, api):
         counts = self.send(api, {"payload": 1}, {"payload": 2, "colour": 3}, {"payload": 4})
@@ -482,6 +503,40 @@ class TestEvents:
         api.enqueue()
 
         assert {e["queue"] for e in api.get("/v1/events", queue="email")["events"]} == {"email"}
+
+    def test_the_last_ones_after_a_bulk(self, api):
+        for n in range(25):
+            add(api, n, id=f"Old-{n}")
+        bulk = [{"id": f"bulk-{n}"} for n in range(1000)]
+        for start in range(3):
+            jobs = [{"id": f"{start}-{job['id']}"} for job in bulk]
+            api.post(f"{JOBS}/batch", {"jobs": jobs})
+        add(api, id="new")
+
+        page = api.get("/v1/events", last=1000)
+        ids = [one["id"] for one in page["events"]]
+        assert (ids[0], ids[-1], len(ids)) == ("2-bulk-1", "new", 1000)
+        assert page["complete"]
+        assert api.get("/v1/events", after=page["cursor"])["events"] == []
+
+        # and what is rare is looked for further back
+        api.post(f"{JOBS}/Old-24/cancel")
+        assert [e["id"] for e in api.get("/v1/events", last=9, act="cancel")["events"]] == [
+            "Old-24"
+        ]
+        old = api.get("/v1/events", last=3, text="old-", act="enqueue", queue="email")["events"]
+        assert [one["id"] for one in old] == ["Old-22", "Old-23", "Old-24"]
+
+    def test_pages_can_be_filtered_too(self, api):
+        ids = [add(api, n) for n in range(3)]
+        api.post(f"{JOBS}/{ids[1]}/cancel")
+
+        page = api.get("/v1/events", text=ids[1])
+        assert [one["act"] for one in page["events"]] == ["enqueue", "cancel"]
+        assert "complete" not in page
+
+    def test_last_and_after_do_not_go_together(self, api):
+        assert api.get("/v1/events", status=422, last=1, after="1.0")["at"] == "after"
 
     def test_a_strange_cursor(self, api):
         assert api.get("/v1/events", status=422, after="x")["at"] == "after"

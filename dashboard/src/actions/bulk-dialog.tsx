@@ -26,7 +26,7 @@ export function BulkDialog({ queue, action, which, onClose, onDone }: BulkProps)
   const [rate, setRate] = useState("");
   const act = (dryRun: boolean) => {
     if ("jobs" in which)
-      return bulk(queue, action, which.jobs, { dryRun, ...(action === "move" ? { to: to || "…" } : {}) });
+      return bulk(queue, action, which.jobs, { dryRun, ...(to ? { to } : {}) });
     const paced = rate !== "" && action === "redrive" ? { rate: Number(rate) } : {};
     return remedy(queue, action === "delete" ? "delete" : "redrive", { ...which.letters, ...paced }, dryRun);
   };
@@ -38,7 +38,7 @@ export function BulkDialog({ queue, action, which, onClose, onDone }: BulkProps)
   });
   const finish = async () => {
     const { count } = await act(false);
-    say(plural(t, "bulk.done", count, { action: t(`action.${action}`) }));
+    say(plural(t, `bulk.done.${action}`, count));
     void client.invalidateQueries();
     onDone?.();
     onClose();

@@ -1,6 +1,6 @@
 import { useMutation } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
-import { useT } from "../i18n/i18n";
+import { filled, useT } from "../i18n/i18n";
 import { saying } from "../parts/basics";
 import { Dialog, DialogForm, Field } from "../parts/dialog";
 
@@ -21,7 +21,7 @@ export function Confirm({ title, button, word, act, onClose, disabled, children 
   const [typed, setTyped] = useState("");
   const doing = useMutation({ mutationFn: act, onSuccess: onClose });
   return (
-    <Dialog title={title} onClose={onClose}>
+    <Dialog title={title} onClose={onClose} careless>
       <DialogForm
         onSubmit={() => doing.mutate()}
         onClose={onClose}
@@ -42,7 +42,11 @@ export function Confirm({ title, button, word, act, onClose, disabled, children 
 function Typed(props: { word: string; value: string; onChange: (value: string) => void }) {
   const t = useT();
   return (
-    <Field label={t("bulk.type", { word: props.word })}>
+    <Field
+      label={filled(t("bulk.type"), {
+        word: <code className="rounded bg-sunken px-1 py-px font-mono text-ink break-all">{props.word}</code>,
+      })}
+    >
       <input
         className="field font-mono"
         autoComplete="off"

@@ -1,11 +1,12 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import { type Edit, editJob, type Job, jobKey, redriveJob } from "../api/jobs";
-import { mistakeIn, notJson, pretty } from "../api/raw";
+import { clock } from "../api/clock";
+import { mistakeIn } from "../api/raw";
 import { useT } from "../i18n/i18n";
 import { saying } from "../parts/basics";
 import { Dialog, DialogForm, Field } from "../parts/dialog";
-import { JsonEditor } from "../parts/json";
+import { forEditor, JsonEditor } from "../parts/json";
 import { useToasts } from "../parts/toasts";
 
 interface EditProps {
@@ -20,26 +21,30 @@ export function EditDialog({ queue, job, redrive = false, onClose }: EditProps) 
   const t = useT();
   const { say } = useToasts();
   const client = useQueryClient();
-  const editable = notJson(job.payload) === null;
-  const [payload, setPayload] = useState(() => pretty(job.payload));
+  const editable = job.codec === "json";
+  const opened = useMemo(() => forEditor(job.payload), [job.payload]);
+  const [payload, setPayload] = useState(opened);
   const [priority, setPriority] = useState(String(job.priority));
   const [delay, setDelay] = useState("");
 
   const save = useMutation({
     mutationFn: async () => {
-      const edit: Edit = { priority: Number(priority) };
-      if (editable) edit.payload = payload;
+      const edit: Edit = {};
+      if (Number(priority) !== job.priority) edit.priority = Number(priority);
+      if (editable && payload !== opened) edit.payload = payload;
       if (delay !== "" && !redrive) edit.delay = Number(delay);
-      await editJob(queue, job.id, edit);
+      if (Object.keys(edit).length > 0) await editJob(queue, job.id, edit);
       if (redrive) await redriveJob(queue, job.id, Number(delay || 0));
+      return edit;
     },
-    onSuccess: () => {
+    onSuccess: (edit) => {
       if (redrive) say(t("done.redrive", { id: job.id }));
-      else say(t("done.edit", { id: job.id }), () => putBack(queue, job));
+      else say(t("done.edit", { id: job.id }), () => editJob(queue, job.id, before(job, edit, clock.now())));
       void client.invalidateQueries({ queryKey: jobKey(queue, job.id) });
       onClose();
     },
   });
+  const wrong = useMemo(() => editable && mistakeIn(payload) !== null, [editable, payload]);
   const action = t(redrive ? "action.redriveEdited" : "action.edit");
   return (
     <Dialog title={`${action} ${job.id}`} onClose={onClose}>
@@ -48,13 +53,15 @@ export function EditDialog({ queue, job, redrive = false, onClose }: EditProps) 
         onClose={onClose}
         button={redrive ? t("action.redrive") : t("action.save")}
         busy={save.isPending}
-        disabled={editable && mistakeIn(payload) !== null}
+        disabled={wrong}
         error={save.error ? saying(save.error) : null}
       >
         {editable ? (
           <JsonEditor label={t("form.payload")} value={payload} onChange={setPayload} />
         ) : (
-          <p className="text-warn">{t("job.notEditable")}</p>
+          <p className="rounded-md bg-warn-soft px-3 py-2 text-warn">
+            {t("job.notEditable", { codec: job.codec })}
+          </p>
         )}
         <div className="grid grid-cols-2 gap-3">
           <Field label={t("form.priority")}>
@@ -84,7 +91,11 @@ export function EditDialog({ queue, job, redrive = false, onClose }: EditProps) 
   );
 }
 
-function putBack(queue: string, job: Job): Promise<unknown> {
-  const payload = notJson(job.payload) ? {} : { payload: job.payload };
-  return editJob(queue, job.id, { ...payload, priority: job.priority });
+/** What takes an edit back: of each thing that it changed, what the job had before. */
+export function before(job: Job, edit: Edit, now: number | null): Edit {
+  const back: Edit = {};
+  if (edit.payload !== undefined) back.payload = job.payload;
+  if (edit.priority !== undefined) back.priority = job.priority;
+  if (edit.delay !== undefined) back.delay = Math.max(0, (job.run_at ?? 0) - (now ?? 0));
+  return back;
 }

@@ -59,7 +59,7 @@ export function EnqueueDialog({ queue, onClose }: EnqueueProps) {
         error={
           enqueue.error
             ? saying(enqueue.error)
-            : known && t("form.duplicate", { state: t(`state.${known}`) })
+            : known && t("form.duplicate", { state: t(`one.${known}`) })
         }
       >
         {queue === undefined && (

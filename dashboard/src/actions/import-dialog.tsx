@@ -1,8 +1,7 @@
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { importJobs } from "../api/jobs";
-import { count } from "../format/spans";
-import { useT } from "../i18n/i18n";
+import { plural, useT } from "../i18n/i18n";
 import { saying } from "../parts/basics";
 import { Dialog, DialogForm, Field } from "../parts/dialog";
 import { useToasts } from "../parts/toasts";
@@ -15,15 +14,15 @@ export function ImportDialog({ queue, onClose }: { queue: string; onClose: () =>
     mutationFn: () => importJobs(queue, file!),
     onSuccess: (done) => {
       if (done.problem) return;
-      say(t("form.imported", { n: count(done.enqueued ?? 0) }));
+      say(plural(t, "form.imported", done.enqueued ?? 0));
       onClose();
     },
   });
   const refused = send.data?.problem && {
     line: send.data.stopped_at ?? 0,
     detail: send.data.problem.detail,
-    n: count(send.data.enqueued ?? 0),
   };
+  const before = send.data?.enqueued ?? 0;
   return (
     <Dialog title={`${t("action.import")}: ${queue}`} onClose={onClose}>
       <DialogForm
@@ -32,7 +31,7 @@ export function ImportDialog({ queue, onClose }: { queue: string; onClose: () =>
         button={t("action.import")}
         busy={send.isPending}
         disabled={file === null}
-        error={send.error ? saying(send.error) : refused ? t("form.stopped", refused) : null}
+        error={send.error ? saying(send.error) : refused ? plural(t, "form.stopped", before, refused) : null}
       >
         <Field label={t("form.file")}>
           <input
@@ -42,7 +41,7 @@ export function ImportDialog({ queue, onClose }: { queue: string; onClose: () =>
             onChange={(event) => setFile(event.target.files?.[0] ?? null)}
           />
         </Field>
-        <pre className="overflow-x-auto rounded-md bg-sunken p-3 font-mono text-xs">
+        <pre className="rounded-md bg-sunken p-3 font-mono text-xs break-words whitespace-pre-wrap">
           {'{"payload": {"to": "ann@example.com"}, "id": "mail-1", "kind": "welcome"}'}
         </pre>
       </DialogForm>

@@ -5,17 +5,17 @@ import {
   cancelJob,
   deleteJob,
   editJob,
-  enqueueJob,
   type Job,
   jobKey,
-  type NewJob,
   redriveJob,
+  restorable,
+  restoreJob,
 } from "../api/jobs";
-import { notJson } from "../api/raw";
 import { useMay } from "../api/session";
 import { useT } from "../i18n/i18n";
 import { useDialog } from "../parts/dialogs";
 import { useToasts } from "../parts/toasts";
+import { go, toQueue } from "../routing";
 import { Confirm } from "./confirm";
 import { EditDialog } from "./edit-dialog";
 import { MoveDialog } from "./move-dialog";
@@ -48,7 +48,8 @@ export function useJobActions(queue: string): (action: JobAction, job: Job) => v
 
   const cancel = async (job: Job) => {
     const { state } = await cancelJob(queue, job.id);
-    if (state === "cancelled") say(t("done.cancel", { id: job.id }), () => enqueueAgain(queue, job));
+    const undo = restorable(job) ? () => restoreJob(queue, job).then(() => refresh(job.id)) : undefined;
+    if (state === "cancelled") say(t("done.cancel", { id: job.id }), undo);
     else say(t("done.cancelAsked", { id: job.id }));
   };
   const acts: Record<JobAction, (job: Job) => Promise<unknown> | void> = {
@@ -65,7 +66,11 @@ export function useJobActions(queue: string): (action: JobAction, job: Job) => v
           title={`${t("action.delete")} ${job.id}`}
           button={t("action.delete")}
           word={job.id}
-          act={() => deleteJob(queue, job.id).then(() => say(t("done.delete", { id: job.id })))}
+          act={async () => {
+            await deleteJob(queue, job.id);
+            say(t("done.delete", { id: job.id }));
+            go(toQueue(queue, job.state));
+          }}
           onClose={close}
         />
       )),
@@ -73,13 +78,4 @@ export function useJobActions(queue: string): (action: JobAction, job: Job) => v
   return (action, job) => {
     void Promise.resolve(acts[action](job)).catch(complain).finally(() => refresh(job.id));
   };
-}
-
-/** A cancelled job is enqueued anew under its id, as it was. */
-function enqueueAgain(queue: string, job: Job): Promise<unknown> {
-  if (notJson(job.payload)) return Promise.reject(new Error("not JSON"));
-  const { id, kind, priority, max_attempts, lease, timeout, result_ttl, group, headers } = job;
-  const said = { id, kind, priority, max_attempts, lease, timeout, result_ttl, group, headers };
-  const given = Object.entries({ ...said, run_at: job.run_at }).filter(([, value]) => value !== null);
-  return enqueueJob(queue, Object.fromEntries(given) as Partial<NewJob>, job.payload);
 }

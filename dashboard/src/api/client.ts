@@ -30,10 +30,27 @@ export class Problem extends Error {
 
 /** The token is kept for this tab only, and never in an address. */
 export const token = {
-  read: (): string | null => sessionStorage.getItem(TOKEN),
-  write: (value: string): void => sessionStorage.setItem(TOKEN, value),
-  forget: (): void => sessionStorage.removeItem(TOKEN),
+  read: (): string | null => attempt(() => sessionStorage.getItem(TOKEN)) ?? shown,
+  write: (value: string): void => {
+    shown = value;
+    attempt(() => sessionStorage.setItem(TOKEN, value));
+  },
+  forget: (): void => {
+    shown = null;
+    attempt(() => sessionStorage.removeItem(TOKEN));
+  },
 };
+
+/** For a browser that keeps nothing: until this page is left. */
+let shown: string | null = null;
+
+function attempt<T>(work: () => T): T | null {
+  try {
+    return work();
+  } catch {
+    return null;
+  }
+}
 
 const refused = new Set<() => void>();
 
@@ -41,6 +58,34 @@ const refused = new Set<() => void>();
 export function onRefused(listener: () => void): () => void {
   refused.add(listener);
   return () => refused.delete(listener);
+}
+
+/** Milliseconds without a word, while something is asked, after which the service is silent. */
+const SILENCE = 5000;
+/** Milliseconds after which nobody waits any more for an answer. */
+const PATIENCE = 15_000;
+
+let heardAt = 0;
+const silence = new Set<(silent: boolean) => void>();
+
+/** Hear of it when the service falls silent although it was asked something, and speaks again. */
+export function onSilence(listener: (silent: boolean) => void): () => void {
+  silence.add(listener);
+  return () => silence.delete(listener);
+}
+
+/** Note that the service has said something, whatever it was. */
+export function heard(): void {
+  heardAt = performance.now();
+  for (const listener of silence) listener(false);
+}
+
+function watch(): () => void {
+  const look = () => {
+    if (performance.now() - heardAt >= SILENCE - 100) for (const listener of silence) listener(true);
+  };
+  const timer = setTimeout(look, SILENCE);
+  return () => clearTimeout(timer);
 }
 
 /** A path below `/v1` in which every name is one segment, whatever is in it. */
@@ -69,24 +114,38 @@ interface Request {
   raw?: BodyInit;
   type?: string;
   signal?: AbortSignal;
+  /** It may take as long as it takes: acts on many jobs, and files. */
+  patient?: boolean;
+}
+
+/** Until when an answer is waited for. */
+function limit({ signal, patient }: Request): AbortSignal | undefined {
+  const signals = [signal, patient ? undefined : AbortSignal.timeout(PATIENCE)].filter((one) => one !== undefined);
+  return signals.length > 1 ? AbortSignal.any(signals) : signals[0];
 }
 
 /** Send a request; whatever is not a success is a `Problem`. */
 export async function send(method: string, path: string, request: Request = {}): Promise<Response> {
   const headers: Record<string, string> = {};
-  const shown = token.read();
-  if (shown) headers.authorization = `Bearer ${shown}`;
+  const key = token.read();
+  if (key) headers.authorization = `Bearer ${key}`;
   const body = request.raw ?? (request.body === undefined ? null : JSON.stringify(request.body));
   if (body !== null) headers["content-type"] = request.type ?? "application/json";
   const options: RequestInit = { method, headers, body, cache: "no-store" };
-  if (request.signal) options.signal = request.signal;
+  const until = limit(request);
+  if (until) options.signal = until;
+  const done = watch();
   let answer: Response;
   try {
     answer = await fetch(base + withQuery(path, request.query ?? {}), options);
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new Problem(0, "unreachable", "The service does not answer.");
+    const late = error instanceof DOMException && error.name === "TimeoutError" && method !== "GET";
+    throw new Problem(0, late ? "late" : "unreachable", "The service does not answer.");
+  } finally {
+    done();
   }
+  heard();
   if (!answer.ok) throw await problemOf(answer);
   return answer;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { importable, readJob, type Row, rowsOf, withPayload } from "./jobs";
+import { lineOf, linesOf, readJob, restorable, type Row, rowsOf, withPayload } from "./jobs";
 
 describe("a job from the service", () => {
   it("has its payload as it was written", () => {
@@ -21,15 +21,41 @@ describe("a body with a payload", () => {
   });
 });
 
-describe("a line to import", () => {
-  it("is taken as it is", () => {
-    expect(importable('{"payload": 1, "unknown": 2}')).toBe('{"payload": 1, "unknown": 2}');
+describe("a job that is put back", () => {
+  const options = {
+    max_attempts: 3,
+    backoff: { shape: "schedule", delays: [1, 2] },
+    lease: null,
+    callback_url: "https://example.com/done",
+    keys_if_undelivered: [["alerts", "7"]],
+    headers: { x: "y" },
+    trace: null,
+  };
+  const job = (more: object) =>
+    readJob(
+      JSON.stringify({ id: "a", kind: "k", priority: 7, run_at: 9, codec: "json", attempts: 0, history: [], state: "cancelled", ...options, ...more, payload: 1 }).replace(
+        '"payload":1',
+        '"payload":{"n":1.10}',
+      ),
+    );
+
+  it("has all that was said about it, and its payload as it was written", () => {
+    const line = lineOf(job({}));
+    expect(line).toContain('{"payload":{"n":1.10},');
+    const { lease: _, trace: __, ...given } = options;
+    expect(JSON.parse(line)).toEqual({ id: "a", kind: "k", priority: 7, run_at: 9, payload: { n: 1.1 }, ...given });
   });
 
-  it("keeps of an exported job what it was enqueued with", () => {
-    const line = '{"queue":"mail","id":"a","state":"failed","payload":{"n":1.0},"lease":null,"priority":5}';
-    expect(importable(line)).toBe('{"id":"a","payload":{"n":1.0},"priority":5}');
+  it("is one that had not begun, and whose payload is at hand", () => {
+    expect(restorable(job({}))).toBe(true);
+    expect(restorable(job({ attempts: 1 }))).toBe(false);
+    expect(restorable(job({ codec: "msgpack" }))).toBe(false);
   });
+});
+
+it("counts the lines of a file", async () => {
+  const file = { arrayBuffer: async () => new TextEncoder().encode("{}\n{}\n").buffer } as Blob;
+  expect(await linesOf(file)).toBe(2);
 });
 
 describe("rows of several pages", () => {

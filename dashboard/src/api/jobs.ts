@@ -1,5 +1,5 @@
-import { type InfiniteData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import { call, type Schemas, type State, send, v1, withQuery } from "./client";
+import { type InfiniteData, useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
+import { call, Problem, type Schemas, type State, send, v1 } from "./client";
 import { timed } from "./clock";
 import { fieldsOf } from "./raw";
 
@@ -64,6 +64,20 @@ export function useRows(which: Which) {
     refetchInterval: which.state === "processing" ? 2000 : false,
     placeholderData: (before) => before,
   });
+}
+
+/** The kinds of jobs that this page has seen of a queue: one of them is likely meant. */
+export function useKinds(queue: string): string[] {
+  const client = useQueryClient();
+  const lists = client.getQueriesData<InfiniteData<Rows>>({ queryKey: ["rows", queue] });
+  const rows = lists.flatMap(([, data]) => data?.pages.flatMap((page) => page.rows) ?? []);
+  return [...new Set(rows.map((row) => row.kind))].sort();
+}
+
+/** The rows of some jobs, as far as they belong to a list. */
+export function fetchSome(which: Which, ids: string[]): Promise<Rows> {
+  const query = { state: which.state, kind: which.kind, text: which.text, id: ids, limit: ids.length };
+  return timed(() => call<Rows>("GET", v1`/queues/${which.queue}/rows`, { query }));
 }
 
 /** The rows of all pages; one that moved from page to page in between is there once. */
@@ -143,12 +157,11 @@ export const enqueueJob = (queue: string, job: Partial<NewJob>, payload: string)
     raw: withPayload(job, payload),
   });
 
-const TAKEN = new Set<string>([
+/** What a job was enqueued with, beside its payload. */
+const GIVEN = [
   "id",
   "kind",
-  "payload",
   "priority",
-  "delay",
   "run_at",
   "max_attempts",
   "backoff",
@@ -160,26 +173,42 @@ const TAKEN = new Set<string>([
   "keys_if_undelivered",
   "callback_url",
   "trace",
-] satisfies (keyof Schemas["JobBody"])[]);
+] as const satisfies (keyof Schemas["JobBody"] & keyof JobDocument)[];
 
-/** A line as an import takes it; of an exported job, what it was enqueued with. */
-export function importable(line: string): string {
-  const fields = Object.entries(fieldsOf(line));
-  if (!fields.some(([name]) => name === "state")) return line;
-  const given = fields.filter(([name, value]) => TAKEN.has(name) && value !== "null");
-  return `{${given.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(",")}}`;
+/** Whether a job can be put back as it was: one that has not begun, and whose payload is at hand. */
+export const restorable = (job: Job): boolean =>
+  job.codec === "json" && job.attempts === 0 && job.history.length === 0;
+
+/** A job as an import takes it, its payload as it was written. */
+export function lineOf(job: Job): string {
+  const given = GIVEN.map((name) => [name, job[name]] as const).filter(([, value]) => value !== null);
+  return withPayload(Object.fromEntries(given), job.payload);
 }
 
-/** Enqueue a job for each line of a file; the first bad line ends it. */
-export async function importJobs(queue: string, file: Blob): Promise<Schemas["Imported"]> {
-  const lines = (await file.text()).split("\n").filter((line) => line.trim());
-  const raw = lines.map(importable).join("\n");
-  const type = "application/x-ndjson";
-  return call<Schemas["Imported"]>("POST", v1`/queues/${queue}/import`, { raw, type });
+/** Enqueue a cancelled job anew under its id, with everything that was said about it. */
+export async function restoreJob(queue: string, job: Job): Promise<void> {
+  const done = await importJobs(queue, new Blob([lineOf(job)]));
+  if (done.problem) throw new Error(done.problem.detail);
+  if (!done.enqueued) throw new Problem(409, "duplicate", `Job ${job.id} is there again already.`);
 }
 
+/** Enqueue a job for each line of a file, as it is; the first bad line ends it. */
+export const importJobs = (queue: string, file: Blob) =>
+  call<Schemas["Imported"]>("POST", v1`/queues/${queue}/import`, {
+    raw: file,
+    type: "application/x-ndjson",
+    patient: true,
+  });
+
+/** The jobs that a view shows, a line each. */
 export async function exportJobs(which: Which): Promise<Blob> {
-  const query = { state: which.state, kind: which.kind };
-  const answer = await send("GET", withQuery(v1`/queues/${which.queue}/export`, query));
+  const query = { state: which.state, kind: which.kind, text: which.text };
+  const answer = await send("GET", v1`/queues/${which.queue}/export`, { query, patient: true });
   return answer.blob();
+}
+
+/** How many lines a file has. */
+export async function linesOf(file: Blob): Promise<number> {
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  return bytes.reduce((lines, byte) => lines + Number(byte === 10), 0);
 }

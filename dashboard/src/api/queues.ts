@@ -13,10 +13,20 @@ export const pauseQueue = (queue: string) =>
 export const resumeQueue = (queue: string) =>
   call<QueueDocument>("POST", v1`/queues/${queue}/resume`);
 export const purgeQueue = (queue: string) =>
-  call<Schemas["Changed"]>("POST", v1`/queues/${queue}/purge`);
+  call<Schemas["Changed"]>("POST", v1`/queues/${queue}/purge`, { patient: true });
 
 export const dropQueue = (queue: string) =>
-  call<Schemas["Changed"]>("DELETE", v1`/queues/${queue}`, { query: { force: "true" } });
+  call<Schemas["Changed"]>("DELETE", v1`/queues/${queue}`, { query: { force: "true" }, patient: true });
+
+/** A queue as it stands at this moment: asked anew each time, for what is about to be done to it. */
+export function useQueueNow(queue: string) {
+  return useQuery({
+    queryKey: ["queue", queue],
+    queryFn: ({ signal }) => call<QueueDocument>("GET", v1`/queues/${queue}`, { signal }),
+    staleTime: 0,
+    gcTime: 0,
+  });
+}
 
 export interface Chosen {
   states: State[];
@@ -33,6 +43,7 @@ export const bulk = (
   options: { dryRun?: boolean; to?: string } = {},
 ) =>
   call<Schemas["BulkDone"]>("POST", v1`/queues/${queue}/bulk`, {
+    patient: true,
     body: {
       action,
       filter,
@@ -56,6 +67,7 @@ export const remedy = (
   dryRun = false,
 ) =>
   call<Schemas["RemedyDone"]>("POST", v1`/queues/${queue}/dlq`, {
+    patient: true,
     body: { action, dry_run: dryRun, ...letters },
   });
 

@@ -101,10 +101,10 @@ export function mistakeIn(text: string): string | null {
   }
 }
 
-/** What the service shows for a payload that is not JSON. */
-export function notJson(text: string): { codec: string; bytes: number } | null {
+/** How many bytes the service shows as base64, for it cannot read them; null if it can. */
+export function packedBytes(text: string): number | null {
   if (!text.startsWith('{"base64":')) return null;
-  const said = JSON.parse(text) as { base64?: unknown; codec?: unknown };
-  if (typeof said.base64 !== "string" || typeof said.codec !== "string") return null;
-  return { codec: said.codec, bytes: Math.floor((said.base64.length * 3) / 4) };
+  const { base64 } = JSON.parse(text) as { base64?: unknown };
+  if (typeof base64 !== "string") return null;
+  return Math.floor((base64.replace(/=+$/, "").length * 3) / 4);
 }

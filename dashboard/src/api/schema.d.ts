@@ -325,6 +325,9 @@ export interface paths {
         /**
          * Read events
          * @description A page of the journal; 410 if what comes after the cursor is not kept any more.
+         *
+         *     With `act` or `text` a page may have few events or none, and yet there may be more: the
+         *     cursor says where to read on. `last` looks back from the end until it has found so many.
          */
         get: operations["v1_events_list_events"];
         put?: never;
@@ -1012,7 +1015,9 @@ export interface paths {
         };
         /**
          * Search jobs
-         * @description Jobs whose id is this, then those of this kind, then those with it in their payload.
+         * @description Jobs whose id is this or begins so, then those of this kind, then by their payload.
+         *
+         *     Ids that begin so are looked for among the first jobs of each state: a store finds whole ones.
          */
         get: operations["v1_search_search"];
         put?: never;
@@ -1350,6 +1355,24 @@ export interface components {
             type: string;
             worker: string;
         };
+        /** Backoff */
+        Backoff: {
+            /** @default 0 */
+            base: number;
+            /** @default 3600 */
+            cap: number;
+            /** @default [] */
+            delays: number[];
+            /** @default 2 */
+            factor: number;
+            /**
+             * @default none
+             * @enum {string}
+             */
+            jitter: "none" | "full" | "equal";
+            /** @enum {string} */
+            shape: "schedule" | "fixed" | "linear" | "exponential";
+        };
         /**
          * BackoffBody
          * @description How long to wait between attempts.
@@ -1583,6 +1606,7 @@ export interface components {
         };
         /** EventPage */
         EventPage: {
+            complete?: boolean;
             cursor: string | null;
             events: components["schemas"]["EventDocument"][];
             sweeps: components["schemas"]["SweepDocument"][];
@@ -1705,8 +1729,10 @@ export interface components {
         /** JobDocument */
         JobDocument: {
             attempts: number;
+            backoff: components["schemas"]["Backoff"] | null;
             callback_url: string | null;
             cancel_requested: boolean;
+            codec: string;
             created_at: number;
             deadline: number | null;
             error: string | null;
@@ -1734,6 +1760,7 @@ export interface components {
             timeline?: components["schemas"]["EventDocument"][];
             timeline_complete?: boolean;
             timeout: number | null;
+            trace: string | null;
             worker: string;
         };
         /** JobPage */
@@ -2051,6 +2078,7 @@ export interface components {
         Row: {
             attempts: number;
             cancel_requested: boolean;
+            codec: string;
             created_at: number;
             deadline: number | null;
             error: string | null;
@@ -3010,6 +3038,12 @@ export interface operations {
                 /** @description Only what comes after this cursor. */
                 after?: string;
                 limit?: number;
+                /** @description The last so many, instead of those after a cursor. */
+                last?: number;
+                /** @description Only these acts. */
+                act?: components["schemas"]["Act"][];
+                /** @description Only events with this in their id, kind, worker, note or who did it. */
+                text?: string;
             };
             header?: never;
             path?: never;
@@ -3616,6 +3650,8 @@ export interface operations {
                 state?: components["schemas"]["State"][];
                 /** @description Only jobs of these kinds. */
                 kind?: string[];
+                /** @description A piece of the payload, as JSON writes it. */
+                text?: string;
             };
             header?: never;
             path: {
@@ -4352,6 +4388,8 @@ export interface operations {
                 state?: components["schemas"]["State"][];
                 /** @description Only jobs of these kinds. */
                 kind?: string[];
+                /** @description Only jobs with these ids. */
+                id?: string[];
                 /** @description A piece of the payload, as JSON writes it. */
                 text?: string;
                 /** @description Where the page before ended. */

@@ -27,7 +27,15 @@ export function coarse(seconds: number): string {
   );
 }
 
-export const count = (n: number): string => n.toLocaleString("en");
+const NUMBERS = {
+  en: new Intl.NumberFormat("en"),
+  // Four digits are grouped as well, so that columns look alike.
+  es: new Intl.NumberFormat("es", { useGrouping: "always" }),
+};
+
+/** A number as the chosen language writes it; the page says which one that is. */
+export const count = (n: number): string =>
+  NUMBERS[document.documentElement.lang === "es" ? "es" : "en"].format(n);
 
 export function rate(perSecond: number): string {
   if (perSecond === 0) return "0";

@@ -12,6 +12,21 @@ it("fills in the same things in both languages", () => {
   expect(different).toEqual([]);
 });
 
+const sources = Object.entries(
+  import.meta.glob<string>(["../**/*.{ts,tsx}", "!../**/*.test.*", "!./*.ts"], { query: "?raw", import: "default", eager: true }),
+)
+  .map(([, text]) => text)
+  .join("\n");
+
+it("has no word that nobody says", () => {
+  const said = (word: string): boolean => {
+    const stem = word.slice(0, word.lastIndexOf(".") + 1);
+    return sources.includes(`"${word}"`) || (stem !== "" && sources.includes(`\`${stem}\${`));
+  };
+  const used = (word: string) => said(word) || said(word.replace(/\.(one|text)$/, ""));
+  expect((Object.keys(en) as Word[]).filter((word) => !used(word))).toEqual([]);
+});
+
 it("fills in names, and nothing that only looks like one", () => {
   const t = translator("en");
   expect(t("done.move", { id: "{to}", to: "slow" })).toBe("Moved {to} to slow");

@@ -1,4 +1,6 @@
-import { createContext, type ReactNode, useContext, useMemo, useState } from "react";
+import { createContext, Fragment, type ReactNode, useContext, useMemo, useState } from "react";
+import { count } from "../format/spans";
+import { stored } from "../format/stored";
 import { en, type Word } from "./en";
 import { es } from "./es";
 
@@ -6,7 +8,7 @@ export type Language = "en" | "es";
 export type Translate = (word: Word, fill?: Record<string, string | number>) => string;
 
 const WORDS: Record<Language, Record<Word, string>> = { en, es };
-const STORED = "ackline.language";
+const NAME = "ackline.language";
 
 interface Speech {
   language: Language;
@@ -28,18 +30,29 @@ const Context = createContext<Speech>({
 export const useSpeech = (): Speech => useContext(Context);
 export const useT = (): Translate => useSpeech().t;
 
+/** A sentence with something else than words filled in. */
+export function filled(sentence: string, fill: Record<string, ReactNode>): ReactNode {
+  return sentence.split(/\{(\w+)\}/).map((part, at) => {
+    const shown = at % 2 ? (fill[part] ?? `{${part}}`) : part;
+    return <Fragment key={at}>{shown}</Fragment>;
+  });
+}
+
+/** A word that has one form for one, and one for many. */
+export type Counted = { [W in Word]: `${W}.one` extends Word ? W : never }[Word];
+
 /** The word for one, or for many. */
 export function plural(
   t: Translate,
-  word: "queue.count" | "bulk.confirm" | "bulk.preview" | "bulk.done",
+  word: Counted,
   n: number,
   fill: Record<string, string | number> = {},
 ): string {
-  return n === 1 ? t(`${word}.one`, fill) : t(word, { n: n.toLocaleString(), ...fill });
+  return n === 1 ? t(`${word}.one`, { n, ...fill }) : t(word, { n: count(n), ...fill });
 }
 
 function chosen(): Language {
-  const said = localStorage.getItem(STORED) ?? navigator.language;
+  const said = stored.read(NAME) ?? navigator.language;
   return said.startsWith("es") ? "es" : "en";
 }
 
@@ -51,7 +64,7 @@ export function SpeechProvider({ children }: { children: ReactNode }) {
       language,
       t: translator(language),
       speak: (next) => {
-        localStorage.setItem(STORED, next);
+        stored.write(NAME, next);
         setLanguage(next);
       },
     }),

@@ -15,10 +15,20 @@ it("tells how long each attempt had waited, the last one first", () => {
       { at: 25, to: "queued" },
     ],
   } as Job;
-  expect(attemptsOf(job).map(({ failure, waited }) => [failure.attempt, waited])).toEqual([
+  expect(attemptsOf(job).map(({ number, waited }) => [number, waited])).toEqual([
     [2, 5],
     [1, 2],
   ]);
+});
+
+it("tells of the attempt that completed, and of one that runs", () => {
+  const timeline = [{ at: 10, to: "queued" }];
+  const job = (more: object) =>
+    ({ history: [], timeline, attempts: 1, worker: "w", started_at: 12, finished_at: null, ...more }) as unknown as Job;
+  const done = attemptsOf(job({ state: "completed", finished_at: 15 }));
+  expect(done).toMatchObject([{ number: 1, act: "complete", worker: "w", waited: 2, startedAt: 12, endedAt: 15 }]);
+  expect(attemptsOf(job({ state: "processing" }))).toMatchObject([{ act: null, endedAt: null }]);
+  expect(attemptsOf(job({ state: "queued" }))).toEqual([]);
 });
 
 it("does not guess where the journal is silent", () => {

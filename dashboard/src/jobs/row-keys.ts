@@ -4,12 +4,12 @@ import { typing } from "../shell/shortcuts";
 interface Acts {
   open: (id: string) => void;
   select?: ((id: string) => void) | undefined;
-  show: (at: number) => void;
+  show: (at: number, id: string) => void;
 }
 
 /** j and k walk through the rows, Enter opens one, x selects it. Answers which row it is. */
-export function useRowKeys(ids: readonly string[], acts: Acts): string | null {
-  const [cursor, setCursor] = useState<string | null>(null);
+export function useRowKeys(ids: readonly string[], acts: Acts, start: string | null = null): string | null {
+  const [cursor, setCursor] = useState<string | null>(start);
   const latest = useRef({ ids, acts, cursor });
   latest.current = { ids, acts, cursor };
   useEffect(() => {
@@ -21,7 +21,7 @@ export function useRowKeys(ids: readonly string[], acts: Acts): string | null {
       if (step !== 0 && ids.length > 0) {
         const next = Math.min(Math.max(at + step, 0), ids.length - 1);
         setCursor(ids[next]!);
-        acts.show(next);
+        acts.show(next, ids[next]!);
       } else if (cursor !== null && at >= 0) {
         const onLink = (event.target as HTMLElement).closest("a, button");
         if (event.key === "Enter" && !onLink) acts.open(cursor);

@@ -1,6 +1,6 @@
 /** A list of jobs of one state: only what is in view is drawn, however many there are. */
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type CSSProperties, useEffect, useMemo, useRef } from "react";
+import { type CSSProperties, useEffect, useLayoutEffect, useMemo, useRef } from "react";
 import type { State } from "../api/client";
 import type { Row } from "../api/jobs";
 import { useT } from "../i18n/i18n";
@@ -8,6 +8,7 @@ import { cx } from "../parts/basics";
 import { go, toJob } from "../routing";
 import { useAnchor } from "./anchor";
 import { COLUMNS, type Column, tracks } from "./columns";
+import { usePlace } from "./places";
 import { useRowKeys } from "./row-keys";
 
 const HEIGHT = 36;
@@ -33,19 +34,28 @@ export function JobTable({ queue, state, rows, selection, more }: TableProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const columns = COLUMNS[state];
   const ids = useMemo(() => rows.map((row) => row.id), [rows]);
+  const [start, note] = usePlace();
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => HEIGHT,
     overscan: 12,
     getItemKey: (at) => ids[at] ?? at,
+    initialOffset: start.top,
   });
+  useLayoutEffect(() => {
+    if (scroller.current && start.top) scroller.current.scrollTop = start.top;
+  }, [start]);
   useAnchor(scroller, ids, HEIGHT);
-  const cursor = useRowKeys(ids, {
-    open: (id) => go(toJob(queue, id)),
+  const keys = {
+    open: (id: string) => go(toJob(queue, id)),
     select: selection?.toggle,
-    show: (at) => virtual.scrollToIndex(at),
-  });
+    show: (at: number, id: string) => {
+      note({ cursor: id });
+      virtual.scrollToIndex(at);
+    },
+  };
+  const cursor = useRowKeys(ids, keys, start.cursor);
 
   const items = virtual.getVirtualItems();
   const last = items.at(-1)?.index ?? 0;
@@ -60,6 +70,7 @@ export function JobTable({ queue, state, rows, selection, more }: TableProps) {
       role="table"
       aria-label={t("queue.jobs")}
       aria-rowcount={rows.length + 1}
+      onScroll={(event) => note({ top: event.currentTarget.scrollTop })}
       // Long lists scroll by keyboard too.
       tabIndex={0}
       style={{ "--wide": wide, "--narrow": narrow } as CSSProperties}
@@ -79,6 +90,7 @@ export function JobTable({ queue, state, rows, selection, more }: TableProps) {
               top={item.start}
               here={cursor === row.id}
               selection={selection}
+              onTouch={() => note({ cursor: row.id })}
             />
           );
         })}
@@ -135,9 +147,10 @@ interface LineProps {
   top: number;
   here: boolean;
   selection: Selection | undefined;
+  onTouch: () => void;
 }
 
-function Line({ row, queue, columns, at, top, here, selection }: LineProps) {
+function Line({ row, queue, columns, at, top, here, selection, onTouch }: LineProps) {
   const t = useT();
   const chosen = selection?.ids.has(row.id) ?? false;
   return (
@@ -153,6 +166,7 @@ function Line({ row, queue, columns, at, top, here, selection }: LineProps) {
         chosen && "bg-accent-soft",
         here && "shadow-[inset_3px_0_0_var(--accent)]",
       )}
+      onClickCapture={onTouch}
       onClick={(event) => {
         const inside = (event.target as HTMLElement).closest("a, input, button");
         if (!inside && !getSelection()?.toString()) go(toJob(queue, row.id));

@@ -10,7 +10,7 @@ describe("what events change", () => {
   it("strikes a job out of the state that it left, and asks for the one it came to", () => {
     const changes = summarize([event("a", "queued", "processing")]);
     expect(changes.left).toEqual(new Map([[pair("mail", "queued"), new Set(["a"])]]));
-    expect(changes.stale).toEqual(new Set([pair("mail", "processing")]));
+    expect(changes.entered).toEqual(new Map([[pair("mail", "processing"), new Set(["a"])]]));
     expect(changes.jobs).toEqual(new Set([pair("mail", "a")]));
   });
 
@@ -18,12 +18,13 @@ describe("what events change", () => {
     const changes = summarize([event("a", "queued", "processing"), event("a", "processing", "queued")]);
     expect(changes.left.get(pair("mail", "queued"))).toEqual(new Set());
     expect(changes.left.get(pair("mail", "processing"))).toEqual(new Set(["a"]));
+    expect(changes.entered.get(pair("mail", "processing"))).toEqual(new Set());
   });
 
   it("asks for an edited job again where it stands", () => {
     const changes = summarize([event("a", "queued", "queued")]);
     expect(changes.left.size).toBe(0);
-    expect(changes.stale).toEqual(new Set([pair("mail", "queued")]));
+    expect(changes.entered).toEqual(new Map([[pair("mail", "queued"), new Set(["a"])]]));
   });
 
   it("takes an act on a whole queue for a change of all its lists", () => {

@@ -5,7 +5,9 @@ import type { JournalEvent } from "../api/jobs";
 export interface Changes {
   /** Jobs that left a state, by queue and state. */
   left: Map<string, Set<string>>;
-  /** Lists that have something new. */
+  /** Jobs that came to a state or changed in it, by queue and state. */
+  entered: Map<string, Set<string>>;
+  /** Lists that have something new, nobody said what. */
   stale: Set<string>;
   /** Jobs to which something happened. */
   jobs: Set<string>;
@@ -18,6 +20,7 @@ export const pair = (queue: string, what: string): string => `${queue}\0${what}`
 export function summarize(events: readonly JournalEvent[]): Changes {
   const changes: Changes = {
     left: new Map(),
+    entered: new Map(),
     stale: new Set(),
     jobs: new Set(),
     queues: new Set(),
@@ -44,10 +47,12 @@ function leave(changes: Changes, queue: string, state: State, id: string): void 
   const key = pair(queue, state);
   const ids = changes.left.get(key) ?? new Set();
   changes.left.set(key, ids.add(id));
+  changes.entered.get(key)?.delete(id);
 }
 
 function enter(changes: Changes, queue: string, state: State, id: string): void {
   const key = pair(queue, state);
   changes.left.get(key)?.delete(id);
-  changes.stale.add(key);
+  const ids = changes.entered.get(key) ?? new Set();
+  changes.entered.set(key, ids.add(id));
 }

@@ -1,10 +1,21 @@
 /** Keeps what is shown in step with what happens: only what changed is fetched again. */
 import { type InfiniteData, type QueryClient, useQueryClient } from "@tanstack/react-query";
-import { createContext, type ReactNode, useContext, useEffect, useMemo, useRef, useState } from "react";
+import {
+  createContext,
+  type ReactNode,
+  useCallback,
+  useContext,
+  useEffect,
+  useMemo,
+  useRef,
+  useState,
+} from "react";
+import { onSilence } from "../api/client";
 import { clock } from "../api/clock";
-import type { JournalEvent, Rows } from "../api/jobs";
+import { fetchSome, type JournalEvent, type Rows, type Which } from "../api/jobs";
 import { fetchMe } from "../api/session";
 import { type Changes, pair, summarize } from "./changes";
+import { withRows, without } from "./lists";
 import { type Connection, Stream } from "./stream";
 import { Throttle } from "./throttle";
 
@@ -20,9 +31,17 @@ const Context = createContext<Live>({ connection: "connecting", listen: () => ()
 
 export const useLive = (): Live => useContext(Context);
 
-export function LiveProvider({ from, children }: { from: string; children: ReactNode }) {
+interface LiveProps {
+  from: string;
+  /** Another one opens the stream anew, where it was: who calls has signed in again. */
+  session: number;
+  children: ReactNode;
+}
+
+export function LiveProvider({ from, session, children }: LiveProps) {
   const client = useQueryClient();
   const [connection, setConnection] = useState<Connection>("connecting");
+  const [silent, setSilent] = useState(false);
   const listeners = useMemo(() => new Set<Listener>(), []);
   // The end of the journal when the page came; it moves on, and the stream by itself.
   const start = useRef(from);
@@ -42,30 +61,38 @@ export function LiveProvider({ from, children }: { from: string; children: React
     });
     void stream.open();
     return () => {
+      start.current = stream.cursor;
       stream.close();
       follower.close();
     };
-  }, [client, listeners]);
+  }, [client, listeners, session]);
+  // A service that hangs keeps its connections open: what it does not answer tells of it.
+  useEffect(() => onSilence(setSilent), []);
 
-  const live = useMemo<Live>(
-    () => ({
-      connection,
-      listen: (listener) => {
-        listeners.add(listener);
-        return () => listeners.delete(listener);
-      },
-    }),
-    [connection, listeners],
+  const listen = useCallback(
+    (listener: Listener) => {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+    [listeners],
   );
+  const shown = silent ? "lost" : connection;
+  const live = useMemo<Live>(() => ({ connection: shown, listen }), [shown, listen]);
   return <Context value={live}>{children}</Context>;
 }
 
 /** Lists are fetched again at most once a second each, however much happens. */
 const LIST_PAUSE = 1000;
 const JOB_PAUSE = 300;
+/** Pages that are fetched again as a whole; of a longer list only the jobs that changed. */
+const FEW_PAGES = 3;
+/** Characters of ids that fit into an address. */
+const MOST_IDS = 4000;
 
 export class Follower {
   private readonly throttle = new Throttle();
+  /** What came to a list since it was looked at. */
+  private readonly entered = new Map<string, Set<string>>();
 
   constructor(private readonly client: QueryClient) {}
 
@@ -99,13 +126,33 @@ export class Follower {
     for (const query of this.client.getQueryCache().findAll({ queryKey: ["rows"] })) {
       const [, queue, state] = query.queryKey as string[];
       const stale = [pair(queue!, state!), pair(queue!, "*")].some((one) => changes.stale.has(one));
-      if (stale) this.soon(query.queryKey, LIST_PAUSE);
+      const ids = changes.entered.get(pair(queue!, state!));
+      const long = ((query.state.data as InfiniteData<Rows> | undefined)?.pages.length ?? 0) > FEW_PAGES;
+      if (stale || (ids?.size && !long)) this.soon(query.queryKey, LIST_PAUSE);
+      else if (ids?.size) this.fetchEntered(query.queryKey as string[], ids);
     }
     for (const queue of changes.queues) {
       const failed = pair(queue, "failed");
-      const touched = changes.left.has(failed) || changes.stale.has(failed);
+      const touched = [changes.left, changes.entered, changes.stale].some((one) => one.has(failed));
       if (touched || changes.stale.has(pair(queue, "*"))) this.soon(["dlq", queue], LIST_PAUSE);
     }
+  }
+
+  /** Of a long list, fetch what is new in it and put that in its place. */
+  private fetchEntered(queryKey: string[], ids: Set<string>): void {
+    const name = `entered ${JSON.stringify(queryKey)}`;
+    this.entered.set(name, new Set([...(this.entered.get(name) ?? []), ...ids]));
+    this.throttle.run(name, LIST_PAUSE, async () => {
+      const asked = [...(this.entered.get(name) ?? [])];
+      this.entered.delete(name);
+      if (asked.join("").length > MOST_IDS) {
+        await this.client.invalidateQueries({ queryKey }, { cancelRefetch: false });
+        return;
+      }
+      const [, queue, state, kind, text] = queryKey as [string, string, Which["state"], string, string];
+      const { rows } = await fetchSome({ queue, state, kind, text }, asked);
+      this.client.setQueryData<InfiniteData<Rows>>(queryKey, (data) => data && withRows(data, rows, asked, state));
+    });
   }
 
   private refetchJobs(changes: Changes): void {
@@ -120,12 +167,4 @@ export class Follower {
       this.client.invalidateQueries({ queryKey }, { cancelRefetch: false }),
     );
   }
-}
-
-function without(data: InfiniteData<Rows>, gone: Set<string>): InfiniteData<Rows> {
-  const keep = (page: Rows): Rows => ({
-    ...page,
-    rows: page.rows.filter((row) => !gone.has(row.id)),
-  });
-  return { ...data, pages: data.pages.map(keep) };
 }

@@ -1,10 +1,11 @@
 /** The stream of events: opened by a ticket, read on by cursor, and opened again when it breaks. */
-import { base, call, Problem, type Schemas, token, withQuery } from "../api/client";
+import { base, call, heard, Problem, type Schemas, token, withQuery } from "../api/client";
 import type { JournalEvent } from "../api/jobs";
 
 export type Connection = "connecting" | "live" | "lost";
 
-const ACTS = [
+/** Whatever can happen, in the order in which a list of it is shown. */
+export const ACTS = [
   "enqueue",
   "claim",
   "complete",
@@ -50,7 +51,7 @@ export class Stream {
 
   /** It reads on behind the cursor: nothing is missed that happened since that was the end. */
   constructor(
-    private cursor: string,
+    public cursor: string,
     private readonly heard: Heard,
   ) {}
 
@@ -106,6 +107,7 @@ export class Stream {
   }
 
   private alive(): void {
+    heard();
     clearTimeout(this.watchdog);
     this.watchdog = setTimeout(() => this.retry(), SILENCE);
   }

@@ -2,22 +2,25 @@
 import type { ReactNode } from "react";
 import { type Analytics as Figures, type Hour, useAnalytics } from "../api/analytics";
 import { useOverview } from "../api/overview";
+import { COMMANDS } from "../format/commands";
 import { count, span } from "../format/spans";
 import type { Word } from "../i18n/en";
 import { useT } from "../i18n/i18n";
-import { cx, Empty, Title, Trouble } from "../parts/basics";
-import { Chart, Legend } from "../parts/charts";
+import { cx, Empty, Title, Trouble, Waiting } from "../parts/basics";
+import { Chart } from "../parts/charts";
 import { Relative } from "../parts/times";
-import { Link, setQuery, toJob, toQueue, useAddress } from "../routing";
+import { Link, setQuery, toJob, toQueue, useAddress, useTitle } from "../routing";
 
 export function Analytics() {
   const t = useT();
+  useTitle(t("analytics.title"));
   const { query } = useAddress();
   const [queue, days] = [query.get("queue") ?? "", query.get("days") ?? "7"];
   const figures = useAnalytics(queue, days);
   return (
     <div className="min-h-0 flex-1 overflow-y-auto">
       <Title actions={<Choice queue={queue} days={days} />}>{t("analytics.title")}</Title>
+      {figures.isPending && <Waiting />}
       {figures.error && <Trouble error={figures.error} retry={() => void figures.refetch()} />}
       {figures.data && !figures.data.made && <NotYet lake={figures.data.lake} />}
       {figures.data?.made && <Shown figures={figures.data} />}
@@ -31,7 +34,7 @@ function NotYet({ lake }: { lake: boolean }) {
   return (
     <Empty
       title={t("analytics.empty.title")}
-      command={lake ? "ackline pipeline run --lake lake" : "ackline pipeline run --lake lake\nackline serve --lake lake"}
+      command={lake ? COMMANDS.pipeline : `${COMMANDS.pipeline}\n${COMMANDS.serve}`}
     >
       {t("analytics.empty.text")}
     </Empty>
@@ -139,18 +142,13 @@ function PlotPanel({ plot, hours }: { plot: Plot; hours: Hour[] }) {
     dots: plot.dots ?? false,
   }));
   return (
-    <section className="panel px-4 pt-3 pb-2">
-      <div className="mb-2 flex flex-wrap items-baseline justify-between gap-x-4">
-        <h2 className="head">{t(plot.title)}</h2>
-        <Legend lines={lines} />
-      </div>
-      <Chart
-        times={hours.map((hour) => hour.at)}
-        lines={lines}
-        label={t(plot.title)}
-        format={plot.spans ? span : count}
-      />
-    </section>
+    <Chart
+      title={t(plot.title)}
+      times={hours.map((hour) => hour.at)}
+      lines={lines}
+      format={plot.spans ? span : count}
+      few={t("analytics.few")}
+    />
   );
 }
 

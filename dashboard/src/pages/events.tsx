@@ -1,15 +1,19 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useRef, useState } from "react";
-import { call, Problem, type Schemas } from "../api/client";
+import { useEffect, useMemo, useRef, useState } from "react";
+import { useQuery } from "@tanstack/react-query";
+import { call, type Schemas } from "../api/client";
 import type { JournalEvent } from "../api/jobs";
 import { useOverview } from "../api/overview";
-import { useMe } from "../api/session";
-import { useT } from "../i18n/i18n";
+import { count } from "../format/spans";
+import { plural, useT } from "../i18n/i18n";
 import type { Word } from "../i18n/en";
+import { useAnchor } from "../jobs/anchor";
 import { useLive } from "../live/live";
-import { Button, cx, Dot, Empty, Title } from "../parts/basics";
+import { ACTS } from "../live/stream";
+import { Button, cx, Dot, Empty, Title, Trouble, Waiting } from "../parts/basics";
+import { Typed } from "../parts/typed";
 import { Moment } from "../parts/times";
-import { Link, setQuery, toJob, toQueue, useAddress } from "../routing";
+import { Link, setQuery, toJob, toQueue, useAddress, useTitle } from "../routing";
 
 const KEPT = 1000;
 const HEIGHT = 32;
@@ -21,14 +25,17 @@ export interface Shown {
   text: string;
 }
 
+/** As the service chooses: by queue, by act, and by a word in whatever case. */
 export function matches(event: JournalEvent, { queue, act, text }: Shown): boolean {
   if (queue && event.queue !== queue) return false;
   if (act && event.act !== act) return false;
-  return !text || [event.id, event.kind, event.worker, event.note, event.by].some((one) => one.includes(text));
+  const words = [event.id, event.kind, event.worker, event.note, event.by];
+  return !text || words.some((one) => one.toLowerCase().includes(text.toLowerCase()));
 }
 
 export function Events() {
   const t = useT();
+  useTitle(t("events.title"));
   const { query } = useAddress();
   const shown: Shown = {
     queue: query.get("queue") ?? "",
@@ -36,11 +43,10 @@ export function Events() {
     text: query.get("text") ?? "",
   };
   const [paused, setPaused] = useState(false);
-  const events = useTail();
+  const { events, pending, error, complete, again } = useTail(shown);
   const [held, setHeld] = useState<JournalEvent[]>([]);
-  const source = paused ? held : events;
-  const listed = source.filter((event) => matches(event, shown));
-  const missed = paused ? newerThan(events, held[0]) : 0;
+  const listed = paused ? held.filter((event) => matches(event, shown)) : events;
+  const missed = paused ? newerThan(events, listed[0]) : 0;
   const turn = () => {
     setHeld(events);
     setPaused(!paused);
@@ -63,90 +69,76 @@ export function Events() {
           onClick={turn}
           className="border-b border-line bg-accent-soft py-1.5 font-medium text-accent"
         >
-          {t("events.waiting", { n: missed })}
+          {t("events.waiting", { n: count(missed) })}
         </button>
       )}
-      {listed.length === 0 ? <Empty>{t("events.empty")}</Empty> : <Tail events={listed} />}
+      {error !== null && <Trouble error={error} retry={again} />}
+      {listed.length > 0 && <Tail events={listed} complete={complete} />}
+      {listed.length === 0 && pending && <Waiting />}
+      {listed.length === 0 && !pending && error === null && <Nothing shown={shown} complete={complete} />}
     </div>
   );
 }
 
-const newerThan = (events: JournalEvent[], last: JournalEvent | undefined): number =>
-  last ? events.findIndex((event) => event.cursor === last.cursor) : events.length;
-
-/** The last events, the newest first: those before the page came, and those since. */
-function useTail(): JournalEvent[] {
-  const { listen } = useLive();
-  const end = useMe().data?.cursor;
-  const [events, setEvents] = useState<JournalEvent[]>([]);
-  useEffect(() => {
-    const add = (more: JournalEvent[]) =>
-      setEvents((before) => newest([...more.toReversed(), ...before]));
-    const stop = listen(add);
-    let here = true;
-    void recent(end).then((past) => {
-      if (here) setEvents((before) => newest([...before, ...past.toReversed()]));
-    });
-    return () => {
-      here = false;
-      stop();
-    };
-  }, [listen, end]);
-  return events;
+function Nothing({ shown, complete }: { shown: Shown; complete: boolean }) {
+  const t = useT();
+  if (!shown.queue && !shown.act && !shown.text) return <Empty>{t("events.empty")}</Empty>;
+  const clear = (
+    <button
+      type="button"
+      className="font-medium text-accent"
+      onClick={() => setQuery({ queue: "", act: "", text: "" })}
+    >
+      {t("queue.clear")}
+    </button>
+  );
+  return <Empty action={clear}>{t(complete ? "events.filtered" : "events.filteredSoFar")}</Empty>;
 }
+
+const newerThan = (events: JournalEvent[], last: JournalEvent | undefined): number =>
+  last ? Math.max(0, events.findIndex((event) => event.cursor === last.cursor)) : events.length;
+
+interface Tailing {
+  events: JournalEvent[];
+  pending: boolean;
+  error: unknown;
+  complete: boolean;
+  again: () => void;
+}
+
+/** The last events that match, the newest first: those before the page came, and those since. */
+function useTail(shown: Shown): Tailing {
+  const { listen } = useLive();
+  const { queue, act, text } = shown;
+  const past = useQuery({
+    queryKey: ["events", queue, act, text],
+    queryFn: ({ signal }) => fetchLast(shown, signal),
+    // What comes afterwards is heard of.
+    staleTime: Infinity,
+    gcTime: 0,
+  });
+  const [since, setSince] = useState<JournalEvent[]>([]);
+  useEffect(() => listen((more) => setSince((before) => newest([...more.toReversed(), ...before]))), [listen]);
+  const events = useMemo(() => {
+    const fresh = since.filter((event) => matches(event, { queue, act, text }));
+    return newest([...fresh, ...(past.data?.events.toReversed() ?? [])]);
+  }, [since, past.data, queue, act, text]);
+  return {
+    events,
+    pending: past.isPending,
+    error: past.data ? null : past.error,
+    complete: past.data?.complete ?? true,
+    again: () => void past.refetch(),
+  };
+}
+
+const fetchLast = ({ queue, act, text }: Shown, signal: AbortSignal) =>
+  call<Schemas["EventPage"]>("GET", "/v1/events", { query: { last: KEPT, queue, act, text }, signal });
 
 /** Each event once, as many as are kept. */
 function newest(events: JournalEvent[]): JournalEvent[] {
   return [...new Map(events.map((event) => [event.cursor, event])).values()].slice(0, KEPT);
 }
-
-/** How many batches of the journal to step back: a few, and more where little is for this page. */
-const STEPS_BACK = [20, 200, 2000];
-const ENOUGH = 100;
-const MOST_PAGES = 10;
-
-const batchOf = (cursor: string): number => Number(cursor.split(".")[0]);
-
-/** What happened shortly before: cursors are numbered, so one can step back a little. */
-async function recent(end: string | undefined): Promise<JournalEvent[]> {
-  if (!end) return [];
-  let found: JournalEvent[] = [];
-  let until = Infinity;
-  for (const step of STEPS_BACK) {
-    const start = Math.max(0, batchOf(end) - step);
-    const older = await readUntil(`${start}.0`, until).catch(() => null);
-    if (older === null) break;
-    found = [...older, ...found].slice(-KEPT);
-    until = start;
-    if (found.length >= ENOUGH || start === 0) break;
-  }
-  return found;
-}
-
-/** The events from a cursor up to a batch; null if they are too many to look through. */
-async function readUntil(after: string, until: number): Promise<JournalEvent[] | null> {
-  const found: JournalEvent[] = [];
-  for (let page = 0; page < MOST_PAGES; page += 1) {
-    const { events, cursor } = await readPage(after);
-    found.push(...events.filter((event) => batchOf(event.cursor) < until));
-    // A page may have nothing for us, and yet there are more.
-    if (cursor === null || cursor === after || batchOf(cursor) >= until) return found;
-    after = cursor;
-  }
-  return null;
-}
-
-/** A page of the journal; if it does not go back so far any more, from its beginning. */
-async function readPage(after: string): Promise<Schemas["EventPage"]> {
-  const read = (from: string) =>
-    call<Schemas["EventPage"]>("GET", "/v1/events", { query: { after: from, limit: KEPT } });
-  return read(after).catch((error: unknown) => {
-    if (error instanceof Problem && error.cursor) return read(error.cursor);
-    throw error;
-  });
-}
-
-const ACTS = ["enqueue", "claim", "complete", "fail", "expire", "promote", "cancel", "redrive", "edit", "move", "purge", "prune", "pause", "resume", "configure", "release", "snooze", "drop"] as const;
 
 function Filters({ shown }: { shown: Shown }) {
   const t = useT();
@@ -177,14 +169,7 @@ function Filters({ shown }: { shown: Shown }) {
           </option>
         ))}
       </select>
-      <input
-        type="search"
-        aria-label={t("events.filter")}
-        placeholder={t("events.filter")}
-        className="field w-52 max-sm:flex-1"
-        value={shown.text}
-        onChange={(event) => setQuery({ text: event.target.value })}
-      />
+      <Typed name="text" value={shown.text} label={t("events.filter")} className="w-52 max-sm:flex-1" />
     </div>
   );
 }
@@ -192,15 +177,18 @@ function Filters({ shown }: { shown: Shown }) {
 const ROW =
   "grid items-center gap-x-4 px-4 md:px-6 grid-cols-[4.5rem_6rem_minmax(0,1fr)] md:grid-cols-[4.5rem_7rem_8rem_minmax(8rem,1.2fr)_7rem_minmax(8rem,1.6fr)]";
 
-function Tail({ events }: { events: JournalEvent[] }) {
+function Tail({ events, complete }: { events: JournalEvent[]; complete: boolean }) {
   const t = useT();
   const scroller = useRef<HTMLDivElement>(null);
+  const cursors = useMemo(() => events.map((event) => event.cursor), [events]);
   const virtual = useVirtualizer({
     count: events.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => HEIGHT,
     overscan: 10,
+    getItemKey: (at) => cursors[at] ?? at,
   });
+  useAnchor(scroller, cursors, HEIGHT);
   const heads: Word[] = ["column.time", "column.act", "column.queue", "column.id", "column.state", "column.by"];
   return (
     <div ref={scroller} role="table" aria-label={t("events.title")} tabIndex={0} className="min-h-0 flex-1 overflow-y-auto bg-surface outline-offset-[-2px]">
@@ -218,6 +206,11 @@ function Tail({ events }: { events: JournalEvent[] }) {
           <EventLine key={item.key} event={events[item.index]!} top={item.start} />
         ))}
       </div>
+      {(events.length >= KEPT || !complete) && (
+        <p className="px-4 py-3 text-xs text-muted md:px-6">
+          {plural(t, complete ? "events.kept" : "events.searched", events.length)}
+        </p>
+      )}
     </div>
   );
 }
@@ -256,7 +249,7 @@ function EventLine({ event, top }: { event: JournalEvent; top: number }) {
         {event.to && (
           <>
             <Dot state={event.to} />
-            {t(`state.${event.to}`)}
+            {t(`one.${event.to}`)}
           </>
         )}
       </span>

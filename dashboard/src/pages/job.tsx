@@ -5,28 +5,30 @@ import { type Attempt, type Job, type JournalEvent, useJob } from "../api/jobs";
 import { useOverview } from "../api/overview";
 import { span } from "../format/spans";
 import { useSpeech, useT } from "../i18n/i18n";
-import { Badge, Button, Dot, Empty, StateName, Title, Trouble } from "../parts/basics";
+import { Badge, Button, Dot, Empty, StateName, Title, Trouble, Waiting } from "../parts/basics";
 import { Icon } from "../parts/icons";
 import { JsonView } from "../parts/json";
 import { Menu } from "../parts/menu";
-import { Countdown, Moment, Relative, relative } from "../parts/times";
+import { Countdown, exact, iso, local, Moment, relative } from "../parts/times";
 import { useTicking } from "../live/ticking";
-import { Link, toQueue } from "../routing";
-import { attemptsOf } from "../jobs/attempts";
+import { Link, toQueue, useTitle } from "../routing";
+import { attemptsOf, type Tried } from "../jobs/attempts";
 
 export function JobPage({ queue, id }: { queue: string; id: string }) {
   const t = useT();
   const job = useJob(queue, id);
-  if (job.isPending) return null;
+  useTitle(id, queue);
+  if (job.isPending) return <Waiting />;
   const gone = job.error instanceof Problem && job.error.status === 404;
   if (gone)
     return (
       <Empty
         title={t("job.gone.title")}
         action={
-          <Link href={toQueue(queue)} className="font-medium text-accent">
-            {queue}
-          </Link>
+          <span className="flex flex-wrap justify-center gap-x-6 gap-y-2 font-medium text-accent">
+            <Link href={`/events?${new URLSearchParams({ queue, text: id })}`}>{t("job.gone.events")}</Link>
+            <Link href={toQueue(queue)}>{queue}</Link>
+          </span>
         }
       >
         {t("job.gone.text")}
@@ -56,16 +58,16 @@ function Shown({ queue, job }: { queue: string; job: Job }) {
         <div className="flex min-w-0 flex-col gap-4">
           <Standing queue={queue} job={job} />
           <Section title={t("job.payload")}>
-            <JsonView text={job.payload} name={t("job.payload")} />
+            <JsonView text={job.payload} name={t("job.payload")} codec={job.codec} />
           </Section>
           {job.state === "completed" && (
             <Section title={t("job.result")}>
-              <JsonView text={job.result} name={t("job.result")} />
+              <JsonView text={job.result} name={t("job.result")} codec={job.codec} />
             </Section>
           )}
           {job.progress !== "null" && (
             <Section title={t("job.progress")}>
-              <JsonView text={job.progress} name={t("job.progress")} />
+              <JsonView text={job.progress} name={t("job.progress")} codec={job.codec} />
             </Section>
           )}
           <Section title={t("job.attempts")}>
@@ -179,6 +181,7 @@ function Facts({ job }: { job: Job }) {
     [t("job.timeout"), job.timeout && span(job.timeout)],
     [t("job.group"), job.group],
     [t("job.headers"), Object.entries(job.headers).map(([name, value]) => `${name}: ${value}`).join("\n")],
+    [t("job.callback"), job.callback_url],
     [t("job.keys"), job.keys_if_undelivered.map((key) => key.join(" / ")).join("\n")],
   ];
   return (
@@ -201,48 +204,75 @@ function Attempts({ job }: { job: Job }) {
   if (attempts.length === 0) return <p className="text-muted">{t("job.noAttempts")}</p>;
   return (
     <ol className="-mx-4 -mb-3">
-      {attempts.map(({ failure, waited }, at) => (
-        <li key={`${failure.attempt} ${failure.at}`} className="border-t border-line">
-          <AttemptLine attempt={failure} waited={waited} open={at === 0} />
+      {attempts.map((tried, at) => (
+        <li key={`${tried.number} ${tried.startedAt}`} className="border-t border-line">
+          {tried.failure ? (
+            <FailedAttempt tried={tried} failure={tried.failure} open={at === 0} />
+          ) : (
+            <div className="flex items-start gap-3 px-4 py-2.5 pl-11">
+              <AttemptFacts tried={tried} />
+            </div>
+          )}
         </li>
       ))}
     </ol>
   );
 }
 
-function AttemptLine({ attempt, waited, open }: { attempt: Attempt; waited: number | null; open: boolean }) {
+/** Which attempt, how it went, how long it waited and ran, and on which worker. */
+function AttemptFacts({ tried }: { tried: Tried }) {
   const t = useT();
-  const ran = attempt.started_at ? attempt.at - attempt.started_at : null;
+  const { number, act, waited, worker, startedAt, endedAt, failure } = tried;
+  const now = useTicking((moment) => (endedAt === null && moment !== null ? Math.floor(moment) : 0));
+  const ran = startedAt === null ? null : (endedAt ?? now) - startedAt;
+  const said = [
+    act ? t(`act.${act}` as "act.fail") : t("job.running"),
+    waited !== null && t("job.waited", { span: span(waited) }),
+    ran !== null && ran >= 0 && t(endedAt === null ? "job.runs" : "job.ran", { span: span(ran) }),
+    worker && t("job.on", { worker }),
+  ].filter(Boolean);
+  return (
+    <>
+      <span className="min-w-0 flex-1">
+        <span className="flex flex-wrap gap-x-3">
+          <span className="font-medium">{t("job.attempt", { n: number })}</span>
+          {said.map((one) => (
+            <span key={String(one)} className="break-all text-muted">
+              {one}
+            </span>
+          ))}
+        </span>
+        {failure && (
+          <span className="block break-words text-danger">
+            {[failure.type, failure.message].filter(Boolean).join(": ")}
+          </span>
+        )}
+      </span>
+      <span className="text-muted">
+        <Moment at={endedAt ?? startedAt ?? 0} />
+      </span>
+    </>
+  );
+}
+
+function FailedAttempt({ tried, failure, open }: { tried: Tried; failure: Attempt; open: boolean }) {
+  const t = useT();
   return (
     <details className="group" open={open}>
       <summary className="flex cursor-pointer items-start gap-3 px-4 py-2.5 hover:bg-hover [&::-webkit-details-marker]:hidden">
         <span className="pt-0.5 text-faint transition-transform group-open:rotate-90">
           <Icon name="right" />
         </span>
-        <span className="min-w-0 flex-1">
-          <span className="flex flex-wrap gap-x-3">
-            <span className="font-medium">{t("job.attempt", { n: attempt.attempt })}</span>
-            <span className="text-muted">{t(`act.${attempt.act}` as "act.fail")}</span>
-            {waited !== null && <span className="text-muted">{t("job.waited", { span: span(waited) })}</span>}
-            {ran !== null && <span className="text-muted">{t("job.ran", { span: span(ran) })}</span>}
-          </span>
-          <span className="block break-words text-danger">
-            {[attempt.type, attempt.message].filter(Boolean).join(": ")}
-          </span>
-        </span>
-        <span className="text-muted">
-          <Moment at={attempt.at} />
-        </span>
+        <AttemptFacts tried={tried} />
       </summary>
       <div className="px-4 pb-3 pl-11">
-        {attempt.worker && <p className="mb-2 text-muted">{t("job.on", { worker: attempt.worker })}</p>}
-        {attempt.traceback ? (
+        {failure.traceback ? (
           <pre
             tabIndex={0}
             aria-label={t("job.traceback")}
             className="max-h-96 overflow-auto rounded-md bg-sunken p-3 font-mono text-xs leading-5"
           >
-            {attempt.traceback}
+            {failure.traceback}
           </pre>
         ) : (
           <p className="text-faint">{t("job.noTraceback")}</p>
@@ -252,22 +282,28 @@ function AttemptLine({ attempt, waited, open }: { attempt: Attempt; waited: numb
   );
 }
 
+/** Each event with its time to the millisecond, and how long after the one before it came. */
 function Timeline({ events, complete }: { events: JournalEvent[]; complete: boolean }) {
-  const { t } = useSpeech();
+  const { t, language } = useSpeech();
   return (
     <>
       {!complete && <p className="mb-2 text-warn">{t("job.incomplete")}</p>}
       {events.length === 0 && complete && <p className="text-muted">{t("job.forgotten")}</p>}
       <ol className="relative flex flex-col gap-3 before:absolute before:top-2 before:bottom-2 before:left-[3.5px] before:w-px before:bg-line-strong">
-        {events.toReversed().map((event) => (
+        {events.toReversed().map((event, at, all) => (
           <li key={event.cursor} className="relative flex gap-3">
             <span className="relative leading-5">{event.to ? <Dot state={event.to} /> : <Dot state="cancelled" />}</span>
             <span className="min-w-0 flex-1">
               <span className="flex justify-between gap-2">
                 <span className="font-medium">{t(`act.${event.act}`)}</span>
-                <span className="text-muted">
-                  <Relative at={event.at} />
-                </span>
+                <time
+                  dateTime={iso(event.at)}
+                  title={`${local(event.at, language, true)}\n${iso(event.at)} (UTC)`}
+                  className="text-xs whitespace-nowrap text-muted tabular-nums"
+                >
+                  {all[at + 1] && <span className="mr-2 text-faint">+{span(event.at - all[at + 1]!.at)}</span>}
+                  {exact(event.at, language)}
+                </time>
               </span>
               {[event.worker, event.by, event.note].filter(Boolean).map((said) => (
                 <span key={said} className="block text-xs break-words text-muted">

@@ -5,26 +5,37 @@ import { deleteKey, type KeyEntry, keyspaceKey, useKeyspace, writeKey } from "..
 import { mistakeIn } from "../api/raw";
 import { useMay } from "../api/session";
 import { useT } from "../i18n/i18n";
-import { Button, cx, Empty, saying, Title, Trouble } from "../parts/basics";
+import { Button, cx, Empty, saying, Title, Trouble, Waiting } from "../parts/basics";
 import { Dialog, DialogForm, Field } from "../parts/dialog";
 import { useDialog } from "../parts/dialogs";
 import { Icon } from "../parts/icons";
 import { JsonEditor } from "../parts/json";
 import { Menu } from "../parts/menu";
-import { setQuery, useAddress } from "../routing";
+import { Typed } from "../parts/typed";
+import { useAddress, useTitle } from "../routing";
 
 /** The parts of a key that was typed with slashes between them. */
 export const partsOf = (typed: string): string[] => typed.split("/").filter(Boolean);
 
 const ROW =
-  "grid items-center gap-x-4 px-4 grid-cols-[minmax(0,1fr)_minmax(0,1fr)_2rem] md:grid-cols-[minmax(8rem,1fr)_minmax(0,2fr)_5rem_2rem]";
+  "grid items-center gap-x-4 px-4 grid-cols-[minmax(0,1fr)_2rem] md:grid-cols-[minmax(8rem,1fr)_minmax(0,1fr)_5rem_2rem]";
+
+/** Whole parts, which the service looks for, and the beginning of the next one. */
+export function prefixOf(typed: string): { parts: string[]; rest: string } {
+  const parts = partsOf(typed);
+  const rest = typed.endsWith("/") ? "" : (parts.pop() ?? "");
+  return { parts, rest };
+}
 
 export function Keyspace() {
   const t = useT();
   const open = useDialog();
   const mayAct = useMay("admin");
   const prefix = useAddress().query.get("prefix") ?? "";
-  const keys = useKeyspace(partsOf(prefix));
+  const { parts, rest } = prefixOf(prefix);
+  const keys = useKeyspace(parts);
+  const found = keys.data?.filter((entry) => (entry.key[parts.length] ?? "").startsWith(rest));
+  useTitle(t("keyspace.title"));
   const add = mayAct && (
     <Button look="primary" onClick={() => open((close) => <KeyDialog onClose={close} />)}>
       <Icon name="plus" />
@@ -35,31 +46,26 @@ export function Keyspace() {
     <div className="min-h-0 flex-1 overflow-y-auto">
       <Title actions={add}>{t("keyspace.title")}</Title>
       <div className="px-4 pb-3 md:px-6">
-        <input
-          type="search"
-          className="field max-w-72"
-          aria-label={t("keyspace.prefix")}
-          placeholder={t("keyspace.prefix")}
-          value={prefix}
-          onChange={(event) => setQuery({ prefix: event.target.value })}
-        />
+        <Typed name="prefix" value={prefix} label={t("keyspace.prefix")} className="max-w-72" />
       </div>
       {keys.error && <Trouble error={keys.error} retry={() => void keys.refetch()} />}
-      {keys.data?.length === 0 && (
+      {keys.isPending && <Waiting />}
+      {found?.length === 0 && prefix !== "" && <Empty>{t("keyspace.filtered", { prefix })}</Empty>}
+      {found?.length === 0 && prefix === "" && (
         <Empty title={t("keyspace.empty.title")}>{t("keyspace.empty.text")}</Empty>
       )}
-      {keys.data && keys.data.length > 0 && (
+      {found && found.length > 0 && (
         <div className="px-4 pb-10 md:px-6">
           <div role="table" aria-label={t("keyspace.title")} className="panel">
             <div role="row" className={cx(ROW, "head h-9 border-b border-line")}>
               <span role="columnheader">{t("column.key")}</span>
-              <span role="columnheader">{t("column.value")}</span>
+              <span role="columnheader" className="max-md:hidden">{t("column.value")}</span>
               <span role="columnheader" className="text-right max-md:hidden">{t("column.version")}</span>
               <span role="columnheader">
                 <span className="sr-only">{t("column.actions")}</span>
               </span>
             </div>
-            {keys.data.map((entry) => (
+            {found.map((entry) => (
               <KeyLine key={JSON.stringify(entry.key)} entry={entry} mayAct={mayAct} />
             ))}
           </div>
@@ -90,8 +96,10 @@ function KeyLine({ entry, mayAct }: { entry: KeyEntry; mayAct: boolean }) {
   const edit = () => open((close) => <KeyDialog entry={entry} onClose={close} />);
   return (
     <div role="row" className={cx(ROW, "min-h-10 border-b border-line last:border-0")}>
-      <span role="cell" className="truncate font-mono text-xs font-medium" title={name}>{name}</span>
-      <span role="cell" className="truncate font-mono text-xs text-muted">{JSON.stringify(entry.value)}</span>
+      <span role="cell" className="py-2 font-mono text-xs font-medium break-words">{name}</span>
+      <span role="cell" className="truncate font-mono text-xs text-muted max-md:col-start-1 max-md:row-start-2 max-md:pb-2">
+        {JSON.stringify(entry.value)}
+      </span>
       <span role="cell" className="text-right text-muted tabular-nums max-md:hidden">{entry.version}</span>
       <span role="cell">
         {mayAct && (

@@ -2,18 +2,20 @@ import { EnqueueDialog } from "../actions/enqueue-dialog";
 import type { State } from "../api/client";
 import { type Overview, type QueueFigures, useOverview } from "../api/overview";
 import { useMay } from "../api/session";
-import { coarse, count, rate } from "../format/spans";
+import { COMMANDS } from "../format/commands";
+import { coarse, count, rate, span } from "../format/spans";
 import { useT } from "../i18n/i18n";
-import { Badge, Button, cx, Dot, Empty, Title, Trouble } from "../parts/basics";
-import { Chart, Legend, Sparkline, StateBar } from "../parts/charts";
+import { Badge, Button, cx, Dot, Empty, Title, Trouble, Waiting } from "../parts/basics";
+import { Chart, Sparkline, StateBar } from "../parts/charts";
 import { useDialog } from "../parts/dialogs";
 import { Icon } from "../parts/icons";
-import { Link, type Tab, toQueue } from "../routing";
+import { Link, type Tab, toQueue, useTitle } from "../routing";
 
 export function OverviewPage() {
   const t = useT();
+  useTitle(t("overview.title"));
   const overview = useOverview();
-  if (overview.isPending) return null;
+  if (overview.isPending) return <Waiting />;
   if (!overview.data) return <Trouble error={overview.error} retry={() => void overview.refetch()} />;
   const { queues } = overview.data;
   return (
@@ -24,7 +26,7 @@ export function OverviewPage() {
         {queues.length === 0 ? (
           <Empty
             title={t("overview.empty.title")}
-            command={'ackline enqueue email \'{"to": "ann@example.com"}\''}
+            command={COMMANDS.enqueue}
           >
             {t("overview.empty.text")}
           </Empty>
@@ -126,8 +128,8 @@ export function total(queues: readonly QueueFigures[], what: keyof QueueFigures[
   );
 }
 
-/** Buckets that are shown at least: five minutes. */
-const LEAST = 30;
+/** Buckets that are shown at least: a minute. */
+const LEAST = 6;
 
 /** How many of the last buckets are shown: all since something happened, for a young store is empty. */
 export function awake(queues: readonly QueueFigures[]): number {
@@ -150,13 +152,12 @@ function Throughput({ overview }: { overview: Overview }) {
   const length = lines[0]!.values.length;
   const times = Array.from({ length }, (_, at) => end - (length - 1 - at) * bucket);
   return (
-    <section className="panel px-4 pt-3 pb-2">
-      <div className="mb-2 flex flex-wrap items-baseline justify-between gap-x-6 gap-y-1">
-        <h2 className="head">{t("overview.throughput")}</h2>
-        <Legend lines={lines} />
-      </div>
-      <Chart times={times} lines={lines} label={t("overview.alt")} />
-    </section>
+    <Chart
+      title={t("overview.throughput", { span: span(bucket) })}
+      label={t("overview.alt", { n: Math.round((shown * bucket) / 60) })}
+      times={times}
+      lines={lines}
+    />
   );
 }
 
@@ -209,7 +210,7 @@ function QueueRow({ figures, shown }: { figures: QueueFigures; shown: number }) 
     <div role="row" className={cx(ROW, "min-h-14 border-b border-line py-2 last:border-0 hover:bg-hover")}>
       <div role="cell" className="min-w-0">
         <div className="flex items-center gap-2">
-          <Link href={toQueue(figures.queue)} className="truncate font-medium hover:underline">
+          <Link href={toQueue(figures.queue)} data-walk className="truncate font-medium hover:underline">
             {figures.queue}
           </Link>
           {figures.paused && <Badge tone="warn">{t("paused")}</Badge>}

@@ -1,11 +1,12 @@
 import { describe, expect, it } from "vitest";
+import { before } from "../actions/edit-dialog";
 import { jobFrom } from "../actions/enqueue-dialog";
-import type { JournalEvent } from "../api/jobs";
+import type { Job, JournalEvent } from "../api/jobs";
 import type { QueueFigures } from "../api/overview";
 import type { Worker } from "../api/queues";
-import { thinned } from "../parts/charts";
+import { moment, thinned } from "../parts/charts";
 import { matches } from "./events";
-import { partsOf } from "./keyspace";
+import { partsOf, prefixOf } from "./keyspace";
 import { awake, sum, total } from "./overview";
 import { chosenBy } from "./queue-bulk";
 import { crewsOf, healthOf } from "./workers";
@@ -41,7 +42,7 @@ describe("events", () => {
   const event = { queue: "mail", act: "fail", id: "order-7", kind: "k", worker: "w", note: "", by: "" };
   it("are found by queue, act and any word", () => {
     const shown = (said: object) => matches(event as JournalEvent, { queue: "", act: "", text: "", ...said });
-    expect([{}, { queue: "mail" }, { act: "fail" }, { text: "der-7" }].every(shown)).toBe(true);
+    expect([{}, { queue: "mail" }, { act: "fail" }, { text: "DER-7" }].every(shown)).toBe(true);
     expect([{ queue: "x" }, { act: "claim" }, { text: "absent" }].some(shown)).toBe(false);
   });
 });
@@ -57,7 +58,7 @@ it("adds queues up", () => {
 it("shows what a young store has, and half an hour of an old one", () => {
   const since = (at: number) =>
     [{ beats: { entered: Array.from({ length: 181 }, (_, n) => Number(n >= at)) } }] as unknown as QueueFigures[];
-  expect([since(0), since(100), since(175), since(999)].map(awake)).toEqual([180, 81, 30, 30]);
+  expect([since(0), since(100), since(175), since(999)].map(awake)).toEqual([180, 81, 6, 6]);
 });
 
 it("sends only what was typed", () => {
@@ -67,3 +68,24 @@ it("sends only what was typed", () => {
 });
 
 it("takes a typed key apart", () => expect(partsOf("/a//b c/")).toEqual(["a", "b c"]));
+
+it("looks for whole parts of a key, and for the beginning of the last one", () => {
+  expect(prefixOf("undelivered/nor")).toEqual({ parts: ["undelivered"], rest: "nor" });
+  expect(prefixOf("undelivered/")).toEqual({ parts: ["undelivered"], rest: "" });
+  expect(prefixOf("")).toEqual({ parts: [], rest: "" });
+});
+
+describe("an undo of an edit", () => {
+  const job = { payload: "[1]", priority: 5, run_at: 1060 } as Job;
+  it("puts back what was changed, and nothing else", () => {
+    expect(before(job, { priority: 8 }, 1000)).toEqual({ priority: 5 });
+    expect(before(job, { payload: "[2]", delay: 3600 }, 1000)).toEqual({ payload: "[1]", delay: 60 });
+    expect(before({ ...job, run_at: null }, { delay: 3600 }, 1000)).toEqual({ delay: 0 });
+  });
+});
+
+it("names a moment of a chart by what tells it from its neighbours", () => {
+  const noon = new Date(2026, 10, 16, 0, 0).getTime() / 1000;
+  expect(moment(noon, [noon, noon + 10])).toBe("00:00:00");
+  expect(moment(noon, [noon, noon + 3600])).toBe("Nov 16, 00:00");
+});

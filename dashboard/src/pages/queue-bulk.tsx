@@ -30,13 +30,15 @@ export function chosenBy(which: Which, ids: readonly string[] | null): Chosen {
 interface BarProps {
   which: Which;
   ids: readonly string[];
+  /** Whether there is nothing beyond what is selected. */
+  whole: boolean;
   everything: boolean;
   onEverything: () => void;
   onClear: () => void;
 }
 
 /** What can be done with the rows that are selected, or with everything that matches. */
-export function BulkBar({ which, ids, everything, onEverything, onClear }: BarProps) {
+export function BulkBar({ which, ids, whole, everything, onEverything, onClear }: BarProps) {
   const t = useT();
   const open = useDialog();
   if (ids.length === 0) return null;
@@ -64,8 +66,8 @@ export function BulkBar({ which, ids, everything, onEverything, onClear }: BarPr
       <span className="font-medium">
         {everything ? t("bulk.everythingSelected") : t("bulk.selected", { n: count(ids.length) })}
       </span>
-      {!everything && (
-        <Button look="quiet" className="text-accent" onClick={onEverything}>
+      {!everything && !whole && (
+        <Button look="link" onClick={onEverything}>
           {t("bulk.everything")}
         </Button>
       )}

@@ -4,7 +4,7 @@ import { type ErrorGroup, type Letters, useErrorGroups } from "../api/queues";
 import { useMay } from "../api/session";
 import { count } from "../format/spans";
 import { useT } from "../i18n/i18n";
-import { Button, Empty, Trouble } from "../parts/basics";
+import { Button, Empty, Trouble, Waiting } from "../parts/basics";
 import { useDialog } from "../parts/dialogs";
 import { Icon } from "../parts/icons";
 import { Relative } from "../parts/times";
@@ -19,7 +19,7 @@ interface GroupsProps {
 export function ErrorGroups({ queue, kind, text }: GroupsProps) {
   const t = useT();
   const groups = useErrorGroups(queue, kind, text);
-  if (groups.isPending) return null;
+  if (groups.isPending) return <Waiting />;
   if (!groups.data) return <Trouble error={groups.error} retry={() => void groups.refetch()} />;
   if (groups.data.groups.length === 0)
     return <Empty>{t(kind || text ? "empty.filtered" : "empty.failed")}</Empty>;
@@ -45,7 +45,10 @@ function Group({ queue, group, letters }: { queue: string; group: ErrorGroup; le
   return (
     <li className="border-b border-line">
       <details className="group">
-        <summary className="grid cursor-pointer grid-cols-[1rem_3.5rem_minmax(0,1fr)] items-start gap-x-3 px-4 py-3 hover:bg-hover group-open:hover:bg-transparent md:grid-cols-[1rem_3.5rem_minmax(0,1fr)_9rem_9rem] md:px-6 [&::-webkit-details-marker]:hidden">
+        <summary
+          data-walk
+          className="grid cursor-pointer grid-cols-[1rem_auto_minmax(0,1fr)] items-start gap-x-3 px-4 py-3 hover:bg-hover group-open:hover:bg-transparent md:grid-cols-[1rem_3.5rem_minmax(0,1fr)_9rem_9rem] md:px-6 [&::-webkit-details-marker]:hidden"
+        >
           <span className="pt-0.5 text-faint transition-transform group-open:rotate-90">
             <Icon name="right" />
           </span>
@@ -54,6 +57,14 @@ function Group({ queue, group, letters }: { queue: string; group: ErrorGroup; le
             <span className="block truncate font-medium">{group.type || "—"}</span>
             <span className="block truncate text-muted group-open:overflow-visible group-open:break-words group-open:whitespace-normal">
               {group.message}
+            </span>
+            <span className="mt-0.5 flex flex-wrap gap-x-4 text-xs text-muted md:hidden">
+              <span>
+                {t("dlq.first")} <Relative at={group.first_at} />
+              </span>
+              <span>
+                {t("dlq.last")} <Relative at={group.last_at} />
+              </span>
             </span>
           </span>
           <span className="text-right text-muted max-md:hidden">

@@ -1,47 +1,18 @@
-import { useEffect, useState } from "react";
-import type { Which } from "../api/jobs";
+import { useKinds, type Which } from "../api/jobs";
 import { useT } from "../i18n/i18n";
 import { cx } from "../parts/basics";
+import { Typed } from "../parts/typed";
 import { setQuery } from "../routing";
 
-const PATIENCE = 300;
-
-/** What is typed goes into the address, so that a view can be passed on as a link. */
 export function Filters({ which, grouped }: { which: Which; grouped: boolean }) {
   const t = useT();
+  const kinds = useKinds(which.queue);
   return (
     <div className="flex flex-wrap items-center gap-2 border-b border-line px-4 py-2 md:px-6">
-      <Typed name="kind" value={which.kind} label={t("queue.filter.kind")} className="w-32" />
+      <Typed name="kind" value={which.kind} label={t("queue.filter.kind")} className="w-36" known={kinds} />
       <Typed name="text" value={which.text} label={t("queue.filter.text")} className="w-52 max-sm:flex-1" />
       {which.state === "failed" && <ViewSwitch grouped={grouped} />}
     </div>
-  );
-}
-
-interface TypedProps {
-  name: "kind" | "text";
-  value: string;
-  label: string;
-  className: string;
-}
-
-function Typed({ name, value, label, className }: TypedProps) {
-  const [typed, setTyped] = useState(value);
-  useEffect(() => setTyped(value), [value]);
-  useEffect(() => {
-    if (typed === value) return;
-    const timer = setTimeout(() => setQuery({ [name]: typed }), PATIENCE);
-    return () => clearTimeout(timer);
-  }, [typed, value, name]);
-  return (
-    <input
-      type="search"
-      className={cx("field", className)}
-      aria-label={label}
-      placeholder={label}
-      value={typed}
-      onChange={(event) => setTyped(event.target.value)}
-    />
   );
 }
 

@@ -1,10 +1,10 @@
-import { useQueryClient } from "@tanstack/react-query";
-import { Confirm } from "../actions/confirm";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { ClearDialog } from "../actions/clear-dialog";
 import { EnqueueDialog } from "../actions/enqueue-dialog";
 import { ImportDialog } from "../actions/import-dialog";
-import { exportJobs, type Which } from "../api/jobs";
+import { exportJobs, linesOf, type Which } from "../api/jobs";
 import { overviewKey } from "../api/overview";
-import { dropQueue, pauseQueue, purgeQueue, resumeQueue } from "../api/queues";
+import { pauseQueue, resumeQueue } from "../api/queues";
 import { useMay } from "../api/session";
 import { save } from "../format/save";
 import { plural, useT } from "../i18n/i18n";
@@ -13,16 +13,17 @@ import { useDialog } from "../parts/dialogs";
 import { Icon } from "../parts/icons";
 import { Menu, type MenuItem } from "../parts/menu";
 import { useToasts } from "../parts/toasts";
-import { go } from "../routing";
 
 interface QueueMenuProps {
   queue: string;
   paused: boolean;
+  /** Whether there is such a queue; if not, it can only be made. */
+  there: boolean;
   which: Which;
 }
 
 /** What can be done with a queue as a whole. */
-export function QueueMenu({ queue, paused, which }: QueueMenuProps) {
+export function QueueMenu({ queue, paused, there, which }: QueueMenuProps) {
   const t = useT();
   const open = useDialog();
   const { say, complain } = useToasts();
@@ -34,55 +35,36 @@ export function QueueMenu({ queue, paused, which }: QueueMenuProps) {
     pauseQueue(queue).then(() => say(t("done.pause", { queue }), () => resumeQueue(queue).then(refresh)));
   const release = () =>
     resumeQueue(queue).then(() => say(t("done.resume", { queue }), () => pauseQueue(queue).then(refresh)));
-  const turn = () => void (paused ? release() : hold()).catch(complain).finally(() => void refresh());
-  const download = () =>
-    void exportJobs(which)
-      .then((content) => save(content, `${queue}-${which.state}.jsonl`))
-      .catch(complain);
-  const purge = () =>
-    open((close) => (
-      <Confirm
-        title={`${t("action.purge")}: ${queue}`}
-        button={t("action.purge")}
-        word={queue}
-        act={async () => {
-          const { changed } = await purgeQueue(queue);
-          say(plural(t, "bulk.done", changed, { action: t("action.purge") }));
-        }}
-        onClose={close}
-      />
-    ));
-
-  const drop = () =>
-    open((close) => (
-      <Confirm
-        title={`${t("action.drop")}: ${queue}`}
-        button={t("action.drop")}
-        word={queue}
-        act={async () => {
-          await dropQueue(queue);
-          say(t("done.drop", { queue }));
-          void refresh();
-          go("/");
-        }}
-        onClose={close}
-      >
-        <p>{t("action.drop.text")}</p>
-      </Confirm>
-    ));
+  const turn = useMutation({
+    mutationFn: () => (paused ? release() : hold()),
+    onError: complain,
+    onSettled: refresh,
+  });
+  const download = async () => {
+    const content = await exportJobs(which);
+    save(content, `${queue}-${which.state}.jsonl`);
+    say(plural(t, "done.export", await linesOf(content)));
+  };
+  const clear = (action: "purge" | "drop") => () =>
+    open((close) => <ClearDialog queue={queue} action={action} onClose={close} />);
 
   const grave: MenuItem[] = [
-    { label: t("action.purge"), danger: true, onSelect: purge },
-    { label: t("action.drop"), danger: true, onSelect: drop },
+    { label: t("action.purge"), danger: true, onSelect: clear("purge") },
+    { label: t("action.drop"), danger: true, onSelect: clear("drop") },
   ];
-  const items: MenuItem[] = [{ label: t("action.export"), onSelect: download }];
+  const exporting = () => void download().catch(complain);
+  const items: MenuItem[] = there ? [{ label: t("action.export"), onSelect: exporting }] : [];
   if (produce) {
     const start = () => open((close) => <ImportDialog queue={queue} onClose={close} />);
     items.unshift({ label: t("action.import"), onSelect: start });
   }
   return (
     <div className="flex items-center gap-2">
-      {admin && <Button onClick={turn}>{t(paused ? "action.resume" : "action.pause")}</Button>}
+      {admin && there && (
+        <Button onClick={() => turn.mutate()} disabled={turn.isPending}>
+          {t(paused ? "action.resume" : "action.pause")}
+        </Button>
+      )}
       {produce && (
         <Button
           look="primary"
@@ -92,14 +74,16 @@ export function QueueMenu({ queue, paused, which }: QueueMenuProps) {
           {t("action.enqueue")}
         </Button>
       )}
-      <Menu
-        button={
-          <Button look="quiet" className="w-8 px-0" aria-label={t("action.more")}>
-            <Icon name="more" />
-          </Button>
-        }
-        groups={[items, admin ? grave : []]}
-      />
+      {items.length > 0 && (
+        <Menu
+          button={
+            <Button look="quiet" className="w-8 px-0" aria-label={t("action.more")}>
+              <Icon name="more" />
+            </Button>
+          }
+          groups={[items, admin && there ? grave : []]}
+        />
+      )}
     </div>
   );
 }

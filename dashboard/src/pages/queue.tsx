@@ -1,13 +1,14 @@
-import { useCallback, useEffect, useMemo, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { Problem } from "../api/client";
 import { rowsOf, STATES, useRows, type Which } from "../api/jobs";
 import { useOverview } from "../api/overview";
 import { useMay } from "../api/session";
 import { count } from "../format/spans";
-import { useT } from "../i18n/i18n";
+import { plural, useT } from "../i18n/i18n";
+import { usePlace } from "../jobs/places";
 import { JobTable, type Selection } from "../jobs/table";
-import { Badge, cx, Dot, Empty, Title, Trouble } from "../parts/basics";
-import { go, Link, setQuery, type Tab, toQueue, useAddress } from "../routing";
+import { Badge, cx, Dot, Empty, Title, Trouble, Waiting } from "../parts/basics";
+import { go, Link, setQuery, type Tab, toQueue, useAddress, useTitle } from "../routing";
 import { typing } from "../shell/shortcuts";
 import { BulkBar } from "./queue-bulk";
 import { ErrorGroups } from "./queue-errors";
@@ -17,7 +18,10 @@ import { QueueMenu } from "./queue-menu";
 export function QueuePage({ queue, tab }: { queue: string; tab: Tab }) {
   const t = useT();
   const { query } = useAddress();
-  const figures = useOverview().data?.queues.find((one) => one.queue === queue);
+  const overview = useOverview().data;
+  const figures = overview?.queues.find((one) => one.queue === queue);
+  const gone = overview !== undefined && figures === undefined;
+  useTitle(t(`state.${tab}`), queue);
   const which: Which = {
     queue,
     state: tab,
@@ -29,14 +33,16 @@ export function QueuePage({ queue, tab }: { queue: string; tab: Tab }) {
   return (
     <div className="flex min-h-0 flex-1 flex-col bg-surface">
       <div className="bg-canvas">
-        <Title actions={<QueueMenu queue={queue} paused={figures?.paused ?? false} which={which} />}>
+        <Title actions={<QueueMenu queue={queue} paused={figures?.paused ?? false} there={!gone} which={which} />}>
           <span className="mr-2">{queue}</span>
           {figures?.paused && <Badge tone="warn">{t("paused")}</Badge>}
         </Title>
         <Tabs queue={queue} tab={tab} counts={figures?.counts ?? {}} />
       </div>
       <Filters which={which} grouped={grouped} />
-      {grouped ? (
+      {gone ? (
+        <Empty>{t("queue.gone", { queue })}</Empty>
+      ) : grouped ? (
         <ErrorGroups queue={queue} kind={which.kind} text={which.text} />
       ) : (
         <Jobs key={`${tab} ${which.kind} ${which.text}`} which={which} total={figures?.counts[tab] ?? 0} />
@@ -61,8 +67,14 @@ function useTabKeys(queue: string, tab: Tab): void {
 
 function Tabs(props: { queue: string; tab: Tab; counts: Partial<Record<Tab, number>> }) {
   const t = useT();
+  const nav = useRef<HTMLElement>(null);
+  // Where there is no room for all of them, at least the one that is shown is in view.
+  useEffect(() => {
+    nav.current?.querySelector("[aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
+  }, [props.tab]);
   return (
     <nav
+      ref={nav}
       aria-label={t("queue.states")}
       className="flex gap-1 overflow-x-auto border-b border-line px-3 [scrollbar-width:none] md:px-5"
     >
@@ -101,8 +113,10 @@ function Jobs({ which, total }: { which: Which; total: number }) {
   const rows = useRows(which);
   const shown = useMemo(() => rowsOf(rows.data), [rows.data]);
   const mayAct = useMay("admin");
-  const [ids, setIds] = useState<ReadonlySet<string>>(new Set());
+  const [start, note] = usePlace();
+  const [ids, setIds] = useState(start.selected);
   const [everything, setEverything] = useState(false);
+  useEffect(() => note({ selected: ids }), [ids]);
   const clear = useCallback(() => {
     setIds(new Set());
     setEverything(false);
@@ -125,12 +139,13 @@ function Jobs({ which, total }: { which: Which; total: number }) {
     }),
     [ids],
   );
+  useEscape(clear);
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = rows;
   const more = useCallback(() => {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
   }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
 
-  if (rows.isPending) return null;
+  if (rows.isPending) return <Waiting />;
   if (rows.error && (!rows.data || !(rows.error instanceof Problem && rows.error.unreachable)))
     return <Trouble error={rows.error} retry={() => void rows.refetch()} />;
   if (shown.length === 0 && !rows.hasNextPage) return <NoJobs which={which} />;
@@ -147,6 +162,7 @@ function Jobs({ which, total }: { which: Which; total: number }) {
       <BulkBar
         which={which}
         ids={shown.filter((row) => ids.has(row.id)).map((row) => row.id)}
+        whole={!hasNextPage && ids.size >= shown.length}
         everything={everything}
         onEverything={() => setEverything(true)}
         onClear={clear}
@@ -154,10 +170,23 @@ function Jobs({ which, total }: { which: Which; total: number }) {
       <p className="flex h-8 shrink-0 items-center border-t border-line px-4 text-xs text-muted tabular-nums md:px-6">
         {filtered
           ? t("queue.matching", { n: `${count(shown.length)}${hasNextPage ? "+" : ""}` })
-          : t("queue.loaded", { n: count(shown.length), total: count(Math.max(total, shown.length)) })}
+          : hasNextPage
+            ? t("queue.loaded", { n: count(shown.length), total: count(Math.max(total, shown.length)) })
+            : plural(t, "queue.count", shown.length)}
       </p>
     </>
   );
+}
+
+/** Escape takes a selection back. */
+function useEscape(act: () => void): void {
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      if (event.key === "Escape" && !typing(event)) act();
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, [act]);
 }
 
 function NoJobs({ which }: { which: Which }) {

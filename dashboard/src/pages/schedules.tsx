@@ -6,19 +6,20 @@ import { mistakeIn } from "../api/raw";
 import { deleteSchedule, putSchedule, useSchedules } from "../api/schedules";
 import { useMay } from "../api/session";
 import { useT } from "../i18n/i18n";
-import { Button, cx, Empty, saying, Title, Trouble } from "../parts/basics";
+import { Button, cx, Empty, saying, Title, Trouble, Waiting } from "../parts/basics";
 import { Dialog, DialogForm, Field } from "../parts/dialog";
 import { useDialog } from "../parts/dialogs";
 import { Icon } from "../parts/icons";
 import { JsonEditor } from "../parts/json";
 import { Relative } from "../parts/times";
-import { Link, toQueue } from "../routing";
+import { Link, toQueue, useTitle } from "../routing";
 
 const ROW =
   "grid items-center gap-x-4 px-4 grid-cols-[minmax(0,1fr)_minmax(0,1fr)_5rem_2rem] md:grid-cols-[minmax(8rem,1.2fr)_minmax(6rem,1fr)_minmax(6rem,1fr)_minmax(6rem,1fr)_6rem_6rem_2rem]";
 
 export function Schedules() {
   const t = useT();
+  useTitle(t("schedules.title"));
   const open = useDialog();
   const mayAct = useMay("admin");
   const queues = useOverview().data?.queues.map((one) => one.queue);
@@ -32,6 +33,7 @@ export function Schedules() {
   return (
     <div className="min-h-0 flex-1 overflow-y-auto">
       <Title actions={add}>{t("schedules.title")}</Title>
+      {schedules.isPending && <Waiting />}
       {schedules.error && <Trouble error={schedules.error} retry={() => void schedules.refetch()} />}
       {schedules.data?.length === 0 && (
         <Empty title={t("schedules.empty.title")}>{t("schedules.empty.text")}</Empty>

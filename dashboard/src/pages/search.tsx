@@ -1,19 +1,21 @@
 import { type Hit, useSearch } from "../api/search";
 import { useT } from "../i18n/i18n";
-import { Badge, Empty, StateName, Title, Trouble } from "../parts/basics";
+import { Badge, Empty, StateName, Title, Trouble, Waiting } from "../parts/basics";
 import { Relative } from "../parts/times";
-import { Link, toJob, useAddress } from "../routing";
+import { Link, toJob, useAddress, useTitle } from "../routing";
 
 export function SearchPage() {
   const t = useT();
   const text = useAddress().query.get("text") ?? "";
   const found = useSearch(text);
+  useTitle(text ? `“${text}”` : t("search.title"));
   return (
     <div className="min-h-0 flex-1 overflow-y-auto">
       <Title>
         {t("search.title")} {text && <span className="font-normal text-muted">“{text}”</span>}
       </Title>
       {text === "" && <Empty>{t("search.start")}</Empty>}
+      {text !== "" && found.isPending && <Waiting />}
       {found.error && <Trouble error={found.error} retry={() => void found.refetch()} />}
       {found.data?.hits.length === 0 && <Empty>{t("search.none", { text })}</Empty>}
       {found.data && found.data.hits.length > 0 && (
@@ -36,6 +38,7 @@ function HitLine({ hit }: { hit: Hit }) {
   return (
     <li className="border-b border-line last:border-0">
       <Link
+        data-walk
         href={toJob(hit.queue, job.id)}
         className="grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-4 px-4 py-2 hover:bg-hover md:grid-cols-[minmax(0,1fr)_5rem_8rem_7rem]"
       >

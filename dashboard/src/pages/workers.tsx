@@ -1,12 +1,13 @@
 import { useState } from "react";
 import { useHeld } from "../api/jobs";
 import { useWorkers, type Worker } from "../api/queues";
+import { COMMANDS } from "../format/commands";
 import { useT } from "../i18n/i18n";
 import { useTicking } from "../live/ticking";
-import { cx, Empty, Title, Trouble } from "../parts/basics";
+import { cx, Empty, Title, Trouble, Waiting } from "../parts/basics";
 import { Icon } from "../parts/icons";
 import { Countdown, Relative } from "../parts/times";
-import { Link, toJob, toQueue } from "../routing";
+import { Link, toJob, toQueue, useTitle } from "../routing";
 
 /** Seconds: a worker that lives is heard of every two. */
 const LATE = 5;
@@ -42,10 +43,11 @@ const ORDER: Record<Health, number> = { hung: 0, alive: 1, dead: 2 };
 
 export function Workers() {
   const t = useT();
+  useTitle(t("workers.title"));
   const workers = useWorkers();
   // Silence is no news: what makes a worker late is time alone.
   const now = useTicking((moment) => (moment === null ? null : Math.floor(moment)));
-  if (workers.isPending) return null;
+  if (workers.isPending) return <Waiting />;
   if (!workers.data) return <Trouble error={workers.error} retry={() => void workers.refetch()} />;
   const found = crewsOf(workers.data.workers, now).sort(
     (a, b) => ORDER[a.health] - ORDER[b.health] || b.worker.started_at - a.worker.started_at,
@@ -54,7 +56,7 @@ export function Workers() {
     <div className="min-h-0 flex-1 overflow-y-auto">
       <Title>{t("workers.title")}</Title>
       {found.length === 0 ? (
-        <Empty title={t("workers.empty.title")} command="ackline worker tasks.py">
+        <Empty title={t("workers.empty.title")} command={COMMANDS.worker}>
           {t("workers.empty.text")}
         </Empty>
       ) : (
@@ -74,7 +76,7 @@ export function Workers() {
 }
 
 const ROW =
-  "grid items-center gap-x-4 px-4 grid-cols-[1rem_5rem_minmax(0,1fr)_4rem] md:grid-cols-[1rem_5rem_minmax(9rem,1.2fr)_minmax(8rem,1.6fr)_minmax(6rem,0.8fr)_6rem_6rem_4rem_4rem]";
+  "grid items-center gap-x-4 px-4 grid-cols-[1rem_5rem_minmax(0,1fr)_4rem] md:grid-cols-[1rem_5rem_minmax(9rem,2fr)_minmax(8rem,1.4fr)_minmax(6rem,0.8fr)_6rem_6rem_4rem_4rem]";
 
 function Head() {
   const t = useT();

@@ -1,16 +1,43 @@
 /** The small pieces that everything is made of. */
-import type { ButtonHTMLAttributes, ReactNode } from "react";
+import { type ButtonHTMLAttributes, type ReactNode, useEffect, useState } from "react";
 import { Problem, type State } from "../api/client";
-import { useT } from "../i18n/i18n";
+import { translator, useT } from "../i18n/i18n";
 
 export const cx = (...names: (string | false | null | undefined)[]): string =>
   names.filter(Boolean).join(" ");
+
+/** Whether something has lasted longer than one would notice. */
+export function useLasting(now: boolean, after = 300): boolean {
+  const [lasting, setLasting] = useState(false);
+  useEffect(() => {
+    if (!now) return;
+    const timer = setTimeout(() => setLasting(true), after);
+    return () => {
+      clearTimeout(timer);
+      setLasting(false);
+    };
+  }, [now, after]);
+  return now && lasting;
+}
+
+/** Where something is still on its way; nothing at first, for most of it comes at once. */
+export function Waiting() {
+  const t = useT();
+  const lasting = useLasting(true);
+  return lasting ? (
+    <p role="status" className="arrive flex items-center justify-center gap-2 px-6 py-16 text-muted">
+      <span aria-hidden className="size-2 animate-pulse rounded-full bg-accent" />
+      {t("waiting")}
+    </p>
+  ) : null;
+}
 
 const LOOKS = {
   plain: "border border-line-strong bg-surface text-ink hover:bg-hover",
   primary: "bg-accent text-on-accent hover:opacity-90",
   danger: "border border-line-strong bg-surface text-danger hover:bg-danger-soft",
   quiet: "text-muted hover:bg-sunken hover:text-ink",
+  link: "text-accent hover:bg-accent-soft",
 } as const;
 
 interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
@@ -45,12 +72,13 @@ export function Dot({ state }: { state: State }) {
   return <span aria-hidden className={cx("inline-block size-2 shrink-0 rounded-full", DOTS[state])} />;
 }
 
+/** The state of one job; `state.…` are the names of lists. */
 export function StateName({ state }: { state: State }) {
   const t = useT();
   return (
     <span className="inline-flex items-center gap-1.5 whitespace-nowrap">
       <Dot state={state} />
-      {t(`state.${state}`)}
+      {t(`one.${state}`)}
     </span>
   );
 }
@@ -108,6 +136,10 @@ export function Trouble({ error, retry }: { error: unknown; retry?: () => void }
 }
 
 export function saying(error: unknown): string {
+  const t = translator(document.documentElement.lang === "es" ? "es" : "en");
+  if (error instanceof Problem && error.status === 401) return t("login.expired");
+  if (error instanceof Problem && error.unreachable)
+    return t(error.word === "late" ? "problem.late" : "problem.unreachable");
   if (error instanceof Problem && error.at) return `${error.message} (${error.at})`;
   return error instanceof Error ? error.message : String(error);
 }
@@ -115,7 +147,7 @@ export function saying(error: unknown): string {
 export function Title({ children, actions }: { children: ReactNode; actions?: ReactNode }) {
   return (
     <div className="flex min-h-14 flex-wrap items-center gap-x-3 gap-y-2 px-4 py-2.5 md:px-6">
-      <h1 className="min-w-0 flex-1 truncate text-base font-semibold tracking-tight">{children}</h1>
+      <h1 className="min-w-0 grow truncate text-base font-semibold tracking-tight">{children}</h1>
       {actions}
     </div>
   );

@@ -1,8 +1,9 @@
-import { useEffect, useRef } from "react";
+import { useEffect, useRef, useState } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import type { State } from "../api/client";
 import { STATES } from "../api/jobs";
+import { count } from "../format/spans";
 import { useTheme } from "../theme";
 
 /** Several numbers added up to one, so that a narrow picture has fewer. */
@@ -88,20 +89,85 @@ export interface Line {
   dots?: boolean;
 }
 
-/** Fewer moments than this make no line. */
-const FEW = 3;
+/** Fewer moments than this make no line, but figures. */
+export const FEW = 3;
 
 interface ChartProps {
+  title: string;
+  /** What it shows, for who cannot see it. */
+  label?: string;
   /** Seconds since 1970. */
   times: number[];
   lines: Line[];
   height?: number;
-  label: string;
   format?: (value: number) => string;
+  /** What is said below the figures of one or two moments. */
+  few?: string;
 }
 
-/** Lines over time. */
-export function Chart({ times, lines, height = 160, label, format }: ChartProps) {
+/** Lines over time, with the figures of the moment under the pointer, or of the last one. */
+export function Chart({ title, label = title, times, lines, height = 160, format = count, few }: ChartProps) {
+  const [pointed, setPointed] = useState<number | null>(null);
+  const at = pointed !== null && pointed < times.length ? pointed : null;
+  const last = times.length - 1;
+  const shown = lines.map((line) => ({ ...line, value: written(line.values[at ?? last], format) }));
+  const plain = times.length < FEW;
+  return (
+    <section className="panel px-4 pt-3 pb-2">
+      <div className="mb-2 flex flex-wrap items-baseline justify-between gap-x-6 gap-y-1">
+        <h2 className="head">
+          {title}
+          {at !== null && !plain && (
+            <span className="ml-2 font-normal text-ink tabular-nums">{moment(times[at]!, times)}</span>
+          )}
+        </h2>
+        <Legend lines={plain ? lines : shown} />
+      </div>
+      {plain ? (
+        <Figures lines={shown} height={height} note={times.length === 0 ? undefined : few} />
+      ) : (
+        <Plot times={times} lines={lines} height={height} label={label} format={format} onPoint={setPointed} />
+      )}
+    </section>
+  );
+}
+
+const written = (value: number | null | undefined, format: (value: number) => string): string =>
+  value === null || value === undefined ? "—" : format(value);
+
+interface FiguresProps {
+  lines: (Line & { value: string })[];
+  height: number;
+  note?: string | undefined;
+}
+
+/** One moment is no line, and a dot tells nothing: its figures do. */
+function Figures({ lines, height, note }: FiguresProps) {
+  return (
+    <div className="flex flex-col justify-center gap-3" style={{ height }}>
+      <dl className="flex flex-wrap gap-x-10 gap-y-3">
+        {lines.map((line) => (
+          <div key={line.label}>
+            <dt className="head">{line.label}</dt>
+            <dd className="mt-0.5 text-2xl font-semibold tracking-tight tabular-nums">{line.value}</dd>
+          </div>
+        ))}
+      </dl>
+      {note && <p className="text-xs text-muted">{note}</p>}
+    </div>
+  );
+}
+
+interface PlotProps {
+  times: number[];
+  lines: Line[];
+  height: number;
+  label: string;
+  format: (value: number) => string;
+  onPoint: (at: number | null) => void;
+}
+
+function Plot({ times, lines, height, label, format, onPoint }: PlotProps) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const { shade } = useTheme();
@@ -114,7 +180,7 @@ export function Chart({ times, lines, height = 160, label, format }: ChartProps)
   useEffect(() => {
     const element = place.current;
     if (!element) return;
-    const made = new uPlot(options(element, lines, height, format), latest.current, element);
+    const made = new uPlot(options(element, lines, height, format, onPoint), latest.current, element);
     plot.current = made;
     const watcher = new ResizeObserver(() => {
       made.setSize({ width: element.clientWidth, height });
@@ -125,9 +191,11 @@ export function Chart({ times, lines, height = 160, label, format }: ChartProps)
       made.destroy();
       plot.current = null;
     };
-  }, [names, height, shade]);
+  }, [names, height, shade, onPoint]);
 
-  useEffect(() => plot.current?.setData(latest.current));
+  // Not when only the pointer has moved: it would be where it was, and be asked again.
+  const figures = JSON.stringify(data);
+  useEffect(() => plot.current?.setData(latest.current), [figures]);
 
   return <div ref={place} role="img" aria-label={label} className="w-full overflow-hidden" />;
 }
@@ -136,7 +204,8 @@ function options(
   element: HTMLElement,
   lines: Line[],
   height: number,
-  format: ChartProps["format"],
+  format: PlotProps["format"],
+  onPoint: PlotProps["onPoint"],
 ): uPlot.Options {
   const style = getComputedStyle(element);
   const colour = (name: string) => style.getPropertyValue(name).trim();
@@ -150,6 +219,7 @@ function options(
     width: element.clientWidth,
     height,
     legend: { show: false },
+    hooks: { setCursor: [(plot) => onPoint(plot.cursor.idx ?? null)] },
     cursor: { points: { size: 6 }, y: false, drag: { x: false, y: false } },
     padding: [8, 18, 0, 0],
     scales: { y: { range: (_plot, _low, high) => [0, Math.max(high * 1.1, 1)] } },
@@ -159,7 +229,7 @@ function options(
         ...axis,
         size: 44,
         space: 28,
-        ...(format ? { values: (_plot: uPlot, at: number[]) => at.map(format) } : {}),
+        values: (_plot: uPlot, at: number[]) => at.map(format),
       },
     ],
     series: [
@@ -168,7 +238,7 @@ function options(
         label: line.label,
         stroke: colour(line.colour),
         width: 1.5,
-        points: { show: (plot: uPlot) => line.dots || plot.data[0].length < FEW, size: 5 },
+        points: { show: line.dots ?? false, size: 5 },
         ...(line.area ? { fill: `${colour(line.colour)}22` } : {}),
       })),
     ],
@@ -177,16 +247,27 @@ function options(
 
 /** Hours and minutes; for spans of days, the day; for short ones, the seconds too. */
 const clockTimes = (_plot: uPlot, at: number[], _axis: number, _space: number, step: number): string[] =>
-  at.map((seconds) => {
-    const moment = new Date(seconds * 1000);
-    const options = step >= 86_400 ? DAY : step < 60 ? { ...CLOCK, second: "2-digit" as const } : CLOCK;
-    return moment.toLocaleString(document.documentElement.lang, options);
-  });
+  at.map((seconds) => localTime(seconds, step >= 86_400 ? DAY : step < 60 ? EXACT : CLOCK));
+
+const localTime = (seconds: number, options: Intl.DateTimeFormatOptions): string =>
+  new Date(seconds * 1000).toLocaleString(document.documentElement.lang || "en", options);
 
 const DAY = { month: "short", day: "numeric" } as const;
-const CLOCK = { hour: "2-digit", minute: "2-digit", hour12: false } as const;
+const CLOCK = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
+const EXACT = { ...CLOCK, second: "2-digit" } as const;
 
-export function Legend({ lines }: { lines: Pick<Line, "label" | "colour">[] }) {
+/** A moment of a chart: with its seconds or its day, as its neighbours need it. */
+export function moment(seconds: number, times: readonly number[]): string {
+  const [first = 0, second = 0] = times;
+  if (second - first < 60) return localTime(seconds, EXACT);
+  return localTime(seconds, { ...DAY, ...CLOCK });
+}
+
+interface LegendProps {
+  lines: (Pick<Line, "label" | "colour"> & { value?: string })[];
+}
+
+function Legend({ lines }: LegendProps) {
   return (
     <ul className="flex flex-wrap gap-x-4 gap-y-1 text-xs text-muted">
       {lines.map((line) => (
@@ -195,6 +276,9 @@ export function Legend({ lines }: { lines: Pick<Line, "label" | "colour">[] }) {
             <circle cx="4" cy="4" r="4" style={{ fill: `var(${line.colour})` }} />
           </svg>
           {line.label}
+          {line.value !== undefined && (
+            <span className="min-w-6 text-right font-medium text-ink tabular-nums">{line.value}</span>
+          )}
         </li>
       ))}
     </ul>

@@ -1,7 +1,7 @@
 import { act, cleanup, render, screen } from "@testing-library/react";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { clock } from "../api/clock";
-import { Countdown } from "./times";
+import { Countdown, exact, local } from "./times";
 
 describe("the countdown", () => {
   beforeEach(() => vi.useFakeTimers({ now: 0 }));
@@ -40,4 +40,12 @@ describe("the countdown", () => {
     rerender(<Countdown deadline={null} />);
     expect(document.body.textContent).toBe("—");
   });
+});
+
+it("writes midnight as 00, with two digits for each part, in every language", () => {
+  const at = new Date(2026, 10, 16, 0, 5, 9).getTime() / 1000;
+  for (const language of ["en", "es"]) {
+    expect(local(at, language, true)).toMatch(/ 00:05:09$/);
+    expect(exact(at + 0.25, language)).toMatch(/^00:05:09[.,]250$/);
+  }
 });

@@ -12,11 +12,18 @@ export function Moment({ at, date }: { at: number; date?: boolean }) {
   );
 }
 
+/** Midnight is 00, and each part has two digits, in every language. */
+const CLOCK = { hourCycle: "h23", hour: "2-digit", minute: "2-digit", second: "2-digit" } as const;
+
+/** The time of a day, to the millisecond. */
+export const exact = (at: number, language: string): string =>
+  new Date(at * 1000).toLocaleTimeString(language, { ...CLOCK, fractionalSecondDigits: 3 });
+
 export const iso = (at: number): string => new Date(at * 1000).toISOString();
 
 export function local(at: number, language: string, date: boolean): string {
   const moment = new Date(at * 1000);
-  const time = moment.toLocaleTimeString(language, { hour12: false });
+  const time = moment.toLocaleTimeString(language, CLOCK);
   const today = moment.toDateString() === new Date().toDateString();
   if (today && !date) return time;
   return `${moment.toLocaleDateString(language, { month: "short", day: "numeric" })} ${time}`;

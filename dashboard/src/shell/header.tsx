@@ -1,7 +1,6 @@
 import { type FormEvent, useEffect, useState } from "react";
-import { useQueryClient } from "@tanstack/react-query";
-import { base, token } from "../api/client";
-import { meKey, useMe } from "../api/session";
+import { base } from "../api/client";
+import { useMe, useSignOut } from "../api/session";
 import { type Language, useSpeech } from "../i18n/i18n";
 import { useLive } from "../live/live";
 import { Button, cx } from "../parts/basics";
@@ -44,6 +43,7 @@ function Search() {
         type="search"
         value={text}
         onChange={(event) => setText(event.target.value)}
+        onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()}
         aria-label={t("search.label")}
         placeholder={t("search.placeholder")}
         className="field bg-canvas pr-8 pl-8"
@@ -80,14 +80,8 @@ const LANGUAGES: readonly [Language, string][] = [
 function SettingsMenu() {
   const { t, language, speak } = useSpeech();
   const { theme, choose } = useTheme();
-  const client = useQueryClient();
+  const leave = useSignOut();
   const me = useMe().data;
-  const leave = () => {
-    token.forget();
-    client.clear();
-    void client.resetQueries({ queryKey: meKey });
-    location.assign("/");
-  };
   return (
     <Menu
       button={

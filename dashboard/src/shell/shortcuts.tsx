@@ -28,11 +28,20 @@ export function useShortcuts(): void {
         open((close) => <Help onClose={close} />);
       } else if (event.key === "o") {
         go("/");
+      } else if (event.key === "j" || event.key === "k") {
+        walk(event.key === "j" ? 1 : -1);
       }
     };
     addEventListener("keydown", press);
     return () => removeEventListener("keydown", press);
   }, [open]);
+}
+
+/** Lead the focus through what is listed; a table of jobs has rows too many for it, and its own way. */
+function walk(step: 1 | -1): void {
+  const stops = [...document.querySelectorAll<HTMLElement>("main [data-walk]")];
+  const here = stops.findIndex((one) => one === document.activeElement);
+  stops[Math.min(Math.max(here + step, 0), stops.length - 1)]?.focus();
 }
 
 const KEYS = [

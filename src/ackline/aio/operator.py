@@ -121,7 +121,7 @@ class AsyncOperator(AsyncQueueBase[P, R]):
         delay: float | None = None,
         by: str = "",
     ) -> None:
-        """Change a job that is not processing."""
+        """Change a job that is not processing; its payload only by the serde that wrote it."""
         await self._call(self.sync.edit, id, payload=payload, priority=priority, delay=delay, by=by)
 
     async def keep_result(self, id: str, seconds: float) -> None:

@@ -100,13 +100,17 @@ class QueueBase(ABC, Generic[P, R]):
 
     def decode_payload(self, record: Record, type: Any) -> Any:
         """A stored payload as the declared type, or `InvalidPayload`."""
+        self.require_own_serde(record)
+        return codec.decode("payload", record.payload, self.payload_serde, type)
+
+    def require_own_serde(self, record: Record) -> None:
+        """Raise `InvalidPayload` if another serde than this queue's wrote the payload."""
         written_as = record.options.codec or "json"
         if written_as != self.payload_serde.name:
             raise InvalidPayload(
                 f"the payload of job {record.id!r} was written as {written_as}, "
                 f"this queue reads {self.payload_serde.name}: open it with the serde that wrote it"
             )
-        return codec.decode("payload", record.payload, self.payload_serde, type)
 
     def encode_result(self, value: Any) -> bytes | None:
         """A result as bytes; None, which is a result too, takes no room."""

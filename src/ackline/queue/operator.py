@@ -196,7 +196,7 @@ class Operator(QueueBase[P, R]):
         delay: float | None = None,
         by: str = "",
     ) -> None:
-        """Change a job that is not processing.
+        """Change a job that is not processing; its payload only with the serde that wrote it.
 
         Raises `WrongState` if it is, or if a job that has ended is to be delayed.
         """
@@ -205,7 +205,10 @@ class Operator(QueueBase[P, R]):
         if priority is not None:
             require_priority(priority)
         require_seconds("delay", delay)
-        data = None if payload is _UNCHANGED else self.encode_payload(payload)
+        data = None
+        if payload is not _UNCHANGED:
+            self.require_own_serde(self._require(id))
+            data = self.encode_payload(payload)
         self._act(lifecycle.edit(id, Edit(payload=data, priority=priority, delay=delay), by))
 
     def keep_result(self, id: str, seconds: float) -> None:

@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from ackline.events import Act, Event
 from ackline.job import Failure, Record, State
+from ackline.retry import Backoff
 
 NULL = msgspec.Raw(b"null")
 
@@ -48,6 +49,11 @@ def raw_or_base64(data: bytes) -> msgspec.Raw:
 def _base64(data: bytes, codec: str) -> msgspec.Raw:
     encoded = {"base64": base64.b64encode(data).decode(), "codec": codec}
     return msgspec.Raw(msgspec.json.encode(encoded))
+
+
+def codec_of(record: Record) -> str:
+    """What wrote a job's payload."""
+    return record.options.codec or "json"
 
 
 def payload_of(record: Record) -> msgspec.Raw:
@@ -93,6 +99,8 @@ class JobDocument(msgspec.Struct, kw_only=True):
     kind: str
     state: State
     payload: msgspec.Raw
+    codec: str
+    """What wrote the payload: `json`, `msgpack`, or the name of a serde of the user's own."""
     priority: int
     attempts: int
     created_at: float
@@ -108,6 +116,7 @@ class JobDocument(msgspec.Struct, kw_only=True):
     error: str | None
     history: list[Attempt]
     max_attempts: int | None
+    backoff: Backoff | None
     lease: float | None
     timeout: float | None
     result_ttl: float | None
@@ -115,6 +124,7 @@ class JobDocument(msgspec.Struct, kw_only=True):
     headers: dict[str, str]
     keys_if_undelivered: list[tuple[str, ...]]
     callback_url: str | None
+    trace: str | None
     timeline: list[EventDocument] | UnsetType = UNSET
     timeline_complete: bool | UnsetType = UNSET
 
@@ -127,6 +137,7 @@ def job_document(record: Record, queue: str) -> JobDocument:
         (record, options),
         queue=queue,
         payload=payload_of(record),
+        codec=codec_of(record),
         progress=raw(record.progress, options.codec),
         result=raw(record.result, options.codec),
         error=error_of(record),

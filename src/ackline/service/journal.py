@@ -16,6 +16,7 @@ from ackline.service.caller import Caller, Scope
 from ackline.service.documents import EventDocument, event_document
 from ackline.service.news import News
 from ackline.service.streams import PING, event
+from ackline.service.tail import Tail, Wanted, look_back
 
 PAGE = 500
 
@@ -56,6 +57,16 @@ class Journal:
         """The next events, and where to read on."""
         page = await self._runtime.call(self._store.events, self._key, after, limit)
         return self._visible(page), page[-1].cursor if page else after
+
+    async def last(self, count: int, wanted: Wanted) -> tuple[Tail, str]:
+        """The last events that are wanted, and where to read on."""
+        end = await self.end()
+
+        def chosen(events: list[Event]) -> list[Event]:
+            return [one for one in self._visible(events) if wanted.matches(one)]
+
+        call = self._runtime.call
+        return await call(look_back, self._store, self._key, end, count, chosen), end
 
     def _visible(self, events: list[Event]) -> list[Event]:
         caller, kinds = self._caller, self._caller.principal.kinds

@@ -43,6 +43,9 @@ States = Annotated[
 KindList = Annotated[
     list[str] | None, QueryParameter(name="kind", description="Only jobs of these kinds.")
 ]
+IdList = Annotated[
+    list[str] | None, QueryParameter(name="id", description="Only jobs with these ids.")
+]
 Cursor = Annotated[
     str | None, QueryParameter(description="Where the page before ended.", max_length=4096)
 ]

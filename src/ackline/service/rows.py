@@ -9,7 +9,7 @@ import msgspec
 
 from ackline.job import Record, State
 from ackline.queue import Queue
-from ackline.service.documents import error_of, payload_of, shown
+from ackline.service.documents import codec_of, error_of, payload_of, shown
 
 PREVIEW = 160
 """Characters of a payload or an error that a line shows."""
@@ -34,6 +34,7 @@ class Row(msgspec.Struct, kw_only=True):
     error: str | None
     preview: str
     """The beginning of the payload, as JSON."""
+    codec: str
     size: int
     """Bytes of the payload."""
 
@@ -59,6 +60,7 @@ def _row(record: Record, max_attempts: int) -> Row:
         max_attempts=max_attempts,
         error=error[:PREVIEW] if error is not None else None,
         preview=_beginning(bytes(payload_of(record))),
+        codec=codec_of(record),
         size=len(record.payload),
     )
 

@@ -37,7 +37,7 @@ class BulkBody(Body):
     filter: FilterBody
     dry_run: bool = False
     to: str | None = None
-    """With `move`, the queue."""
+    """With `move`, the queue; jobs can be counted without it."""
 
 
 class BulkDone(msgspec.Struct):
@@ -81,8 +81,10 @@ def _filter(caller: Caller, data: BulkBody) -> Filter:
 
 
 def _target(caller: Caller, data: BulkBody) -> QueueKey | None:
-    if (data.action == "move") != (data.to is not None):
-        raise Unfit("`to` names the queue to move to, and belongs to `move` alone", at="$.to")
+    if data.action != "move" and data.to is not None:
+        raise Unfit("`to` belongs to `move` alone", at="$.to")
+    if data.action == "move" and data.to is None and not data.dry_run:
+        raise Unfit("`to` must name the queue to move to", at="$.to")
     return caller.queue(data.to, Scope.ADMIN).sync.key if data.to is not None else None
 
 

@@ -9,17 +9,31 @@ from litestar import Router, get
 from litestar.di import NamedDependency
 from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import Stream
+from msgspec import UNSET, UnsetType
 
-from ackline.events import read_cursor
+from ackline.events import Act, Event, read_cursor
 from ackline.service.caller import Caller
 from ackline.service.documents import EventDocument, event_document
 from ackline.service.journal import Journal, SweepDocument, sweeps_of
 from ackline.service.parameters import PageSize
 from ackline.service.problems import Unfit
 from ackline.service.streams import stream_response
+from ackline.service.tail import Wanted
 
 QueueFilter = Annotated[str | None, QueryParameter(description="Only of this queue.")]
 After = Annotated[str | None, QueryParameter(description="Only what comes after this cursor.")]
+Last = Annotated[
+    int | None,
+    QueryParameter(ge=1, le=1000, description="The last so many, instead of those after a cursor."),
+]
+ActList = Annotated[list[Act] | None, QueryParameter(name="act", description="Only these acts.")]
+Word = Annotated[
+    str | None,
+    QueryParameter(
+        max_length=1000,
+        description="Only events with this in their id, kind, worker, note or who did it.",
+    ),
+]
 LastEventId = Annotated[
     str | None,
     HeaderParameter(name="Last-Event-ID", description="The id of the last event that was seen."),
@@ -35,6 +49,8 @@ class EventPage(msgspec.Struct):
     events: list[EventDocument]
     sweeps: list[SweepDocument]
     cursor: str | None
+    complete: bool | UnsetType = UNSET
+    """With `last`: false if older events may match too, for it looks back for a second at most."""
 
 
 @get("/", summary="Read events")
@@ -43,10 +59,27 @@ async def list_events(
     queue: QueueFilter = None,
     after: After = None,
     limit: PageSize = 100,
+    last: Last = None,
+    acts: ActList = None,
+    text: Word = None,
 ) -> EventPage:
-    """A page of the journal; 410 if what comes after the cursor is not kept any more."""
-    events, cursor = await Journal(caller, queue).read(_checked(after), limit)
-    return EventPage([event_document(one) for one in events], sweeps_of(events), cursor)
+    """A page of the journal; 410 if what comes after the cursor is not kept any more.
+
+    With `act` or `text` a page may have few events or none, and yet there may be more: the
+    cursor says where to read on. `last` looks back from the end until it has found so many.
+    """
+    journal, wanted = Journal(caller, queue), Wanted(frozenset(acts or Act), text or "")
+    if last is None:
+        events, cursor = await journal.read(_checked(after), limit)
+        return _page([one for one in events if wanted.matches(one)], cursor)
+    if after is not None:
+        raise Unfit("`last` looks back from the end: leave out `after`", at="after")
+    found, end = await journal.last(last, wanted)
+    return _page(found.events, end, found.complete)
+
+
+def _page(events: list[Event], cursor: str | None, complete: bool | UnsetType = UNSET) -> EventPage:
+    return EventPage([event_document(one) for one in events], sweeps_of(events), cursor, complete)
 
 
 @get("/stream", summary="Follow events (SSE)", media_type="text/event-stream")

@@ -12,7 +12,7 @@ from ackline.job import State
 from ackline.queue import Queue as Line
 from ackline.service.caller import Caller, Scope
 from ackline.service.paging import ListOrder, Order, read_page
-from ackline.service.parameters import Cursor, KindList, PageSize, Queue, States, Text
+from ackline.service.parameters import Cursor, IdList, KindList, PageSize, Queue, States, Text
 from ackline.service.rows import Rows, rows_of
 from ackline.stores.base import Filter
 
@@ -25,6 +25,7 @@ async def list_rows(
     caller: NamedDependency[Caller],
     states: States = None,
     kinds: KindList = None,
+    ids: IdList = None,
     text: Text = None,
     cursor: Cursor = None,
     limit: PageSize = 100,
@@ -35,7 +36,12 @@ async def list_rows(
     The time is the store's: by it, and by no other clock, a deadline has passed.
     """
     line = caller.queue(queue, Scope.READ).sync
-    which = Filter(states=frozenset(states or State), kinds=caller.kinds(kinds), text=text)
+    which = Filter(
+        states=frozenset(states or State),
+        kinds=caller.kinds(kinds),
+        ids=frozenset(ids) if ids is not None else None,
+        text=text,
+    )
     return await caller.slowly(_page, line, which, cursor, limit, order)
 
 

@@ -15,11 +15,14 @@ from ackline.job import QueueKey, Record
 from ackline.queue import Queue
 from ackline.service.caller import Caller, Scope
 from ackline.service.rows import Row, rows_of
-from ackline.stores.base import Filter
+from ackline.stores.base import Filter, Store
 
 MOST = 50
 PER_QUEUE = 10
 """Hits of one queue, so that one does not hide the others."""
+
+NEAREST = 1000
+"""Jobs of a queue whose ids are looked at for their beginning."""
 
 PATIENCE = 2.0
 """Seconds to look through payloads."""
@@ -47,7 +50,10 @@ class Found(msgspec.Struct):
 
 @get("/search", summary="Search jobs")
 async def search(caller: NamedDependency[Caller], text: Searched = "") -> Found:
-    """Jobs whose id is this, then those of this kind, then those with it in their payload."""
+    """Jobs whose id is this or begins so, then those of this kind, then by their payload.
+
+    Ids that begin so are looked for among the first jobs of each state: a store finds whole ones.
+    """
     caller.require(Scope.READ)
     if not text:
         return Found([], complete=True)
@@ -75,11 +81,17 @@ def _look(
     store = line.store
     if by == "id":
         found = [one for one in store.get(key, [text]) if one is not None]
+        found = found or _beginning(store, key, text)
     else:
         kinds = frozenset({text}) if by == "kind" else caller.principal.kinds
         which = Filter(kinds=kinds, text=text if by == "payload" else None)
         found = store.page(key, which, None, PER_QUEUE).jobs
     return (one for one in found if caller.may_touch(one.kind))
+
+
+def _beginning(store: Store, key: QueueKey, text: str) -> list[Record]:
+    near = store.page(key, Filter(), None, NEAREST).jobs
+    return [one for one in near if one.id.casefold().startswith(text.casefold())][:PER_QUEUE]
 
 
 router = Router("/", route_handlers=[search], tags=["Search"])

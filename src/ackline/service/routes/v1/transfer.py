@@ -10,7 +10,7 @@ from litestar.response import Stream
 
 from ackline.job import State
 from ackline.service.caller import Caller, Scope
-from ackline.service.parameters import KindList, Queue, States
+from ackline.service.parameters import KindList, Queue, States, Text
 from ackline.service.transfer import Import, Imported, export
 from ackline.stores.base import Filter
 
@@ -33,11 +33,15 @@ async def import_jobs(
 
 @get("/export", summary="Export jobs", media_type=LINES)
 async def export_jobs(
-    queue: Queue, caller: NamedDependency[Caller], states: States = None, kinds: KindList = None
+    queue: Queue,
+    caller: NamedDependency[Caller],
+    states: States = None,
+    kinds: KindList = None,
+    text: Text = None,
 ) -> Stream:
     """Every job that matches, a line each, which an import takes as it is."""
     line = caller.queue(queue, Scope.READ)
-    which = Filter(states=frozenset(states or State), kinds=caller.kinds(kinds))
+    which = Filter(states=frozenset(states or State), kinds=caller.kinds(kinds), text=text)
     return Stream(export(caller, line, which), media_type=LINES)
 
 

@@ -1,0 +1,56 @@
+/** Lists of jobs that are kept in step without being fetched again. */
+import type { InfiniteData } from "@tanstack/react-query";
+import type { State } from "../api/client";
+import type { Row, Rows } from "../api/jobs";
+
+type List = InfiniteData<Rows>;
+
+/** A list without some jobs. */
+export function without(data: List, gone: ReadonlySet<string>): List {
+  const keep = (page: Rows): Rows => ({ ...page, rows: page.rows.filter((row) => !gone.has(row.id)) });
+  return { ...data, pages: data.pages.map(keep) };
+}
+
+/** A list in which some jobs were looked at anew: those that belong to it are where they belong. */
+export function withRows(data: List, rows: readonly Row[], asked: readonly string[], state: State): List {
+  const pages = without(data, new Set(asked)).pages;
+  for (const row of rows) insert(pages, row, state);
+  return { ...data, pages };
+}
+
+function insert(pages: Rows[], row: Row, state: State): void {
+  const mine = place(row, state);
+  for (const page of pages) {
+    const at = page.rows.findIndex((other) => place(other, state) > mine);
+    if (at < 0) continue;
+    page.rows.splice(at, 0, row);
+    return;
+  }
+  // Behind what is loaded it will be found when the list is read on.
+  const last = pages.at(-1);
+  if (last && last.cursor === null) last.rows.push(row);
+}
+
+/** Seconds of waiting that weigh as much as a step of priority, unless a queue says otherwise. */
+const AGEING = 60;
+
+/** Where a job stands in its list: what has the lower number comes first.
+ *
+ * Of a queued one it is near enough, for the service alone knows since when it waits; the list is
+ * right again as soon as it is opened anew.
+ */
+export function place(row: Row, state: State): number {
+  switch (state) {
+    case "queued":
+      return row.created_at - row.priority * AGEING;
+    case "scheduled":
+    case "failing":
+      return row.run_at ?? 0;
+    case "processing":
+      return row.deadline ?? 0;
+    case "completed":
+    case "failed":
+    case "cancelled":
+      return -(row.finished_at ?? 0);
+  }
+}

@@ -1,0 +1,90 @@
+"""The end of the journal: its last events that are wanted, however long it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from ackline.errors import EventsDropped
+from ackline.events import Act, Event, make_cursor, read_cursor
+from ackline.job import QueueKey
+from ackline.stores.base import Store
+
+PAGE = 1000
+FIRST_STEP = 8
+"""Batches to step back at first; twice as many each time that there was too little."""
+
+PATIENCE = 1.0
+"""Seconds to look back for what is rare."""
+
+Choose = Callable[[list[Event]], list[Event]]
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Which events: of these acts, and with this text in any of their words."""
+
+    acts: frozenset[Act]
+    text: str = ""
+
+    def matches(self, event: Event) -> bool:
+        """Whether this is one of them; upper and lower case are the same."""
+        if event.act not in self.acts:
+            return False
+        words = (event.id, event.kind, event.worker, event.note, event.by)
+        text = self.text.casefold()
+        return not text or any(text in word.casefold() for word in words)
+
+
+class Tail(msgspec.Struct):
+    """The last events, the oldest first; `complete` if they are as many as asked, or all."""
+
+    events: list[Event]
+    complete: bool
+
+
+def look_back(store: Store, key: QueueKey | None, end: str, count: int, choose: Choose) -> Tail:
+    """Step back from the end until enough is found, or the beginning is reached."""
+    found: list[Event] = []
+    until, step = read_cursor(end), FIRST_STEP
+    # The nearest steps are always read to their end: right after a bulk they are long ones.
+    give_up = None
+    patience = time.monotonic() + PATIENCE
+    while until > (0, 0) and len(found) < count:
+        start = (max(0, until[0] - step), 0)
+        older = _between(store, key, start, until, choose, give_up)
+        if older is None:
+            return Tail(found, complete=False)
+        found = [*older, *found][-count:]
+        until, step, give_up = start, step * 2, patience
+    return Tail(found, complete=True)
+
+
+def _between(
+    store: Store,
+    key: QueueKey | None,
+    start: tuple[int, int],
+    until: tuple[int, int],
+    choose: Choose,
+    give_up: float | None,
+) -> list[Event] | None:
+    """What was chosen between two places; None if it took too long."""
+    found: list[Event] = []
+    cursor = make_cursor(*start)
+    while page := _read(store, key, cursor):
+        inside = [one for one in page if read_cursor(one.cursor) <= until]
+        found += choose(inside)
+        if len(inside) < len(page):
+            break
+        if give_up is not None and time.monotonic() > give_up:
+            return None
+        cursor = page[-1].cursor
+    return found
+
+
+def _read(store: Store, key: QueueKey | None, cursor: str) -> list[Event]:
+    try:
+        return store.events(key, cursor, PAGE)
+    except EventsDropped as error:  # the journal does not go back so far any more
+        return store.events(key, error.cursor, PAGE)
