@@ -239,6 +239,14 @@ class StoreClosed(StoreUnavailable):
 class StoreFull(StoreError):
     """No room for more jobs; settling, cancelling and purging still work."""
 
+    @classmethod
+    def of_queue(cls, queue: object, limit: int) -> StoreFull:
+        """A queue holds as many jobs as its `max_jobs` allows."""
+        return cls(
+            f"queue {queue} already holds its maximum of {limit:,} jobs (max_jobs); nothing was "
+            "stored. Try again later, or raise the limit"
+        )
+
 
 class StoreReadOnly(StoreError):
     """The store can be read but not written."""

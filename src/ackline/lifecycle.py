@@ -16,7 +16,7 @@ import msgspec
 
 from ackline.config import CALLBACK_KEPT, DEFAULTS, Resolved
 from ackline.events import TELLS_PRIORITY, Act
-from ackline.job import TERMINAL, WAITING, Failure, QueueKey, Record, State
+from ackline.job import TERMINAL, WAITING, Draft, Failure, QueueKey, Record, State
 from ackline.limits import require_seconds, storable
 from ackline.outcome import Cancel, Dead, Done, Outcome, Retry, Snooze
 
@@ -62,6 +62,10 @@ FENCED = frozenset(
     }
 )
 """Acts that only the holder of the lease's token may take."""
+
+
+KEEPS_ID = frozenset(State) - LEGAL[Act.ENQUEUE].keys()
+"""States in which a job keeps its id: whoever enqueues it again is told of the job there is."""
 
 
 class Edit(msgspec.Struct, frozen=True, gc=False):
@@ -295,6 +299,14 @@ def rank(ready_at: float, priority: int, ageing: float) -> float:
     goes first, equal ones in order of arrival, and the lowest still gets its turn.
     """
     return ready_at - priority * ageing
+
+
+def arrive(draft: Draft, now: float, ageing: float) -> tuple[State, float]:
+    """Where a new job begins: its state, and its place in the line of that."""
+    due = draft.run_at if draft.run_at is not None else now + draft.delay
+    if due > now:
+        return State.SCHEDULED, due
+    return State.QUEUED, rank(now, draft.priority, ageing)
 
 
 def place(
