@@ -1,6 +1,6 @@
 """Every rule of a job's life, as pure functions: what happened, and what it leads to.
 
-Nothing here touches a store. A function takes the job as it was seen and answers a
+Nothing here touches a store. A function takes the job as it was seen and returns a
 `Transition`; a store applies it if its guard still holds, in one atomic step, and refuses
 it otherwise. So each rule is written once, and each store is a plain machine.
 """
@@ -162,7 +162,7 @@ def holds(
 
 
 REPEATABLE = frozenset({Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.CANCEL})
-"""Acts that answer the same when the holder of a lease sends them again."""
+"""Acts that have the same verdict when the holder of a lease sends them again."""
 
 
 def repeats(
@@ -176,7 +176,7 @@ def repeats(
 
     `last_act` and `last_token` are of the job's last settled lease; `history` has the
     attempts that ended without completing. The end is the result, or the state decided on:
-    a retry is no repeat of a burial. Delays may differ, for backoff has jitter.
+    a retry does not repeat a burial. Delays may differ, because backoff has jitter.
     """
     if transition.token is None or transition.act not in REPEATABLE:
         return False
@@ -248,7 +248,7 @@ class Landing(msgspec.Struct, frozen=True, gc=False):
 
 
 def land(transition: Transition, state: State, cancel_requested: bool) -> Landing:
-    """Where a transition leads a job that stands so, and was asked to stop or not.
+    """Where a transition leads a job in this state, which was asked to stop or not.
 
     A job that was asked to stop does not run again: where it would wait for another
     attempt, or had none left, it is cancelled.

@@ -83,7 +83,7 @@ class _Batch:
         self._left: Counter[str] = Counter()
 
     def complete(self, transitions: Sequence[Transition]) -> list[tuple[int, Transition]]:
-        """Take all that plainly complete a lease, one statement a lease; answers the others."""
+        """Take all that plainly complete a lease, one statement a lease; returns the others."""
         others: list[tuple[int, Transition]] = []
         done: dict[int, list[tuple[int, Transition, Body]]] = {}
         leases, bodies = self._finding.leases, self._entry.bodies

@@ -72,7 +72,7 @@ class _Batch:
         self._arrivals: list[Arrival] = []
 
     def complete(self, transitions: Sequence[Transition]) -> list[tuple[int, Transition]]:
-        """Take all that plainly complete a lease in a few statements; answers the others."""
+        """Take all that plainly complete a lease in a few statements; returns the others."""
         others: list[tuple[int, Transition]] = []
         by_keep: dict[float, list[int]] = {}
         results: list[tuple[int, bytes]] = []
