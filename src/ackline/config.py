@@ -16,7 +16,7 @@ from ackline.retry import Backoff
 HOUR, DAY = 3600.0, 86400.0
 
 CALLBACK_KEPT = DAY
-"""Seconds that a job is kept at its end, at least, if it wants a callback: it tells of the job."""
+"""Seconds that a finished job is kept, at least, if it wants a callback, which tells of it."""
 
 SHORTEST_SWEEP = 0.01
 """Seconds: more often would only keep the store busy."""
@@ -75,9 +75,9 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     max_journal: int | None = None
     """The journal keeps at most this many events; None leaves the number to the store."""
     recovery: bool = True
-    """Whether leases that lapsed, and those of silent workers, are taken back by themselves."""
+    """Whether lapsed leases, and those of silent workers, are recovered automatically."""
     sweep_every: float | None = None
-    """Seconds between two sweeps for such leases; None is as often as the maintenance looks."""
+    """Seconds between two sweeps for such leases; None uses the maintenance interval."""
     stuck_after: float = 300.0
     """Seconds past its deadline after which a lease that nobody took back is reported."""
 

@@ -50,14 +50,17 @@ class Schedule(msgspec.Struct, frozen=True):
         require_name("schedule", self.name)
         require_name("kind", self.kind)
         if len(self.name.encode()) > LONGEST_NAME - 32:
-            raise ConfigError(f"schedule {self.name!r}: its name leaves no room for the time")
+            raise ConfigError(
+                f"schedule {self.name!r}: its name is too long: at most {LONGEST_NAME - 32} bytes"
+            )
         if self.catch_up not in ("one", "all", "none"):
             raise ConfigError(
                 f"schedule {self.name!r}: catch_up is one, all or none, not {self.catch_up!r}"
             )
         if taken := {"id", "kind", "delay", "run_at"} & self.options.keys():
             raise ConfigError(
-                f"schedule {self.name!r} decides itself about {', '.join(sorted(taken))}"
+                f"schedule {self.name!r} sets {' and '.join(sorted(taken))} itself: "
+                "remove this from its options"
             )
         self._require_ticks()
 
@@ -106,10 +109,10 @@ class Schedule(msgspec.Struct, frozen=True):
         except CronSimError as error:
             raise ConfigError(f"schedule {self.name!r}: {self.cron!r}: {error}") from None
         except StopIteration:
-            raise ConfigError(f"schedule {self.name!r}: {self.cron!r} never comes") from None
+            raise ConfigError(f"schedule {self.name!r}: {self.cron!r} never fires") from None
         except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
             raise ConfigError(
-                f"schedule {self.name!r}: no time zone is called {self.timezone!r} here"
+                f"schedule {self.name!r}: unknown time zone {self.timezone!r}"
             ) from None
 
 

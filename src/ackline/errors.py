@@ -2,7 +2,7 @@
 
 AcklineError
 ├── ConfigError            a URL, a setting or an installation that cannot work
-│   ├── UnknownStore       no store answers to this URL
+│   ├── UnknownStore       no store is registered for this URL
 │   └── MissingExtra       the store exists, its driver is not installed
 ├── InvalidJob             refused before anything was stored
 │   ├── InvalidName        an id, kind, queue or tenant that cannot be kept
@@ -17,7 +17,7 @@ AcklineError
 ├── QueueNotEmpty          a queue that holds jobs cannot be dropped, unless forced
 ├── LeaseLost              the lease is no longer yours; nothing was changed
 ├── Stopped                a handler gave up because its signal was set
-├── EventsDropped          events behind the cursor are gone; `cursor` is where the kept ones begin
+├── EventsDropped          events after the cursor are gone; `cursor` is where the kept ones begin
 ├── HandlersHang           too many handlers of a worker do not stop; it has ended
 ├── ReaderMoved            someone else saved as this reader; nothing was changed
 ├── KeysChanged            a key was written by someone else meanwhile; nothing was stored
@@ -65,12 +65,12 @@ def _without_password(url: str) -> str:
 
 
 class UnknownStore(ConfigError):
-    """No store answers to this URL."""
+    """No store is registered for this URL."""
 
     def __init__(self, url: str, known: list[str]) -> None:
         schemes = ", ".join(f"{scheme}://" for scheme in sorted(known))
         super().__init__(
-            f"no store answers to {_without_password(url)!r}. Known schemes: {schemes}. "
+            f"unknown store URL {_without_password(url)!r}. Known schemes: {schemes}. "
             "A file on this machine is sqlite:///path/to/jobs.db"
         )
 
@@ -154,9 +154,10 @@ class QueueNotEmpty(AcklineError):
     """A queue that holds jobs is dropped only if that is forced."""
 
     def __init__(self, queue: str, live: int) -> None:
-        jobs = f"{live} jobs that wait or run" if live else "jobs on their way"
+        jobs = f"{live} jobs that wait or run" if live else "jobs in transit"
         super().__init__(
-            f"queue {queue!r} has {jobs}, and was not dropped: let them end, or force it"
+            f"queue {queue!r} was not dropped: it still has {jobs}. "
+            "Wait for them to finish, or use force=True"
         )
         self.live = live
 
@@ -167,7 +168,8 @@ class LeaseLost(AcklineError):
     def __init__(self, id: str, state: State | None, open_act: str | None = None) -> None:
         now = f"it is {state} now" if state else "it is gone"
         held = (
-            f", or the transaction in which you took {open_act} is still open: end it first"
+            f", or the transaction in which you called {open_act}() is still open: commit it or "
+            "roll it back first"
             if open_act
             else ""
         )
@@ -181,12 +183,12 @@ class Stopped(AcklineError):
 
 
 class EventsDropped(AcklineError):
-    """Events behind the cursor were dropped; `cursor` is where the kept ones begin."""
+    """Events after the cursor were dropped; `cursor` is where the kept ones begin."""
 
     def __init__(self, journal: str, after: str, cursor: str) -> None:
         super().__init__(
-            f"the journal of {journal} has dropped events behind {after}: "
-            f"from {cursor} on all are kept, so read on there"
+            f"the journal of {journal} no longer has all events after cursor {after}. "
+            f"The oldest available cursor is {cursor}: continue from there"
         )
         self.cursor = cursor
 
@@ -196,9 +198,9 @@ class HandlersHang(AcklineError):
 
     def __init__(self, queue: str) -> None:
         super().__init__(
-            f"too many handlers of queue {queue!r} hang: told to stop, they neither return nor "
-            "raise. A new process is needed. Give what they wait for a timeout of its own, or have "
-            "them look at job.signal"
+            f"too many handlers of queue {queue!r} hang: they were asked to stop and neither "
+            "return nor raise. Start a new process. Give what they wait for a timeout of its own, "
+            "or let them check job.signal"
         )
 
 
@@ -220,7 +222,7 @@ class KeysChanged(AcklineError):
     def __init__(self, queue: str) -> None:
         super().__init__(
             f"a key that belongs to an enqueue into {queue!r} was written by someone else since "
-            "it was read; nothing was stored. Read it, and decide anew"
+            "it was read; nothing was stored. Read it and try again"
         )
 
 
@@ -239,6 +241,14 @@ class StoreClosed(StoreUnavailable):
 class StoreFull(StoreError):
     """No room for more jobs; settling, cancelling and purging still work."""
 
+    @classmethod
+    def of_queue(cls, queue: object, limit: int) -> StoreFull:
+        """A queue holds as many jobs as its `max_jobs` allows."""
+        return cls(
+            f"queue {queue} already holds its maximum of {limit:,} jobs (max_jobs); nothing was "
+            "stored. Try again later, or raise the limit"
+        )
+
 
 class StoreReadOnly(StoreError):
     """The store can be read but not written."""
@@ -253,11 +263,11 @@ class StoreMismatch(StoreError):
 
 
 def text_of(error: BaseException) -> str:
-    """What an error says, or that it cannot say it: that is up to whoever wrote it."""
+    """The message of an error, or a substitute if its `__str__` raises."""
     try:
         return str(error)
     except Exception:
-        return "its text cannot be had: its __str__ fails"
+        return "<error message unavailable: __str__ raised>"
 
 
 PASSING = (StoreUnavailable, StoreFull, StoreReadOnly)

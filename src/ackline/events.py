@@ -108,7 +108,7 @@ def count(packed: bytes) -> int:
 
 
 def unseen(batch: int, size: int, reader: tuple[int, int] | None) -> int:
-    """How many entries of a batch are behind the place of a reader; without a reader, none.
+    """How many entries of a batch come after the place of a reader; without a reader, none.
 
     >>> unseen(7, 3, (7, 1)), unseen(8, 3, (7, 1)), unseen(6, 3, (7, 1))
     (2, 3, 0)
@@ -119,7 +119,7 @@ def unseen(batch: int, size: int, reader: tuple[int, int] | None) -> int:
 
 
 def make_cursor(batch: int, used: int) -> str:
-    """The cursor behind the first `used` entries of a batch."""
+    """The cursor after the first `used` entries of a batch."""
     return f"{batch}.{used}"
 
 

@@ -1,6 +1,6 @@
 """Every rule of a job's life, as pure functions: what happened, and what it leads to.
 
-Nothing here touches a store. A function takes the job as it was seen and answers a
+Nothing here touches a store. A function takes the job as it was seen and returns a
 `Transition`; a store applies it if its guard still holds, in one atomic step, and refuses
 it otherwise. So each rule is written once, and each store is a plain machine.
 """
@@ -16,7 +16,7 @@ import msgspec
 
 from ackline.config import CALLBACK_KEPT, DEFAULTS, Resolved
 from ackline.events import TELLS_PRIORITY, Act
-from ackline.job import TERMINAL, WAITING, Failure, QueueKey, Record, State
+from ackline.job import TERMINAL, WAITING, Draft, Failure, QueueKey, Record, State
 from ackline.limits import require_seconds, storable
 from ackline.outcome import Cancel, Dead, Done, Outcome, Retry, Snooze
 
@@ -62,6 +62,10 @@ FENCED = frozenset(
     }
 )
 """Acts that only the holder of the lease's token may take."""
+
+
+KEEPS_ID = frozenset(State) - LEGAL[Act.ENQUEUE].keys()
+"""States in which a job keeps its id: whoever enqueues it again is told of the job there is."""
 
 
 class Edit(msgspec.Struct, frozen=True, gc=False):
@@ -160,7 +164,7 @@ def holds(
 
 
 REPEATABLE = frozenset({Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.CANCEL})
-"""Acts that answer the same when the holder of a lease sends them again."""
+"""Acts that have the same verdict when the holder of a lease sends them again."""
 
 
 def repeats(
@@ -174,7 +178,7 @@ def repeats(
 
     `last_act` and `last_token` are of the job's last settled lease; `history` has the
     attempts that ended without completing. The end is the result, or the state decided on:
-    a retry is no repeat of a burial. Delays may differ, for backoff has jitter.
+    a retry does not repeat a burial. Delays may differ, because backoff has jitter.
     """
     if transition.token is None or transition.act not in REPEATABLE:
         return False
@@ -251,7 +255,7 @@ class Landing(msgspec.Struct, frozen=True, gc=False):
 
 
 def land(transition: Transition, state: State, cancel_requested: bool) -> Landing:
-    """Where a transition leads a job that stands so, and was asked to stop or not.
+    """Where a transition leads a job in this state, which was asked to stop or not.
 
     A job that was asked to stop does not run again: where it would wait for another
     attempt, or had none left, it is cancelled.
@@ -302,6 +306,14 @@ def rank(ready_at: float, priority: int, ageing: float) -> float:
     goes first, equal ones in order of arrival, and the lowest still gets its turn.
     """
     return ready_at - priority * ageing
+
+
+def arrive(draft: Draft, now: float, ageing: float) -> tuple[State, float]:
+    """Where a new job begins: its state, and its place in the line of that."""
+    due = draft.run_at if draft.run_at is not None else now + draft.delay
+    if due > now:
+        return State.SCHEDULED, due
+    return State.QUEUED, rank(now, draft.priority, ageing)
 
 
 def place(

@@ -36,14 +36,14 @@ def require_others_key(key: Sequence[str]) -> None:
     """Refuse a key that Ackline writes for itself, or that an index of a store could not hold."""
     if tuple(key[:1]) == (OWN_KEYS,):
         raise InvalidOption(
-            f"keys whose first part is {OWN_KEYS!r} are Ackline's own: begin yours with another"
+            f"keys starting with {OWN_KEYS!r} are reserved: choose another first part"
         )
     # As stores write it: each part has an end, and a NUL is told from that.
     size = sum(len(part.encode("utf-8", "replace")) + part.count("\0") + 2 for part in key)
     if size > LONGEST_KEY:
         raise InvalidOption(
-            f"a key may have {LONGEST_KEY:,} bytes of UTF-8, two for the end of each part among "
-            f"them, not {size:,}"
+            f"a key may be at most {LONGEST_KEY:,} bytes of UTF-8 (each part counts two extra "
+            f"bytes); this one has {size:,}"
         )
 
 

@@ -24,7 +24,7 @@ def open(
 ) -> Queues:
     """Open a store by its URL; `token` is for a service, `http://` or `https://`.
 
-    The tenant is `default` unless you say otherwise; over HTTP, it is the token's.
+    The tenant is `default` unless you name another; over HTTP, it is the token's.
 
     >>> queues = open("memory://")
     >>> queues["email"]
@@ -98,7 +98,7 @@ class Queues:
         return self.store.describe(self.tenant)
 
     def keys(self, *prefix: str, limit: int = 1000) -> list[Key]:
-        """What stands under keys that start so: the payloads of jobs that were given up.
+        """The entries whose keys start with this prefix: the payloads of jobs that were given up.
 
         A job leaves its payload there if it was enqueued with `keys_if_undelivered` and went
         to the DLQ. Ackline's own notes, under "ackline", are left out unless asked for.
@@ -123,7 +123,7 @@ class Queues:
         return there and self.store.write_keys(self.tenant, [KeyWrite(key=key, value=None)])
 
     def info(self) -> StoreInfo:
-        """What the store is, where, and when it calls a job safe."""
+        """What the store is, where it is, and when it considers a job safe."""
         return self.store.info()
 
     def close(self) -> None:

@@ -80,7 +80,7 @@ class TestEnqueueAndWait:
         assert queue.enqueue_and_wait(2, id="a", timeout=0) == "cached"
 
     def test_a_timeout_leaves_the_job_alone(self, queue: Queue[Any, Any]) -> None:
-        with pytest.raises(Timeout, match="it was left alone"):
+        with pytest.raises(Timeout, match="the job was not cancelled"):
             queue.enqueue_and_wait(1, id="a", timeout=0.01)
         run(queue, "late")
         assert queue.result("a") == "late"

@@ -163,7 +163,7 @@ def test_a_second_request_does_not_wait_for_a_store_that_does_not_answer(monkeyp
         worker.request_stop()
         worker.stop()
         assert time.monotonic() - asked < 3
-        assert "does not wait for its store" in caplog.text
+        assert "gave up waiting for the store" in caplog.text
         job = Queues(store)["work"].status("a")
         assert job is not None
         assert job.state is State.PROCESSING
@@ -199,7 +199,7 @@ def test_a_worker_is_not_started_twice(queue):
     queue.handler(lambda job: None)
     worker = Worker(queue)
     worker.start()
-    with pytest.raises(ConfigError, match="works already"):
+    with pytest.raises(ConfigError, match="is already running"):
         worker.start()
     worker.stop()
 

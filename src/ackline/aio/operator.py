@@ -69,9 +69,9 @@ class AsyncOperator(AsyncQueueBase[P, R]):
     def events(
         self, after: str | None = None, *, follow_for: float | None = 0.0
     ) -> AsyncIterator[Event]:
-        """The journal behind a cursor; `follow_for` seconds (None: for ever) it waits for more.
+        """The journal after a cursor; waits up to `follow_for` seconds (None: forever) for more.
 
-        Raises `EventsDropped` if events behind the cursor are gone.
+        Raises `EventsDropped` if events after the cursor are gone.
 
         >>> async for event in queue.events(follow_for=None): ...  # doctest: +SKIP
         """

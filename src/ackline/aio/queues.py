@@ -76,7 +76,7 @@ class AsyncQueues:
         return await self._threads.call(self.sync.describe)
 
     async def keys(self, *prefix: str, limit: int = 1000) -> list[Key]:
-        """What stands under keys that start so."""
+        """The entries whose keys start with this prefix."""
         return await self._threads.call(self.sync.keys, *prefix, limit=limit)
 
     async def delete_key(self, *key: str) -> bool:
@@ -84,7 +84,7 @@ class AsyncQueues:
         return await self._threads.call(self.sync.delete_key, *key)
 
     async def info(self) -> StoreInfo:
-        """What the store is, where, and when it calls a job safe."""
+        """What the store is, where it is, and when it considers a job safe."""
         return await self._threads.call(self.sync.info)
 
     async def close(self) -> None:

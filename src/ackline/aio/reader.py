@@ -38,7 +38,7 @@ class AsyncJournalReader:
         return await self._threads.call(self.sync.read, limit)
 
     async def save(self) -> None:
-        """Note that all that was read is done: from now on this name reads on behind it.
+        """Note that all that was read is done: from now on this name continues after it.
 
         Raises `ReaderMoved`, and changes nothing, if someone else saved under this name.
         """

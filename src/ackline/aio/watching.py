@@ -25,7 +25,7 @@ Callback = Callable[[Event], Awaitable[None] | None]
 async def follow(
     store: Store, key: QueueKey, threads: Threads, after: str | None, seconds: float | None
 ) -> AsyncIterator[Event]:
-    """Events behind a cursor, in order; ends after `seconds` without more (None: never)."""
+    """Events after a cursor, in order; ends after `seconds` without more (None: never)."""
     async with AsyncListener(threads, store, key, "changes") as listener:
         idle_since = time.monotonic()
         while True:

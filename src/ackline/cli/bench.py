@@ -114,5 +114,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 def _chosen(only: list[str] | None) -> tuple[Any, ...]:
     for name in only or ():
         if name not in MEASURES:
-            raise typer.BadParameter(f"{name!r} is not measured; choose of: {', '.join(MEASURES)}")
+            raise typer.BadParameter(
+                f"{name!r} is not a measure; choose from: {', '.join(MEASURES)}"
+            )
     return tuple(only or MEASURES)

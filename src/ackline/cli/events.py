@@ -28,7 +28,7 @@ def events(
         bool, typer.Option("--follow", "-f", help="Go on with what happens; Ctrl-C ends it.")
     ] = False,
     after: Annotated[
-        str | None, typer.Option(metavar="CURSOR", help="Read on behind this cursor.")
+        str | None, typer.Option(metavar="CURSOR", help="Continue after this cursor.")
     ] = None,
     act: Annotated[
         list[Act] | None, typer.Option("--act", help="Only this act; may be given again.")
@@ -63,7 +63,7 @@ def _require_cursor(cursor: str) -> None:
         read_cursor(cursor)
     except ValueError:
         raise UsageMistake(
-            f"{cursor!r} is no journal cursor; --json shows the cursor of each event"
+            f"{cursor!r} is not a journal cursor; --json shows the cursor of each event"
         ) from None
 
 

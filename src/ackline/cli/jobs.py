@@ -53,7 +53,7 @@ def list_jobs(
     except (msgspec.MsgspecError, ValueError) as error:
         if cursor is None:
             raise
-        raise UsageMistake(f"{cursor!r} is no cursor of a page of jobs") from error
+        raise UsageMistake(f"{cursor!r} is not a cursor of a page of jobs") from error
     if session.json:
         jobs = [job_document(job.record, queue) for job in page.jobs]
         session.document({"jobs": jobs, "cursor": page.cursor})

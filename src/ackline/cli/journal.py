@@ -34,7 +34,7 @@ class Journal:
         self.cursor: str | None = None
 
     def read(self, after: str | None) -> Iterator[Event]:
-        """From a cursor to the end; `cursor` moves along, behind what has been dealt with."""
+        """From a cursor to the end; `cursor` moves along, after what has been dealt with."""
         began = after is None
         if after is None and self._key is None:
             after = self._last_gap()

@@ -158,7 +158,7 @@ def trial(
 def _checked(scopes: list[str]) -> list[str]:
     for scope in scopes:
         if scope not in SCOPES:
-            raise typer.BadParameter(f"{scope!r} is no scope: there are {', '.join(SCOPES)}")
+            raise typer.BadParameter(f"{scope!r} is not a scope: choose from {', '.join(SCOPES)}")
     return scopes
 
 

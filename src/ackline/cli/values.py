@@ -27,7 +27,7 @@ def seconds(text: str | float) -> float:
         return text
     found = _SPAN.fullmatch(text.strip())
     if found is None:
-        raise typer.BadParameter(f"{text!r} is no span of time: write 90, 500ms, 30s, 5m, 2h or 1d")
+        raise typer.BadParameter(f"{text!r} is not a time span: write 90, 500ms, 30s, 5m, 2h or 1d")
     number, unit = found.groups()
     return float(number) * _UNITS[unit or "s"]
 
@@ -42,7 +42,7 @@ def moment(text: str) -> datetime.datetime:
         return datetime.datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError, OSError):
         raise typer.BadParameter(
-            f"{text!r} is no time: write 2030-01-31T08:00, 2030-01-31T08:00+02:00 "
+            f"{text!r} is not a time: write 2030-01-31T08:00, 2030-01-31T08:00+02:00 "
             "or seconds since 1970"
         ) from None
 
@@ -60,7 +60,7 @@ def backoff(text: str) -> Backoff:
     except (ValueError, TypeError, AcklineError) as error:
         why = f" ({error})" if isinstance(error, AcklineError) else ""
         raise typer.BadParameter(
-            f"{text!r} is no backoff{why}: write 1,5,30 for a schedule, or 10, fixed:10, "
+            f"{text!r} is not a backoff{why}: write 1,5,30 for a schedule, or 10, fixed:10, "
             "linear:STEP:CAP, exponential:BASE:FACTOR:CAP, each with :full or :equal for jitter"
         ) from None
 
@@ -104,7 +104,7 @@ def headers(pairs: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not name or not equals:
-            raise typer.BadParameter(f"{pair!r} is no header: write name=value")
+            raise typer.BadParameter(f"{pair!r} is not a header: write name=value")
         read[name] = value
     return read
 

@@ -45,7 +45,7 @@ def worker(
         typer.Option(
             parser=values.weights,
             metavar="NUMBERS",
-            help="Shares of the queues, in their order, such as 3,1; the same for all if not said.",
+            help="Shares of the queues, in their order, such as 3,1; equal by default.",
         ),
     ] = None,
     processes: Annotated[int, typer.Option(min=1, help="How many processes.")] = 1,

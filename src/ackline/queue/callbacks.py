@@ -34,6 +34,6 @@ def note(store: Store, queue: QueueKey) -> None:
 
 
 def since(store: Store, tenant: str) -> str | None:
-    """Behind which event a callback may be wanted; None if no job ever wanted one."""
+    """After which event a callback may be wanted; None if no job ever wanted one."""
     found = store.read_keys(tenant, ROOM, MOST_QUEUES)
     return min((entry.value.decode() for entry in found), key=read_cursor, default=None)

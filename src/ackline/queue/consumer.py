@@ -70,7 +70,7 @@ class Consumer(Settler[P, R]):
         names = ("max_attempts", "backoff", "lease", "timeout", "result_ttl")
         policy = policy_from(**{name: options.pop(name, None) for name in names})
         if options:
-            raise TypeError(f"handler() has no option {', '.join(options)}")
+            raise TypeError(f"unknown handler option: {', '.join(sorted(options))}")
 
         def register(function: F) -> F:
             self.handlers.add(kind, function, policy)
@@ -98,7 +98,9 @@ class Consumer(Settler[P, R]):
         """
         schedule = Schedule(name or kind, cron, kind, payload, timezone, catch_up, options)
         if any(schedule.name == other.name for other in self.schedules):
-            raise ConfigError(f"{self.key} has a schedule {schedule.name!r}: give this a name")
+            raise ConfigError(
+                f"queue {self.key} already has a schedule named {schedule.name!r}: pass name=…"
+            )
         # What could not be enqueued is refused now, not at the first tick.
         self.draft(payload, {"kind": kind, **options})
         self.schedules.append(schedule)
@@ -174,7 +176,11 @@ class Consumer(Settler[P, R]):
             raise
         except Exception:
             # The caller must still hear of what it has got: the jobs are leased to it.
-            logger.warning("lapsed leases of %s are left to the next look", self.key, exc_info=True)
+            logger.warning(
+                "lapsed leases of %s could not be taken back; the next look tries again",
+                self.key,
+                exc_info=True,
+            )
             return claimed
         # More may have lapsed than one look shows. Those that cannot be taken back just now are
         # left to a later look: else idle workers would try without a pause.
@@ -219,7 +225,12 @@ class Consumer(Settler[P, R]):
         except PASSING:
             raise
         except StoreError as error:
-            logger.error("job %r of %s cannot be taken back: %s", step.id, self.key, error)
+            logger.error(
+                "the lapsed lease of job %r of %s cannot be taken back: %s",
+                step.id,
+                self.key,
+                error,
+            )
             return Verdict(False, State.PROCESSING)
 
 

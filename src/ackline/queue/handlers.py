@@ -73,7 +73,7 @@ class Handlers:
         self._by_kind[kind] = handler
 
     def ask_before_adding(self, ask: Callable[[Handler], None]) -> Callable[[], None]:
-        """Have `ask` refuse handlers, by raising, until what this answers is called."""
+        """`ask` may veto new handlers by raising; call the returned function to remove it."""
         self._askers.append(ask)
 
         def no_more() -> None:

@@ -27,7 +27,7 @@ _signalling = threading.Lock()
 
 
 class StopReason(enum.StrEnum):
-    """Why a handler is told to stop."""
+    """Why a handler is asked to stop."""
 
     LEASE_LOST = "lease lost"
     CANCEL_REQUESTED = "cancel requested"
@@ -36,7 +36,7 @@ class StopReason(enum.StrEnum):
 
 
 class Signal:
-    """Tells a handler to stop: its lease is lost, a cancel was asked for, time is up.
+    """Asks a handler to stop: its lease is lost, a cancel was requested, or time is up.
 
     Look at it between steps (`if job.signal.is_set(): …`), or wait on it instead of sleeping.
     """
@@ -57,7 +57,7 @@ class Signal:
         timeout; of a lost lease nothing is said any more.
         """
         if self._event.is_set():
-            raise Stopped(f"its handler was told to stop: {self.reason}")
+            raise Stopped(f"the handler was asked to stop: {self.reason}")
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until it is set (True) or the time is up (False)."""

@@ -17,14 +17,14 @@ class BlockingTransaction(Protocol):
     """A connection or session that blocks while it works."""
 
     def commit(self) -> None:
-        """Make what was done last."""
+        """Commit."""
 
 
 class AsyncTransaction(Protocol):
     """A connection or session of asyncio: what it does is awaited."""
 
     def commit(self) -> Awaitable[None]:
-        """Make what was done last."""
+        """Commit."""
 
 
 @contextlib.contextmanager

@@ -58,7 +58,10 @@ class Operator(QueueBase[P, R]):
         limit: int = 100,
         newest_first: bool = False,
     ) -> JobPage[P]:
-        """One page of the jobs that match, in the order of their lines, or each from its end."""
+        """One page of the jobs that match, ordered by state, then by position.
+
+        `newest_first` reverses the order within each state.
+        """
         if limit < 1:
             raise InvalidOption(f"a page has at least 1 job, not {limit}")
         which = Filter(
@@ -100,10 +103,10 @@ class Operator(QueueBase[P, R]):
     def events(
         self, after: str | None = None, *, follow_for: float | None = 0.0
     ) -> Iterator[Event]:
-        """The journal behind a cursor; `follow_for` seconds (None: for ever) it waits for more.
+        """The journal after a cursor; waits up to `follow_for` seconds (None: forever) for more.
 
         Without a cursor it begins with the oldest event that is kept. Raises `EventsDropped` if
-        events behind the cursor are gone; `after=error.cursor` reads on without them.
+        events after the cursor are gone; `after=error.cursor` continues without them.
         """
         return follow(self.store, self.key, after, follow_for)
 
@@ -135,7 +138,7 @@ class Operator(QueueBase[P, R]):
     # --- acting on one job ---
 
     def cancel(self, id: str, *, by: str = "") -> State:
-        """Cancel a job that waits; ask a running one to stop. Answers where it stands now.
+        """Cancel a job that waits; ask a running one to stop. Returns the state it is in now.
 
         A finished job stays as it is.
         """
@@ -159,10 +162,10 @@ class Operator(QueueBase[P, R]):
     def redrive_all(
         self, *, kinds: Iterable[str] | None = None, rate: float | None = None, by: str = ""
     ) -> int:
-        """Redrive everything in the DLQ, or all of some kinds; answers how many.
+        """Redrive everything in the DLQ, or all of some kinds; returns the number of jobs.
 
         What fails (again) in the meantime is left there.
-        With a `rate`, so many a second become due, to spare what they call.
+        With a `rate`, at most that many jobs a second become due, to spare what they call.
         """
         if rate is not None and not rate > 0:
             raise InvalidOption(f"rate must be more than 0 jobs a second, not {rate}")
@@ -240,7 +243,7 @@ class Operator(QueueBase[P, R]):
         return self.settings(max_age=0)
 
     def altered(self, settings: QueueSettings, changes: Mapping[str, Any]) -> QueueSettings:
-        """Settings with some of them changed; raises `ConfigError` if they cannot be so."""
+        """Settings with some of them changed; raises `ConfigError` if they are invalid."""
         try:
             return readable(msgspec.structs.replace(settings, **changes))
         except (TypeError, ValueError) as error:
@@ -254,7 +257,7 @@ class Operator(QueueBase[P, R]):
         ids: Iterable[str] | None = None,
         by: str = "",
     ) -> int:
-        """Delete jobs for good: all, or those of some states, kinds or ids; answers how many.
+        """Delete jobs for good: all, or those of some states, kinds or ids; returns the number.
 
         Those that are enqueued in the meantime stay.
         """
@@ -271,7 +274,7 @@ class Operator(QueueBase[P, R]):
         return total
 
     def drop(self, *, force: bool = False, by: str = "") -> int:
-        """Delete the queue with its finished jobs, settings and schedules; answers how many jobs.
+        """Delete the queue with its finished jobs, settings and schedules; returns how many jobs.
 
         Raises `QueueNotEmpty` while jobs wait or run, unless forced: then they are deleted too.
         The journal stays as long as ever. A new job, or a worker, makes the queue anew.

@@ -152,8 +152,8 @@ class Producer(QueueBase[P, R]):
     ) -> R:
         """Enqueue, then wait for the result, as a call to a function elsewhere.
 
-        Joins a job of the same id that is under way, and answers at once if it has
-        completed. `Timeout` leaves the job alone: it may still finish. The result has to be
+        Joins a job of the same id that is under way, and returns at once if it has
+        completed. `Timeout` does not cancel the job: it may still finish. The result has to be
         kept long enough to be seen: a `result_ttl` below one second is refused, and one that
         its kind or queue sets so low leads to `JobNotFound`.
 

@@ -21,7 +21,7 @@ Start = Literal["oldest", "now"]
 
 
 class ReaderInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A registered reader: behind which event it reads on, and when it last saved that."""
+    """A registered reader: after which event it continues, and when it last saved that."""
 
     name: str
     cursor: str
@@ -86,7 +86,7 @@ class JournalReader:
         return events
 
     def save(self) -> None:
-        """Note that all that was read is done: from now on this name reads on behind it.
+        """Note that all that was read is done: from now on this name continues after it.
 
         Raises `ReaderMoved`, and changes nothing, if someone else saved under this name in the
         meantime, or forgot it.
@@ -152,7 +152,7 @@ def registered_readers(store: Store, key: QueueKey) -> list[ReaderInfo]:
 
 
 def first_needed(store: Store, key: QueueKey) -> str | None:
-    """The smallest cursor of a queue's readers: what is behind it is still needed."""
+    """The smallest cursor of a queue's readers: what comes after it is still needed."""
     cursors = [reader.cursor for reader in registered_readers(store, key)]
     return min(cursors, key=read_cursor, default=None)
 

@@ -23,7 +23,7 @@ TROUBLED_WAIT = 0.1
 
 PATIENCE = 8
 BREATH = 0.002
-"""After so many looks in vain, gather the news for so many seconds: they are others' jobs."""
+"""After this many fruitless look-ups, batch notifications for this long."""
 
 PAGE = 500
 
@@ -73,7 +73,9 @@ class Expected:
 
     def timeout(self, seconds: float) -> Timeout:
         """The error for who has waited so long; it tells if the store could not be read."""
-        error = Timeout(f"job {self.id!r} is not finished after {seconds:g} s; it was left alone")
+        error = Timeout(
+            f"job {self.id!r} is not finished after {seconds:g} s; the job was not cancelled"
+        )
         error.__cause__ = self._waiter.trouble
         return error
 

@@ -23,7 +23,7 @@ LONGEST_WAIT = 1.0
 def follow(
     store: Store, key: QueueKey, after: str | None, seconds: float | None
 ) -> Iterator[Event]:
-    """Events behind a cursor, in order; ends after `seconds` without more (None: never)."""
+    """Events after a cursor, in order; ends after `seconds` without more (None: never)."""
     with store.listen([key], "changes") as listener:
         idle_since = time.monotonic()
         while True:

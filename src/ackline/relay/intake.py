@@ -125,7 +125,7 @@ class Intake:
         return over, cancelled
 
     def revive(self) -> int:
-        """Redrive jobs whose attempts were spent by relays that died; answers how many.
+        """Redrive jobs whose attempts were spent by relays that died; returns how many.
 
         Their attempts are meant for the handler, which has not had them yet.
         """

@@ -99,7 +99,7 @@ class Relay:
             self._stopping.clear()
 
     def drain(self) -> int:
-        """Pass on all that is ready now, then return; answers how many. Errors are raised."""
+        """Pass on all that is ready now; returns the number of jobs. Errors are raised."""
         before = self.stats().relayed
         try:
             while self._crossing.turn():

@@ -202,8 +202,8 @@ def read_place(cursor: str | None, newest_first: bool) -> Place | None:
     return place
 
 
-def start_behind(after: Place | None, state: int, newest_first: bool) -> tuple[float, int]:
-    """Behind which place and number of a state's line a page begins, as the line counts them."""
+def start_after(after: Place | None, state: int, newest_first: bool) -> tuple[float, int]:
+    """After which place and number of a state's line a page begins, as the line counts them."""
     begun = after is not None and after[0] == state
     _, at, number = after if after and begun else (state, -math.inf, -sys.maxsize)
     return (-at, -number) if newest_first else (at, number)
@@ -265,9 +265,9 @@ def move_entries(
 
 
 def require_kept(queue: QueueKey | None, after: str | None, dropped: tuple[int, int]) -> None:
-    """Refuse to read on behind a cursor if what was dropped last, as (batch, entries), is behind.
+    """Refuse to read on after a cursor if later entries were dropped, up to (batch, entries).
 
-    Who names no cursor begins with the oldest that is kept, and misses nothing.
+    Whoever names no cursor begins with the oldest that is kept, and misses nothing.
     """
     if after and read_cursor(after) < dropped:
         journal = f"queue {str(queue)!r}" if queue is not None else "a queue"
@@ -341,10 +341,10 @@ class Joining(Protocol):
 
 
 def refuse_to_join(store: str) -> Joining:
-    """What a store answers that cannot take part in a caller's transaction."""
+    """For stores that cannot take part in a caller's transaction."""
     raise CannotJoin(
-        f"jobs in {store} cannot be part of a transaction of your own; of the built-in stores, "
-        "postgresql can. Or enqueue after your commit, with an id that comes from your data"
+        f"jobs in {store} cannot join your transaction; of the built-in stores, only postgresql "
+        "supports that. Or enqueue after your commit, with an id derived from your data"
     )
 
 
@@ -397,7 +397,7 @@ class Store(Protocol):
     # --- maintenance ---
 
     def promote(self, queue: QueueKey, limit: int) -> int:
-        """Queue what is due; answers how many."""
+        """Queue what is due; returns how many."""
 
     def leases(
         self, queue: QueueKey, *, worker: str | None = None, limit: int = REPAIR_LIMIT
@@ -409,10 +409,10 @@ class Store(Protocol):
         """
 
     def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
-        """Drop terminal jobs and journal batches past their time; answers how many jobs.
+        """Drop terminal jobs and journal batches past their time; returns how many jobs.
 
         Of the journal, whole batches go, the oldest first: those that are too old, but none with
-        an entry behind `keep_from`, which a registered reader still needs; and as many as it
+        an entry after `keep_from`, which a registered reader still needs; and as many as it
         takes to keep at most `max_journal` events, whoever needs them, but then with a warning.
         """
 
@@ -447,9 +447,9 @@ class Store(Protocol):
         """The workers that have given a sign of life, dead ones included until pruned."""
 
     def events(self, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
-        """The journal behind a cursor, in order, nothing skipped; None reads all queues.
+        """The journal after a cursor, in order, nothing skipped; None reads all queues.
 
-        Raises `EventsDropped` if entries behind the cursor are gone, in any of the queues.
+        Raises `EventsDropped` if entries after the cursor are gone, in any of the queues.
         Without a cursor it begins with the oldest that is kept.
         """
 
@@ -475,7 +475,7 @@ class Store(Protocol):
         """Replace a queue's settings, if they are still the expected ones; makes the queue."""
 
     def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
-        """Delete matching jobs, the oldest first, whatever their state; call until it answers 0."""
+        """Delete matching jobs, the oldest first, whatever their state; call until it returns 0."""
 
     def drop(self, queue: QueueKey, by: str = "") -> bool:
         """Forget a queue, with its settings and workers; False if it has jobs, and nothing is done.

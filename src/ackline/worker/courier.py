@@ -158,7 +158,10 @@ class Courier:
                     # A changed password, say: the outcome is as good as before.
                     holdings.outbox.put_back([(held, transition)])
                     continue
-                logger.exception("job %r: its outcome cannot be stored; its lease lapses", held.id)
+                logger.exception(
+                    "job %r: its outcome cannot be stored; when its lease expires, it is retried",
+                    held.id,
+                )
                 holdings.forget(held)
             else:
                 holdings.settled([(held, transition)], verdicts)

@@ -65,7 +65,7 @@ class CutOff:
             if job.kept_until <= now:
                 job.kept_until = math.inf  # it is told once
                 logger.warning(
-                    "job %r: its lease could not be kept for %g s, its handler is stopped",
+                    "job %r: its lease could not be kept for %g s; stopping its handler",
                     job.id,
                     job.lease,
                 )

@@ -148,7 +148,7 @@ class Executor(ABC):
             return False
         if not held.told_to_stop:
             return True
-        note = f"told to stop before it began: {held.signal.reason}"
+        note = f"asked to stop before it began: {held.signal.reason}"
         self._settle(held, lifecycle.release(held.record, note, held.policy))
         return False
 
@@ -197,7 +197,7 @@ class Executor(ABC):
     def _abandon(self, held: Held) -> None:
         if not held.lost and not held.settling:
             logger.error(
-                "job %r: its handler does not stop after its timeout; the attempt fails without it",
+                "job %r: its handler did not stop after its timeout; the attempt has failed",
                 held.id,
             )
             # Without hooks: they are for the handler's own thread, should it end one day.

@@ -78,7 +78,7 @@ class Heartbeat:
             self._listener.wake()
 
     def beat(self) -> float:
-        """One sign of life; answers how long the next may take."""
+        """One sign of life; returns the seconds until the next."""
         held = [job for job in list(self._holdings.held) if not job.settling and not job.lost]
         holds = [
             Hold(job.record.id, job.record.token, job.lease, not job.in_transaction) for job in held
@@ -100,7 +100,7 @@ class Heartbeat:
                     continue
                 if not self._holdings.lose(held):
                     continue
-                logger.warning("job %r: its lease is lost, its handler is stopped", held.id)
+                logger.warning("job %r: its lease is lost; stopping its handler", held.id)
                 self._interrupt(held, reason)
             else:
                 held.signal.set(reason)

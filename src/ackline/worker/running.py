@@ -89,7 +89,7 @@ def transition_for(
 
 
 def run_after(job: Job[Any], execution: Execution, hooks: Hooks) -> BaseException | None:
-    """Run the `after` hooks; answers what one of them raised, be it a call to end the process."""
+    """Run the `after` hooks; returns what one of them raised, be it a call to end the process."""
     for hook in hooks.after:
         try:
             hook(job, execution)

@@ -16,7 +16,7 @@ That is of the heaviest; lighter ones have less, by their weight."""
 
 
 def never() -> bool:
-    """What a queue wants that holds nobody back."""
+    """Used for a queue that never blocks the others."""
     return False
 
 

@@ -171,7 +171,7 @@ class Supervisor:
 
     def _kill(self, child: Child, why: str) -> None:
         if child.kill(why):
-            logger.error("worker process %d %s: it is killed", child.process.pid, why)
+            logger.error("worker process %d %s: killing it", child.process.pid, why)
 
     # --- the stop ---
 

@@ -49,7 +49,7 @@ class Worker:
 
     `concurrency` is how many jobs of a queue it works on at once; quick ones are fetched ahead.
     Queues that have more jobs than it can work off get shares by their `weights`, one for each
-    queue; the same for all unless said. SIGTERM, SIGINT or SIGHUP stops claiming and gives
+    queue; equal by default. SIGTERM, SIGINT or SIGHUP stops claiming and gives
     running jobs `grace` seconds; a second one does not wait.
 
     >>> ackline.Worker(queue, concurrency=64).run()  # doctest: +SKIP
@@ -76,7 +76,7 @@ class Worker:
             raise ConfigError(f"concurrency must be at least 1, not {concurrency}")
         weights = [1.0] * len(queues) if weights is None else weights
         if len(weights) != len(queues) or not all(0 < weight < inf for weight in weights):
-            raise ConfigError(f"weights are a number above 0 for each queue, not {weights!r}")
+            raise ConfigError(f"weights must be one number above 0 for each queue, not {weights!r}")
         self.id = id or worker_id()
         self.queues = queues
         self.concurrency = concurrency
@@ -114,7 +114,9 @@ class Worker:
     def start(self) -> None:
         """Begin to work, in threads of its own."""
         if self._stations:
-            raise ConfigError(f"worker {self.id} works already; stop it first, or make another")
+            raise ConfigError(
+                f"worker {self.id} is already running: stop it first, or create another"
+            )
         self._trouble = None
         try:
             self._start_stations()
@@ -152,7 +154,7 @@ class Worker:
             leaving.join(0.05)
         leaving.join(AT_ONCE)
         if leaving.is_alive():
-            logger.error("worker %s does not wait for its store; its leases will lapse", self.id)
+            logger.error("worker %s gave up waiting for the store; its leases will expire", self.id)
         self._stations, self._maintenance = [], None
         # Not at the start: a request to stop must not be forgotten because it came early.
         self._stop.clear()
@@ -175,7 +177,7 @@ class Worker:
             try:
                 station.close()
             except Exception:
-                logger.exception("queue %s could not be left cleanly", station.queue.key)
+                logger.exception("queue %s did not shut down cleanly", station.queue.key)
         if maintenance is not None:
             maintenance.stop()
 
@@ -291,8 +293,8 @@ class Station:
         if handler.is_async not in self._executors:
             sort = "async" if handler.is_async else "sync"
             raise ConfigError(
-                f"a running worker has no place for {sort} handlers of queue {self.queue.key}: "
-                f"register {handler.function} before it starts"
+                f"the worker of queue {self.queue.key} was started without {sort} handlers: "
+                f"register {handler.function} before starting it"
             )
 
     def _submit(self, batch: Sequence[Held]) -> None:

@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 
 import ackline.stores.redis as package
+from ackline.job import State
+from ackline.lifecycle import KEEPS_ID
+from ackline.stores.base import HISTORY_LIMIT, REPAIR_LIMIT
+from ackline.stores.redis.packing import CODE, GONE, REFUSED
 from ackline.stores.redis.scripts import script
 
 FOLDER = Path(package.__file__).parent
@@ -95,6 +99,43 @@ class TestHeader:
         told = re.search(r"^-- Errors  .*", header_of(path), re.MULTILINE | re.DOTALL)
 
         assert raised <= set(re.findall(r"[A-Z]{3,}", told[0] if told else ""))
+
+
+class TestConstants:
+    """What scripts and Python both have to know is the same."""
+
+    def number(self, file: str, name: str) -> int:
+        text = (FOLDER / "scripts" / file).read_text()
+        [value] = re.findall(rf"^local {name} = (\d+)$", text, re.MULTILINE)
+        return int(value)
+
+    def test_the_limits(self):
+        assert self.number("lib/claim.lua", "REPAIR_LIMIT") == REPAIR_LIMIT
+        assert self.number("lib/steps.lua", "HISTORY_LIMIT") == HISTORY_LIMIT
+
+    def test_the_states_and_their_codes(self):
+        text = (FOLDER / "scripts" / "lib" / "queue.lua").read_text()
+        said = re.findall(r"^local ([A-Z, ]+) = (\d[\d, ]*)$", text, re.MULTILINE)
+        codes = {
+            name: int(code)
+            for names, values in said
+            for name, code in zip(names.split(", "), values.split(", "), strict=True)
+            if name in State.__members__
+        }
+
+        assert codes == {state.name: code for state, code in CODE.items()}
+
+    def test_the_states_in_which_a_job_keeps_its_id(self):
+        text = (FOLDER / "scripts" / "enqueue.lua").read_text()
+        stays = re.search(r"^local STAYS = \{(.*?)\}$", text, re.MULTILINE | re.DOTALL)
+
+        assert stays is not None
+        assert set(re.findall(r"\[(\w+)\]", stays[1])) == {state.name for state in KEEPS_ID}
+
+    def test_the_verdicts(self):
+        text = (FOLDER / "scripts" / "lib" / "job.lua").read_text()
+
+        assert f"local REFUSED, GONE = {REFUSED}, {GONE}\n" in text
 
 
 class TestFiles:

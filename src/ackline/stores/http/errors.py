@@ -59,7 +59,7 @@ def error_of(where: str, status: int, body: bytes) -> AcklineError:
         return StoreError(f"{where} does not allow this: {problem.detail}")
     if status in (404, 405) or 300 <= status < 400:
         return StoreMismatch(
-            f"{where} is no Ackline service that can be opened as a store (it answered {status}): "
+            f"{where} is not an Ackline service that can be opened as a store (status {status}): "
             "does the URL end with its base path, as in https://host/api?"
         )
     if status == 413:

@@ -169,7 +169,7 @@ class HttpStore:
         return self._ask(Store.workers, queue=queue)
 
     def events(self, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
-        """The journal behind a cursor; without a queue, of all queues of the token's tenant."""
+        """The journal after a cursor; without a queue, of all queues of the token's tenant."""
         return self._ask(Store.events, queue=queue, after=after, limit=limit)
 
     def listen(

@@ -7,7 +7,17 @@ from collections.abc import Sequence
 from ackline.errors import KeysChanged, StoreFull
 from ackline.events import Act, Entry
 from ackline.job import LIVE, Draft, QueueKey, State
-from ackline.lifecycle import Transition, Verdict, holds, kept_until, keys_of, may_move, rank
+from ackline.lifecycle import (
+    KEEPS_ID,
+    Transition,
+    Verdict,
+    arrive,
+    holds,
+    kept_until,
+    keys_of,
+    may_move,
+    rank,
+)
 from ackline.stores.base import (
     REPAIR_LIMIT,
     BeatReply,
@@ -39,7 +49,7 @@ def enqueue(
     journal: list[Entry] = []
     for draft in drafts:
         there = shelf.find(draft.id, now)
-        if there is not None and (there.state in LIVE or there.state is State.COMPLETED):
+        if there is not None and there.state in KEEPS_ID:
             receipts.append(Receipt(draft.id, False, there.state, there.result))
             continue
         state = _insert(room, shelf, draft, now)
@@ -57,22 +67,17 @@ def _require_room(shelf: Shelf, drafts: Sequence[Draft], now: float) -> None:
     if limit is None:
         return
     there = {draft.id: shelf.find(draft.id, now) for draft in drafts}
-    stay = (State.COMPLETED, *LIVE)
-    new = sum(job is None or job.state not in stay for job in there.values())
+    new = sum(job is None or job.state not in KEEPS_ID for job in there.values())
     counts = shelf.counts()
     if new and sum(counts[state] for state in LIVE) + new > limit:
-        raise StoreFull(f"queue {shelf.key} holds its limit of {limit:,} jobs: try again later")
+        raise StoreFull.of_queue(shelf.key, limit)
 
 
 def _insert(room: Room, shelf: Shelf, draft: Draft, now: float) -> State:
     if (old := shelf.jobs.get(draft.id)) is not None:
         shelf.drop(old)
     job = shelf.jobs[draft.id] = StoredJob(room.next_job(), draft, now)
-    due = draft.run_at if draft.run_at is not None else now + draft.delay
-    if due > now:
-        shelf.stand(job, State.SCHEDULED, due)
-    else:
-        shelf.stand(job, State.QUEUED, rank(now, job.priority, shelf.settings.ageing))
+    shelf.stand(job, *arrive(draft, now, shelf.settings.ageing))
     return job.state
 
 

@@ -104,7 +104,7 @@ def workers(shelf: Shelf) -> list[WorkerRecord]:
 
 
 def events(room: Room, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
-    """The journal behind a cursor."""
+    """The journal after a cursor."""
     number, used = read_cursor(after)
     shelves = list(room.shelves.values()) if queue is None else [room.shelf(queue)]
     require_kept(queue, after, max((shelf.dropped for shelf in shelves), default=(0, 0)))

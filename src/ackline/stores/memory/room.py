@@ -38,7 +38,7 @@ class Room:
             shelf.events += len(entries)
 
     def journal_end(self) -> str:
-        """The cursor behind everything that has happened."""
+        """The cursor after everything that has happened."""
         return make_cursor(self._last_batch + 1, 0)
 
     def next_job(self) -> int:

@@ -87,7 +87,7 @@ class _Batch:
         """Entries that end the life of a job that may call back: which job."""
 
     def complete(self, transitions: Sequence[Transition]) -> list[tuple[int, Transition]]:
-        """Take all that plainly complete a lease, one statement a lease; answers the others."""
+        """Take all that plainly complete a lease, one statement a lease; returns the others."""
         others: list[tuple[int, Transition]] = []
         done: dict[int, list[tuple[int, Transition, Body]]] = {}
         leases, bodies = self._finding.leases, self._entry.bodies

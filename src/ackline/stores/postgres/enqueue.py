@@ -7,8 +7,8 @@ from typing import Any
 
 from ackline.errors import KeysChanged, StoreFull
 from ackline.events import Act, Entry
-from ackline.job import LIVE, NO_OPTIONS, Draft, QueueKey, State
-from ackline.lifecycle import rank
+from ackline.job import NO_OPTIONS, Draft, QueueKey, State
+from ackline.lifecycle import KEEPS_ID, arrive, rank
 from ackline.stores.base import KeyWrite, Receipt
 from ackline.stores.postgres.arrays import Blobs, Floats, Ints
 from ackline.stores.postgres.codes import STATES, encode_options
@@ -22,7 +22,6 @@ from ackline.stores.postgres.transaction import Again, Sent, Transaction
 FOLD_FROM = 200
 """How many changes of counts a full queue adds up before it folds them into one."""
 
-_STAYS = frozenset({State.COMPLETED, *LIVE})
 _QUEUED, _SCHEDULED = State.QUEUED, State.SCHEDULED
 
 
@@ -149,7 +148,7 @@ def insert_checked(
     fresh: dict[str, Draft] = {}
     for draft in drafts:
         there = known.get(draft.id)
-        if there is None or there.state not in _STAYS:
+        if there is None or there.state not in KEEPS_ID:
             fresh.setdefault(draft.id, draft)
     states: dict[str, State] = {}
     if fresh:
@@ -174,7 +173,7 @@ def _require_room(tx: Transaction, entry: QueueEntry, new: int) -> None:
     if changes > FOLD_FROM and not tx.callers:
         tx.send("fold", {"queue": entry.num})
     if live + new > limit:
-        raise StoreFull(f"queue {entry.key} holds its limit of {limit:,} jobs: try again later")
+        raise StoreFull.of_queue(entry.key, limit)
 
 
 def _make_way(tx: Transaction, entry: QueueEntry, replaced: list[_Known]) -> None:
@@ -202,16 +201,14 @@ def _insert(
     nums = {id.decode(): num for id, num in rows}
     told, homes, states = tx.told(entry.key, entry.num), Homes(tx, entry), {}
     for draft in drafts:
-        due = draft.run_at if draft.run_at is not None else tx.now + draft.delay
-        if due > tx.now:
-            states[draft.id] = _SCHEDULED
-            homes.rest(nums[draft.id], _SCHEDULED, due)
+        state, at = arrive(draft, tx.now, entry.settings.ageing)
+        if state is _SCHEDULED:
+            homes.rest(nums[draft.id], state, at)
         else:
-            states[draft.id] = _QUEUED
-            at = rank(tx.now, draft.priority, entry.settings.ageing)
             homes.ready(nums[draft.id], draft.kind, draft.priority, at)
-        tx.shift(entry.num, None, states[draft.id])
-        source, state = sources[draft.id], states[draft.id]
+        states[draft.id] = state
+        tx.shift(entry.num, None, state)
+        source = sources[draft.id]
         told.entries.append(
             Entry(Act.ENQUEUE, draft.id, draft.kind, source, state, priority=draft.priority)
         )

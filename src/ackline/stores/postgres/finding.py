@@ -164,7 +164,9 @@ class Finding:
             if not missing:
                 return
             missing = self._look(missing, statement, hasty)
-        raise StoreUnavailable("jobs were handed around faster than they could be found")
+        raise StoreUnavailable(
+            "the jobs kept changing state while they were looked up; nothing was changed, try again"
+        )
 
     def _find_claimed(self, id: str) -> bool:
         body = self._entry.bodies.get(id)

@@ -38,7 +38,7 @@ def _batch(number: int) -> dict[str, int]:
 
 
 def journal_end(tx: Transaction) -> str:
-    """The cursor behind everything that has happened."""
+    """The cursor after everything that has happened."""
     [(era, oldest)] = tx.rows("journal_end")
     return make_cursor(number_of(era, oldest + 1, 0), 0)
 
@@ -46,7 +46,7 @@ def journal_end(tx: Transaction) -> str:
 def events(
     tx: Transaction, queues: Queues, queue: QueueKey | None, after: str | None, limit: int
 ) -> list[Event]:
-    """The journal behind a cursor."""
+    """The journal after a cursor."""
     batch, used = read_cursor(after)
     num = None
     if queue is not None:

@@ -17,7 +17,7 @@ from ackline.stores.base import (
     WorkerRecord,
     place_in,
     read_place,
-    start_behind,
+    start_after,
 )
 from ackline.stores.postgres.arrays import Blobs, Ints
 from ackline.stores.postgres.codes import (
@@ -176,7 +176,7 @@ def _in_state(
     code = CODE[state]
     if after is not None and code < after[0]:
         return iter(())
-    at, num = start_behind(after, code, newest_first)
+    at, num = start_after(after, code, newest_first)
     kinds = None if which.kinds is None else Blobs([kind.encode() for kind in which.kinds])
     values: dict[str, Any] = {
         "queue": entry.num,

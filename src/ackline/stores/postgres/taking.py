@@ -104,7 +104,7 @@ class Taking:
         return self._entry.hints.look_again(self._wanted)
 
     def _sort_out(self, rows: list[Row]) -> int:
-        """Take jobs whose groups have room; answers how many were set aside."""
+        """Take jobs whose groups have room; returns how many were set aside."""
         groups = {row[_GROUP] for row in rows if row[_GROUP] is not None}
         if groups and self._tx.callers:
             raise CannotJoin(

@@ -137,7 +137,7 @@ def _place(parts: SplitResult, mode: Mode, options: dict[str, str]) -> dict[str,
             )
         service = segments.pop(0)
     if len(segments) > 1:
-        raise ConfigError(f"{path!r} is no number of a database: redis://host:6379/0")
+        raise ConfigError(f"{path!r} is not a database number: redis://host:6379/0")
     return {
         "hosts": tuple(_hosts(parts.netloc.rpartition("@")[2], _PORTS[mode])),
         "service": service,
@@ -152,7 +152,7 @@ def _hosts(text: str, port: int) -> list[tuple[str, int]]:
             parts = urlsplit(f"//{host}")
             found.append((parts.hostname or "localhost", parts.port or port))
         except ValueError as error:
-            raise ConfigError(f"{host!r} is no host and port: {error}") from None
+            raise ConfigError(f"{host!r} is not a host and port: {error}") from None
     return found
 
 

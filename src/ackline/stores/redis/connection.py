@@ -100,14 +100,14 @@ class Connection:
             there = client.execute_command("WAIT", address.replicas, milliseconds)
             if there < address.replicas:
                 raise StoreUnavailable(
-                    f"{self.where} has it, but only {there} of {address.replicas} replicas "
+                    f"{self.where} stored it, but only {there} of {address.replicas} replicas "
                     "confirmed in time; it is safe to send it again"
                 )
         if address.fsync:
             synced = client.execute_command("WAITAOF", 1, 0, milliseconds)
             if not synced[0]:
                 raise StoreUnavailable(
-                    f"{self.where} has it, but did not sync it to its disk in time; "
+                    f"{self.where} stored it, but did not sync it to disk in time; "
                     "it is safe to send it again"
                 )
 

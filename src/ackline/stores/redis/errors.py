@@ -110,11 +110,13 @@ _MEANINGS = (
         ("NOPERM", "can't publish to the channel", "permissions to access"),
     ),
     _Meaning(
-        StoreError, "it is no cluster: its URL is redis://…", signs=("Cluster mode is not enabled",)
+        StoreError,
+        "it is not a cluster: its URL is redis://…",
+        signs=("Cluster mode is not enabled",),
     ),
     _Meaning(
         StoreError,
-        "it is no sentinel: the URL of a server itself is redis://…",
+        "it is not a sentinel: the URL of a server itself is redis://…",
         signs=("'SENTINEL'", "`SENTINEL`"),
     ),
     _Meaning(

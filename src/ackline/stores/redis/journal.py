@@ -31,14 +31,14 @@ _decode = msgspec.msgpack.Decoder(list[Any]).decode
 def read_events(
     connection: Connection, names: Names, queue: QueueKey, after: str | None, limit: int
 ) -> list[Event]:
-    """The journal of one queue behind a cursor."""
+    """The journal of one queue after a cursor."""
     return _take(_follow(connection, names, queue, after, None), limit)
 
 
 def read_all_events(
     connection: Connection, names: Names, after: str | None, limit: int
 ) -> list[Event]:
-    """The journals of all queues behind a cursor, as one."""
+    """The journals of all queues after a cursor, as one."""
     if limit <= 0:
         return []
     # First this: what is written from now on has a higher number, so no late one is skipped.
@@ -78,7 +78,7 @@ def last_dropped(
 
 
 def first_needed(names: Names, queue: QueueKey, keep_from: str | None) -> tuple[int | str, int]:
-    """The time of the first batch with events behind a cursor, and how many it has before them."""
+    """The time of the first batch with events after a cursor, and how many it has before them."""
     if keep_from is None:
         return "", 0
     batch, used = read_cursor(keep_from)

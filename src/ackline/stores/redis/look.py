@@ -19,7 +19,7 @@ from ackline.stores.base import (
     WorkerRecord,
     place_in,
     read_place,
-    start_behind,
+    start_after,
 )
 from ackline.stores.redis.journal import all_queues
 from ackline.stores.redis.packing import CODE, STATES, Seen, seen_jobs
@@ -119,7 +119,7 @@ def _in_states(scripts: QueueScripts, queue: QueueKey, which: Filter, walk: Walk
 def _in_state(scripts: QueueScripts, queue: QueueKey, state: State, walk: Walk) -> Iterator[Seen]:
     after, size, order = walk.after, walk.chunk, "newest" if walk.newest_first else ""
     while True:
-        at, number = start_behind(after, CODE[state], walk.newest_first)
+        at, number = start_after(after, CODE[state], walk.newest_first)
         behind = ("", "") if after is None else (repr(at), number)
         time, flat = scripts.run("page", queue, [CODE[state], *behind, size, order])
         jobs = seen_jobs(flat)

@@ -75,9 +75,7 @@ class QueueScripts:
                 raise KeysChanged(str(queue)) from None
             if _says(error, FULL):
                 limit = str(error.__cause__).split()[1]
-                raise StoreFull(
-                    f"queue {queue} holds its limit of {int(limit):,} jobs: try again later"
-                ) from None
+                raise StoreFull.of_queue(queue, int(limit)) from None
             raise
 
 

@@ -83,7 +83,7 @@ class _Batch:
         """Entries that end the life of a job that may call back: which job."""
 
     def complete(self, transitions: Sequence[Transition]) -> list[tuple[int, Transition]]:
-        """Take all that plainly complete a lease in a few statements; answers the others."""
+        """Take all that plainly complete a lease in a few statements; returns the others."""
         others: list[tuple[int, Transition]] = []
         by_keep: dict[float, list[int]] = {}
         results: list[tuple[int, bytes]] = []

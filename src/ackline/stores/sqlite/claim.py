@@ -37,7 +37,7 @@ def claim(
 ) -> tuple[Claimed, bool]:
     """Apply, promote what is due, lease the next in line, tell what has lapsed.
 
-    Answers also whether it met nothing but full groups so far, and has to be called again.
+    Returns also whether it met nothing but full groups so far, and has to be called again.
     """
     lines = find_lines(tx, queue)
     if lines is None:

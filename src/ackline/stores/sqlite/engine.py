@@ -109,8 +109,8 @@ class Engine:
     def _require_untorn(self) -> None:
         if self._torn:
             raise StoreUnavailable(
-                f"this process was forked in the middle of a call to the store {self.path}, "
-                "which cannot be used in it: fork at another moment, or start a new process"
+                f"this process was forked during a call to the store {self.path}, which cannot be "
+                "used in it: fork before using the store, or start a new process"
             )
 
     @contextlib.contextmanager

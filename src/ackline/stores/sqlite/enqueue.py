@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from ackline.errors import KeysChanged, StoreFull
 from ackline.events import Act, Entry
-from ackline.job import LIVE, NO_OPTIONS, Draft, QueueKey, State
-from ackline.lifecycle import rank
+from ackline.job import NO_OPTIONS, Draft, QueueKey, State
+from ackline.lifecycle import KEEPS_ID, arrive
 from ackline.stores.base import KeyWrite, Receipt
 from ackline.stores.sqlite.drop import drop_jobs
 from ackline.stores.sqlite.keys import write_keys
@@ -16,7 +16,6 @@ from ackline.stores.sqlite.queries import sql
 from ackline.stores.sqlite.rows import encode_options, rows_by_ids
 from ackline.stores.sqlite.transaction import Transaction
 
-_STAYS = frozenset({State.COMPLETED, *LIVE})
 _QUEUED = State.QUEUED
 
 
@@ -69,7 +68,7 @@ def _insert_checked(lines: Lines, drafts: Sequence[Draft], now: float) -> list[R
     fresh: dict[str, Draft] = {}
     for draft in drafts:
         there = known.get(draft.id)
-        if there is None or there.state not in _STAYS:
+        if there is None or there.state not in KEEPS_ID:
             fresh.setdefault(draft.id, draft)
     if not fresh:
         return [_receipt_of(lines, draft, known[draft.id]) for draft in drafts]
@@ -111,7 +110,7 @@ def _require_room(lines: Lines, new: int) -> None:
         return
     live = lines.tx.execute(sql("live_count"), (lines.num,)).fetchall()[0][0]
     if live + new > limit:
-        raise StoreFull(f"queue {lines.key} holds its limit of {limit:,} jobs: try again later")
+        raise StoreFull.of_queue(lines.key, limit)
 
 
 def _add_jobs(lines: Lines, first: int, drafts: Sequence[Draft], now: float) -> bool:
@@ -164,13 +163,9 @@ def _add_mixed_places(lines: Lines, first: int, drafts: Sequence[Draft], now: fl
     scheduled, ageing = lines.slot(State.SCHEDULED), lines.settings.ageing
     rows, states = [], []
     for num, draft in enumerate(drafts, first):
-        due = draft.run_at if draft.run_at is not None else now + draft.delay
-        if due > now:
-            slot, at = scheduled, due
-            states.append(State.SCHEDULED)
-        else:
-            slot, at = lines.ready(draft.kind), rank(now, draft.priority, ageing)
-            states.append(_QUEUED)
+        state, at = arrive(draft, now, ageing)
+        slot = lines.ready(draft.kind) if state is _QUEUED else scheduled
+        states.append(state)
         rows.append((num, slot, at, at))
         lines.shift(None, slot)
     lines.tx.executemany(sql("add_place"), rows)

@@ -21,7 +21,7 @@ from ackline.stores.base import (
     place_in,
     read_place,
     require_kept,
-    start_behind,
+    start_after,
 )
 from ackline.stores.sqlite.connection import Execute
 from ackline.stores.sqlite.dropped import last_dropped
@@ -149,7 +149,7 @@ def _in_state(
     if after is not None and code < after[0]:
         return iter(())
     text = None if which.text is None else which.text.encode()
-    start = start_behind(after, code, newest_first)
+    start = start_after(after, code, newest_first)
     asked = (*start, which.created_after, which.created_before, text)
     query = sql(in_order("list_leased" if state is State.PROCESSING else "list_line", newest_first))
     if state is not State.QUEUED:
@@ -209,13 +209,13 @@ def workers(execute: Execute, queue: QueueKey) -> list[WorkerRecord]:
 
 
 def journal_end(execute: Execute) -> str:
-    """The cursor behind everything that has happened."""
+    """The cursor after everything that has happened."""
     rows = execute(sql("last_batch")).fetchall()
     return make_cursor(rows[0][0] + 1 if rows else 1, 0)
 
 
 def events(execute: Execute, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
-    """The journal behind a cursor."""
+    """The journal after a cursor."""
     batch, used = read_cursor(after)
     num = None if queue is None else queue_number(execute, queue)
     if queue is not None and num is None:

@@ -33,7 +33,7 @@ LEFT JOIN LATERAL (
 WHERE l.queue = %(queue)b::int AND l.jobs && %(jobs)b::bigint[];
 
 -- name: list_queued
--- Queued jobs in the order of their line, behind a place; what is NULL does not matter.
+-- Queued jobs in the order of their line, after a place; what is NULL does not matter.
 SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, 1, h.rank,
        h.attempts, h.token, h.worker, h.started, NULL::float8, false, p.data, NULL::bytea
 FROM (

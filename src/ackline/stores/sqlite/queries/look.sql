@@ -14,7 +14,7 @@ FROM carray(?2) x CROSS JOIN job j ON j.queue = ?1 AND j.id = x.value
 CROSS JOIN place p ON p.job = j.num LEFT JOIN result r ON r.job = j.num;
 
 -- name: list_line
--- One line in order, from behind (at, job); what is NULL does not matter.
+-- One line in order, after (at, job); what is NULL does not matter.
 SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, p.slot, p.at,
        p.attempts, p.token, p.worker, p.started, p.finished, p.cancel, p.progress, r.data
 FROM place p INDEXED BY place_line CROSS JOIN job j ON j.num = p.job

@@ -13,7 +13,7 @@ UPDATE queue SET settings = ? WHERE num = ?;
 UPDATE queue SET last_token = ? WHERE num = ?;
 
 -- name: next_number
--- Take some numbers of a counter; answers the last of them.
+-- Take some numbers of a counter; returns the last of them.
 UPDATE counter SET last = last + ? WHERE name = ? RETURNING last;
 
 -- name: add_slot
