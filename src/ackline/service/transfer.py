@@ -116,6 +116,7 @@ class Import:
         if not jobs:
             return True
         try:
+            await self._caller.require_own(self._queue, [job.id for job in jobs])
             async with self._caller.admitting(self._queue, len(jobs)):
                 receipts = await self._caller.runtime.call(self._queue.sync.put, jobs)
         except AcklineError as error:

@@ -58,6 +58,7 @@ async def enqueue(
     options: EnqueueOptions = {**traced(traceparent), **data.options.for_enqueue()}
     caller.require_kind(options.get("kind", "default"))
     line = caller.queue(name, Scope.PRODUCE)
+    await caller.require_own(line, [data.options.id] if data.options.id else [])
     async with caller.admitting(line, 1):
         answer = await enqueue_once(caller.runtime, line, data.value, options, idempotency_key)
     if isinstance(answer, Queued):
