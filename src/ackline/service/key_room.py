@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from ackline.limits import OWN_KEYS, require_name, require_others_key
+from ackline.limits import OWN_KEYS, require_others_key
 from ackline.service.caller import Caller, Scope
 from ackline.service.documents import raw_or_base64
 from ackline.service.news import News
@@ -16,8 +16,6 @@ from ackline.stores.base import Key, KeyWrite
 
 MOST_WATCHED = 10_000
 """Keys under one watched prefix."""
-
-MOST_PARTS = 64
 
 _encode = msgspec.json.Encoder().encode
 
@@ -67,7 +65,7 @@ class Room:
     ) -> KeyDocument:
         """Write one key, if it still has this version."""
         self._caller.require(Scope.ADMIN)
-        require_key(key)
+        require_others_key(key)
         write = KeyWrite(key=key, value=bytes(value), version=version)
         if not await self._runtime.call(self._store.write_keys, self._tenant, [write]):
             raise Conflict(f"the key {' / '.join(key)} has not version {version} any more")
@@ -109,13 +107,6 @@ class Room:
             return None
         found = await self._runtime.call(self._store.read_keys, self._tenant, key, 1)
         return next((entry for entry in found if entry.key == key), None)
-
-
-def require_key(key: tuple[str, ...]) -> None:
-    """Refuse a key that cannot be kept, or is Ackline's own."""
-    require_others_key(key)
-    for part in key:
-        require_name("part of a key", part)
 
 
 def _absent(key: tuple[str, ...]) -> NotFound:

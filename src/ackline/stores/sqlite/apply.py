@@ -225,7 +225,6 @@ class _Batch:
         arrive(self._arrivals, self.now)
         leave_groups(lines, self._left)
 
-
     def _tell_callbacks(self) -> None:
         rows = self.lines.tx.execute(sql("options_of"), (numbers(self._calling.values()),))
         options = {num: decode_options(data) for num, data in rows.fetchall()}
