@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import httpx
 import msgspec
 import pytest
+from httpx_sse import connect_sse
 
+from ackline.service import key_room
 from tests.service.conftest import Api
 
 
@@ -75,3 +78,47 @@ def test_methods_that_strangers_made_up_are_one_figure(api):
     text = Api(api.client, "").client.get("/metrics").text
     assert "RAND" not in text
     assert 'method="other"' in text
+
+
+def test_a_worker_without_a_name(api):
+    api.post("/v1/queues/q/extend", {"leases": [], "worker": "", "ttl": 5}, 422)
+
+
+@pytest.mark.parametrize("duration", [0, 86_400_001])
+def test_a_lock_that_is_held_for_no_time_or_for_ever(api, duration):
+    id = api.enqueue(1)
+    api.get("/queue/poll")
+
+    api.post("/queue/touch", {"id": id, "duration": duration}, 400)
+
+
+def test_no_kinds_are_all_kinds(api):
+    id = api.enqueue(1)
+
+    assert api.get("/queue/poll", kinds="")["message"]["id"] == id
+
+
+class TestTooManyKeys:
+    @pytest.fixture(autouse=True)
+    def most(self, monkeypatch):
+        monkeypatch.setattr(key_room, "MOST_WATCHED", 3)
+
+    def put(self, api, *names):
+        for name in names:
+            api.put(f"/keys/w/{name}", {"value": 1})
+
+    def test_are_not_watched(self, api):
+        self.put(api, *"abcd")
+
+        assert api.get("/watch", 422, prefix="w")["at"] == "prefix"
+
+    def test_end_a_watch(self, live):
+        """Instead of telling that those which do not fit any more are gone."""
+        self.put(live.api, *"bcd")
+        url = f"{live.url}{live.runtime.settings.base}/watch?prefix=w"
+        with httpx.Client(timeout=10) as client, connect_sse(client, "GET", url) as source:
+            events = (one for one in source.iter_sse() if one.event != "ping")
+            assert [next(events).event for _ in range(3)] == ["set"] * 3
+            self.put(live.api, "a")
+
+            assert [one.event for one in events] == ["error"]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import msgspec
@@ -142,21 +141,6 @@ class Caller:
         """Refuse what belongs to no queue to who may touch some queues or kinds only."""
         if self.principal.queues is not None or self.principal.kinds is not None:
             raise Forbidden("this belongs to the whole tenant, and your token is for parts of it")
-
-    @asynccontextmanager
-    async def admitting(self, queue: AsyncQueue[Any, Any], jobs: int) -> AsyncIterator[None]:
-        """Around an enqueue of so many jobs: refused if they are more than the tenant may."""
-        runtime, key = self.runtime, queue.sync.key
-        runtime.limits.admit_jobs(key.tenant, jobs)
-        if not runtime.limits.counts_jobs_of(key.tenant):
-            yield
-            return
-        room = runtime.limits.room(key, jobs)
-        await runtime.call(room.__enter__)
-        try:
-            yield
-        finally:
-            room.__exit__(None, None, None)
 
     def room(self, scope: Scope) -> Queues:
         """The tenant's keys and its list of queues."""

@@ -10,7 +10,7 @@ from ackline.limits import OWN_KEYS, require_others_key
 from ackline.service.caller import Caller, Scope
 from ackline.service.documents import raw_or_base64
 from ackline.service.news import News
-from ackline.service.problems import Conflict, NotFound
+from ackline.service.problems import Conflict, NotFound, Unfit, problem_of
 from ackline.service.streams import PING, event
 from ackline.stores.base import Key, KeyWrite
 
@@ -80,10 +80,19 @@ class Room:
         if key[:1] == (OWN_KEYS,) or not await self._runtime.call(room.delete_key, *key):
             raise _absent(key)
 
-    def watch(self, prefix: tuple[str, ...]) -> AsyncIterator[bytes]:
+    async def watch(self, prefix: tuple[str, ...]) -> AsyncIterator[bytes]:
         """`set` for each key that is there or changes, `delete` for each that goes."""
-        self._caller.require(Scope.READ)  # now, not when the answer has begun
+        await self._watched(prefix)  # refused now, not when the answer has begun
         return self._changes(prefix)
+
+    async def _watched(self, prefix: tuple[str, ...]) -> list[KeyDocument]:
+        """All keys under a prefix: of a part of them nobody could tell what has gone."""
+        found = await self.list(prefix, MOST_WATCHED + 1)
+        if len(found) > MOST_WATCHED:
+            raise Unfit(
+                f"more than {MOST_WATCHED:,} keys start so: watch a longer prefix", at="prefix"
+            )
+        return found
 
     async def _changes(self, prefix: tuple[str, ...]) -> AsyncIterator[bytes]:
         stream = self._runtime.streams.open(self._caller.principal.until)
@@ -92,7 +101,11 @@ class Room:
             async with News(self._runtime, stream, self._tenant, "ends") as news:
                 yield PING
                 while not stream.ended:
-                    found = await self.list(prefix, MOST_WATCHED)
+                    try:
+                        found = await self._watched(prefix)
+                    except Unfit as error:
+                        yield event("error", _encode(problem_of(error)))
+                        return
                     said = b"".join(_changes(known, found))
                     known = {entry.key: entry.version for entry in found}
                     if said or news.silent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from ackline.service.auth import Authenticator, authenticator_for
 from ackline.service.bells import Bells
 from ackline.service.caretaker import Caretaker
 from ackline.service.fair_shares import FairShares
+from ackline.service.health import StoreChecks
 from ackline.service.held import Held
 from ackline.service.limits import Limits
 from ackline.service.metrics import Metrics
@@ -62,6 +64,8 @@ class Runtime:
         self.caretaker = Caretaker(store, settings)
         self.metrics = Metrics(self, shared)
         self.pulse = Pulse(store)
+        self.store_checks = StoreChecks()
+        self.opened_at = time.time()
         self.draining = False
         self._queues: OrderedDict[QueueKey, AsyncQueue[Any, Any]] = OrderedDict()
         self._used: Counter[QueueKey] = Counter()
@@ -80,6 +84,7 @@ class Runtime:
         """Open the store and start the maintenance."""
         self.limits.open()
         await asyncio.to_thread(self.store.open)
+        self.opened_at = time.time()
         if self.settings.maintenance:
             self.caretaker.start()
         self._publishing = asyncio.get_running_loop().create_task(self._publish())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from ackline.service.bodies import ClientLeft
@@ -13,8 +13,13 @@ from ackline.service.problems import Stopping
 T = TypeVar("T")
 
 
-async def wait_for(caller: Caller, work: Coroutine[Any, Any, T]) -> T:
+async def wait_for(caller: Caller, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """What the work answers, unless nobody waits for it any more."""
+    with caller.runtime.limits.seated(caller.tenant):
+        return await _wait_for(caller, work())
+
+
+async def _wait_for(caller: Caller, work: Coroutine[Any, Any, T]) -> T:
     streams = caller.runtime.streams
     stream = streams.open(caller.principal.until)
     watching = asyncio.create_task(stream.watch(caller.receive))

@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 from ackline.aio import AsyncQueue
 from ackline.job import State
 from ackline.queue import Completed, Enqueued, EnqueueOptions, Queued
+from ackline.service.admission import admitting
 from ackline.service.bodies import ManyBody
 from ackline.service.caller import Caller, Scope
 from ackline.service.idempotency import IdempotencyKey, enqueue_many_once, enqueue_once
@@ -56,7 +57,7 @@ async def enqueue(
     """Store a job: 201 if it is new, 200 if a job of its id is there already."""
     line = await _producing(caller, queue, [data])
     options: EnqueueOptions = {**traced(traceparent), **data.for_enqueue()}
-    async with caller.admitting(line, 1):
+    async with admitting(caller.runtime, line, 1, _ids([data])):
         answer = await enqueue_once(caller.runtime, line, data.payload, options, idempotency_key)
     return Response(
         _enqueued(caller, answer), status_code=201 if isinstance(answer, Queued) else 200
@@ -74,7 +75,7 @@ async def enqueue_many(
     """Store all new ones in one step; if one is refused, none is stored."""
     caller.require_batch(len(data.jobs))
     line = await _producing(caller, queue, data.jobs)
-    async with caller.admitting(line, len(data.jobs)):
+    async with admitting(caller.runtime, line, len(data.jobs), _ids(data.jobs)):
         new = [job.new_job(traced(traceparent)) for job in data.jobs]
         answers = await enqueue_many_once(caller.runtime, line, new, idempotency_key)
     return EnqueuedBatch([_enqueued(caller, answer) for answer in answers])
@@ -84,8 +85,12 @@ async def _producing(caller: Caller, queue: str, jobs: list[JobBody]) -> AsyncQu
     for job in jobs:
         caller.require_kind(job.kind if isinstance(job.kind, str) else "default")
     line = caller.queue(queue, Scope.PRODUCE)
-    await caller.require_own(line, [job.id for job in jobs if isinstance(job.id, str)])
+    await caller.require_own(line, _ids(jobs))
     return line
+
+
+def _ids(jobs: list[JobBody]) -> list[str]:
+    return [job.id for job in jobs if isinstance(job.id, str)]
 
 
 def _enqueued(caller: Caller, answer: Enqueued) -> EnqueuedDocument:

@@ -136,8 +136,10 @@ async def get_result(
     """
     line, _ = await _find(caller, queue, id, Scope.READ)
     with caller.runtime.using(line.sync.key) as kept:
-        awaited = kept.result(id, wait)
-        await (wait_for(caller, awaited) if wait else awaited)
+        if wait:
+            await wait_for(caller, lambda: kept.result(id, wait))
+        else:
+            await kept.result(id)
     _, record = await _find(caller, queue, id, Scope.READ)
     return ResultDocument(id, raw(record.result, record.options.codec))
 
