@@ -128,7 +128,6 @@ def read_cursor(cursor: str | None) -> tuple[int, int]:
     if not cursor:
         return (0, 0)
     batch, _, used = cursor.partition(".")
-    try:
-        return (int(batch), int(used))
-    except ValueError:
-        raise ValueError(f"{cursor!r} is not a journal cursor") from None
+    if not (batch.isdecimal() and used.isdecimal() and cursor.isascii() and len(used) < 19):
+        raise ValueError(f"{cursor!r} is not a journal cursor")
+    return (int(batch), int(used))

@@ -9,6 +9,7 @@ from ackline.errors import InvalidName, InvalidOption
 
 LONGEST_NAME = 512
 LONGEST_KEY = 2048
+MOST_PARTS = 64
 LONGEST_URL = 2048
 LONGEST_DELAY = 10 * 365 * 86400.0
 LOWEST_PRIORITY, DEFAULT_PRIORITY, HIGHEST_PRIORITY = 0, 5, 9
@@ -38,6 +39,10 @@ def require_others_key(key: Sequence[str]) -> None:
         raise InvalidOption(
             f"keys starting with {OWN_KEYS!r} are reserved: choose another first part"
         )
+    if not 1 <= len(key) <= MOST_PARTS:
+        raise InvalidOption(f"a key has 1 to {MOST_PARTS} parts, not {len(key)}")
+    for part in key:
+        require_name("part of a key", part)
     # As stores write it: each part has an end, and a NUL is told from that.
     size = sum(len(part.encode("utf-8", "replace")) + part.count("\0") + 2 for part in key)
     if size > LONGEST_KEY:

@@ -10,11 +10,13 @@ import threading
 import time
 
 import httpx
+import msgspec
 import pytest
 from httpx_sse import connect_sse
 from litestar.testing import TestClient
 
 from ackline.cli.app import run
+from ackline.job import QueueKey
 from ackline.queues import Queues
 from ackline.service import Settings, create_app
 from ackline.service.auth import api_keys, tickets
@@ -219,6 +221,39 @@ class TestHealth:
         api = api_for()
         api.base = ""
         assert api.get("/readyz")["checks"]["store"]["ok"]
+
+
+class TestForeignKinds:
+    """An id whose job failed can be enqueued anew, but not by who may not touch that job."""
+
+    @pytest.fixture
+    def limited(self, api_for):
+        api = api_for()
+        api.post("/v1/queues/q/jobs", {"payload": "precious", "id": "z", "kind": "two"}, 201)
+        [job] = api.post("/v1/queues/q/claim", {"limit": 1})["jobs"]
+        bury = {"id": "z", "token": job["token"], "outcome": "bury"}
+        api.post("/v1/queues/q/settle", {"outcomes": [bury]})
+        return api_for(kinds=frozenset({"one"}))
+
+    def test_is_not_overwritten(self, limited, runtime):
+        job = {"payload": 1, "id": "z", "kind": "one"}
+        message = {"value": 1, "options": {"id": "z", "kind": "one", "queue": "q"}}
+
+        limited.post("/v1/queues/q/jobs", job, 409)
+        limited.post("/v1/queues/q/jobs/batch", {"jobs": [job]}, 409)
+        limited.post("/queue/enqueue", message, 409)
+        line = msgspec.json.encode(job)
+        assert limited("POST", "/v1/queues/q/import", content=line)["problem"]["status"] == 409
+        draft = {"id": "z", "kind": "one", "payload": "MQ=="}
+        limited.post("/v1/store/enqueue", {"queue": "q", "drafts": [draft]}, 409)
+
+        [kept] = runtime.store.get(QueueKey("acme", "q"), ["z"])
+        assert (kept.kind, kept.payload) == ("two", b'"precious"')
+
+    def test_others_are(self, limited):
+        job = {"payload": 1, "id": "y", "kind": "one"}
+
+        limited.post("/v1/queues/q/jobs", job, 201)
 
 
 class TestTickets:

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import httpx
 import pytest
@@ -275,6 +276,15 @@ class TestDepth:
         self.fill(call, "a", 1)
         call("POST", "/v1/queues/a/jobs", 429, json={"payload": 1})
 
+    def test_what_is_there_already_takes_no_room(self, call):
+        jobs = [{"payload": n, "id": f"j{n}"} for n in range(3)]
+        call("POST", "/v1/queues/a/jobs/batch", json={"jobs": jobs})
+
+        again = call("POST", "/v1/queues/a/jobs", 200, json=jobs[0]).json()
+        assert (again["accepted"], again["state"]) == (False, "queued")
+        call("POST", "/v1/queues/a/jobs/batch", json={"jobs": jobs})
+        call("POST", "/v1/queues/a/jobs/batch", 429, json={"jobs": [*jobs, {"payload": 1}]})
+
     def test_a_batch_goes_in_whole_or_not_at_all(self, call):
         batch = {"jobs": [{"payload": n} for n in range(4)]}
         call("POST", "/v1/queues/a/jobs/batch", 429, json=batch)
@@ -310,6 +320,18 @@ def test_a_tenant_has_so_many_streams(live, tenants):
         assert time.monotonic() < until
     for one in (second, other, again):
         one.close()
+
+
+@pytest.mark.parametrize("allowance", [Allowance(streams=1)])
+def test_a_request_that_waits_counts_as_a_stream(live, tenants):
+    headers = {"authorization": f"Bearer {tenants['acme']}"}
+    ask = partial(live.client.request, headers=headers)
+    ask("POST", "/api/v1/queues/q/jobs", json={"payload": 1, "id": "a"})
+    with live.client.stream("GET", "/api/queue/listen", headers=headers):
+        refused(ask("GET", "/api/queue/poll?wait=1"), "too-many-streams")
+        refused(ask("POST", "/api/v1/queues/e/claim", json={"wait": 1}), "too-many-streams")
+        refused(ask("GET", "/api/v1/queues/q/jobs/a/result?wait=1"), "too-many-streams")
+        assert ask("GET", "/api/queue/poll").status_code == 200
 
 
 class TestFailures:

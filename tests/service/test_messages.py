@@ -191,9 +191,10 @@ def test_stats_count_what_is_there(api):
 
 
 class TestIdempotencyKey:
-    def send(self, api, value, status=200):
+    def send(self, api, value, status=200, **options):
         headers = {"Idempotency-Key": "order 7"}
-        return api.post("/queue/enqueue", {"value": value}, status, headers=headers)
+        body = {"value": value, "options": options}
+        return api.post("/queue/enqueue", body, status, headers=headers)
 
     def test_the_same_request_is_the_same_message(self, api):
         first, again = self.send(api, 1), self.send(api, 1)
@@ -205,6 +206,40 @@ class TestIdempotencyKey:
         self.send(api, 1)
 
         assert self.send(api, 2, status=422)["type"].endswith("idempotency-key-reused")
+
+    def test_a_message_that_failed_does_not_run_again(self, api):
+        self.send(api, 1, maxAttempts=1)
+        api.post("/queue/nack", {"id": api.get("/queue/poll")["message"]["id"]})
+
+        again = self.send(api, 1, maxAttempts=1)
+
+        assert (again["duplicate"], again["state"]) == (True, "failed")
+        assert api.get("/queue/stats") == {"pending": 0, "processing": 0, "dlq": 1, "total": 1}
+
+    @pytest.mark.parametrize("other", [{"delay": 3_600_000}, {"priority": 9}, {"maxAttempts": 2}])
+    def test_other_options_under_the_same_key_are_refused(self, api, other):
+        self.send(api, 1)
+
+        assert self.send(api, 1, status=422, **other)["type"].endswith("idempotency-key-reused")
+
+    def test_a_delayed_message_sent_again_is_the_same(self, api):
+        self.send(api, 1, delay=60_000)
+
+        assert self.send(api, 1, delay=60_000)["state"] == "scheduled"
+        assert self.send(api, 1, status=422, delay=90_000)
+
+    def test_a_batch_sent_again_is_the_same_batch(self, api):
+        headers = {"Idempotency-Key": "order 7"}
+        body = {"jobs": [{"payload": 1}, {"payload": 2, "id": "own"}, {"payload": 3}]}
+
+        first, again = (
+            api.post("/v1/queues/default/jobs/batch", body, headers=headers)["jobs"]
+            for _ in range(2)
+        )
+
+        assert [job["id"] for job in again] == [job["id"] for job in first]
+        assert [job["accepted"] for job in first + again] == [True] * 3 + [False] * 3
+        assert api.get("/queue/stats")["total"] == 3
 
     def test_a_key_is_no_id(self, api):
         api.enqueue(1, id="order 7")

@@ -53,6 +53,40 @@ def test_how_long_jobs_wait_and_run(api):
     assert found["ackline_jobs", "default", "completed", "default"] == 3
 
 
+def test_a_queue_that_is_gone_has_no_figures(api):
+    api.enqueue(1)
+    api.get("/queue/poll")
+    assert ("ackline_job_wait_seconds_count", "default", "default") in figures(api)
+
+    api.delete("/v1/queues/default", force="true")
+
+    assert not [name for name in figures(api) if name[0].startswith("ackline_job_wait")]
+
+
+def test_asking_whether_it_is_ready_writes_once_in_a_while(api, runtime, monkeypatch):
+    written = []
+    write = runtime.store.write_keys
+    monkeypatch.setattr(
+        runtime.store, "write_keys", lambda *said: written.append(said) or write(*said)
+    )
+
+    for _ in range(20):
+        assert api.client.get("/readyz").json()["checks"]["store"]["ok"]
+
+    assert len(written) <= 4
+
+
+def test_a_loop_that_never_ran_is_late(api, runtime):
+    runtime.caretaker.loops[0]._last_run = None
+    runtime.caretaker.stop()
+    runtime.opened_at -= 3600
+
+    answer = api.client.get("/readyz")
+
+    assert answer.status_code == 503
+    assert "ago" in answer.json()["checks"]["sweep"]["says"]
+
+
 def test_what_came_too_late(api):
     api.enqueue(1)
     message = api.get("/queue/poll")["message"]

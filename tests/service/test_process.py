@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
 
@@ -159,6 +160,36 @@ def test_several_processes_serve_one_store(serve):
     assert len(set(seen)) == 30
     said = process.end(signal.SIGTERM)
     assert process.process.returncode == 0, said
+
+
+def test_several_processes_refuse_who_comes_after_their_stop(serve):
+    """While a request under way keeps them, nobody else may wait for them in vain."""
+    process = serve("--processes", "2", "--grace", "3s")
+    url = httpx.URL(process.url)
+    httpx.get(url.copy_with(path="/livez"), timeout=30)
+    with socket.create_connection((url.host, url.port)) as slow:
+        slow.sendall(
+            b"POST /api/queue/enqueue HTTP/1.1\r\nhost: localhost\r\n"
+            b"content-type: application/json\r\ncontent-length: 10\r\n\r\n{"
+        )
+        process.process.send_signal(signal.SIGTERM)
+        until = time.monotonic() + 10
+        while (said := ask((url.host, url.port))) != "refused":
+            assert said == "answered"
+            assert time.monotonic() < until
+    process.end()
+
+
+def ask(address: tuple[str, int]) -> str:
+    """What becomes of a connection that is made now."""
+    try:
+        with socket.create_connection(address, 2) as link:
+            link.sendall(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            return "answered" if link.recv(100) else "refused"
+    except TimeoutError:
+        return "hangs"
+    except OSError:
+        return "refused"
 
 
 def test_a_killed_process_frees_what_its_streams_held(serve, tmp_path):

@@ -54,6 +54,10 @@ def fill(api):
     api.post(f"{QUEUE}/jobs/batch", {"jobs": jobs})
 
 
+def counts(**said: int) -> dict[str, int]:
+    return {"lines": 0, "enqueued": 0, "duplicates": 0, "completed": 0, **said}
+
+
 def carry(api, query=""):
     lines = api.client.get(f"/api{QUEUE}/export{query}")
     return api("POST", "/v1/queues/copy/import", content=lines.content)
@@ -62,7 +66,7 @@ def carry(api, query=""):
 def test_all_that_can_be_said_about_a_job_comes_through(api, runtime):
     fill(api)
 
-    assert carry(api) == {"lines": 5, "enqueued": 5}
+    assert carry(api) == counts(lines=5, enqueued=5)
 
     assert stored(runtime, "copy") == stored(runtime, "email")
 
@@ -84,7 +88,7 @@ def test_sent_again_it_stores_nothing_twice(api):
     fill(api)
     carry(api)
 
-    assert carry(api) == {"lines": 5, "duplicates": 5}
+    assert carry(api) == counts(lines=5, duplicates=5)
 
 
 def test_payloads_that_are_not_json_come_through(api, runtime):
@@ -92,7 +96,7 @@ def test_payloads_that_are_not_json_come_through(api, runtime):
         packed = queues.queue("email", serde="msgpack")
         packed.enqueue({"bytes": b"\x00\xff"}, id="packed")
 
-        assert carry(api) == {"lines": 1, "enqueued": 1}
+        assert carry(api) == counts(lines=1, enqueued=1)
 
         assert stored(runtime, "copy") == stored(runtime, "email")
         [job] = queues.queue("copy", serde="msgpack").claim()
@@ -141,5 +145,22 @@ def test_with_curl_from_one_service_to_another(live, runtime):
         timeout=30,
     )
 
-    assert json.loads(piped.stdout) == {"lines": 5, "enqueued": 5}
+    assert json.loads(piped.stdout) == counts(lines=5, enqueued=5)
     assert stored(runtime, "copy") == stored(runtime, "email")
+
+
+def test_counts_are_told_also_where_they_are_none(api):
+    answer = api("POST", "/v1/queues/q/import", content=b"")
+
+    assert answer == counts()
+
+
+def test_a_text_of_an_editor_that_marks_its_beginning(api):
+    assert (
+        api("POST", "/v1/queues/q/import", content=b'\xef\xbb\xbf{"payload": 1}')["enqueued"] == 1
+    )
+
+
+@pytest.mark.parametrize("type", ["text/html", "multipart/form-data"])
+def test_what_says_that_it_is_something_else_is_refused(api, type):
+    api("POST", "/v1/queues/q/import", 415, content=b"{}", headers={"content-type": type})

@@ -163,7 +163,7 @@ class AllQueues:
 
 def _supervise(settings: Settings, options: list[str]) -> None:
     from ackline.service.server import address_of, bind
-    from ackline.worker.supervisor import Supervisor
+    from ackline.service.supervising import ServiceSupervisor
 
     store = store_from_url(settings.store)
     if not store.capabilities.shared:
@@ -188,13 +188,13 @@ def _supervise(settings: Settings, options: list[str]) -> None:
     try:
         queues = AllQueues(store)
         with tempfile.TemporaryDirectory(prefix="ackline-") as shared:
-            Supervisor(
+            ServiceSupervisor(
                 queues,
                 command_for,
                 processes=settings.processes,
                 grace=settings.grace,
-                pass_fds=[number],
-                runs_handlers=False,
+                listener=listener,
+                drain=settings.drain,
             ).run()
     finally:
         store.close()

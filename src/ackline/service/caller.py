@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import msgspec
 from litestar.types import Receive
 
 from ackline.aio import AsyncQueue
-from ackline.job import QueueKey
+from ackline.job import QueueKey, State
 from ackline.limits import require_name
 from ackline.queues import DEFAULT_TENANT, Queues
-from ackline.service.problems import Forbidden, TooLarge
+from ackline.service.problems import Conflict, Forbidden, TooLarge
 
 if TYPE_CHECKING:
     from ackline.service.runtime import Runtime
@@ -46,6 +45,9 @@ class Principal(msgspec.Struct, frozen=True):
     until: float | None = None
     """When it has to show again who it is; its streams end then."""
 
+
+REPLACED = frozenset({State.FAILED, State.CANCELLED})
+"""Jobs that an enqueue of the same id replaces."""
 
 ANYONE_HERE = Principal(DEFAULT_TENANT, frozenset(Scope), name="http", operator=True)
 """Whoever reaches the loopback address of this machine."""
@@ -81,7 +83,7 @@ class Caller:
         require_name("queue", name)
         if not self.may_see(name):
             raise Forbidden(f"your token is not for queue {name!r}")
-        return self.runtime.queue(QueueKey(self.tenant, name))
+        return self.runtime.queue(QueueKey(self.tenant, name), keep=scope is not Scope.READ)
 
     def may_see(self, queue: str) -> bool:
         """Whether a queue is one of those it is limited to."""
@@ -95,6 +97,26 @@ class Caller:
         """Refuse a kind that the caller is not limited to."""
         if not self.may_touch(kind):
             raise Forbidden(f"your token is not for jobs of kind {kind!r}")
+
+    def sees(self, queue: QueueKey, ids: Sequence[str]) -> list[bool]:
+        """Of each job, whether the caller may touch it; one that is not there it may. It blocks."""
+        if self.principal.kinds is None:
+            return [True] * len(ids)
+        found = self.runtime.store.get(queue, ids)
+        return [job is None or self.may_touch(job.kind) for job in found]
+
+    async def require_own(self, queue: AsyncQueue[Any, Any], ids: Sequence[str]) -> None:
+        """Refuse to enqueue in the place of failed jobs that the caller may not touch."""
+        if self.principal.kinds is not None and ids:
+            await self.runtime.call(self.require_own_ids, queue.sync.key, ids)
+
+    def require_own_ids(self, queue: QueueKey, ids: Sequence[str]) -> None:
+        """The same for who may block."""
+        if self.principal.kinds is None:
+            return
+        for job in self.runtime.store.get(queue, ids):
+            if job is not None and job.state in REPLACED and not self.may_touch(job.kind):
+                raise Conflict(f"the id {job.id!r} is taken by a job that your token is not for")
 
     def kinds(self, wanted: Iterable[str] | None) -> frozenset[str] | None:
         """The kinds to hand out: those asked for, within those that it is limited to."""
@@ -119,21 +141,6 @@ class Caller:
         """Refuse what belongs to no queue to who may touch some queues or kinds only."""
         if self.principal.queues is not None or self.principal.kinds is not None:
             raise Forbidden("this belongs to the whole tenant, and your token is for parts of it")
-
-    @asynccontextmanager
-    async def admitting(self, queue: AsyncQueue[Any, Any], jobs: int) -> AsyncIterator[None]:
-        """Around an enqueue of so many jobs: refused if they are more than the tenant may."""
-        runtime, key = self.runtime, queue.sync.key
-        runtime.limits.admit_jobs(key.tenant, jobs)
-        if not runtime.limits.counts_jobs_of(key.tenant):
-            yield
-            return
-        room = runtime.limits.room(key, jobs)
-        await runtime.call(room.__enter__)
-        try:
-            yield
-        finally:
-            room.__exit__(None, None, None)
 
     def room(self, scope: Scope) -> Queues:
         """The tenant's keys and its list of queues."""

@@ -21,6 +21,7 @@ class Claims:
     def __init__(self, caller: Caller, weights: Weights, most: int, wish: Wish) -> None:
         queues = [caller.queue(name, Scope.CONSUME).sync for name, _ in weights]
         self.runtime = runtime = caller.runtime
+        self.tenant = caller.tenant
         self._shares, shares = runtime.fair_shares.of(caller.tenant, weights, most)
         self._kinds = wish.kinds
         self._sources = {

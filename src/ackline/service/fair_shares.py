@@ -12,6 +12,8 @@ from ackline.worker.shares import Share, Shares
 MOST_QUEUES = 64
 """That one client takes from at once; each of them is listened to."""
 
+LEAST_WEIGHT, MOST_WEIGHT = 0.001, 1000.0
+
 MOST_REMEMBERED = 1000
 """Sets of queues; of one that is forgotten, the shares begin anew."""
 
@@ -29,9 +31,11 @@ def weighted(queues: Sequence[str], weights: Sequence[float] | None) -> Weights:
     if not 1 <= len(queues) <= MOST_QUEUES or not once or "" in queues:
         raise Unfit(f"name 1 to {MOST_QUEUES} queues, each once by its name", at="queue")
     weights = [1.0] * len(queues) if weights is None else weights
-    if len(weights) != len(queues) or not all(0 < weight < math.inf for weight in weights):
+    fit = all(LEAST_WEIGHT <= weight <= MOST_WEIGHT for weight in weights)
+    if len(weights) != len(queues) or not fit:
         raise Unfit(
-            f"weights are numbers above 0, one for each of the {len(queues)} queues in their order",
+            f"weights are numbers from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}, one for each of the "
+            f"{len(queues)} queues in their order",
             at="weight",
         )
     return tuple(zip(queues, weights, strict=True))

@@ -21,13 +21,15 @@ async def hand_out(claims: Claims, limit: int, wait: float, receive: Receive) ->
 
 
 async def _await_jobs(claims: Claims, limit: int, seconds: float, receive: Receive) -> list[Handed]:
-    stream = claims.runtime.streams.open()
-    watching = asyncio.create_task(stream.watch(receive))
-    try:
-        jobs = await claims.wait_for(limit, seconds, stream)
-    finally:
-        watching.cancel()
-        claims.runtime.streams.close(stream)
+    runtime = claims.runtime
+    with runtime.limits.seated(claims.tenant):
+        stream = runtime.streams.open()
+        watching = asyncio.create_task(stream.watch(receive))
+        try:
+            jobs = await claims.wait_for(limit, seconds, stream)
+        finally:
+            watching.cancel()
+            runtime.streams.close(stream)
     if jobs and stream.left:
         await claims.release(jobs)
         return []

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ackline.limits import OWN_KEYS
 from ackline.queues import DEFAULT_TENANT
-from ackline.service.runtime import Runtime
 from ackline.stores.base import KeyWrite, StoreInfo
+
+if TYPE_CHECKING:
+    from ackline.service.runtime import Runtime
 
 PATIENCE = 2.0
 """Seconds that the store has for an answer."""
+
+REMEMBERED = 1.0
+"""Seconds for which an answer of the store is good: a look writes to it."""
 
 LATE = 30.0
 """Seconds that a loop may be behind its time before someone should look."""
@@ -37,9 +43,27 @@ class Readiness(msgspec.Struct):
     checks: dict[str, Check]
 
 
+class StoreChecks:
+    """What is found out about the store: remembered for a moment, for anyone may ask."""
+
+    def __init__(self) -> None:
+        self._looking = asyncio.Lock()
+        self._found: dict[str, Check] = {}
+        self._until = float("-inf")
+
+    async def of(self, runtime: Runtime) -> dict[str, Check]:
+        """Look, unless somebody just did."""
+        async with self._looking:
+            if time.monotonic() > self._until:
+                self._found = await _store(runtime)
+                self._until = time.monotonic() + REMEMBERED
+            return self._found
+
+
 async def examine(runtime: Runtime) -> Readiness:
     """Look at all that a request may need."""
-    checks = {"draining": _draining(runtime), **await _store(runtime), "sweep": _sweep(runtime)}
+    store = {} if runtime.draining else await runtime.store_checks.of(runtime)
+    checks = {"draining": _draining(runtime), **store, "sweep": _sweep(runtime)}
     return Readiness(all(checks[name].ok for name in NEEDED if name in checks), checks)
 
 
@@ -48,8 +72,6 @@ def _draining(runtime: Runtime) -> Check:
 
 
 async def _store(runtime: Runtime) -> dict[str, Check]:
-    if runtime.draining:
-        return {}
     try:
         async with asyncio.timeout(PATIENCE):
             info = await runtime.call(_write, runtime)
@@ -80,6 +102,8 @@ def _sweep(runtime: Runtime) -> Check:
         return Check(True, "left to others")
     for loop in runtime.caretaker.loops:
         last_run = loop.stats().last_run
-        if last_run is not None and time.time() - last_run > LATE + loop.interval:
-            return Check(False, f"the {loop.name} last ran {time.time() - last_run:.0f} s ago")
+        late = time.time() - (last_run or runtime.opened_at)
+        if late > LATE + loop.interval:
+            ran = "last ran" if last_run is not None else "should have begun"
+            return Check(False, f"the {loop.name} {ran} {late:.0f} s ago")
     return Check(True, "on time")

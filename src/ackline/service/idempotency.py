@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
+import msgspec
 from litestar.params import HeaderParameter
 
 from ackline.aio import AsyncQueue
-from ackline.queue import Enqueued, EnqueueOptions, Queued
+from ackline.job import Draft, Record, State
+from ackline.queue import Enqueued, EnqueueOptions, NewJob, Queued
 from ackline.service.problems import Refused
 from ackline.service.runtime import Runtime
+from ackline.stores.base import Receipt
 
-PREFIX = "idempotency-key:"
-"""Keeps ids made of keys apart from the ids that producers choose."""
+PREFIX, MANY_PREFIX = "idempotency-key:", "idempotency-key-of-many:"
+"""Keep ids made of keys apart from the ids that producers choose."""
+
+CLOCKS = 0.01
+"""Seconds that may lie between the time a delay was counted from and the one that was noted."""
 
 IdempotencyKey = Annotated[
     str | None,
@@ -43,21 +50,80 @@ async def enqueue_once(
     """Enqueue; with a key and no id, the key decides whether it has been done before."""
     if key is None or "id" in options:
         return await queue.enqueue(payload, **options)
-    options = {**options, "id": PREFIX + key}
-    answer = await queue.enqueue(payload, **options)
-    if not isinstance(answer, Queued):
-        await _require_same(runtime, queue, payload, options, key)
-    return answer
+    job = NewJob(payload, **{**options, "id": PREFIX + key})
+    return (await _each_once(runtime, queue, [job], key))[0]
 
 
-async def _require_same(
-    runtime: Runtime,
-    queue: AsyncQueue[Any, Any],
-    payload: Any,
-    options: EnqueueOptions,
-    key: str,
-) -> None:
-    draft = queue.sync.draft(payload, options)
-    there = (await runtime.call(runtime.store.get, queue.sync.key, [draft.id]))[0]
-    if there is not None and (there.payload, there.kind) != (draft.payload, draft.kind):
-        raise KeyReused(f"the key {key!r} belongs to a job with another payload or kind")
+async def enqueue_many_once(
+    runtime: Runtime, queue: AsyncQueue[Any, Any], jobs: list[NewJob[Any]], key: str | None
+) -> list[Enqueued]:
+    """Enqueue many; with a key, each that has no id of its own gets one by its place."""
+    if key is None:
+        return await queue.enqueue_many(jobs)
+    named = [
+        NewJob(job.payload, **{"id": f"{MANY_PREFIX}{key}:{place}", **job.options})
+        for place, job in enumerate(jobs)
+    ]
+    return await _each_once(runtime, queue, named, key)
+
+
+async def _each_once(
+    runtime: Runtime, queue: AsyncQueue[Any, Any], jobs: Sequence[NewJob[Any]], key: str
+) -> list[Enqueued]:
+    """What is there is answered, whatever became of it; a failed one is not run again."""
+    drafts = [queue.sync.draft(job.payload, job.options) for job in jobs]
+    known = await _there(runtime, queue, drafts, key)
+    new = [job for job, draft in zip(jobs, drafts, strict=True) if draft.id not in known]
+    stored = await _store(queue, new)
+    # Sent twice at once: of these, another was the first.
+    second = {answer.id for answer in stored if not isinstance(answer, Queued)}
+    await _there(runtime, queue, [draft for draft in drafts if draft.id in second], key)
+    answers = iter(stored)
+    return [
+        _answer(queue, known[draft.id]) if draft.id in known else next(answers) for draft in drafts
+    ]
+
+
+async def _store(queue: AsyncQueue[Any, Any], jobs: list[NewJob[Any]]) -> list[Enqueued]:
+    if len(jobs) == 1:
+        return [await queue.enqueue(jobs[0].payload, **jobs[0].options)]  # shares a write
+    return await queue.enqueue_many(jobs) if jobs else []
+
+
+def _answer(queue: AsyncQueue[Any, Any], job: Record) -> Enqueued:
+    return queue.sync.answer(Receipt(job.id, False, job.state, job.result))
+
+
+async def _there(
+    runtime: Runtime, queue: AsyncQueue[Any, Any], drafts: list[Draft], key: str
+) -> dict[str, Record]:
+    """The jobs of these ids that are there; refused if one of them is another job."""
+    if not drafts:
+        return {}
+    store, ids = runtime.store, [draft.id for draft in drafts]
+    found = await runtime.call(store.get, queue.sync.key, ids)
+    there = {job.id: job for job in found if job is not None}
+    now = (await runtime.call(store.info)).now if there else 0.0
+    for draft in drafts:
+        if draft.id in there and not _alike(draft, there[draft.id], now):
+            raise KeyReused(f"the key {key!r} belongs to a job with another payload or options")
+    return there
+
+
+def _alike(draft: Draft, job: Record, now: float) -> bool:
+    """Whether a job is what this draft would have become; its trace may be of another try."""
+    said = msgspec.structs.replace(draft.options, trace=None)
+    kept = msgspec.structs.replace(job.options, trace=None)
+    return (
+        (draft.payload, draft.kind, draft.priority) == (job.payload, job.kind, job.priority)
+        and said == kept
+        and _as_late(draft, job, now)
+    )
+
+
+def _as_late(draft: Draft, job: Record, now: float) -> bool:
+    """Whether it would run at the same time, as far as the job still tells."""
+    due = job.created_at + draft.delay if draft.run_at is None else draft.run_at
+    if job.state is State.SCHEDULED and not job.attempts:
+        return abs(due - (job.run_at or 0.0)) <= CLOCKS
+    return due <= now + CLOCKS

@@ -77,9 +77,9 @@ class JobBody(JobOptions):
 
     payload: msgspec.Raw = NULL
 
-    def new_job(self) -> NewJob[Any]:
-        """The same for the library."""
-        return NewJob(self.payload, **self.for_enqueue())
+    def new_job(self, usual: EnqueueOptions) -> NewJob[Any]:
+        """The same for the library; what it does not say is as usual."""
+        return NewJob(self.payload, **{**usual, **self.for_enqueue()})
 
 
 def traced(traceparent: str | None) -> EnqueueOptions:

@@ -81,8 +81,8 @@ class Journal:
     async def follow(self, after: str | None) -> AsyncIterator[bytes]:
         """Events behind a cursor (None: from now on), without an end."""
         stream = self._runtime.streams.open(self._caller.principal.until)
-        tenant, cursor = self._caller.tenant, after or await self.end()
         try:
+            tenant, cursor = self._caller.tenant, after or await self.end()
             async with News(self._runtime, stream, tenant, "changes", self._queue) as news:
                 yield PING
                 while not stream.ended:

@@ -63,6 +63,8 @@ def look_through(body: bytes) -> Seen:
                 numbers.append(mark[_NUMBER])
             case 5:
                 raise BadBody(f"{mark[_CONSTANT].decode()} is not a number that JSON has")
+            case _:
+                pass
     return Seen(numbers, members)
 
 

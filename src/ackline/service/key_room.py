@@ -6,18 +6,16 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from ackline.limits import OWN_KEYS, require_name, require_others_key
+from ackline.limits import OWN_KEYS, require_others_key
 from ackline.service.caller import Caller, Scope
 from ackline.service.documents import raw_or_base64
 from ackline.service.news import News
-from ackline.service.problems import Conflict, NotFound
+from ackline.service.problems import Conflict, NotFound, Unfit, problem_of
 from ackline.service.streams import PING, event
 from ackline.stores.base import Key, KeyWrite
 
 MOST_WATCHED = 10_000
 """Keys under one watched prefix."""
-
-MOST_PARTS = 64
 
 _encode = msgspec.json.Encoder().encode
 
@@ -67,7 +65,7 @@ class Room:
     ) -> KeyDocument:
         """Write one key, if it still has this version."""
         self._caller.require(Scope.ADMIN)
-        require_key(key)
+        require_others_key(key)
         write = KeyWrite(key=key, value=bytes(value), version=version)
         if not await self._runtime.call(self._store.write_keys, self._tenant, [write]):
             raise Conflict(f"the key {' / '.join(key)} has not version {version} any more")
@@ -82,10 +80,19 @@ class Room:
         if key[:1] == (OWN_KEYS,) or not await self._runtime.call(room.delete_key, *key):
             raise _absent(key)
 
-    def watch(self, prefix: tuple[str, ...]) -> AsyncIterator[bytes]:
+    async def watch(self, prefix: tuple[str, ...]) -> AsyncIterator[bytes]:
         """`set` for each key that is there or changes, `delete` for each that goes."""
-        self._caller.require(Scope.READ)  # now, not when the answer has begun
+        await self._watched(prefix)  # refused now, not when the answer has begun
         return self._changes(prefix)
+
+    async def _watched(self, prefix: tuple[str, ...]) -> list[KeyDocument]:
+        """All keys under a prefix: of a part of them nobody could tell what has gone."""
+        found = await self.list(prefix, MOST_WATCHED + 1)
+        if len(found) > MOST_WATCHED:
+            raise Unfit(
+                f"more than {MOST_WATCHED:,} keys start so: watch a longer prefix", at="prefix"
+            )
+        return found
 
     async def _changes(self, prefix: tuple[str, ...]) -> AsyncIterator[bytes]:
         stream = self._runtime.streams.open(self._caller.principal.until)
@@ -94,7 +101,11 @@ class Room:
             async with News(self._runtime, stream, self._tenant, "ends") as news:
                 yield PING
                 while not stream.ended:
-                    found = await self.list(prefix, MOST_WATCHED)
+                    try:
+                        found = await self._watched(prefix)
+                    except Unfit as error:
+                        yield event("error", _encode(problem_of(error)))
+                        return
                     said = b"".join(_changes(known, found))
                     known = {entry.key: entry.version for entry in found}
                     if said or news.silent:
@@ -109,13 +120,6 @@ class Room:
             return None
         found = await self._runtime.call(self._store.read_keys, self._tenant, key, 1)
         return next((entry for entry in found if entry.key == key), None)
-
-
-def require_key(key: tuple[str, ...]) -> None:
-    """Refuse a key that cannot be kept, or is Ackline's own."""
-    require_others_key(key)
-    for part in key:
-        require_name("part of a key", part)
 
 
 def _absent(key: tuple[str, ...]) -> NotFound:

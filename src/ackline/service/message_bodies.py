@@ -128,7 +128,7 @@ class Nack(Settle):
 class Touch(Settle):
     """A message that needs more time, and how much from now on."""
 
-    duration: Milliseconds | None = None
+    duration: Annotated[float, msgspec.Meta(gt=0, le=86_400_000)] | None = None
 
 
 def in_seconds(milliseconds: float | None) -> float | None:

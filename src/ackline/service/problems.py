@@ -97,6 +97,18 @@ class Conflict(Refused):
     type = "conflict"
 
 
+class Stopping(Refused):
+    """The service is about to stop."""
+
+    status = 503
+    type = "stopping"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """When to come again."""
+        return {"retry-after": str(RETRY_AFTER)}
+
+
 class TooLarge(Refused):
     """More than a request may have."""
 

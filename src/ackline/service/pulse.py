@@ -109,28 +109,28 @@ def rate(column: list[int]) -> float:
     return sum(column[-RATE_BUCKETS - 1 : -1]) / (RATE_BUCKETS * BUCKET)
 
 
-def first_since(store: Store, since: float) -> str:
+def first_since(store: Store, since: float, queue: QueueKey | None = None) -> str:
     """A cursor before everything that happened since then, and after most of what came before.
 
     Batches are numbered in order, so it is found by halving, without reading the journal.
     """
-    oldest = store.events(None, None, 1)
+    oldest = store.events(queue, None, 1)
     end, _ = read_cursor(store.info().cursor)
     if not oldest or oldest[0].at >= since:
         return make_cursor(0, 0) if not oldest else make_cursor(read_cursor(oldest[0].cursor)[0], 0)
     low, high = read_cursor(oldest[0].cursor)[0], end
     while high - low > 1:
         middle = (low + high) // 2
-        if _is_before(store, middle, since):
+        if _is_before(store, queue, middle, since):
             low = middle
         else:
             high = middle
-    return make_cursor(low, 0)
+    return make_cursor(high, 0)
 
 
-def _is_before(store: Store, batch: int, since: float) -> bool:
+def _is_before(store: Store, queue: QueueKey | None, batch: int, since: float) -> bool:
     try:
-        found = store.events(None, make_cursor(batch, 0), 1)
+        found = store.events(queue, make_cursor(batch, 0), 1)
     except EventsDropped:
         return True  # pruned while we look
     return bool(found) and found[0].at < since

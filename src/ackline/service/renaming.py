@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ackline import lifecycle
-from ackline.config import DEFAULT_SETTINGS
+from ackline.config import DEFAULT_SETTINGS, QueueSettings
 from ackline.job import State
 from ackline.queue import Queue
 from ackline.queue.dropping import forget, notes_of
@@ -15,45 +15,109 @@ from ackline.stores.base import Filter, Key, KeyWrite
 
 STEP = 500
 
+Line = Queue[Any, Any]
 
-def rename(source: Queue[Any, Any], target: Queue[Any, Any], by: str) -> None:
-    """Move jobs, settings and schedules, in steps; one that is interrupted can be called again.
+
+def rename(source: Line, target: Line, by: str, *, merge: bool = False) -> None:
+    """Move jobs, settings and what is noted about the queue; all of it or nothing.
 
     The source is paused first, so that no job is handed out on its way. Jobs that run keep it
-    where it is: their workers know them under the old name.
+    where it is: their workers know them under the old name. With `merge`, the target may be
+    there already, as it is after a rename that a crash has interrupted.
     """
     if source.key == target.key:
         raise Conflict(f"queue {source.name!r} is called so already")
+    if not merge:
+        _require_free(target)
+    _require_apart(source, target)
     settings = source.stored_settings()
     source.pause(by=by)
-    if running := source.counts()[State.PROCESSING]:
+    try:
+        _require_idle(source)
+        _move(source, target, settings, by)
+    except BaseException:
         if not settings.paused:
             source.resume(by=by)
+        raise
+
+
+def _require_free(target: Line) -> None:
+    for info in target.store.describe(target.key.tenant, target.name):
+        if any(info.counts.values()) or info.settings != DEFAULT_SETTINGS:
+            raise Conflict(
+                f"there is a queue {target.name!r} already: `merge` puts both into one, "
+                "with the settings that it has"
+            )
+
+
+def _require_apart(source: Line, target: Line) -> None:
+    """Before anything is moved: an id that both have could not be."""
+    for ids in _pages(source):
+        taken = [job.id for job in target.store.get(target.key, ids) if job is not None]
+        if taken:
+            raise Conflict(
+                f"both queues have a job {taken[0]!r}, and {len(taken) - 1} more or none of the "
+                f"first {len(ids)}: nothing was moved"
+            )
+
+
+def _require_idle(source: Line) -> None:
+    if running := source.counts()[State.PROCESSING]:
         raise Conflict(f"queue {source.name!r} has {running} jobs that run: let them end first")
-    if target.stored_settings() == DEFAULT_SETTINGS:
+
+
+def _move(source: Line, target: Line, settings: QueueSettings, by: str) -> None:
+    fresh = target.stored_settings() == DEFAULT_SETTINGS
+    if fresh:
         target.store.configure(target.key, settings, by)
     notes = notes_of(source)
-    _copy_schedules(notes, target)
-    _move_all(source, target, by)
-    while not source.store.drop(source.key, by):
-        source.store.prune(source.key, STEP)  # what was past its time did not move
-        _move_all(source, target, by)
+    _copy(notes, target)
+    moved: list[str] = []
+    try:
+        _move_all(source, target, by, moved)
+        while not source.store.drop(source.key, by):
+            source.store.prune(source.key, STEP)  # what was past its time did not move
+            _move_all(source, target, by, moved)
+    except BaseException:
+        # Enqueued meanwhile in both under one id: as if nobody had begun.
+        _move_back(source, target, by, moved)
+        if fresh:
+            target.store.configure(target.key, DEFAULT_SETTINGS, by)
+        raise
     forget(source, notes)
 
 
-def _copy_schedules(notes: Iterable[Key], target: Queue[Any, Any]) -> None:
+def _copy(notes: Iterable[Key], target: Line) -> None:
+    """What is noted about a queue, under the new name; what the target has stays."""
     for note in notes:
         own, sort, _, *rest = note.key
-        if sort in ("cron", "schedules"):
-            write = KeyWrite(key=(own, sort, target.name, *rest), value=note.value, version=0)
-            target.store.write_keys(target.key.tenant, [write])
+        write = KeyWrite(key=(own, sort, target.name, *rest), value=note.value, version=0)
+        target.store.write_keys(target.key.tenant, [write])
 
 
-def _move_all(source: Queue[Any, Any], target: Queue[Any, Any], by: str) -> None:
+def _move_all(source: Line, target: Line, by: str, moved: list[str]) -> None:
     while jobs := source.store.page(source.key, Filter(), None, STEP).jobs:
-        moves = [lifecycle.move(job.id, target.key, by) for job in jobs]
-        if not any(verdict.applied for verdict in source.apply(moves)):
+        verdicts = source.apply([lifecycle.move(job.id, target.key, by) for job in jobs])
+        done = [job.id for job, verdict in zip(jobs, verdicts, strict=True) if verdict.applied]
+        moved += done
+        if not done:
             raise Conflict(
-                f"queue {target.name!r} has jobs of the same ids as {source.name!r}: "
-                f"{len(jobs)} jobs or more stay where they are"
+                f"{len(jobs)} jobs of {source.name!r} cannot move, {jobs[0].id!r} among them: "
+                f"they run, or {target.name!r} has jobs of their ids. Nothing was changed"
             )
+
+
+def _move_back(source: Line, target: Line, by: str, moved: list[str]) -> None:
+    for start in range(0, len(moved), STEP):
+        ids = moved[start : start + STEP]
+        target.apply([lifecycle.move(id, source.key, by) for id in ids])
+
+
+def _pages(queue: Line) -> Iterator[list[str]]:
+    cursor: str | None = None
+    while True:
+        page = queue.store.page(queue.key, Filter(), cursor, STEP)
+        yield [job.id for job in page.jobs]
+        cursor = page.cursor
+        if cursor is None:
+            return

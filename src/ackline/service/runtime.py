@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Callable, Coroutine
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -17,6 +19,7 @@ from ackline.service.auth import Authenticator, authenticator_for
 from ackline.service.bells import Bells
 from ackline.service.caretaker import Caretaker
 from ackline.service.fair_shares import FairShares
+from ackline.service.health import StoreChecks
 from ackline.service.held import Held
 from ackline.service.limits import Limits
 from ackline.service.metrics import Metrics
@@ -61,8 +64,11 @@ class Runtime:
         self.caretaker = Caretaker(store, settings)
         self.metrics = Metrics(self, shared)
         self.pulse = Pulse(store)
+        self.store_checks = StoreChecks()
+        self.opened_at = time.time()
         self.draining = False
         self._queues: OrderedDict[QueueKey, AsyncQueue[Any, Any]] = OrderedDict()
+        self._used: Counter[QueueKey] = Counter()
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @classmethod
@@ -78,21 +84,42 @@ class Runtime:
         """Open the store and start the maintenance."""
         self.limits.open()
         await asyncio.to_thread(self.store.open)
+        self.opened_at = time.time()
         if self.settings.maintenance:
             self.caretaker.start()
         self._publishing = asyncio.get_running_loop().create_task(self._publish())
 
-    def queue(self, key: QueueKey) -> AsyncQueue[Any, Any]:
-        """A queue, ready to be used from the event loop."""
+    def queue(self, key: QueueKey, *, keep: bool = True) -> AsyncQueue[Any, Any]:
+        """A queue, ready to be used from the event loop.
+
+        One that is only looked at need not be kept at hand: it may not even be there.
+        """
         queue = self._queues.get(key)
-        if queue is None:
-            queue = self._queues[key] = self._open_queue(key)
-            if len(self._queues) > MOST_QUEUES:
-                _, unused = self._queues.popitem(last=False)
-                self.soon(unused.close())
-        else:
+        if queue is not None:
             self._queues.move_to_end(key)
+        else:
+            queue = self._open_queue(key)
+            if keep:
+                self._queues[key] = queue
+                self._close_unused()
         return queue
+
+    @contextmanager
+    def using(self, key: QueueKey) -> Iterator[AsyncQueue[Any, Any]]:
+        """A queue that is not closed meanwhile, however many others are asked for."""
+        self._used[key] += 1
+        try:
+            yield self.queue(key)
+        finally:
+            self._used[key] -= 1
+            if not self._used[key]:
+                del self._used[key]
+
+    def _close_unused(self) -> None:
+        if len(self._queues) > MOST_QUEUES:
+            unused = next((key for key in self._queues if key not in self._used), None)
+            if unused is not None:
+                self.soon(self._queues.pop(unused).close())
 
     def _open_queue(self, key: QueueKey) -> AsyncQueue[Any, Any]:
         queue = Queues(self.store, key.tenant).queue(

@@ -6,28 +6,35 @@ import time
 
 from ackline.errors import EventsDropped
 from ackline.events import Event
-from ackline.job import QueueKey
+from ackline.job import QueueKey, Record
+from ackline.service.pulse import first_since
 from ackline.stores.base import Store
 
 PAGE = 1000
 PATIENCE = 0.5
 """Seconds to look through a long journal: it is kept by time and not by job."""
 
+MARGIN = 5.0
+"""Seconds by which an entry's time may differ from the job's own."""
 
-def timeline(store: Store, key: QueueKey, id: str) -> tuple[list[Event], bool]:
-    """The events of a job, and whether all of the journal was looked through."""
+
+def timeline(store: Store, key: QueueKey, job: Record) -> tuple[list[Event], bool]:
+    """The events of a job, and whether all of its life was looked through."""
     found: list[Event] = []
-    cursor: str | None = None
+    cursor = first_since(store, job.created_at - MARGIN, key)
+    over = job.finished_at + MARGIN if job.finished_at is not None else float("inf")
     until = time.monotonic() + PATIENCE
     while page := _read(store, key, cursor):
-        found += [event for event in page if event.id == id]
+        found += [event for event in page if event.id == job.id]
         cursor = page[-1].cursor
+        if page[-1].at > over:
+            break
         if time.monotonic() > until:
             return found, False
     return found, True
 
 
-def _read(store: Store, key: QueueKey, cursor: str | None) -> list[Event]:
+def _read(store: Store, key: QueueKey, cursor: str) -> list[Event]:
     try:
         return store.events(key, cursor, PAGE)
     except EventsDropped as error:  # pruned while we look

@@ -13,6 +13,7 @@ from ackline.errors import AcklineError
 from ackline.job import Draft, State
 from ackline.queue import Queue
 from ackline.queue.lines import draft_of, line_of
+from ackline.service.admission import admitting
 from ackline.service.bodies import LARGE, read_json
 from ackline.service.caller import Caller
 from ackline.service.collector import collector_paused
@@ -23,6 +24,9 @@ from ackline.stores.base import Filter
 
 CHUNK = 1000
 PAGE = 500
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""What some editors begin a text with."""
+
 LONGEST_LINE = 4 * 1024 * 1024
 
 
@@ -52,15 +56,15 @@ class LineBody(JobOptions):
 _decoder = msgspec.json.Decoder(LineBody)
 
 
-class Imported(msgspec.Struct, omit_defaults=True):
+class Imported(msgspec.Struct):
     """What became of the lines; it stops at the first bad one, and the ones before are stored."""
 
     lines: int = 0
     enqueued: int = 0
     duplicates: int = 0
     completed: int = 0
-    stopped_at: int | None = None
-    problem: Problem | None = None
+    stopped_at: int | UnsetType = UNSET
+    problem: Problem | UnsetType = UNSET
 
 
 class Import:
@@ -79,8 +83,9 @@ class Import:
         try:
             async for line in _lines(pieces):
                 self.counts.lines += 1
-                if line.strip():
-                    await self._add(line)
+                text = line.removeprefix(BYTE_ORDER_MARK) if self.counts.lines == 1 else line
+                if text.strip():
+                    await self._add(text)
                 if len(self._jobs) == CHUNK and not await self._store():
                     return self.counts
         except AcklineError as error:
@@ -116,7 +121,8 @@ class Import:
         if not jobs:
             return True
         try:
-            async with self._caller.admitting(self._queue, len(jobs)):
+            await self._caller.require_own(self._queue, [job.id for job in jobs])
+            async with admitting(self._caller.runtime, self._queue, len(jobs)):
                 receipts = await self._caller.runtime.call(self._queue.sync.put, jobs)
         except AcklineError as error:
             self._stop(error, self._first)

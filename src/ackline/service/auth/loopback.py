@@ -19,13 +19,22 @@ class Loopback:
 
     async def authenticate(self, connection: Connection) -> Principal:
         headers = connection.headers
-        host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
-        if not _is_here(host):
+        if not _is_here(_host_of(f"//{headers.get('host', '')}")):
             # A foreign name that resolves to this machine: DNS rebinding.
             raise Forbidden("without auth, this service is called by a loopback name only")
-        if headers.get("sec-fetch-site") == "cross-site":
+        # Older browsers do not send the first, and all send the second where it matters.
+        origin = headers.get("origin")
+        foreign = origin is not None and not _is_here(_host_of(origin))
+        if foreign or headers.get("sec-fetch-site") == "cross-site":
             raise Forbidden("without auth, pages of other sites may not call this service")
         return ANYONE_HERE
+
+
+def _host_of(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:  # such as `[`
+        return ""
 
 
 @functools.lru_cache(maxsize=64)

@@ -72,19 +72,21 @@ class Limits:
         if not self.counts_jobs_of(key.tenant):
             yield
             return
-        with self.room(key, jobs):
-            yield
-
-    @contextmanager
-    def room(self, key: QueueKey, jobs: int) -> Iterator[None]:
-        """Keep room for jobs until they are stored; it may block."""
-        depth, allowance = self._depths.of(key), self.of(key.tenant)
-        if not depth.take(key.name, jobs, allowance):
-            raise QueueFull(_full(key, allowance), "live-jobs")
+        self.take_room(key, jobs)
         try:
             yield
         finally:
-            depth.arrived(key.name, jobs)
+            self.leave_room(key, jobs)
+
+    def take_room(self, key: QueueKey, jobs: int) -> None:
+        """Keep room for jobs, until they are stored and it is left; it may block."""
+        allowance = self.of(key.tenant)
+        if not self._depths.of(key).take(key.name, jobs, allowance):
+            raise QueueFull(_full(key, allowance), "live-jobs")
+
+    def leave_room(self, key: QueueKey, jobs: int) -> None:
+        """They are stored, or refused."""
+        self._depths.of(key).arrived(key.name, jobs)
 
     def take_seat(self, tenant: str) -> int | None:
         """A place for one more stream; None where streams are not limited."""
@@ -95,6 +97,16 @@ class Limits:
         if seat is None:
             raise TooManyStreams(f"your tenant may have {most} streams open at once", "streams")
         return seat
+
+    @contextmanager
+    def seated(self, tenant: str) -> Iterator[None]:
+        """Around a request that waits: it holds as much as a stream."""
+        seat = self.take_seat(tenant)
+        try:
+            yield
+        finally:
+            if seat is not None:
+                self.leave_seat(seat)
 
     def leave_seat(self, seat: int) -> None:
         """A stream has ended."""

@@ -39,6 +39,7 @@ class Metrics:
 
     def text(self) -> bytes:
         """All figures as they are now; it asks the store, so off the event loop."""
+        self.work.keep([info.key for info in self._runtime.store.describe(None)])
         registry = CollectorRegistry()
         registry.register(Queues(self._runtime))
         registry.register(_Together(self._own, self._siblings))

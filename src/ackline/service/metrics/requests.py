@@ -11,6 +11,7 @@ from prometheus_client import Counter, Histogram
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _STREAM = b"text/event-stream"
 
 
@@ -61,6 +62,8 @@ class Measured:
         finally:
             route = str(cast("dict[str, object]", scope).get("path_template") or "none")
             method = str(cast("dict[str, object]", scope)["method"])
+            if method not in METHODS:
+                method = "other"  # strangers may make up as many as they like
             self._requests.count.labels(method, route, status or 499).inc()
             if not streams:
                 self._requests.seconds.labels(method, route).observe(time.perf_counter() - began)

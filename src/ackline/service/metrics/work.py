@@ -6,8 +6,9 @@ import threading
 import time
 from bisect import bisect_left
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate
+from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -79,6 +80,14 @@ class Work(Collector):
                     began = self._begun.pop((key, step.id, step.token), None)
                     if began is not None:
                         self._runs[key].add(now - began)
+
+    def keep(self, queues: Collection[QueueKey]) -> None:
+        """Forget the figures of all other queues: those are gone."""
+        with self._lock:
+            figures: tuple[dict[QueueKey, Any], ...] = (self._waits, self._runs, self._stale)
+            for found in figures:
+                for key in found.keys() - set(queues):
+                    del found[key]
 
     def collect(self) -> Iterator[Metric]:
         labels = ["tenant", "queue"]

@@ -66,8 +66,12 @@ async def delete_key(key: WholeKey, caller: NamedDependency[Caller]) -> Done:
 
 @get("/watch", summary="Watch keys (SSE)", media_type="text/event-stream")
 async def watch_keys(caller: NamedDependency[Caller], prefix: Prefix = None) -> Stream:
-    """A stream of `set` for each key that is there or changes, and `delete` for each that goes."""
-    return stream_response(Room(caller).watch(tuple(prefix or ())))
+    """A stream of `set` for each key that is there or changes, and `delete` for each that goes.
+
+    At most 10,000 keys can be watched at once: 422 if there are more, and `error` before the
+    stream ends if there come to be more.
+    """
+    return stream_response(await Room(caller).watch(tuple(prefix or ())))
 
 
 router = Router(

@@ -13,6 +13,7 @@ from litestar.response import Stream
 from ackline.errors import LeaseLost
 from ackline.job import State
 from ackline.queue import EnqueueOptions, Queued
+from ackline.service.admission import admitting
 from ackline.service.caller import Caller, Scope
 from ackline.service.claims import Claims
 from ackline.service.documents import unless_null
@@ -58,7 +59,9 @@ async def enqueue(
     options: EnqueueOptions = {**traced(traceparent), **data.options.for_enqueue()}
     caller.require_kind(options.get("kind", "default"))
     line = caller.queue(name, Scope.PRODUCE)
-    async with caller.admitting(line, 1):
+    ids = [data.options.id] if data.options.id else []
+    await caller.require_own(line, ids)
+    async with admitting(caller.runtime, line, 1, ids):
         answer = await enqueue_once(caller.runtime, line, data.value, options, idempotency_key)
     if isinstance(answer, Queued):
         return Accepted(True, answer.id)
@@ -166,7 +169,7 @@ def _message_event(handed: Handed) -> bytes:
 
 
 def _words(text: str | None) -> list[str] | None:
-    return None if text is None else [word for word in text.split(",") if word]
+    return [word for word in (text or "").split(",") if word] or None
 
 
 router = Router(

@@ -47,18 +47,10 @@ def _count(
     work.settled(queue, transitions, answer)
 
 
-def seen_by_id(caller: Caller, queue: QueueKey, ids: list[str]) -> list[bool]:
-    """Of each job, whether the caller may touch it; one that is not there it may."""
-    if caller.principal.kinds is None:
-        return [True] * len(ids)
-    found = caller.runtime.store.get(queue, ids)
-    return [job is None or _sees(caller, job) for job in found]
-
-
 def _step_within_kinds(caller: Caller, verb: str, arguments: Arguments) -> Any:
     """Jobs of other kinds are not there for the caller: their steps are answered like that."""
     steps: list[Transition] = arguments["transitions"]
-    seen = seen_by_id(caller, arguments["queue"], [step.id for step in steps])
+    seen = caller.sees(arguments["queue"], [step.id for step in steps])
     mine = [step for step, sees in zip(steps, seen, strict=True) if sees]
     answer = getattr(caller.runtime.store, verb)(**{**arguments, "transitions": mine})
     given = iter(answer.verdicts if isinstance(answer, Claimed) else answer)

@@ -21,7 +21,6 @@ from ackline.limits import (
 )
 from ackline.service.caller import Caller, Scope
 from ackline.service.problems import Forbidden
-from ackline.service.store_access.answers import seen_by_id
 from ackline.service.store_access.scopes import (
     SCOPES,
     Arguments,
@@ -51,6 +50,7 @@ def permit(caller: Caller, verb: str, arguments: Arguments) -> Arguments:
 def _enqueue(caller: Caller, said: Arguments) -> Arguments:
     for draft in said["drafts"]:
         _require_draft(caller, draft)
+    caller.require_own_ids(said["queue"], [draft.id for draft in said["drafts"]])
     for write in said["keys"]:
         if write.key[:3] != (OWN_KEYS, BESIDE, said["queue"].name):
             raise InvalidOption("an enqueue writes keys that stand beside its queue, no others")
@@ -95,7 +95,7 @@ def _heartbeat(caller: Caller, said: Arguments) -> Arguments:
     holds: list[Hold] = said["holds"]
     for hold in holds:
         require_seconds("seconds", hold.seconds)
-    if not all(seen_by_id(caller, said["queue"], [hold.id for hold in holds])):
+    if not all(caller.sees(said["queue"], [hold.id for hold in holds])):
         raise Forbidden("some of these leases are for kinds that your token is not for")
     return {}
 

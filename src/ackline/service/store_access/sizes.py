@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from ackline.errors import InvalidOption, PayloadTooLarge
-from ackline.limits import LONGEST_NAME
+from ackline.limits import LONGEST_NAME, MOST_PARTS
 from ackline.service.caller import Caller
 from ackline.stores.base import KeyWrite
 
 MOST = 10_000
 """Jobs, events or keys that one answer has at most."""
-
-MOST_PARTS = 64
-"""Of one key."""
 
 
 def require_limit(limit: int) -> None:

@@ -23,6 +23,9 @@ CHUNK = 200
 TRIM_LIMIT = 1000
 """How many batches one transaction drops."""
 
+LAST_BATCH = (1 << 31 + MOMENT_BITS + NUM_BITS) - 1
+"""No batch has a higher number, whatever a cursor says."""
+
 _NUMS, _MOMENTS = (1 << NUM_BITS) - 1, (1 << MOMENT_BITS) - 1
 
 
@@ -32,7 +35,7 @@ def number_of(era: int, moment: int, num: int) -> int:
 
 
 def _batch(number: int) -> dict[str, int]:
-    number = max(number, 0)
+    number = min(number, LAST_BATCH)
     moment = number >> NUM_BITS
     return {"era": moment >> MOMENT_BITS, "moment": moment & _MOMENTS, "num": number & _NUMS}
 

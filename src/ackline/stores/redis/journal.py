@@ -22,6 +22,9 @@ FIRST_CHUNK, CHUNK = 4, 100
 CLOCKS_APART = 1.0
 """Seconds by which the clocks of a cluster's nodes may differ."""
 
+LAST_TIME = 2**64 - 1
+"""No entry of a stream has a higher one, whatever a cursor says."""
+
 _HEAD = 8
 _EACH = 3
 
@@ -156,8 +159,8 @@ def _batch_of(names: Names, name: bytes) -> int:
 
 def _name_of(names: Names, batch: int) -> str:
     if names.clustered:
-        return f"{batch >> MARK_BITS}-{batch & LARGEST_MARK}"
-    return f"{batch}-0"
+        return f"{min(batch >> MARK_BITS, LAST_TIME)}-{batch & LARGEST_MARK}"
+    return f"{min(batch, LAST_TIME)}-0"
 
 
 def _unpack(

@@ -34,6 +34,9 @@ _NUM, _ID, _KIND, _SLOT, _AT = 0, 1, 2, 7, 8
 
 decode_beat = msgspec.msgpack.Decoder(WorkerBeat).decode
 
+LAST_BATCH = 2**63 - 1
+"""No batch has a higher number, whatever a cursor says."""
+
 
 def queue_number(execute: Execute, queue: QueueKey) -> int | None:
     """The number of a queue, if it exists."""
@@ -217,6 +220,7 @@ def journal_end(execute: Execute) -> str:
 def events(execute: Execute, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
     """The journal after a cursor."""
     batch, used = read_cursor(after)
+    batch = min(batch, LAST_BATCH)
     num = None if queue is None else queue_number(execute, queue)
     if queue is not None and num is None:
         return []

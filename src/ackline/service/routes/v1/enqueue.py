@@ -14,9 +14,10 @@ from msgspec import UNSET, UnsetType
 from ackline.aio import AsyncQueue
 from ackline.job import State
 from ackline.queue import Completed, Enqueued, EnqueueOptions, Queued
+from ackline.service.admission import admitting
 from ackline.service.bodies import ManyBody
 from ackline.service.caller import Caller, Scope
-from ackline.service.idempotency import IdempotencyKey, enqueue_once
+from ackline.service.idempotency import IdempotencyKey, enqueue_many_once, enqueue_once
 from ackline.service.job_bodies import JobBody, traced
 from ackline.service.parameters import Queue, Traceparent
 
@@ -54,9 +55,9 @@ async def enqueue(
     traceparent: Traceparent = None,
 ) -> Response[EnqueuedDocument]:
     """Store a job: 201 if it is new, 200 if a job of its id is there already."""
-    line = _producing(caller, queue, [data])
+    line = await _producing(caller, queue, [data])
     options: EnqueueOptions = {**traced(traceparent), **data.for_enqueue()}
-    async with caller.admitting(line, 1):
+    async with admitting(caller.runtime, line, 1, _ids([data])):
         answer = await enqueue_once(caller.runtime, line, data.payload, options, idempotency_key)
     return Response(
         _enqueued(caller, answer), status_code=201 if isinstance(answer, Queued) else 200
@@ -68,21 +69,28 @@ async def enqueue_many(
     queue: Queue,
     data: JSONBody[Batch],
     caller: NamedDependency[Caller],
+    idempotency_key: IdempotencyKey = None,
     traceparent: Traceparent = None,
 ) -> EnqueuedBatch:
     """Store all new ones in one step; if one is refused, none is stored."""
     caller.require_batch(len(data.jobs))
-    line = _producing(caller, queue, data.jobs)
-    async with caller.admitting(line, len(data.jobs)):
-        new = [job.new_job() for job in data.jobs]
-        answers = await line.enqueue_many(new, **traced(traceparent))
+    line = await _producing(caller, queue, data.jobs)
+    async with admitting(caller.runtime, line, len(data.jobs), _ids(data.jobs)):
+        new = [job.new_job(traced(traceparent)) for job in data.jobs]
+        answers = await enqueue_many_once(caller.runtime, line, new, idempotency_key)
     return EnqueuedBatch([_enqueued(caller, answer) for answer in answers])
 
 
-def _producing(caller: Caller, queue: str, jobs: list[JobBody]) -> AsyncQueue[Any, Any]:
+async def _producing(caller: Caller, queue: str, jobs: list[JobBody]) -> AsyncQueue[Any, Any]:
     for job in jobs:
         caller.require_kind(job.kind if isinstance(job.kind, str) else "default")
-    return caller.queue(queue, Scope.PRODUCE)
+    line = caller.queue(queue, Scope.PRODUCE)
+    await caller.require_own(line, _ids(jobs))
+    return line
+
+
+def _ids(jobs: list[JobBody]) -> list[str]:
+    return [job.id for job in jobs if isinstance(job.id, str)]
 
 
 def _enqueued(caller: Caller, answer: Enqueued) -> EnqueuedDocument:

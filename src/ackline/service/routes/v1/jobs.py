@@ -31,6 +31,7 @@ from ackline.service.parameters import (
     Text,
 )
 from ackline.service.timeline import timeline as look_through
+from ackline.service.waiting import wait_for
 from ackline.stores.base import Filter
 
 
@@ -116,7 +117,7 @@ async def get_job(
     document = job_document(record, queue)
     if timeline:
         store = caller.runtime.store
-        events, complete = await caller.slowly(look_through, store, line.sync.key, id)
+        events, complete = await caller.slowly(look_through, store, line.sync.key, record)
         document.timeline = [event_document(event) for event in events]
         document.timeline_complete = complete
     return tagged(document, job_document(record, queue), document.timeline or [], if_none_match)
@@ -129,9 +130,16 @@ async def get_result(
     caller: NamedDependency[Caller],
     wait: Annotated[float, QueryParameter(ge=0, le=60, description="Seconds to wait.")] = 0.0,
 ) -> ResultDocument:
-    """The result of a completed job; 504 if it has not finished in time, 409 if it failed."""
+    """The result of a completed job; 504 if it has not finished in time, 409 if it failed.
+
+    503 if the service stops meanwhile.
+    """
     line, _ = await _find(caller, queue, id, Scope.READ)
-    await line.result(id, wait)
+    with caller.runtime.using(line.sync.key) as kept:
+        if wait:
+            await wait_for(caller, lambda: kept.result(id, wait))
+        else:
+            await kept.result(id)
     _, record = await _find(caller, queue, id, Scope.READ)
     return ResultDocument(id, raw(record.result, record.options.codec))
 

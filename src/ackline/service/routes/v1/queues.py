@@ -72,6 +72,8 @@ class NewName(Body):
     """What a queue is called from now on."""
 
     to: str
+    merge: bool = False
+    """Whether a queue of that name may be there already: then both become one."""
 
 
 class WorkerDocument(msgspec.Struct):
@@ -176,10 +178,13 @@ async def delete_queue(
 async def rename_queue(
     queue: Queue, data: JSONBody[NewName], caller: NamedDependency[Caller]
 ) -> QueueDocument:
-    """Move all jobs and the settings to a queue of another name; refused while jobs run."""
+    """Move all jobs and the settings to a queue of another name; all of it or nothing.
+
+    409 while jobs run, and if there is such a queue already, unless both are to be merged.
+    """
     source, target = _whole(caller, queue), _whole(caller, data.to)
     await _require(caller, queue, Scope.ADMIN)
-    await caller.slowly(rename, source.sync, target.sync, caller.by)
+    await caller.slowly(rename, source.sync, target.sync, caller.by, merge=data.merge)
     return _document(await _require(caller, data.to, Scope.ADMIN))
 
 

@@ -9,12 +9,21 @@ from litestar.di import NamedDependency
 from litestar.response import Stream
 
 from ackline.job import State
+from ackline.service.bodies import is_json
 from ackline.service.caller import Caller, Scope
 from ackline.service.parameters import KindList, Queue, States, Text
+from ackline.service.problems import WrongMediaType
 from ackline.service.transfer import Import, Imported, export
 from ackline.stores.base import Filter
 
 LINES = "application/x-ndjson"
+TAKEN = frozenset(
+    {
+        LINES, "application/jsonl", "text/plain", "application/octet-stream",
+        "", "application/x-www-form-urlencoded",
+    }
+)  # fmt: skip
+"""Also what programs say that were told nothing: curl does the last."""
 
 
 @post("/import", status_code=200, summary="Import jobs", request_max_body_size=None)
@@ -27,6 +36,9 @@ async def import_jobs(
     payload, priority, due time and options that it had, to be run anew. The first bad line ends
     it; those before are stored, and with ids of their own all can be sent again.
     """
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type not in TAKEN and not is_json(media_type):
+        raise WrongMediaType(f"the body must be {LINES}; its content type is {media_type!r}")
     line = caller.queue(queue, Scope.PRODUCE)
     return await Import(caller, line).read(request.stream())
 

@@ -10,6 +10,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from ackline.job import QueueKey
+from ackline.limits import require_name
 from ackline.service.bodies import Body, ManyBody
 from ackline.service.caller import Caller, Scope
 from ackline.service.outcomes import OutcomeBody, Settled, settle_all
@@ -76,6 +77,7 @@ async def extend(
 ) -> Extended:
     """A worker's heartbeat: it holds these leases for longer, and hears what it lost."""
     caller.require_batch(len(data.leases))
+    require_name("worker", data.worker)
     key = caller.queue(queue, Scope.CONSUME).sync.key
     holds = [Hold(held.id, token_of(held.token), held.seconds) for held in data.leases]
     reply = await caller.runtime.call(_heartbeat, caller, key, _beat(data), holds)

@@ -270,7 +270,7 @@ class AttemptRules(StoreCase):
         key = tuple(letters[n * size : (n + 1) * size] for n in range(parts))
         require_others_key(key)
         with pytest.raises(InvalidOption, match="2,048 bytes"):
-            require_others_key((*key, ""))
+            require_others_key((*key, "x"))
         foreign.taken("a", max_attempts=1, payload=b"precious", keys_if_undelivered=(key,))
         foreign.clock.advance(LEASE)
 

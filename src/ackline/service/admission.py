@@ -1,0 +1,49 @@
+"""Letting jobs in: no more than a tenant may have, and none in vain."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from ackline.aio import AsyncQueue
+from ackline.service.caller import REPLACED
+from ackline.service.limits.refusals import QueueFull
+from ackline.service.runtime import Runtime
+
+
+@asynccontextmanager
+async def admitting(
+    runtime: Runtime, queue: AsyncQueue[Any, Any], jobs: int, ids: Sequence[str] = ()
+) -> AsyncIterator[None]:
+    """Around an enqueue of so many jobs: refused if they are more than the tenant may.
+
+    Those whose ids are there already take no room.
+    """
+    limits, key = runtime.limits, queue.sync.key
+    limits.admit_jobs(key.tenant, jobs)
+    if not limits.counts_jobs_of(key.tenant):
+        yield
+        return
+    taking = runtime.threads.call(limits.take_room, key, jobs)
+    try:
+        await asyncio.shield(taking)
+    except QueueFull:
+        if len(ids) < jobs or not await _all_there(runtime, queue, ids):
+            raise
+        yield
+        return
+    except asyncio.CancelledError:
+        # The thread goes on, and what it takes must be left again.
+        taking.add_done_callback(lambda done: done.exception() or limits.leave_room(key, jobs))
+        raise
+    try:
+        yield
+    finally:
+        limits.leave_room(key, jobs)
+
+
+async def _all_there(runtime: Runtime, queue: AsyncQueue[Any, Any], ids: Sequence[str]) -> bool:
+    found = await runtime.call(runtime.store.get, queue.sync.key, ids)
+    return all(job is not None and job.state not in REPLACED for job in found)

@@ -1,0 +1,38 @@
+"""Waiting on behalf of a request, which ends when its client leaves or the service stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from ackline.service.bodies import ClientLeft
+from ackline.service.caller import Caller
+from ackline.service.problems import Stopping
+
+T = TypeVar("T")
+
+
+async def wait_for(caller: Caller, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """What the work answers, unless nobody waits for it any more."""
+    with caller.runtime.limits.seated(caller.tenant):
+        return await _wait_for(caller, work())
+
+
+async def _wait_for(caller: Caller, work: Coroutine[Any, Any, T]) -> T:
+    streams = caller.runtime.streams
+    stream = streams.open(caller.principal.until)
+    watching = asyncio.create_task(stream.watch(caller.receive))
+    ending = asyncio.create_task(stream.wake.wait())
+    working = asyncio.create_task(work)
+    try:
+        await asyncio.wait({working, ending}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        if stream.left:
+            raise ClientLeft("the client left before there was an answer")
+        raise Stopping("the service is about to stop: ask again, of another instance or later")
+    finally:
+        for task in (watching, ending, working):
+            task.cancel()
+        streams.close(stream)
