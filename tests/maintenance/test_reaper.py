@@ -133,6 +133,21 @@ class TestSilentWorkers:
         assert queue.counts()[State.PROCESSING] == 1
         assert expire_worker(queue, "dead", "again").expired == 0
 
+    def test_a_dead_child_is_remembered_as_dead(self, queues: Queues, clock: ManualClock) -> None:
+        queue = queues["email"]
+        beat = WorkerBeat(
+            id="dead", host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=60.0
+        )
+        queue.enqueue(1)
+        queue.claim(1, worker="dead")
+        queue.store.heartbeat(queue.key, beat, [])
+        expire_worker(queue, "dead", "its process was killed by signal 9")
+        clock.advance(0.01)
+
+        (known,) = queue.workers()
+        assert (known.beat.id, known.holds) == ("dead", 0)
+        assert known.expires_at <= clock.now()
+
 
 class TestStuck:
     @pytest.fixture

@@ -18,7 +18,7 @@ TABLES = {
                0.11 + h / 2000 AS run_p50, 0.8 + 0.1 * cos(h) AS run_p99,
                CASE WHEN h % 7 = 0 THEN 0.14 END AS recovery_p50,
                CASE WHEN h % 7 = 0 THEN 0.3 + h / 60 END AS recovery_max
-        FROM range(24) AS hours(h),
+        FROM range({hours}) AS hours(h),
              (VALUES ('default', 'email', 4), ('default', 'email', 5), ('default', 'images', 5),
                      ('acme', 'email', 5)) AS lines(tenant, queue, priority)""",
     "errors": """
@@ -51,8 +51,8 @@ TABLES = {
 }
 
 
-def make_gold(lake: Path, days: int = 7) -> None:
-    """The last days, today too."""
+def make_gold(lake: Path, days: int = 7, hours: int = 24) -> None:
+    """The last days, today too, with so many hours each."""
     today = datetime.datetime.now(datetime.UTC).date()
     with duckdb.connect() as connection:
         for name, select in TABLES.items():
@@ -60,4 +60,6 @@ def make_gold(lake: Path, days: int = 7) -> None:
             for back in range(days):
                 day = (today - datetime.timedelta(days=back)).isoformat()
                 file = lake / "gold" / name / f"{day}.parquet"
-                connection.execute(f"COPY ({select.format(day=day)}) TO '{file}' (FORMAT parquet)")
+                connection.execute(
+                    f"COPY ({select.format(day=day, hours=hours)}) TO '{file}' (FORMAT parquet)"
+                )

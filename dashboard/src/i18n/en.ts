@@ -109,7 +109,7 @@ export const en = {
   "overview.workers": "Workers alive",
   "overview.alt": "Jobs that went in, were completed and failed over the last {n} minutes",
 
-  "queue.filter.kind": "Kind (whole name)",
+  "queue.filter.kind": "Exact kind",
   "queue.filter.text": "Payload contains…",
   "queue.clear": "Clear",
   "queue.count": "{n} jobs",
@@ -183,6 +183,8 @@ export const en = {
   "workers.hung.why": "It missed its heartbeats. If it stays silent, its jobs move to others.",
   "workers.empty.title": "No worker has been heard of",
   "workers.empty.text": "Start one; it shows up with its first heartbeat:",
+  "workers.more": "{n} more died within the last hour.",
+  "workers.more.one": "1 more died within the last hour.",
   "workers.holdsNothing": "It holds nothing.",
   "workers.holds": "What {worker} holds of {queue}",
 

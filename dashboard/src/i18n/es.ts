@@ -110,7 +110,7 @@ export const es: Record<Word, string> = {
   "overview.workers": "Trabajadores",
   "overview.alt": "Trabajos que entraron, se completaron y fallaron en los últimos {n} minutos",
 
-  "queue.filter.kind": "Tipo (nombre entero)",
+  "queue.filter.kind": "Tipo exacto",
   "queue.filter.text": "El contenido incluye…",
   "queue.clear": "Limpiar",
   "queue.count": "{n} trabajos",
@@ -184,6 +184,8 @@ export const es: Record<Word, string> = {
   "workers.hung.why": "Faltan sus latidos. Si sigue callado, sus trabajos pasan a otros.",
   "workers.empty.title": "Ningún trabajador ha dado señales",
   "workers.empty.text": "Inicie uno; aparece con su primer latido:",
+  "workers.more": "{n} más murieron en la última hora.",
+  "workers.more.one": "1 más murió en la última hora.",
   "workers.holdsNothing": "No tiene nada.",
   "workers.holds": "Lo que tiene {worker} de {queue}",
 

@@ -158,11 +158,14 @@ interface TableProps {
   /** The tracks of the grid, and how many columns a narrow page shows. */
   tracks: string;
   rows: { key: string; cells: ReactNode[] }[];
+  /** Which columns are words beside the first one: they begin on the left, numbers end on the right. */
+  words?: readonly number[];
 }
 
-/** A small table; the first column is words, the others are aligned to the right. */
-function Table({ title, heads, tracks, rows }: TableProps) {
+/** A small table. */
+function Table({ title, heads, tracks, rows, words = [] }: TableProps) {
   if (rows.length === 0) return null;
+  const number = (at: number) => at > 0 && !words.includes(at);
   const grid = cx("grid items-center gap-x-4 px-4", tracks);
   return (
     <section>
@@ -170,7 +173,7 @@ function Table({ title, heads, tracks, rows }: TableProps) {
       <div role="table" aria-label={title} className="panel overflow-x-auto" tabIndex={0}>
         <div role="row" className={cx(grid, "head h-9 min-w-2xl border-b border-line")}>
           {heads.map((head, at) => (
-            <span key={head} role="columnheader" className={at > 0 ? "text-right" : ""}>
+            <span key={head} role="columnheader" className={number(at) ? "text-right" : ""}>
               {head}
             </span>
           ))}
@@ -178,7 +181,7 @@ function Table({ title, heads, tracks, rows }: TableProps) {
         {rows.map(({ key, cells }) => (
           <div key={key} role="row" className={cx(grid, "min-h-10 min-w-2xl border-b border-line py-1 last:border-0")}>
             {cells.map((cell, at) => (
-              <span key={heads[at]} role="cell" className={cx("min-w-0", at > 0 && "text-right tabular-nums")}>
+              <span key={heads[at]} role="cell" className={cx("min-w-0", number(at) && "text-right tabular-nums")}>
                 {cell}
               </span>
             ))}
@@ -223,6 +226,7 @@ function Errors({ rows }: { rows: NonNullable<Figures["errors"]> }) {
     <Table
       title={t("analytics.errors")}
       heads={[t("column.error"), t("column.queue"), t("queue.jobs"), t("dlq.first"), t("dlq.last"), t("dlq.sample")]}
+      words={[1, 5]}
       tracks="grid-cols-[minmax(12rem,1fr)_7rem_4rem_7rem_7rem_9rem]"
       rows={rows.map((row) => ({
         key: `${row.queue} ${row.kind} ${row.fingerprint}`,
@@ -252,14 +256,17 @@ function WorkerFigures({ rows }: { rows: NonNullable<Figures["workers"]> }) {
     <Table
       title={t("workers.title")}
       heads={[t("column.worker"), t("column.queue"), t("analytics.deliveries"), t("overview.failed"), t("analytics.stalled"), t("analytics.reliability")]}
-      tracks="grid-cols-[minmax(12rem,1fr)_8rem_6rem_8rem_6rem_7rem]"
+      words={[1]}
+      tracks="grid-cols-[minmax(12rem,1fr)_12rem_6rem_8rem_6rem_7rem]"
       rows={rows.map((row) => ({
-        key: `${row.worker} ${row.queue}`,
+        key: row.worker,
         cells: [
           <span key="worker" className="block truncate font-mono text-xs">
             {row.worker}
           </span>,
-          row.queue,
+          <span key="queues" className="block truncate" title={row.queue}>
+            {row.queue}
+          </span>,
           count(row.deliveries),
           count(row.errors),
           count(row.stalled),

@@ -12,7 +12,7 @@ import { useLive } from "../live/live";
 import { ACTS } from "../live/stream";
 import { Button, cx, Dot, Empty, Title, Trouble, Waiting } from "../parts/basics";
 import { Typed } from "../parts/typed";
-import { Moment } from "../parts/times";
+import { ShortMoment } from "../parts/times";
 import { Link, setQuery, toJob, toQueue, useAddress, useTitle } from "../routing";
 
 const KEPT = 1000;
@@ -175,7 +175,7 @@ function Filters({ shown }: { shown: Shown }) {
 }
 
 const ROW =
-  "grid items-center gap-x-4 px-4 md:px-6 grid-cols-[4.5rem_6rem_minmax(0,1fr)] md:grid-cols-[4.5rem_7rem_8rem_minmax(8rem,1.2fr)_7rem_minmax(8rem,1.6fr)]";
+  "grid items-center gap-x-4 px-4 md:px-6 grid-cols-[4.5rem_6rem_minmax(0,1fr)] md:grid-cols-[7.5rem_7rem_8rem_minmax(8rem,1.2fr)_7rem_minmax(8rem,1.6fr)]";
 
 function Tail({ events, complete }: { events: JournalEvent[]; complete: boolean }) {
   const t = useT();
@@ -228,7 +228,7 @@ function EventLine({ event, top }: { event: JournalEvent; top: number }) {
       className={cx(ROW, "absolute inset-x-0 top-0 border-b border-line")}
     >
       <span role="cell" className="text-muted">
-        <Moment at={event.at} />
+        <ShortMoment at={event.at} />
       </span>
       <span role="cell" className="truncate font-medium">
         {t(`act.${event.act}`)}

@@ -9,7 +9,7 @@ import { matches } from "./events";
 import { partsOf, prefixOf } from "./keyspace";
 import { awake, sum, total } from "./overview";
 import { chosenBy } from "./queue-bulk";
-import { crewsOf, healthOf } from "./workers";
+import { crewsOf, healthOf, inOrder } from "./workers";
 
 describe("a worker", () => {
   const worker = (alive: boolean, seen_at: number) => ({ alive, seen_at }) as Worker;
@@ -26,6 +26,8 @@ describe("a worker", () => {
       ["a", "alive", 3],
       ["b", "alive", 0],
     ]);
+    const dead = crewsOf([{ ...post("c", "mail", 0, 98), alive: false }, { ...post("d", "mail", 0, 99), alive: false }], 100);
+    expect([...dead, ...crews].sort(inOrder).map(({ worker }) => worker.id)).toEqual(["a", "b", "d", "c"]);
     expect(crews[0]?.posts.map((one) => one.queue)).toEqual(["images", "mail"]);
   });
 });

@@ -2,7 +2,7 @@ import { useState } from "react";
 import { useHeld } from "../api/jobs";
 import { useWorkers, type Worker } from "../api/queues";
 import { COMMANDS } from "../format/commands";
-import { useT } from "../i18n/i18n";
+import { plural, useT } from "../i18n/i18n";
 import { useTicking } from "../live/ticking";
 import { cx, Empty, Title, Trouble, Waiting } from "../parts/basics";
 import { Icon } from "../parts/icons";
@@ -41,6 +41,15 @@ export function crewsOf(workers: readonly Worker[], now: number | null): Crew[] 
 
 const ORDER: Record<Health, number> = { hung: 0, alive: 1, dead: 2 };
 
+/** Of those that died, so many of the last ones are shown. */
+const DEAD = 20;
+
+/** Who needs attention first; of the living who came last, of the dead who was heard of last. */
+export function inOrder(a: Crew, b: Crew): number {
+  const at = ({ worker, health }: Crew) => (health === "dead" ? worker.seen_at : worker.started_at);
+  return ORDER[a.health] - ORDER[b.health] || at(b) - at(a);
+}
+
 export function Workers() {
   const t = useT();
   useTitle(t("workers.title"));
@@ -49,9 +58,8 @@ export function Workers() {
   const now = useTicking((moment) => (moment === null ? null : Math.floor(moment)));
   if (workers.isPending) return <Waiting />;
   if (!workers.data) return <Trouble error={workers.error} retry={() => void workers.refetch()} />;
-  const found = crewsOf(workers.data.workers, now).sort(
-    (a, b) => ORDER[a.health] - ORDER[b.health] || b.worker.started_at - a.worker.started_at,
-  );
+  const known = crewsOf(workers.data.workers, now).sort(inOrder);
+  const found = known.filter(({ health }, at) => health !== "dead" || known[at - DEAD]?.health !== "dead");
   return (
     <div className="min-h-0 flex-1 overflow-y-auto">
       <Title>{t("workers.title")}</Title>
@@ -69,6 +77,11 @@ export function Workers() {
               ))}
             </ul>
           </div>
+          {known.length > found.length && (
+            <p className="mt-3 text-xs text-muted">
+              {plural(t, "workers.more", known.length - found.length)}
+            </p>
+          )}
         </div>
       )}
     </div>

@@ -277,7 +277,7 @@ function Legend({ lines }: LegendProps) {
           </svg>
           {line.label}
           {line.value !== undefined && (
-            <span className="min-w-6 text-right font-medium text-ink tabular-nums">{line.value}</span>
+            <span className="min-w-6 font-medium text-ink tabular-nums">{line.value}</span>
           )}
         </li>
       ))}

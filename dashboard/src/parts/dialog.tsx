@@ -72,13 +72,15 @@ export function Dialog({ title, onClose, children, wide, careless }: DialogProps
         </header>
         {asking && (
           <div role="alert" className="arrive flex flex-wrap items-center gap-2 border-b border-line bg-warn-soft px-5 py-2.5">
-            <span className="mr-auto font-medium text-warn">{t("dialog.discard")}</span>
-            <Button autoFocus onClick={() => setAsking(false)}>
-              {t("dialog.keep")}
-            </Button>
-            <Button look="danger" onClick={onClose}>
-              {t("dialog.discard.yes")}
-            </Button>
+            <span className="font-medium text-warn">{t("dialog.discard")}</span>
+            <span className="ml-auto flex gap-2">
+              <Button autoFocus onClick={() => setAsking(false)}>
+                {t("dialog.keep")}
+              </Button>
+              <Button look="danger" onClick={onClose}>
+                {t("dialog.discard.yes")}
+              </Button>
+            </span>
           </div>
         )}
         <div className="min-h-0 overflow-y-auto px-5 py-4">{children}</div>

@@ -3,11 +3,27 @@ import { type Translate, useSpeech, useT } from "../i18n/i18n";
 import { useTicking } from "../live/ticking";
 
 /** A moment in local time; UTC when the pointer rests on it. */
-export function Moment({ at, date }: { at: number; date?: boolean }) {
+export function Moment({ at }: { at: number }) {
   const { language } = useSpeech();
   return (
     <time dateTime={iso(at)} title={`${iso(at)} (UTC)`} className="tabular-nums whitespace-nowrap">
-      {local(at, language, date ?? false)}
+      {local(at, language, false)}
+    </time>
+  );
+}
+
+/** The same for a narrow column, where the day is left to the title if there is no room. */
+export function ShortMoment({ at }: { at: number }) {
+  const { language } = useSpeech();
+  const [time, ...day] = local(at, language, false).split(" ").toReversed();
+  return (
+    <time
+      dateTime={iso(at)}
+      title={`${local(at, language, true)}\n${iso(at)} (UTC)`}
+      className="tabular-nums whitespace-nowrap"
+    >
+      {day.length > 0 && <span className="max-md:hidden">{day.toReversed().join(" ")} </span>}
+      {time}
     </time>
   );
 }

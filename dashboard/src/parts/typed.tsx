@@ -32,7 +32,7 @@ export function Typed({ name, value, label, className, known = [] }: TypedProps)
         className={cx("field", className)}
         aria-label={label}
         placeholder={label}
-        list={list}
+        list={known.length > 0 ? list : undefined}
         value={typed}
         onChange={(event) => setTyped(event.target.value)}
       />

@@ -206,7 +206,7 @@ def _rows(books: Books, known: int) -> list[tuple[str, Text]]:
                 f"{acts[Act.SNOOZE]:,} after snoozes"
             ),
         ),
-        ("  crashes", Text(f"{len(books.crashes)} survived")),
+        ("  crashes", Text(_survived(len(books.crashes)))),
     ]
     slowest = sorted(books.crashes, key=lambda crash: crash.freed_after)[-SHOWN_CRASHES:]
     rows += [("", _crash(crash)) for crash in books.crashes if crash in slowest]
@@ -221,6 +221,14 @@ def _rows(books: Books, known: int) -> list[tuple[str, Text]]:
 def _producers(books: Books) -> str:
     ours = books.enqueued - books.by_schedules - books.by_hand
     return f"{ours:,} by the demo, {books.by_schedules:,} by schedules, {books.by_hand:,} by hand"
+
+
+def _survived(crashes: int) -> str:
+    if not crashes:
+        return "none so far"
+    return f"{crashes} survived" + (
+        f"; the {SHOWN_CRASHES} slowest to recover:" if crashes > SHOWN_CRASHES else ""
+    )
 
 
 def _crash(crash: Crash) -> Text:

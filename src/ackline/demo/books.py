@@ -96,6 +96,8 @@ class Bookkeeper:
         self._completions: Counter[JobName] = Counter()
         self._last_words: dict[str, float] = {}
         self._crashes: dict[str, Crash] = {}
+        self._awaited: dict[JobName, list[Crash]] = {}
+        """Jobs that a crash put back and nobody has claimed yet."""
         self.books = Books()
 
     def read(self, events: Iterable[Event]) -> None:
@@ -164,6 +166,7 @@ class Bookkeeper:
         crash.jobs.append(job)
         if event.to is State.QUEUED:
             crash.pending.add(job)
+            self._awaited.setdefault(job, []).append(crash)
 
     def _crash(self, event: Event) -> Crash:
         worker = event.worker
@@ -174,11 +177,10 @@ class Bookkeeper:
         return Crash(worker, event.at, by="crash")
 
     def _note_recovery(self, job: JobName, event: Event) -> None:
-        for crash in self._crashes.values():
-            if job in crash.pending:
-                crash.pending.remove(job)
-                crash.running_again = event.at
-                self.books.redelivered += 1
+        for crash in self._awaited.pop(job, ()):
+            crash.pending.remove(job)
+            crash.running_again = event.at
+            self.books.redelivered += 1
 
     def close(self, queues: Queues) -> Books:
         """Compare the journal with what the producer was told and with what the store holds."""

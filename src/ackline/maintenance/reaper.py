@@ -21,6 +21,9 @@ logger = logging.getLogger("ackline")
 
 HEARTBEAT_MISSED = "worker heartbeat missed"
 
+LAPSED = 0.001
+"""Seconds that are over when somebody looks; 0 would say goodbye, and be forgotten."""
+
 
 class Expired(msgspec.Struct, frozen=True):
     """How many leases were taken back, and how many of those jobs went to the DLQ."""
@@ -63,7 +66,7 @@ def expire_worker(
             # Someone else was quicker with every one of them.
             break
         total = Freed(total.expired + expired, total.released + released)
-    _say_goodbye(queue, worker)
+    _note_death(queue, worker)
     return total
 
 
@@ -72,10 +75,11 @@ def _release(queue: Queue[Any, Any], leases: Sequence[Record], reason: str) -> i
     return sum(verdict.applied for verdict in verdicts)
 
 
-def _say_goodbye(queue: Queue[Any, Any], worker: str) -> None:
+def _note_death(queue: Queue[Any, Any], worker: str) -> None:
+    """It is remembered for as long as one that fell silent, so that people see who died."""
     for known in queue.store.workers(queue.key):
         if known.beat.id == worker:
-            queue.store.heartbeat(queue.key, msgspec.structs.replace(known.beat, ttl=0.0), [])
+            queue.store.heartbeat(queue.key, msgspec.structs.replace(known.beat, ttl=LAPSED), [])
 
 
 def expire(

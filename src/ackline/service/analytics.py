@@ -60,6 +60,7 @@ class Reliability(msgspec.Struct):
 
     worker: str
     queue: str
+    """Those that it works for, with commas between them."""
     deliveries: int
     completed: int
     errors: int

@@ -32,9 +32,11 @@ WHERE tenant = $tenant AND ($queues IS NULL OR list_contains($queues, queue)) AN
 GROUP BY queue ORDER BY attained NULLS LAST, queue;
 
 -- name: workers
-SELECT worker, queue, sum(deliveries)::BIGINT AS deliveries, sum(completed)::BIGINT AS completed,
+-- One row for each worker, whatever queues it works for.
+SELECT worker, string_agg(DISTINCT queue, ', ' ORDER BY queue) AS queue,
+       sum(deliveries)::BIGINT AS deliveries, sum(completed)::BIGINT AS completed,
        sum(errors)::BIGINT AS errors, sum(stalled)::BIGINT AS stalled,
        1 - sum(stalled) / nullif(sum(deliveries), 0) AS reliability, epoch(max(last_at)) AS last_at
 FROM read_parquet($files, union_by_name = true)
 WHERE tenant = $tenant AND ($queues IS NULL OR list_contains($queues, queue)) AND $kinds IS NULL
-GROUP BY worker, queue ORDER BY reliability, deliveries DESC LIMIT 20;
+GROUP BY worker ORDER BY reliability, deliveries DESC LIMIT 20;
