@@ -34,6 +34,7 @@ def asked(role="read", **options):
         ("write", {"table": "jobs", "priority": "11"}, "from 0 (lowest) to 9 (highest), not 11"),
         ("write", {"table": "jobs", "delay": "-1"}, "delay must be 0 to"),
         ("write", {"table": "jobs", "existing": "drop"}, "existing='drop'"),
+        ("write", {"table": "jobs", "maxAttempts": "0"}, "maxAttempts='0': Expected `int` >= 1"),
     ],
 )
 def test_a_mistake_says_what_is_wrong(role, options, words):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import uuid
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -36,7 +38,17 @@ SetOption = Annotated[
 RejectedOption = Annotated[
     str | None,
     typer.Option(
-        "--rejected", metavar="FOLDER", help="Keep rows that are refused there, with the reason."
+        "--rejected",
+        metavar="FOLDER",
+        help="Keep rows that are refused there, with the reason; each run adds files of its own.",
+    ),
+]
+MaxRejectedOption = Annotated[
+    int,
+    typer.Option(
+        "--max-rejected",
+        min=1,
+        help="Without --rejected: so many refused rows of one task are listed, and more end it.",
     ),
 ]
 
@@ -55,6 +67,7 @@ def load(
     kind: Annotated[str | None, typer.Option(help="The kind of all jobs.")] = None,
     sets: SetOption = None,
     rejected: RejectedOption = None,
+    max_rejected: MaxRejectedOption = 1000,
     replace: Annotated[
         bool, typer.Option("--replace", help="Enqueue anew what has failed or was cancelled.")
     ] = False,
@@ -90,10 +103,15 @@ def load(
             kind=kind,
             id_from="column" if "id" in found.rows.columns else "content",
             existing="replace" if replace else "keep",
+            rejected_path=rejected,
+            max_rejected=max_rejected,
         )
         place = find_place(options, creates=True)
         loaded = with_progress(
-            session, spark, "enqueueing", lambda: load_files(found, options, place)
+            session,
+            spark,
+            "enqueueing",
+            lambda: load_files(found, options, place, name_of_run("load")),
         )
     finally:
         spark.stop()
@@ -102,7 +120,7 @@ def load(
     else:
         known = f", {loaded.known:,} were there already" if loaded.known else ""
         session.say(f"{count(loaded.written, 'job')} enqueued{known}")
-    refuse(session, loaded.rejected, rejected)
+    refuse(session, loaded.refused, loaded.rejected, rejected)
 
 
 @command("export", panel=PIPELINE, group=pipeline)
@@ -164,6 +182,7 @@ def redrive(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which they are.")] = False,
     rejected: RejectedOption = None,
+    max_rejected: MaxRejectedOption = 1000,
     master: MasterOption = None,
     shared_files: SharedFilesOption = False,
 ) -> None:
@@ -180,6 +199,7 @@ def redrive(
     from ackline.spark.bulk.exporting import as_text, chosen, read_table
     from ackline.spark.bulk.redriving import planned
     from ackline.spark.bulk.redriving import redrive as act
+    from ackline.spark.rejected import Aside
 
     try:
         place = place_of(session, shared_files)
@@ -188,7 +208,8 @@ def redrive(
         if dry_run:
             _preview(session, dead, plan)
             return
-        done = with_progress(session, spark, "redriving", lambda: act(plan, place, who()))
+        aside = Aside(rejected, name_of_run("redrive"), max_rejected)
+        done = with_progress(session, spark, "redriving", lambda: act(plan, place, who(), aside))
     finally:
         spark.stop()
     total = sum(done.redriven.values())
@@ -197,7 +218,7 @@ def redrive(
     else:
         left = f", {done.left:,} were not as before and left alone" if done.left else ""
         session.say(f"{count(total, 'job')} redriven{left}")
-    refuse(session, done.rejected, rejected)
+    refuse(session, done.refused, done.rejected, rejected)
 
 
 def _preview(session: Session, dead: Any, plan: Any) -> None:
@@ -240,19 +261,22 @@ def read_sets(sets: list[str] | None) -> dict[str, str]:
     return said
 
 
-def refuse(session: Session, rejected: list[Rejected], folder: str | None) -> None:
-    """Keep what was refused, or tell it and end with 1."""
-    if not rejected:
+def name_of_run(command: str) -> str:
+    """For the files of one run: no other has them."""
+    now = datetime.datetime.now(datetime.UTC)
+    return f"{command}-{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
+
+
+def refuse(session: Session, refused: int, rejected: list[Rejected], folder: str | None) -> None:
+    """Say where what was refused is, or tell it and end with 1."""
+    if not refused:
         return
     if folder is not None:
-        from ackline.spark.rejected import keep_rejected
-
-        keep_rejected(rejected, folder, "rejected")
-        session.notice(f"{count(len(rejected), 'row')} refused: {plain(folder)} has them")
+        session.notice(f"{count(refused, 'row')} refused: {plain(folder)} has them")
         return
     for one in rejected[:SHOWN]:
         session.notice(f"{shorten(plain(one.row), 120)}: {plain(one.reason)}", "red")
     raise Refusal(
-        f"{count(len(rejected), 'row was', 'rows were')} refused, all others are done. Correct "
+        f"{count(refused, 'row was', 'rows were')} refused, all others are done. Correct "
         "them and run it again, which does nothing twice, or keep them with --rejected FOLDER"
     )
