@@ -243,6 +243,24 @@ class TestKilled:
         assert [reader.name for reader in side.queues["email"].readers()] == ["lake"]
 
 
+def test_names_that_are_not_there_are_told(sqlite_url, capsys, monkeypatch, tmp_path):
+    def start(_master):
+        raise ConfigError("far enough")
+
+    monkeypatch.setattr(pipeline_lake, "start_spark", start)
+    command = ["--store", sqlite_url, "pipeline", "run", "--lake", str(tmp_path / "lake")]
+    with ackline.open(sqlite_url) as queues:
+        queues["email"].enqueue(1)
+
+    cli.run([*command, "--slo", "emial=5s", "--slo", "email=5s", "--slo", "*=1m"])
+    said = " ".join(capsys.readouterr().err.split())
+    assert "--slo emial: there is no such queue yet" in said
+    assert "--slo email:" not in said
+    cli.run([*command, "--tenant", "acme"])
+    assert "tenant acme has no queues yet" in " ".join(capsys.readouterr().err.split())
+    assert pipeline_lake.read_objective("emial=none") == ("emial", None)
+
+
 def test_it_goes_on_until_it_is_stopped(monkeypatch):
     monkeypatch.setattr(running, "PAUSE", 0.0)
     brought, stopping = iter([5, 0, 7]), threading.Event()

@@ -20,6 +20,7 @@ from ackline.cli.pipeline import (
     require_shared_store,
     start_spark,
 )
+from ackline.cli.pipeline_errors import ending
 from ackline.cli.pipeline_progress import with_progress
 from ackline.cli.queues import new_table, who
 from ackline.cli.session import Session
@@ -91,7 +92,7 @@ def load(
     from ackline.spark.options import WriteJobs
     from ackline.spark.place import find_place
 
-    try:
+    with ending(spark):
         found = read_files(spark, files, format_of(files, format))
         found = msgspec.structs.replace(found, rows=with_columns(found.rows, said))
         options = WriteJobs(
@@ -113,8 +114,6 @@ def load(
             "enqueueing",
             lambda: load_files(found, options, place, name_of_run("load")),
         )
-    finally:
-        spark.stop()
     if session.json:
         session.document(loaded)
     else:
@@ -149,7 +148,7 @@ def export(
     from ackline.spark.bulk.exporting import as_text, chosen, read_table
     from ackline.spark.bulk.exporting import export as write
 
-    try:
+    with ending(spark):
         rows = read_table(spark, place_of(session, shared_files), table)
         if format == "json":
             rows = as_text(rows)
@@ -157,8 +156,6 @@ def export(
         total = with_progress(
             session, spark, "exporting", lambda: write(rows, path, format, overwrite=overwrite)
         )
-    finally:
-        spark.stop()
     if session.json:
         session.document({"exported": total, "path": path})
     else:
@@ -201,7 +198,7 @@ def redrive(
     from ackline.spark.bulk.redriving import redrive as act
     from ackline.spark.rejected import Aside
 
-    try:
+    with ending(spark):
         place = place_of(session, shared_files)
         dead = chosen(as_text(read_table(spark, place, "dlq")), where)
         plan = planned(dead, said, rate, dead.count() if rate else 0)
@@ -210,8 +207,6 @@ def redrive(
             return
         aside = Aside(rejected, name_of_run("redrive"), max_rejected)
         done = with_progress(session, spark, "redriving", lambda: act(plan, place, who(), aside))
-    finally:
-        spark.stop()
     total = sum(done.redriven.values())
     if session.json:
         session.document(done)

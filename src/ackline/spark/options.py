@@ -38,9 +38,6 @@ class Reading(Common, frozen=True, kw_only=True, rename="camel"):
     page_size: Annotated[
         int, Meta(ge=1, le=100_000, description="Rows in memory at once, for each task.")
     ] = 1000
-    partitions: Annotated[
-        int, Meta(ge=1, le=10_000, description="Tasks that read in parallel, about.")
-    ] = 8
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,6 +63,9 @@ class ReadEvents(Reading, frozen=True, kw_only=True, rename="camel"):
     page_size: Annotated[
         int, Meta(ge=1, le=100_000, description="Rows in memory at once, for each task.")
     ] = 5000
+    partitions: Annotated[
+        int, Meta(ge=1, le=10_000, description="Tasks that read in parallel, about.")
+    ] = 8
     start: Annotated[
         str, Meta(description="`oldest` that is kept, `now`, or a cursor to read on behind.")
     ] = "oldest"

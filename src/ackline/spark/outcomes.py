@@ -43,8 +43,9 @@ class Settler:
     def settle(self, rows: Iterable[dict[str, Any] | Rejected]) -> tuple[list[Rejected], int]:
         """Apply what the rows say; returns those that were refused, and how many were not."""
         by_queue: dict[str, list[dict[str, Any]]] = {}
-        rejected, count = list[Rejected](), 0
-        for count, row in enumerate(rows, 1):
+        rejected, total = list[Rejected](), 0
+        for row in rows:
+            total += 1
             if isinstance(row, Rejected):
                 rejected.append(row)
                 continue
@@ -54,7 +55,7 @@ class Settler:
                 rejected.append(Rejected.of(row, error))
         for name, some in by_queue.items():
             rejected += self._settle(self._queues[name], some)
-        return rejected, count - len(rejected)
+        return rejected, total - len(rejected)
 
     def _queue_of(self, row: dict[str, Any]) -> str:
         name = row.get("queue") or self._options.queue

@@ -42,8 +42,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     lake: str
     reader: str | None = "lake"
-    objectives: Mapping[str, float] = {}
-    """To be remembered by the lake."""
+    objectives: Mapping[str, float | None] = {}
+    """To be remembered by the lake; None forgets that of a queue."""
     delta: str | None = None
     """Where to keep its tables as Delta tables, to be remembered; `NO_DELTA` ends that."""
     keep: float | None = None
@@ -124,7 +124,9 @@ class Run:
         asked = self._asked
         mark = self.lake.open(self._queues, moved=asked.moved)
         if asked.objectives:
-            self.lake.change(objectives={**mark.objectives, **asked.objectives})
+            objectives = {**mark.objectives, **asked.objectives}
+            kept = {queue: span for queue, span in objectives.items() if span is not None}
+            self.lake.change(objectives=kept)
         path = self.lake.require().delta if asked.delta is None else asked.delta
         self._delta = None if path in (None, NO_DELTA) else DeltaTables(self.lake, path)
         if asked.delta is not None:
