@@ -15,9 +15,14 @@ from collections.abc import Callable
 from functools import partial
 
 from ackline.cli.app import run
-from ackline.spark.lake import running
+from ackline.spark.lake import compaction, running
+from ackline.spark.lake import lake as lake_module
+from ackline.spark.lake.folder import Folder
 
 BATCH_EVENTS = 60
+
+COMPACTING = ("aside", "noted", "removed", "copied", "replaced", "unlinked")
+"""Points that are passed when batches are put together; for them, two are enough."""
 
 
 def die() -> None:
@@ -46,10 +51,29 @@ class Timed(running.Run):
         timer.start()
 
 
+class DyingFolder(Folder):
+    """Dies when so many files of what was written aside are removed, one after the other."""
+
+    passing: Callable[[str], None]
+
+    def remove(self, *parts: str) -> None:
+        if parts[:1] == (compaction.ASIDE,):
+            for above, _, names in os.walk(self._own(*parts)):
+                for name in names:
+                    os.unlink(f"{above}/{name}")
+                    DyingFolder.passing("unlinked")
+        super().remove(*parts)
+
+
 def main(where: str, url: str, lake: str) -> int:
     # The command makes its run by this name.
     if ":" in where:
-        running.Run = partial(running.Run, passing=dying_at(where))  # type: ignore[assignment, misc]
+        passing = dying_at(where)
+        running.Run = partial(running.Run, passing=passing)  # type: ignore[assignment, misc]
+        if where.partition(":")[0] in COMPACTING:
+            compaction.TOGETHER = 2
+            DyingFolder.passing = staticmethod(passing)  # type: ignore[assignment]
+            lake_module.Folder = DyingFolder  # type: ignore[misc]
     else:
         running.Run = partial(Timed, float(where))  # type: ignore[assignment, misc]
     command = ["pipeline", "run", "--lake", lake, f"--batch-events={BATCH_EVENTS}"]

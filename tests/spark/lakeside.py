@@ -71,10 +71,10 @@ class Lakeside:
         self._cursors: dict[str, str] = {}
         self._number = 0
 
-    def run(self, die_at="", lake=None, batch=MicroBatch, **asked):
+    def run(self, die_at="", lake=None, batch=MicroBatch, passing=None, **asked):
         """As the command does it, with a stream of Spark's."""
         said = Asked(url=self.url, tenant="default", lake=str(lake or self.path), **asked)
-        return Run(self.spark, self.queues, said, dying(die_at), batch).to_now()
+        return Run(self.spark, self.queues, said, passing or dying(die_at), batch).to_now()
 
     def take_in(self, *die_at, batch=MicroBatch):
         """What Spark does in a run, without the stream: the same batch again until it is done."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pyarrow
+import pyarrow.parquet
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -14,6 +15,7 @@ from ackline.spark.bulk.files import format_of
 from ackline.spark.bulk.loading import enqueue_some
 from ackline.spark.bulk.redriving import redrive_some
 from ackline.spark.columns import columns_of_jobs
+from ackline.spark.rejected import Aside
 from tests.spark.asking import read_options
 
 
@@ -24,7 +26,7 @@ def load(place):
         said = {"store": "x", "table": "jobs", "queue": "email", "idFrom": "content", **options}
         asked = read_options("write", said)
         columns = columns_of_jobs(from_arrow_schema(table.schema), asked)
-        told = enqueue_some(place, asked, columns, iter(table.to_batches()))
+        told = enqueue_some(place, asked, columns, iter(table.to_batches()), "load")
         return [row for batch in told for row in batch.to_pylist()]
 
     return call
@@ -37,6 +39,7 @@ class TestLoading:
         first, broken = load(rows)
 
         assert (first["written"], first["known"], first["reason"]) == (2, 0, None)
+        assert first["refused"] == 1
         assert "the payload is no JSON" in broken["reason"]
         assert json.loads(broken["row"]) == {"payload": "{broken"}
         assert queues["email"].counts()[State.QUEUED] == 2
@@ -66,9 +69,10 @@ class TestRedriving:
 
     @pytest.fixture
     def redrive(self, place):
-        def call(rows):
+        def call(rows, folder=None):
             table = pyarrow.Table.from_pylist(rows, PLAN)
-            told = redrive_some(place, "ann", iter(table.to_batches()))
+            aside = Aside(folder, "redrive")
+            told = redrive_some(place, "ann", iter(table.to_batches()), aside)
             return [row for batch in told for row in batch.to_pylist()]
 
         return call
@@ -89,7 +93,7 @@ class TestRedriving:
     def test_what_was_chosen_runs_again(self, queue, redrive):
         self.bury(queue, "a", "b", "c")
 
-        (told,) = redrive(self.plan(queue, "a", "b"))
+        told, _ = redrive(self.plan(queue, "a", "b"))
 
         assert (told["redriven"], told["left"]) == (2, 0)
         assert queue.counts()[State.QUEUED] == 2
@@ -100,7 +104,7 @@ class TestRedriving:
         plan = self.plan(queue, "a")
         redrive(plan)
 
-        (told,) = redrive(plan)
+        told, _ = redrive(plan)
 
         assert (told["redriven"], told["left"]) == (0, 1)
 
@@ -111,7 +115,7 @@ class TestRedriving:
         queue.redrive("a")
         queue.bury(queue.claim(1)[0], "another error")
 
-        (told,) = redrive(plan)
+        told, _ = redrive(plan)
 
         assert (told["redriven"], told["left"]) == (0, 1)
         assert queue.counts()[State.FAILED] == 1
@@ -122,7 +126,7 @@ class TestRedriving:
         queue.redrive("a")
         queue.bury(queue.claim(1)[0], "another error")
 
-        (told,) = redrive(self.plan(queue, "a"))
+        told, _ = redrive(self.plan(queue, "a"))
 
         assert told["redriven"] == 1
 
@@ -146,6 +150,19 @@ class TestRedriving:
         assert sum(row["redriven"] for row in told) == 1
         assert [reason in row["reason"] for row in told if row["reason"]] == [True]
         assert queue.status("a").state == State.FAILED
+
+    def test_what_cannot_be_set_is_kept_in_a_folder(self, queue, redrive, tmp_path):
+        self.bury(queue, "a", "b")
+        plan = [*self.plan(queue, "a", priority=17), *self.plan(queue, "b")]
+
+        told = redrive(plan, str(tmp_path / "aside"))
+
+        assert [(row["redriven"], row["refused"], row["row"]) for row in told] == [
+            (1, 0, None),
+            (0, 1, None),
+        ]
+        (kept,) = pyarrow.parquet.read_table(tmp_path / "aside").to_pylist()
+        assert json.loads(kept["row"])["id"] == "a"
 
 
 PLAN = pyarrow.schema(

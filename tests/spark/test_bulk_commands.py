@@ -53,6 +53,25 @@ def test_lines_of_json(call, queue, tmp_path):
     assert "no JSON" in bad["reason"]
 
 
+def test_many_broken_lines(call, queue, tmp_path):
+    file = tmp_path / "orders.jsonl"
+    file.write_text("broken\n" * 1500 + "1\n")
+    load = ("pipeline", "load", str(file), "--queue", "email", "--rejected", str(tmp_path / "bad"))
+
+    for number in (1, 2):
+        code, said = call(*load)
+        assert (code, "1,500 rows refused" in said.err) == (0, True)
+        # None of the two runs has overwritten what the other keeps.
+        assert pyarrow.parquet.read_table(tmp_path / "bad").num_rows == 1500 * number
+    assert queue.counts()[State.QUEUED] == 1
+
+    code, said = call(*load[:-2], "--max-rejected", "10")
+
+    assert code == 2
+    assert "1,000 rows were refused; so its task stopped" in said.err
+    assert "bug" not in said.err
+
+
 def test_lines_of_csv(call, queue, tmp_path):
     file = tmp_path / "mails.csv"
     file.write_text("id,priority,to,count\none,9,ann,1\ntwo,5,bob,2\nthree,oops,eve,3\n")
@@ -107,5 +126,8 @@ def test_export_and_redrive_by_a_condition(call, queue, tmp_path):
     assert queue.counts()[State.SCHEDULED] == 2
     assert queue.status("0").record.priority == 9
     assert "0 jobs redriven" in call(*redrive)[1].out
+    code, said = call("pipeline", "redrive", "--where", "assert_true(id = 'x') is null")
+    assert (code, "Spark refuses it" in said.err) == (2, True)
+    assert "bug" not in said.err
     assert "cannot be understood" in call("pipeline", "redrive", "--where", "nothing = 1")[1].err
     assert "payload and priority can be set" in call(*redrive, "--set", "id='x'")[1].err

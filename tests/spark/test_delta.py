@@ -83,11 +83,40 @@ def test_small_files_are_put_together(lake, told, tmp_path, monkeypatch):
 
 def test_batches_that_were_put_together_meanwhile_are_refused(lake, told, tmp_path):
     DeltaTables(lake, str(tmp_path / "delta")).bring_up_to_date()
-    for batch in told.lake.batches[1:]:
-        lake.log(msgspec.structs.replace(batch, level=1))
+    lake.forget(0)
+    lake.log(msgspec.structs.replace(told.lake.batches[1], level=1, first=0))
 
     with pytest.raises(ConfigError, match="export to another folder"):
         DeltaTables(lake, str(tmp_path / "delta")).bring_up_to_date()
+
+
+def test_an_export_that_was_killed_goes_on_with_batches_put_together(lake, told, tmp_path):
+    """None of them has anything that the Delta tables have already."""
+    DeltaTables(lake, str(tmp_path / "delta")).bring_up_to_date()
+    for batch in told.lake.batches[1:]:
+        lake.log(msgspec.structs.replace(batch, level=1, first=batch.number))
+
+    DeltaTables(lake, str(tmp_path / "delta")).bring_up_to_date()
+
+    found = rows_of(tmp_path / "delta", "bronze", "events")
+    assert len(found) == len(told.rows("bronze", "events"))
+
+
+def test_what_is_too_old_goes_from_delta_too(lake, told, tmp_path):
+    tables = DeltaTables(lake, str(tmp_path / "delta"))
+    complete(lake, told)
+    tables.bring_up_to_date()
+    events = sorted(told.rows("bronze", "events"), key=lambda row: row["at"])
+    before = events[len(events) // 2]["at"]
+
+    tables.drop(before.timestamp())
+
+    kept = sum(row["at"] >= before for row in events)
+    assert 0 < kept < len(events)
+    assert len(rows_of(tmp_path / "delta", "bronze", "events")) == kept
+    lives = told.rows("silver", "jobs")
+    ended = sum(row["ended_at"] >= before for row in lives)
+    assert len(rows_of(tmp_path / "delta", "silver", "jobs")) == ended
 
 
 def test_without_the_package_it_says_what_to_install(lake, tmp_path, monkeypatch):

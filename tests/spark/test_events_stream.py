@@ -73,6 +73,16 @@ def test_a_limit_bounds_each_batch(queues, start, checkpoint):
     assert [len(rows) for rows in checkpoint.lake.values()] == [10, 10, 5]
 
 
+def test_a_limit_is_kept_with_more_queues_than_events(queues, start, checkpoint):
+    for number in range(7):
+        queues[f"queue-{number}"].enqueue(number, id=str(number))
+
+    start(checkpoint, maxEventsPerTrigger="3").run()
+
+    assert [len(rows) for rows in checkpoint.lake.values()] == [3, 3, 1]
+    assert sorted(id for _, _, id in told(checkpoint)) == list("0123456")
+
+
 def test_available_now_ends_with_the_present(queues, start, checkpoint):
     queues["a"].enqueue(1, id="1")
     driver = start(checkpoint, now=True)
@@ -120,6 +130,67 @@ def test_a_queue_pruned_before_the_stream_began_does_not_disturb(queues, start, 
     start(checkpoint).run()
 
     assert "first" in [id for _, _, id in told(checkpoint)]
+
+
+def fill_and_prune(queues, name):
+    queue = queues[name]
+    queue.configure(max_journal=1)
+    for number in range(5):
+        queue.enqueue(number)
+    queues.store.prune(queue.key, 100)
+
+
+def test_a_new_queue_pruned_before_the_stream_came_to_it_is_refused(queues, start, checkpoint):
+    queues["a"].enqueue(1, id="first")
+    start(checkpoint).run()
+    fill_and_prune(queues, "b")
+
+    with pytest.raises(EventsDropped, match="'b'"):
+        start(checkpoint).run()
+
+
+def test_a_first_batch_that_is_replayed_begins_where_it_did(queues, start, checkpoint):
+    queues["a"].enqueue(1, id="first")
+    with pytest.raises(Died):
+        start(checkpoint).trigger(die_at="logged")
+    fill_and_prune(queues, "a")
+
+    with pytest.raises(EventsDropped):
+        start(checkpoint).run()
+
+
+def test_a_new_queue_is_kept_for_the_reader_from_its_first_batch_on(queues, start, checkpoint):
+    queues["a"].enqueue(1, id="1")
+    driver = start(checkpoint, reader="lake")
+    driver.run()
+    queues["b"].enqueue(1, id="2")
+
+    driver.run()
+
+    assert [reader.name for reader in queues["b"].readers()] == ["lake"]
+
+
+def test_a_commit_saves_only_what_has_moved(queues, start, checkpoint, monkeypatch):
+    queues["a"].enqueue(1)
+    queues["b"].enqueue(1)
+    driver = start(checkpoint, reader="lake")
+    driver.run()
+    for _ in range(2):
+        queues["b"].enqueue(1)
+        driver.run()
+    writes = []
+    write = driver.reader._open().store.write_keys
+    monkeypatch.setattr(
+        driver.reader._open().store,
+        "write_keys",
+        lambda tenant, keys: writes.extend(keys) or write(tenant, keys),
+    )
+    for _ in range(2):
+        queues["b"].enqueue(1)
+        driver.run()
+
+    assert writes
+    assert {key.key[2] for key in writes} == {"b"}
 
 
 def test_the_journal_is_kept_for_a_registered_reader(queues, start, checkpoint, clock):

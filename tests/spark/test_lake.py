@@ -9,8 +9,10 @@ import shutil
 import threading
 import time
 from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pyarrow.fs
 import pyarrow.parquet
 import pytest
@@ -21,7 +23,8 @@ from ackline.cli import pipeline_lake, pipeline_report
 from ackline.errors import ConfigError
 from ackline.events import Act
 from ackline.job import State
-from ackline.spark.lake import compaction, running
+from ackline.spark.errors import LakeClaimed, LakeDamaged
+from ackline.spark.lake import claim, compaction, running
 from ackline.spark.lake.gold import BY_DAY, OF_ALL
 from ackline.spark.lake.lake import MARK, SCHEMA, Batch, Lake
 from ackline.spark.lake.running import Ran, Run
@@ -142,14 +145,26 @@ class TestInPieces:
         tables = [("bronze", "events"), ("silver", "jobs"), ("parts", "errors")]
         before = [(name, _sums(copy, name)) for name in tables]
 
-        for point in ("aside", "noted", "removed", "copied"):
+        for point in ("aside", "noted", "removed", "copied", "replaced"):
             with pytest.raises(Died):
                 compaction.Compaction(spark, copy.lake, dying(point)).compact()
         compaction.Compaction(spark, copy.lake).compact()
 
         assert [(name, _sums(copy, name)) for name in tables] == before
-        assert [(batch.number, batch.level) for batch in copy.lake.batches] == [(1, 1), (2, 0)]
+        batches = [(batch.begins, batch.number, batch.level) for batch in copy.lake.batches]
+        assert batches == [(0, 1, 1), (2, 2, 0)]
         assert copy.lake.folder.names() == told.lake.folder.names()
+
+    def test_a_table_that_lacks_rows_is_not_put_together(self, spark, told, tmp_path, monkeypatch):
+        monkeypatch.setattr(compaction, "TOGETHER", 2)
+        lake = Lake(str(tmp_path / "lake"))
+        shutil.copytree(told.path, lake.folder.path)
+        lake.log(msgspec.structs.replace(lake.batches[0], events=10_000))
+
+        with pytest.raises(LakeDamaged, match="nothing was changed"):
+            compaction.Compaction(spark, lake).compact()
+
+        assert lake.folder.batches("bronze", "events") == [0, 1, 2]
 
     def test_old_batches_are_dropped_and_gold_stays(self, spark, told, tmp_path):
         path = str(tmp_path / "lake")
@@ -161,6 +176,7 @@ class TestInPieces:
         assert tidy.drop(before=time.time() + DAY) == 0
         assert Lake(path).folder.batches("bronze", "events") == [2]
         assert Lake(path).folder.batches("parts", "traffic") == [0, 1, 2]
+        assert [batch.dropped for batch in Lake(path).batches] == [True, True, False]
 
 
 def _place(row):
@@ -203,8 +219,16 @@ class TestKilled:
     def test_a_run_of_a_stream_is_taken_up_by_the_next(self, side, monkeypatch, capsys):
         with pytest.raises(Exception, match="errors"):
             side.run(die_at="errors")
+        monkeypatch.setattr(claim, "BEAT", 0.05)
+
+        def pass_by(point):
+            if point == "published":
+                with pytest.raises(LakeClaimed, match=r"another run of the lake .* is at work"):
+                    side.run()
+                raise Died(point)
+
         with pytest.raises(Died, match="published"):
-            side.run(die_at="published")
+            side.run(passing=pass_by)
         files = side.gold_files()
 
         command = ["--json", "--store", side.url, "pipeline", "run", "--lake", side.path]
@@ -219,6 +243,24 @@ class TestKilled:
         assert [reader.name for reader in side.queues["email"].readers()] == ["lake"]
 
 
+def test_names_that_are_not_there_are_told(sqlite_url, capsys, monkeypatch, tmp_path):
+    def start(_master):
+        raise ConfigError("far enough")
+
+    monkeypatch.setattr(pipeline_lake, "start_spark", start)
+    command = ["--store", sqlite_url, "pipeline", "run", "--lake", str(tmp_path / "lake")]
+    with ackline.open(sqlite_url) as queues:
+        queues["email"].enqueue(1)
+
+    cli.run([*command, "--slo", "emial=5s", "--slo", "email=5s", "--slo", "*=1m"])
+    said = " ".join(capsys.readouterr().err.split())
+    assert "--slo emial: there is no such queue yet" in said
+    assert "--slo email:" not in said
+    cli.run([*command, "--tenant", "acme"])
+    assert "tenant acme has no queues yet" in " ".join(capsys.readouterr().err.split())
+    assert pipeline_lake.read_objective("emial=none") == ("emial", None)
+
+
 def test_it_goes_on_until_it_is_stopped(monkeypatch):
     monkeypatch.setattr(running, "PAUSE", 0.0)
     brought, stopping = iter([5, 0, 7]), threading.Event()
@@ -228,7 +270,11 @@ def test_it_goes_on_until_it_is_stopped(monkeypatch):
         def __init__(self):
             pass
 
-        def to_now(self):
+        @contextmanager
+        def _claimed(self):
+            yield None
+
+        def _once(self, claim):
             events = next(brought)
             if events == 7:
                 stopping.set()

@@ -25,6 +25,7 @@ def asked(role="read", **options):
         ("read", {"table": "outcomes"}, "read has no table 'outcomes'"),
         ("read", {"table": "jobs", "pageSize": "0"}, "pageSize='0': Expected `int` >= 1"),
         ("read", {"table": "jobs", "pageSize": "many"}, "pageSize='many'"),
+        ("read", {"table": "jobs", "partitions": "5"}, "jobs has no option 'partitions'"),
         ("read", {"table": "jobs", "pagSize": "5"}, "did you mean 'pageSize'?"),
         ("read", {"table": "jobs", "tenant": ""}, "the tenant must have"),
         ("readStream", {"table": "jobs", "queue": "q"}, "'streamId' is missing: A lasting name"),
@@ -34,6 +35,7 @@ def asked(role="read", **options):
         ("write", {"table": "jobs", "priority": "11"}, "from 0 (lowest) to 9 (highest), not 11"),
         ("write", {"table": "jobs", "delay": "-1"}, "delay must be 0 to"),
         ("write", {"table": "jobs", "existing": "drop"}, "existing='drop'"),
+        ("write", {"table": "jobs", "maxAttempts": "0"}, "maxAttempts='0': Expected `int` >= 1"),
     ],
 )
 def test_a_mistake_says_what_is_wrong(role, options, words):
@@ -58,6 +60,24 @@ def test_names_are_read_in_any_case_and_load_names_the_table():
 )
 def test_every_option_says_what_it_means(kind):
     assert all(meanings(kind).values())
+
+
+def test_a_mistyped_queue_is_refused_and_not_made(sqlite_url, caplog):
+    with ackline.open(sqlite_url) as queues:
+        queues["email"].enqueue(1)
+    said = {"store": sqlite_url, "queue": "emial"}
+    jobs = AcklineSource({**said, "table": "jobs"})
+    events = AcklineSource({**said, "table": "events"})
+
+    for source in (jobs, events):
+        with pytest.raises(ConfigError, match="no queue 'emial': did you mean 'email'"):
+            source.reader(source.schema())
+    # A stream may begin before its queue does.
+    events.streamReader(events.schema())
+
+    assert "no queue 'emial': did you mean 'email'?; the stream waits" in caplog.text
+    with ackline.open(sqlite_url) as queues:
+        assert list(queues) == ["email"]
 
 
 def test_memory_is_refused():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -50,7 +51,10 @@ def write(writer, table, tasks=2):
     """Some tasks, each with some of the rows, then the commit."""
     size = -(-table.num_rows // tasks)
     parts = [table.slice(start, size) for start in range(0, table.num_rows, size)]
-    messages = [writer.write(iter(part.to_batches())) for part in parts]
+    with pytest.MonkeyPatch.context() as patch:
+        numbers = itertools.count()
+        patch.setattr("ackline.spark.rejected.partition", lambda: next(numbers))
+        messages = [writer.write(iter(part.to_batches())) for part in parts]
     writer.commit(messages)
     return messages
 
@@ -204,21 +208,93 @@ def test_broken_rows_are_kept_aside_with_the_reason(email, writer, tmp_path):
     assert {row["error"] for row in rows} == {"InvalidName", "InvalidPayload", "InvalidOption"}
 
 
-def test_a_repeated_micro_batch_keeps_its_broken_rows_once(writer, tmp_path):
+def test_a_repeated_micro_batch_keeps_its_broken_rows_once(writer, tmp_path, monkeypatch):
+    monkeypatch.setattr("ackline.spark.writer.micro_batch", lambda: "stream-q-batch-7")
     table = pyarrow.table(BROKEN)
     one = writer(table, kind=JobsStreamWriter, rejectedPath=tmp_path.as_uri() + "/aside")
 
     for _ in range(2):
         one.commit([one.write(iter(table.to_batches()))], 7)
 
-    assert [path.name for path in (tmp_path / "aside").iterdir()] == ["batch-7.parquet"]
+    files = [path.name for path in (tmp_path / "aside").iterdir()]
+    assert files == ["stream-q-batch-7-00000.parquet"]
+    assert pyarrow.parquet.read_table(tmp_path / "aside").num_rows == 5
 
 
-def test_too_many_broken_rows_end_the_task(writer):
-    table = pyarrow.table({"id": pyarrow.array([None] * 50, TEXT), "payload": ["1"] * 50})
+def test_a_task_that_refuses_nothing_when_tried_again_leaves_no_file(writer, tmp_path):
+    table = pyarrow.table(BROKEN)
+    one = writer(table, rejectedPath=str(tmp_path / "aside"))
+    one.write(iter(table.to_batches()))
 
-    with pytest.raises(RowsRejected, match="50 rows were refused"):
+    one.write(iter(table.slice(0, 1).to_batches()))
+
+    assert list((tmp_path / "aside").iterdir()) == []
+
+
+def test_a_task_that_fails_leaves_no_file(writer, tmp_path):
+    table = pyarrow.table(BROKEN)
+    one = writer(table, rejectedPath=str(tmp_path / "aside"))
+
+    def cut_off():
+        yield from [*table.to_batches()] * 300
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        one.write(cut_off())
+
+    assert list((tmp_path / "aside").iterdir()) == []
+
+
+MANY = 1500
+
+
+def test_too_many_broken_rows_end_the_task_after_the_good_ones(email, writer):
+    table = pyarrow.table({"id": [None] * 50 + ["good"], "payload": ["1"] * 51})
+
+    with pytest.raises(RowsRejected, match="50 rows were refused; so its task stopped after") as e:
         writer(table, maxRejected="10").write(iter(table.to_batches()))
+
+    assert "name a folder for them" in str(e.value)
+    assert email.counts()[State.QUEUED] == 1
+
+
+def test_a_folder_takes_any_number_of_broken_rows(email, writer, tmp_path):
+    ids = [str(number) if number % 4 == 0 else None for number in range(4 * MANY // 3)]
+    table = pyarrow.table({"id": ids, "payload": ["1"] * len(ids)})
+
+    (done,) = write(
+        writer(table, rejectedPath=str(tmp_path / "aside"), maxRejected="1"), table, tasks=1
+    )
+
+    assert (done.written, done.refused, done.rejected) == (500, MANY, [])
+    assert pyarrow.parquet.read_table(tmp_path / "aside").num_rows == MANY
+    assert email.counts()[State.QUEUED] == 500
+
+
+def year_10000():
+    late = pyarrow.array([0, 253402300800_000_000], pyarrow.timestamp("us", tz="UTC"))
+    return pyarrow.table({"id": ["ok", "odd"], "at": late})
+
+
+def twice_the_same_key():
+    headers = pyarrow.array([[("k", "v")], [("k", "v"), ("k", "w")]], pyarrow.map_(TEXT, TEXT))
+    return pyarrow.table({"id": ["ok", "odd"], "payload": ["1", "2"], "headers": headers})
+
+
+def nested_deeply():
+    return pyarrow.table({"id": ["ok", "odd"], "payload": ["1", "[" * 3000 + "]" * 3000]})
+
+
+@pytest.mark.parametrize("make", [year_10000, twice_the_same_key, nested_deeply])
+def test_an_odd_row_does_not_spoil_the_others(make, email, writer, tmp_path):
+    table = make()
+
+    write(writer(table, rejectedPath=str(tmp_path / "aside")), table, tasks=1)
+
+    (odd,) = pyarrow.parquet.read_table(tmp_path / "aside").to_pylist()
+    assert json.loads(odd["row"])["id"] == "odd"
+    assert "read" in odd["reason"]
+    assert email.status("ok").state is State.QUEUED
 
 
 @pytest.mark.parametrize(
@@ -230,6 +306,8 @@ def test_too_many_broken_rows_end_the_task(writer):
         ({"id": [1], "payload": ["1"]}, {}, "column 'id' is bigint, but must be string"),
         ({"id": ["1"], "payload": ["1"], "to": ["a"]}, {}, "'to' beside it that mean nothing"),
         ({"id": ["1"], "priority": ["high"], "payload": ["1"]}, {}, "cast it"),
+        ({"id": ["1"], "backoff": [["a"]], "payload": ["1"]}, {}, "must be array<double> or"),
+        ({"ID": ["1"], "to": ["a"]}, {"idFrom": "content"}, "there is a column 'ID': call it 'id'"),
     ],
 )
 def test_a_table_that_cannot_be_jobs_is_refused_at_planning(columns, options, words, writer):
@@ -303,6 +381,15 @@ class TestOutcomes:
 
         assert "complete, fail, retry or dead, not 'done'" in str(caught.value)
         assert "the result is no JSON" in str(caught.value)
+
+    def test_any_number_of_refused_rows_goes_to_the_folder(self, settler, tmp_path):
+        table = pyarrow.table(
+            {"id": ["gone"] * 1200, "token": [1] * 1200, "outcome": ["complete"] * 1200}
+        )
+
+        write(settler(table, rejectedPath=str(tmp_path / "aside")), table, tasks=1)
+
+        assert pyarrow.parquet.read_table(tmp_path / "aside").num_rows == 1200
 
     def test_a_table_without_tokens_is_refused(self, settler):
         with pytest.raises(ConfigError, match="an outcome lacks 'token'"):

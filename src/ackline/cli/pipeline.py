@@ -10,6 +10,7 @@ from rich.text import Text
 
 from ackline.cli.app import app, command
 from ackline.cli.exits import Refusal, UsageMistake
+from ackline.cli.pipeline_errors import ending
 from ackline.cli.queues import new_table
 from ackline.cli.session import Session, file_of
 from ackline.cli.words import count, plain
@@ -96,10 +97,8 @@ def audit(
     spark = start_spark(master)
     from ackline.spark.pipelines.auditing import run_audit
 
-    try:
+    with ending(spark):
         found = run_audit(spark, session.url, queues, names, shared_files=shared_files)
-    finally:
-        spark.stop()
     if session.json:
         session.document({**msgspec.to_builtins(found), "passed": found.passed})
     else:

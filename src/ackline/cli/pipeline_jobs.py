@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import uuid
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -18,6 +20,7 @@ from ackline.cli.pipeline import (
     require_shared_store,
     start_spark,
 )
+from ackline.cli.pipeline_errors import ending
 from ackline.cli.pipeline_progress import with_progress
 from ackline.cli.queues import new_table, who
 from ackline.cli.session import Session
@@ -36,7 +39,17 @@ SetOption = Annotated[
 RejectedOption = Annotated[
     str | None,
     typer.Option(
-        "--rejected", metavar="FOLDER", help="Keep rows that are refused there, with the reason."
+        "--rejected",
+        metavar="FOLDER",
+        help="Keep rows that are refused there, with the reason; each run adds files of its own.",
+    ),
+]
+MaxRejectedOption = Annotated[
+    int,
+    typer.Option(
+        "--max-rejected",
+        min=1,
+        help="Without --rejected: so many refused rows of one task are listed, and more end it.",
     ),
 ]
 
@@ -55,6 +68,7 @@ def load(
     kind: Annotated[str | None, typer.Option(help="The kind of all jobs.")] = None,
     sets: SetOption = None,
     rejected: RejectedOption = None,
+    max_rejected: MaxRejectedOption = 1000,
     replace: Annotated[
         bool, typer.Option("--replace", help="Enqueue anew what has failed or was cancelled.")
     ] = False,
@@ -78,7 +92,7 @@ def load(
     from ackline.spark.options import WriteJobs
     from ackline.spark.place import find_place
 
-    try:
+    with ending(spark):
         found = read_files(spark, files, format_of(files, format))
         found = msgspec.structs.replace(found, rows=with_columns(found.rows, said))
         options = WriteJobs(
@@ -90,19 +104,22 @@ def load(
             kind=kind,
             id_from="column" if "id" in found.rows.columns else "content",
             existing="replace" if replace else "keep",
+            rejected_path=rejected,
+            max_rejected=max_rejected,
         )
         place = find_place(options, creates=True)
         loaded = with_progress(
-            session, spark, "enqueueing", lambda: load_files(found, options, place)
+            session,
+            spark,
+            "enqueueing",
+            lambda: load_files(found, options, place, name_of_run("load")),
         )
-    finally:
-        spark.stop()
     if session.json:
         session.document(loaded)
     else:
         known = f", {loaded.known:,} were there already" if loaded.known else ""
         session.say(f"{count(loaded.written, 'job')} enqueued{known}")
-    refuse(session, loaded.rejected, rejected)
+    refuse(session, loaded.refused, loaded.rejected, rejected)
 
 
 @command("export", panel=PIPELINE, group=pipeline)
@@ -131,7 +148,7 @@ def export(
     from ackline.spark.bulk.exporting import as_text, chosen, read_table
     from ackline.spark.bulk.exporting import export as write
 
-    try:
+    with ending(spark):
         rows = read_table(spark, place_of(session, shared_files), table)
         if format == "json":
             rows = as_text(rows)
@@ -139,8 +156,6 @@ def export(
         total = with_progress(
             session, spark, "exporting", lambda: write(rows, path, format, overwrite=overwrite)
         )
-    finally:
-        spark.stop()
     if session.json:
         session.document({"exported": total, "path": path})
     else:
@@ -164,6 +179,7 @@ def redrive(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which they are.")] = False,
     rejected: RejectedOption = None,
+    max_rejected: MaxRejectedOption = 1000,
     master: MasterOption = None,
     shared_files: SharedFilesOption = False,
 ) -> None:
@@ -180,24 +196,24 @@ def redrive(
     from ackline.spark.bulk.exporting import as_text, chosen, read_table
     from ackline.spark.bulk.redriving import planned
     from ackline.spark.bulk.redriving import redrive as act
+    from ackline.spark.rejected import Aside
 
-    try:
+    with ending(spark):
         place = place_of(session, shared_files)
         dead = chosen(as_text(read_table(spark, place, "dlq")), where)
         plan = planned(dead, said, rate, dead.count() if rate else 0)
         if dry_run:
             _preview(session, dead, plan)
             return
-        done = with_progress(session, spark, "redriving", lambda: act(plan, place, who()))
-    finally:
-        spark.stop()
+        aside = Aside(rejected, name_of_run("redrive"), max_rejected)
+        done = with_progress(session, spark, "redriving", lambda: act(plan, place, who(), aside))
     total = sum(done.redriven.values())
     if session.json:
         session.document(done)
     else:
         left = f", {done.left:,} were not as before and left alone" if done.left else ""
         session.say(f"{count(total, 'job')} redriven{left}")
-    refuse(session, done.rejected, rejected)
+    refuse(session, done.refused, done.rejected, rejected)
 
 
 def _preview(session: Session, dead: Any, plan: Any) -> None:
@@ -240,19 +256,22 @@ def read_sets(sets: list[str] | None) -> dict[str, str]:
     return said
 
 
-def refuse(session: Session, rejected: list[Rejected], folder: str | None) -> None:
-    """Keep what was refused, or tell it and end with 1."""
-    if not rejected:
+def name_of_run(command: str) -> str:
+    """For the files of one run: no other has them."""
+    now = datetime.datetime.now(datetime.UTC)
+    return f"{command}-{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
+
+
+def refuse(session: Session, refused: int, rejected: list[Rejected], folder: str | None) -> None:
+    """Say where what was refused is, or tell it and end with 1."""
+    if not refused:
         return
     if folder is not None:
-        from ackline.spark.rejected import keep_rejected
-
-        keep_rejected(rejected, folder, "rejected")
-        session.notice(f"{count(len(rejected), 'row')} refused: {plain(folder)} has them")
+        session.notice(f"{count(refused, 'row')} refused: {plain(folder)} has them")
         return
     for one in rejected[:SHOWN]:
         session.notice(f"{shorten(plain(one.row), 120)}: {plain(one.reason)}", "red")
     raise Refusal(
-        f"{count(len(rejected), 'row was', 'rows were')} refused, all others are done. Correct "
+        f"{count(refused, 'row was', 'rows were')} refused, all others are done. Correct "
         "them and run it again, which does nothing twice, or keep them with --rejected FOLDER"
     )

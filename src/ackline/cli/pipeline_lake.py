@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,8 +19,9 @@ from ackline.cli.pipeline import (
     require_shared_store,
     start_spark,
 )
+from ackline.cli.pipeline_errors import ending
 from ackline.cli.session import Session
-from ackline.cli.words import count, span
+from ackline.cli.words import count, plain, span
 from ackline.worker.signals import hear_signals
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ SloOption = Annotated[
         "--slo",
         metavar="QUEUE=SPAN",
         help="How long jobs of a queue may stand in line, to be remembered: email=5s; *=1m is for "
-        "all other queues.",
+        "all other queues; email=none forgets it.",
     ),
 ]
 
@@ -86,6 +88,7 @@ def run(
     require_shared_store(session, master, shared_files)
     objectives = dict(read_objective(text) for text in slo or ())
     queues = session.queues
+    _notice_missing(session, objectives)
     spark = start_spark(master)
     from ackline.spark.lake.running import Asked, Run
 
@@ -101,22 +104,35 @@ def run(
         shared_files=shared_files,
         events_per_batch=batch_events,
     )
-    try:
+    with ending(spark):
         job = Run(spark, queues, asked)
         if continuous:
             _go_on(session, job)
         else:
             _tell(session, job.to_now())
-    finally:
-        spark.stop()
 
 
-def read_objective(text: str) -> tuple[str, float]:
-    """Read `email=5s`."""
+def read_objective(text: str) -> tuple[str, float | None]:
+    """Read `email=5s`; `email=none` is none."""
     queue, equals, within = text.rpartition("=")
     if not equals or not queue:
         raise UsageMistake(f"--slo {text!r}: write QUEUE=SPAN, such as email=5s or *=1m")
-    return queue, values.seconds(within)
+    return queue, None if within == "none" else values.seconds(within)
+
+
+def _notice_missing(session: Session, objectives: Mapping[str, float | None]) -> None:
+    """A mistyped name would be remembered, and nobody would hear of it."""
+    names = sorted(session.queues)
+    if not names:
+        session.notice(f"tenant {plain(session.tenant)} has no queues yet", "yellow")
+        return
+    for queue, seconds in objectives.items():
+        if seconds is not None and queue not in ("*", *names):
+            session.notice(
+                f"--slo {plain(queue)}: there is no such queue yet; the lake remembers it. "
+                f"There are: {', '.join(map(plain, names))}. {plain(queue)}=none forgets it",
+                "yellow",
+            )
 
 
 def _tell(session: Session, ran: Ran) -> None:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from ackline.cli.app import command
 from ackline.cli.pipeline import PIPELINE, MasterOption, pipeline, start_spark
+from ackline.cli.pipeline_errors import ending
 from ackline.cli.pipeline_lake import LakeOption
 from ackline.cli.queues import new_table
 from ackline.cli.session import Session
@@ -43,10 +44,8 @@ def report(
     from ackline.spark.lake.lake import Lake
     from ackline.spark.reports.facts import gather
 
-    try:
+    with ending(spark):
         found = gather(spark, Lake(lake), days)
-    finally:
-        spark.stop()
     if html is not None:
         from ackline.spark.reports.page import page
 

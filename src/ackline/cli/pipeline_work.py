@@ -12,6 +12,7 @@ import typer
 from ackline.cli import values
 from ackline.cli.app import command
 from ackline.cli.pipeline import PIPELINE, MasterOption, pipeline, start_spark
+from ackline.cli.pipeline_errors import ending
 from ackline.cli.queues import new_table
 from ackline.cli.session import Session
 from ackline.cli.targets import load_queues
@@ -72,12 +73,10 @@ def work(
         until_empty=until_empty,
         environment=environment,
     )
-    try:
+    with ending(spark):
         served = _until_done(
             session, StopFlag(queues[0], name), lambda: run_fleet(spark, load, fleet)
         )
-    finally:
-        spark.stop()
     _tell(session, served)
 
 

@@ -49,6 +49,13 @@ OF_A_JOB: Mapping[str, tuple[type[DataType], ...]] = {
 }
 """Columns that say something about a job, and the types that they may have."""
 
+WITHIN: Mapping[str, tuple[type[DataType], ...]] = {
+    "backoff": _SECONDS,
+    "keys_if_undelivered": (ArrayType,),
+    "headers": _TEXT,
+}
+"""What lists and maps must have in them."""
+
 OF_AN_OUTCOME: Mapping[str, tuple[type[DataType], ...]] = {
     "id": _TEXT,
     "token": _WHOLE,
@@ -75,6 +82,7 @@ class Columns(msgspec.Struct, frozen=True):
 def columns_of_jobs(schema: StructType, options: WriteJobs) -> Columns:
     """Read a DataFrame's columns, or refuse it with what to do."""
     types = {field.name: field.dataType for field in schema.fields}
+    _require_spelling(types, (*OF_A_JOB, "payload"))
     _require_types(types, OF_A_JOB)
     said = tuple(name for name in types if name in OF_A_JOB)
     others = tuple(name for name in types if name not in OF_A_JOB and name != "payload")
@@ -100,6 +108,7 @@ def columns_of_jobs(schema: StructType, options: WriteJobs) -> Columns:
 def require_outcomes(schema: StructType, queue: str | None) -> None:
     """Refuse a DataFrame that does not say which job had which outcome."""
     types = {field.name: field.dataType for field in schema.fields}
+    _require_spelling(types, OF_AN_OUTCOME)
     _require_types(types, OF_AN_OUTCOME)
     if others := [name for name in types if name not in OF_AN_OUTCOME]:
         raise ConfigError(
@@ -115,16 +124,46 @@ def require_outcomes(schema: StructType, queue: str | None) -> None:
         )
 
 
+def _require_spelling(names: Iterable[str], known: Iterable[str]) -> None:
+    """To Spark `ID` is `id`; here it would be a field of the payload, unnoticed."""
+    meant = {name.lower(): name for name in known}
+    for name in names:
+        small = name.lower()
+        if small in meant and name != meant[small]:
+            raise ConfigError(
+                f"there is a column {name!r}: call it {meant[small]!r} if that is what it means, "
+                "or give it another name if it is part of the payload"
+            )
+
+
 def _require_types(
     types: Mapping[str, DataType], known: Mapping[str, tuple[type[DataType], ...]]
 ) -> None:
     for name, kind in types.items():
-        if name in known and not isinstance(kind, known[name]):
-            possible = " or ".join(one.typeName() for one in known[name])
+        if name in known and not (isinstance(kind, known[name]) and _fits_within(name, kind)):
+            possible = " or ".join(_words(name, one) for one in known[name])
             raise ConfigError(
                 f"column {name!r} is {kind.simpleString()}, but must be {possible}: cast it, or "
                 "give it another name if it is part of the payload"
             )
+
+
+def _fits_within(name: str, kind: DataType) -> bool:
+    match kind:
+        case ArrayType():
+            return isinstance(kind.elementType, WITHIN[name])
+        case MapType():
+            return isinstance(kind.keyType, StringType) and isinstance(kind.valueType, WITHIN[name])
+        case _:
+            return True
+
+
+def _words(name: str, kind: type[DataType]) -> str:
+    """A type as Spark writes it."""
+    if kind is MapType:
+        return "map<string,string>"
+    within = {"backoff": "double", "keys_if_undelivered": "array<string>"}
+    return f"array<{within[name]}>" if kind is ArrayType else kind.typeName()
 
 
 def _listed(names: Iterable[str]) -> str:

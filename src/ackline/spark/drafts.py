@@ -17,7 +17,7 @@ from ackline.queues import Queues
 from ackline.spark.columns import Columns
 from ackline.spark.json_text import json_bytes
 from ackline.spark.options import WriteJobs
-from ackline.spark.rejected import Rejected
+from ackline.spark.rejected import Rejected, rows_of
 
 _SECONDS = frozenset({"delay", "run_at", "lease", "timeout", "result_ttl"})
 
@@ -36,10 +36,13 @@ class DraftMaker:
 
     def make(self, batch: pyarrow.RecordBatch) -> Iterator[tuple[str, Draft] | Rejected]:
         """A draft with its queue for each row, or why there is none."""
-        for row in batch.to_pylist(maps_as_pydicts="strict"):
+        for row in rows_of(batch):
+            if isinstance(row, Rejected):
+                yield row
+                continue
             try:
                 yield self._make(row)
-            except (InvalidJob, TypeError) as error:
+            except (InvalidJob, TypeError, ValueError, OverflowError, RecursionError) as error:
                 yield Rejected.of(row, error)
 
     def _make(self, row: dict[str, Any]) -> tuple[str, Draft]:

@@ -1,6 +1,8 @@
 """What can go wrong between a Spark query and a store.
 
 AcklineError
+├── LakeClaimed        another run of this lake is at work
+├── LakeDamaged        files of a lake are missing that must be there
 ├── StreamFenced       another driver reads this stream now; this one must stop
 └── StreamMismatch     the checkpoint and the store do not tell the same story
 """
@@ -8,6 +10,14 @@ AcklineError
 from __future__ import annotations
 
 from ackline.errors import AcklineError
+
+
+class LakeClaimed(AcklineError):
+    """Another run of the lake is at work, or has taken it over; this one changes nothing more."""
+
+
+class LakeDamaged(AcklineError):
+    """Files of a lake are missing that must be there; nothing was removed."""
 
 
 class StreamFenced(AcklineError):

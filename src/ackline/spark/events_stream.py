@@ -19,7 +19,7 @@ from ackline.events import read_cursor
 from ackline.job import QueueKey
 from ackline.queues import Queues
 from ackline.spark.events import Stretch, read_stretch
-from ackline.spark.journal import cut, first_place, whole_journal
+from ackline.spark.journal import NOTHING_DROPPED, cut, first_place, whole_journal
 from ackline.spark.options import ReadEvents
 from ackline.spark.place import Place
 from ackline.spark.retrying import retrying
@@ -39,6 +39,7 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.place = place
         self._queues: Queues | None = None
         self._initial: dict[str, Any] | None = None
+        self._saved: dict[str, str] = {}
         self._target: str | None = None
 
     # --- planning, in one process that lives as long as the query ---
@@ -55,11 +56,11 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starts, ends = whole_journal(self._open(), names)
         match self.options.start:
             case "oldest":
-                return _offset(self.options.start, starts)
+                return _offset(self.options.start, starts) | {"initial": True}
             case "now":
-                return _offset(self._open().info().cursor, ends)
+                return _offset(self._open().info().cursor, ends) | {"initial": True}
             case cursor:
-                return _offset(cursor, dict.fromkeys(names, cursor))
+                return _offset(cursor, dict.fromkeys(names, cursor)) | {"initial": True}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """As many as the options allow."""
@@ -99,28 +100,49 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ahead = self._ahead(places, end)
         if not ahead:
             return dict(start)
-        share = None if most is None else max(1, most // len(ahead))
-        moved = {name: self._walk(name, places[name], end, share) for name in ahead}
-        return _offset(start["new"], places | moved, begun)
+        # From here on the journal is kept for us, though the first commit comes much later.
+        self._save({name: begun[name] for name in ahead if name in begun})
+        if start.get("initial"):
+            # Asked again, the store may have dropped some of it and would tell another beginning.
+            begun = places
+        return _offset(start["new"], places | self._move(ahead, places, end, most), begun)
+
+    def _move(
+        self, ahead: list[str], places: Mapping[str, str], end: str, most: int | None
+    ) -> dict[str, str]:
+        """How far each queue is read; with a limit, an equal share of it, those behind first."""
+        if most is None:
+            return dict.fromkeys(ahead, end)
+        moved: dict[str, str] = {}
+        for index, name in enumerate(sorted(ahead, key=lambda name: read_cursor(places[name]))):
+            if most == 0:
+                break
+            share = max(1, most // (len(ahead) - index))
+            moved[name], read = self._walk(name, places[name], end, share)
+            most -= read
+        return moved
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """The same stretches each time, however often they are asked for."""
         require_offset(start)
         require_offset(end)
-        starts = {**end["begun"], **start["queues"]}
+        starts = {**start["queues"], **end["begun"]}
         return [Stretch(piece) for piece in cut(starts, end["queues"], self.options.partitions)]
 
     def commit(self, end: Offset) -> None:
         """What is before this is done: the journal need not be kept for us any longer."""
-        if self.options.reader is not None:
-            self._try(lambda: self._save(end))
+        self._try(lambda: self._save(end["queues"]))
 
-    def _save(self, end: Offset) -> None:
-        assert self.options.reader is not None
-        for name, cursor in end["queues"].items():
+    def _save(self, places: Mapping[str, str]) -> None:
+        if self.options.reader is None:
+            return
+        for name, cursor in places.items():
+            if self._saved.get(name) == cursor:
+                continue
             reader = self._open()[name].reader(self.options.reader)
             reader.cursor = cursor
             reader.save()
+            self._saved[name] = cursor
 
     def stop(self) -> None:
         """Let go of the store."""
@@ -149,11 +171,15 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return list(self._open()) if self.options.queue is None else [self.options.queue]
 
     def _begin(self, start: Offset, name: str) -> str:
-        """Where a queue begins that came into being since the stream did."""
+        """Where a queue begins that came into being since the stream did.
+
+        All of it is to be read, so `EventsDropped` if its first entries are gone already.
+        """
         if start["new"] != "oldest":
             return str(start["new"])
         queues = self._open()
-        return first_place(queues.store, QueueKey(queues.tenant, name), queues.info().cursor)
+        end = queues.info().cursor
+        return first_place(queues.store, QueueKey(queues.tenant, name), end, behind=NOTHING_DROPPED)
 
     def _ahead(self, places: Mapping[str, str], end: str) -> list[str]:
         """The queues of which something has happened."""
@@ -165,18 +191,16 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
         return [n for n, page in found.items() if page and read_cursor(page[0].cursor) <= last]
 
-    def _walk(self, name: str, after: str, end: str, most: int | None) -> str:
-        """The place so many events on, or the end. Only where there is a limit they are read."""
-        if most is None:
-            return end
-        store, key = self._open().store, QueueKey(self.place.tenant, name)
-        while most > 0:
-            page = store.events(key, after, min(most, self.options.page_size))
+    def _walk(self, name: str, after: str, end: str, most: int) -> tuple[str, int]:
+        """The place so many events on, or the end; and how many there are before it."""
+        store, key, left = self._open().store, QueueKey(self.place.tenant, name), most
+        while left > 0:
+            page = store.events(key, after, min(left, self.options.page_size))
             page = [event for event in page if read_cursor(event.cursor) <= read_cursor(end)]
             if not page:
-                return end
-            after, most = page[-1].cursor, most - len(page)
-        return after
+                return end, most - left
+            after, left = page[-1].cursor, left - len(page)
+        return after, most
 
 
 def _offset(
@@ -184,7 +208,8 @@ def _offset(
 ) -> dict[str, Any]:
     """`queues` has how far each was read; `new` is where those begin that are not among them.
 
-    `begun` has where the queues began that are in this micro-batch for the first time.
+    `begun` has where the queues began that are in this micro-batch for the first time. Where the
+    stream begins is marked as `initial`.
     """
     return {"new": new, "queues": dict(places), "begun": dict(begun or {})}
 

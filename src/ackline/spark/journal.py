@@ -22,12 +22,17 @@ class Piece(msgspec.Struct, frozen=True):
     until: str
 
 
-def first_place(store: Store, key: QueueKey, end: str) -> str:
+NOTHING_DROPPED = make_cursor(0, 0)
+"""Where a journal begins of which nothing has been dropped."""
+
+
+def first_place(store: Store, key: QueueKey, end: str, behind: str | None = None) -> str:
     """Just before the oldest event that a queue's journal has; its end if there is none.
 
-    Unlike no cursor at all, it notices when that event has been dropped since.
+    Unlike no cursor at all, it notices when that event has been dropped since. Behind a cursor,
+    it raises `EventsDropped` if some that come after that are gone already.
     """
-    oldest = store.events(key, None, 1)
+    oldest = store.events(key, behind, 1)
     return make_cursor(read_cursor(oldest[0].cursor)[0], 0) if oldest else end
 
 

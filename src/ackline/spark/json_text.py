@@ -18,4 +18,6 @@ def json_bytes(what: str, value: str | bytes) -> bytes:
             value.decode()
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidPayload(f"the {what} is no JSON: {error}") from None
+    except RecursionError:
+        raise InvalidPayload(f"the {what} is nested too deeply to be read") from None
     return data

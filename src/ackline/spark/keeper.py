@@ -74,21 +74,33 @@ class LeaseKeeper:
             self._held.difference_update(leases)
 
     def extend(self, leases: Iterable[Lease]) -> set[Lease]:
-        """Extend leases now; answers with those that are lost."""
+        """Extend leases now; returns those that are lost."""
+        lost = self._extend(leases)
+        self.drop(lost)
+        return lost
+
+    def _extend(self, leases: Iterable[Lease]) -> set[Lease]:
         several, lost = sorted(leases), set[Lease]()
+        if not several and not self._store.describe(self._key.tenant, self._key.name):
+            # A sign of life would make a queue that is perhaps only a mistyped name.
+            return lost
         for start in range(0, len(several), CHUNK) if several else (0,):
             chunk = several[start : start + CHUNK]
             holds = [Hold(id, token, self._lease) for id, token in chunk]
             reply = self._store.heartbeat(self._key, self._beat, holds)
             lost.update(chunk[index] for index in reply.lost)
-        self.drop(lost)
         return lost
 
     def beat(self) -> None:
         """Extend all of them."""
         with self._lock:
             held = set(self._held)
-        if lost := self.extend(held):
+        lost = self._extend(held)
+        with self._lock:
+            # What was settled meanwhile is not held any more either, but not lost.
+            lost &= self._held
+            self._held -= lost
+        if lost:
             logger.warning(
                 "%s: %d leases of %r are lost; their jobs will be delivered again",
                 self._key,

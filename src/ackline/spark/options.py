@@ -38,9 +38,6 @@ class Reading(Common, frozen=True, kw_only=True, rename="camel"):
     page_size: Annotated[
         int, Meta(ge=1, le=100_000, description="Rows in memory at once, for each task.")
     ] = 1000
-    partitions: Annotated[
-        int, Meta(ge=1, le=10_000, description="Tasks that read in parallel, about.")
-    ] = 8
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,6 +63,9 @@ class ReadEvents(Reading, frozen=True, kw_only=True, rename="camel"):
     page_size: Annotated[
         int, Meta(ge=1, le=100_000, description="Rows in memory at once, for each task.")
     ] = 5000
+    partitions: Annotated[
+        int, Meta(ge=1, le=10_000, description="Tasks that read in parallel, about.")
+    ] = 8
     start: Annotated[
         str, Meta(description="`oldest` that is kept, `now`, or a cursor to read on behind.")
     ] = "oldest"
@@ -222,17 +222,24 @@ class WriteJobs(Common, frozen=True, kw_only=True, rename="camel"):
     kind: Annotated[str | None, Meta(description="The kind of all jobs.")] = None
     priority: Annotated[int | None, Meta(description="The priority of all jobs.")] = None
     delay: Annotated[float | None, Meta(description="Seconds until they are due.")] = None
-    max_attempts: Annotated[int | None, Meta(description="Their attempts.")] = None
+    max_attempts: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="Their attempts.")
+    ] = None
     rejected_path: Annotated[
         str | None,
         Meta(
-            description="A folder for rows that are refused, as Parquet, with the reason. "
-            "Without it, a write that has some fails and lists them."
+            description="A folder for rows that are refused, as Parquet, with the reason: each "
+            "task adds a file. Without it, a write that has some fails and lists them."
         ),
     ] = None
     max_rejected: Annotated[
         int,
-        Meta(ge=1, le=1_000_000, description="Refused rows of one task above which it fails."),
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="Refused rows of one task above which it fails at once; a folder takes "
+            "any number.",
+        ),
     ] = 1000
 
     def __post_init__(self) -> None:
@@ -252,11 +259,19 @@ class WriteOutcomes(Common, frozen=True, kw_only=True, rename="camel"):
     queue: Annotated[str | None, Meta(description="The queue; else a column `queue`.")] = None
     rejected_path: Annotated[
         str | None,
-        Meta(description="A folder for rows that are refused, as Parquet, with the reason."),
+        Meta(
+            description="A folder for rows that are refused, as Parquet, with the reason: each "
+            "task adds a file."
+        ),
     ] = None
     max_rejected: Annotated[
         int,
-        Meta(ge=1, le=1_000_000, description="Refused rows of one task above which it fails."),
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="Refused rows of one task above which it fails at once; a folder takes "
+            "any number.",
+        ),
     ] = 1000
 
     def __post_init__(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -28,7 +28,7 @@ from ackline.spark.columns import require_outcomes
 from ackline.spark.json_text import json_bytes
 from ackline.spark.options import WriteOutcomes
 from ackline.spark.place import Place
-from ackline.spark.rejected import Rejected, RowsRejected, Written, report
+from ackline.spark.rejected import Aside, Rejected, Written, micro_batch, report, rows_of
 
 CHUNK = 500
 
@@ -40,18 +40,22 @@ class Settler:
         self._queues = queues
         self._options = options
 
-    def settle(self, rows: Sequence[dict[str, Any]]) -> list[Rejected]:
-        """Apply what the rows say; answers with those that were refused."""
+    def settle(self, rows: Iterable[dict[str, Any] | Rejected]) -> tuple[list[Rejected], int]:
+        """Apply what the rows say; returns those that were refused, and how many were not."""
         by_queue: dict[str, list[dict[str, Any]]] = {}
-        rejected = []
+        rejected, total = list[Rejected](), 0
         for row in rows:
+            total += 1
+            if isinstance(row, Rejected):
+                rejected.append(row)
+                continue
             try:
                 by_queue.setdefault(self._queue_of(row), []).append(row)
             except InvalidJob as error:
                 rejected.append(Rejected.of(row, error))
         for name, some in by_queue.items():
             rejected += self._settle(self._queues[name], some)
-        return rejected
+        return rejected, total - len(rejected)
 
     def _queue_of(self, row: dict[str, Any]) -> str:
         name = row.get("queue") or self._options.queue
@@ -65,7 +69,7 @@ class Settler:
         for row, record in zip(rows, self._look(queue, rows), strict=True):
             try:
                 decided.append((row, decide(queue, row, record)))
-            except (InvalidJob, LeaseLost) as error:
+            except (InvalidJob, LeaseLost, OverflowError) as error:
                 rejected.append(Rejected.of(row, error))
         verdicts = queue.apply([transition for _, transition in decided])
         for (row, transition), verdict in zip(decided, verdicts, strict=True):
@@ -115,21 +119,19 @@ def _result(value: str | bytes | None) -> bytes | None:
 
 
 def settle_rows(
-    place: Place, options: WriteOutcomes, batches: Iterator[pyarrow.RecordBatch]
+    place: Place, options: WriteOutcomes, batches: Iterator[pyarrow.RecordBatch], name: str
 ) -> Written:
     """Settle what one task was given. Done twice, the second time changes nothing."""
-    written, rejected = 0, list[Rejected]()
-    with place.open() as queues:
+    written = 0
+    aside = Aside(options.rejected_path, name, options.max_rejected)
+    with place.open() as queues, aside.refusing() as refused:
         settler = Settler(queues, options)
         for batch in batches:
             for start in range(0, batch.num_rows, CHUNK):
-                rows = batch.slice(start, CHUNK).to_pylist()
-                refused = settler.settle(rows)
-                rejected += refused
-                written += len(rows) - len(refused)
-                if len(rejected) > options.max_rejected:
-                    raise RowsRejected(rejected, written)
-    return Written(written, 0, rejected)
+                rejected, count = settler.settle(rows_of(batch.slice(start, CHUNK)))
+                written += count
+                refused.add(rejected, written)
+    return Written(written, 0, refused)
 
 
 class OutcomesWriter(DataSourceArrowWriter):
@@ -143,11 +145,11 @@ class OutcomesWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
         """One task's rows."""
-        return settle_rows(self.place, self.options, iterator)
+        return settle_rows(self.place, self.options, iterator, self.name)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """All tasks are done: say what was refused."""
-        report(messages, self.options.rejected_path, self.name)
+        report(messages)
 
 
 class OutcomesStreamWriter(DataSourceStreamArrowWriter):
@@ -160,8 +162,8 @@ class OutcomesStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
         """One task's rows."""
-        return settle_rows(self.place, self.options, iterator)
+        return settle_rows(self.place, self.options, iterator, micro_batch())
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """The micro-batch is done: say what was refused."""
-        report(messages, self.options.rejected_path, f"batch-{batchId}")
+        report(messages)

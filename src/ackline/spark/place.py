@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import socket
 from collections.abc import Iterator
@@ -69,6 +70,22 @@ def find_place(options: Common, *, creates: bool = False) -> Place:
     )
     with open_queues(place.url) if creates else place.connect():
         return place
+
+
+def missing_queue(place: Place, name: str) -> str | None:
+    """What to say of a queue that is not there; None if it is. It is not made by asking."""
+    with place.open() as queues:
+        if queues.store.describe(place.tenant, name):
+            return None
+        names = sorted(queues)
+    close = difflib.get_close_matches(name, names, n=1)
+    if close:
+        hint = f"did you mean {close[0]!r}?"
+    elif names:
+        hint = f"there are {', '.join(map(repr, names[:10]))}"
+    else:
+        hint = f"tenant {place.tenant!r} has no queues yet"
+    return f"there is no queue {name!r}: {hint}"
 
 
 def file_of(url: str) -> str | None:

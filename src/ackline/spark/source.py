@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -21,13 +23,16 @@ from ackline.spark.jobs import JobsReader, PushingJobsReader
 from ackline.spark.options import (
     ReadClaims,
     ReadEvents,
+    Reading,
     ReadJobs,
     WriteJobs,
     WriteOutcomes,
 )
 from ackline.spark.outcomes import OutcomesStreamWriter, OutcomesWriter
-from ackline.spark.place import Place, find_place
+from ackline.spark.place import Place, find_place, missing_queue
 from ackline.spark.writer import JobsStreamWriter, JobsWriter
+
+logger = logging.getLogger("ackline")
 
 
 class AcklineSource(DataSource):
@@ -54,7 +59,10 @@ class AcklineSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`."""
         options = read_options("read", self.options)
+        assert isinstance(options, Reading)
         place = find_place(options)
+        if options.queue is not None and (missing := missing_queue(place, options.queue)):
+            raise ConfigError(missing)
         if isinstance(options, ReadEvents):
             _require_schema(schema, schemas.EVENTS)
             return (PushingEventsReader if options.pushdown else EventsReader)(options, place)
@@ -65,7 +73,11 @@ class AcklineSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """For `spark.readStream`."""
         options = read_options("readStream", self.options)
+        assert isinstance(options, Reading)
         place = find_place(options)
+        if options.queue is not None and (missing := missing_queue(place, options.queue)):
+            # A stream may be there before its first job.
+            logger.warning("%s; the stream waits for it", missing)
         if isinstance(options, ReadEvents):
             _require_schema(schema, schemas.EVENTS)
             return EventsStreamReader(options, place)

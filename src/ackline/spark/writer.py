@@ -21,28 +21,31 @@ from ackline.spark.columns import Columns, columns_of_jobs
 from ackline.spark.drafts import DraftMaker
 from ackline.spark.options import WriteJobs
 from ackline.spark.place import Place
-from ackline.spark.rejected import Rejected, RowsRejected, Written, report
+from ackline.spark.rejected import Aside, Rejected, Written, micro_batch, report
 
 CHUNK = 1000
 """Jobs per round trip."""
 
 
 def enqueue_rows(
-    place: Place, options: WriteJobs, columns: Columns, batches: Iterator[pyarrow.RecordBatch]
+    place: Place,
+    options: WriteJobs,
+    columns: Columns,
+    batches: Iterator[pyarrow.RecordBatch],
+    name: str,
 ) -> Written:
     """Enqueue what one task was given. Done twice, the second time changes nothing."""
-    written, known, rejected = 0, 0, list[Rejected]()
-    with place.open() as queues:
+    written, known = 0, 0
+    aside = Aside(options.rejected_path, name, options.max_rejected)
+    with place.open() as queues, aside.refusing() as refused:
         maker = DraftMaker(queues, options, columns)
         made = itertools.chain.from_iterable(map(maker.make, batches))
         while chunk := list(itertools.islice(made, CHUNK)):
-            rejected += [one for one in chunk if isinstance(one, Rejected)]
-            if len(rejected) > options.max_rejected:
-                raise RowsRejected(rejected, written + known)
             drafts = [one for one in chunk if not isinstance(one, Rejected)]
             new = _enqueue(queues, drafts, keep=options.existing == "keep")
             written, known = written + new, known + len(drafts) - new
-    return Written(written, known, rejected)
+            refused.add([one for one in chunk if isinstance(one, Rejected)], written + known)
+    return Written(written, known, refused)
 
 
 def _enqueue(queues: Queues, drafts: list[tuple[str, Draft]], *, keep: bool) -> int:
@@ -85,11 +88,11 @@ class JobsWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
         """One task's rows."""
-        return enqueue_rows(self.place, self.options, self.columns, iterator)
+        return enqueue_rows(self.place, self.options, self.columns, iterator, self.name)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """All tasks are done: say what was refused."""
-        report(messages, self.options.rejected_path, self.name)
+        report(messages)
 
 
 class JobsStreamWriter(DataSourceStreamArrowWriter):
@@ -102,8 +105,8 @@ class JobsStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
         """One task's rows."""
-        return enqueue_rows(self.place, self.options, self.columns, iterator)
+        return enqueue_rows(self.place, self.options, self.columns, iterator, micro_batch())
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """The micro-batch is done: say what was refused."""
-        report(messages, self.options.rejected_path, f"batch-{batchId}")
+        report(messages)

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import pyarrow
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.spark.bulk.files import BROKEN, Files
 from ackline.spark.columns import Columns, columns_of_jobs
 from ackline.spark.options import WriteJobs
 from ackline.spark.place import Place
-from ackline.spark.rejected import Rejected, Written
+from ackline.spark.rejected import Aside, Rejected, Written
 from ackline.spark.writer import enqueue_rows
 
-SCHEMA = "written long, known long, row string, error string, reason string"
+SCHEMA = "written long, known long, refused long, row string, error string, reason string"
 
 _ARROW = pyarrow.schema(
     [
         ("written", pyarrow.int64()),
         ("known", pyarrow.int64()),
+        ("refused", pyarrow.int64()),
         *((name, pyarrow.string()) for name in ("row", "error", "reason")),
     ]
 )
+
+
+BROKEN_LINE = "the line has more or fewer values than the first line names, or one of another type"
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,48 +35,69 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     written: int
     known: int
     """Rows whose id a job has already."""
+    refused: int
     rejected: list[Rejected]
+    """Those that were refused, unless a folder has them."""
 
 
-def load(files: Files, options: WriteJobs, place: Place) -> Loaded:
-    """Enqueue each row; those that cannot be jobs come back with the reason."""
+def load(files: Files, options: WriteJobs, place: Place, name: str) -> Loaded:
+    """Enqueue each row; those that cannot be jobs come back with the reason, or go to a folder."""
     columns = columns_of_jobs(files.rows.schema, options)
     told = files.rows.mapInArrow(
-        lambda batches: enqueue_some(place, options, columns, batches), SCHEMA
+        lambda batches: enqueue_some(place, options, columns, batches, name), SCHEMA
     )
     rows = told.toArrow().to_pylist()
+    if files.broken is not None:
+        broken = files.broken.mapInArrow(
+            lambda batches: refuse_some(options, batches, f"{name}-broken"), SCHEMA
+        )
+        rows += broken.toArrow().to_pylist()
     return Loaded(
         written=sum(row["written"] for row in rows),
         known=sum(row["known"] for row in rows),
+        refused=sum(row["refused"] for row in rows),
         rejected=[
-            *(
-                Rejected(row["row"], row["error"], row["reason"])
-                for row in rows
-                if row["reason"] is not None
-            ),
-            *_broken(files.broken, options.max_rejected),
+            Rejected(row["row"], row["error"], row["reason"])
+            for row in rows
+            if row["reason"] is not None
         ],
     )
 
 
 def enqueue_some(
-    place: Place, options: WriteJobs, columns: Columns, batches: Iterator[pyarrow.RecordBatch]
+    place: Place,
+    options: WriteJobs,
+    columns: Columns,
+    batches: Iterator[pyarrow.RecordBatch],
+    name: str,
 ) -> Iterator[pyarrow.RecordBatch]:
-    """What one task did: how many were written, then a row for each that was refused."""
-    done: Written = enqueue_rows(place, options, columns, batches)
-    none = {"written": 0, "known": 0}
-    yield pyarrow.RecordBatch.from_pylist(
+    """What one task did: how many were written, then a row for each refused one to be listed."""
+    done: Written = enqueue_rows(place, options, columns, batches, name)
+    yield _told(done.written, done.known, done.refused, done.rejected)
+
+
+def refuse_some(
+    options: WriteJobs, batches: Iterator[pyarrow.RecordBatch], name: str
+) -> Iterator[pyarrow.RecordBatch]:
+    """Lines that could not be read, told in the same way."""
+    with Aside(options.rejected_path, name, options.max_rejected).refusing() as refused:
+        for batch in batches:
+            refused.add([Rejected(line, "BrokenLine", BROKEN_LINE) for line in _lines(batch)], 0)
+    yield _told(0, 0, refused.count, refused.listed)
+
+
+def _lines(batch: pyarrow.RecordBatch) -> list[str]:
+    return [row[BROKEN] for row in batch.to_pylist()]
+
+
+def _told(
+    written: int, known: int, refused: int, rejected: Sequence[Rejected]
+) -> pyarrow.RecordBatch:
+    none = {"written": 0, "known": 0, "refused": 0}
+    return pyarrow.RecordBatch.from_pylist(
         [
-            {"written": done.written, "known": done.known},
-            *({**none, **msgspec.structs.asdict(one)} for one in done.rejected),
+            {"written": written, "known": known, "refused": refused},
+            *({**none, **msgspec.structs.asdict(one)} for one in rejected),
         ],
         _ARROW,
     )
-
-
-def _broken(lines: DataFrame | None, most: int) -> list[Rejected]:
-    if lines is None:
-        return []
-    found = lines.select(F.col(BROKEN)).limit(most).collect()
-    reason = "the line has more or fewer values than the first line names, or one of another type"
-    return [Rejected(row[BROKEN], "BrokenLine", reason) for row in found]

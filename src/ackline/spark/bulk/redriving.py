@@ -21,23 +21,28 @@ from ackline.queues import Queues
 from ackline.spark.bulk.files import first_line
 from ackline.spark.json_text import json_bytes
 from ackline.spark.place import Place
-from ackline.spark.rejected import Rejected
+from ackline.spark.rejected import Aside, Rejected
 
 CHUNK = 500
 """Jobs per round trip."""
 
 SETTABLE = ("payload", "priority")
 
-SCHEMA = "queue string, redriven long, left long, row string, error string, reason string"
+SCHEMA = (
+    "queue string, redriven long, left long, refused long, row string, error string, reason string"
+)
 
 _ARROW = pyarrow.schema(
     [
         ("queue", pyarrow.string()),
         ("redriven", pyarrow.int64()),
         ("left", pyarrow.int64()),
+        ("refused", pyarrow.int64()),
         *((name, pyarrow.string()) for name in ("row", "error", "reason")),
     ]
 )
+
+_NOTHING = {"redriven": 0, "left": 0, "refused": 0}
 
 
 class Redriven(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,8 +52,10 @@ class Redriven(msgspec.Struct, frozen=True, kw_only=True):
     """By queue."""
     left: int
     """Jobs that were not as they were chosen any more: redriven by others, or failed anew."""
-    rejected: list[Rejected]
+    refused: int
     """Jobs that could not be changed as was said; they are still in the DLQ."""
+    rejected: list[Rejected]
+    """Those, unless a folder has them."""
 
 
 def planned(dead: DataFrame, said: Mapping[str, str], rate: float | None, total: int) -> DataFrame:
@@ -74,9 +81,9 @@ def planned(dead: DataFrame, said: Mapping[str, str], rate: float | None, total:
         raise ConfigError(f"--set cannot be understood: {first_line(error)}") from None
 
 
-def redrive(plan: DataFrame, place: Place, by: str) -> Redriven:
+def redrive(plan: DataFrame, place: Place, by: str, aside: Aside) -> Redriven:
     """Redrive them, in as many tasks as the plan has."""
-    told = plan.mapInArrow(lambda batches: redrive_some(place, by, batches), SCHEMA)
+    told = plan.mapInArrow(lambda batches: redrive_some(place, by, batches, aside), SCHEMA)
     rows = told.toArrow().to_pylist()
     counts: dict[str, int] = {}
     for row in rows:
@@ -85,6 +92,7 @@ def redrive(plan: DataFrame, place: Place, by: str) -> Redriven:
     return Redriven(
         redriven=counts,
         left=sum(row["left"] for row in rows),
+        refused=sum(row["refused"] for row in rows),
         rejected=[
             Rejected(row["row"], row["error"], row["reason"])
             for row in rows
@@ -94,34 +102,54 @@ def redrive(plan: DataFrame, place: Place, by: str) -> Redriven:
 
 
 def redrive_some(
-    place: Place, by: str, batches: Iterator[pyarrow.RecordBatch]
+    place: Place, by: str, batches: Iterator[pyarrow.RecordBatch], aside: Aside
 ) -> Iterator[pyarrow.RecordBatch]:
-    """What one task did."""
-    with place.open() as queues:
+    """What one task did, then a row for each refused job to be listed."""
+    with place.open() as queues, aside.refusing() as refused:
+        done = 0
         for batch in batches:
             for start in range(0, batch.num_rows, CHUNK):
                 rows = batch.slice(start, CHUNK).to_pylist()
-                yield pyarrow.RecordBatch.from_pylist(_redrive(queues, rows, by), _ARROW)
+                counts, rejected = _redrive(queues, rows, by)
+                done += sum(count["redriven"] for count in counts)
+                refused.add(rejected, done)
+                yield pyarrow.RecordBatch.from_pylist(counts, _ARROW)
+    yield pyarrow.RecordBatch.from_pylist(
+        [
+            {**_NOTHING, "refused": refused.count},
+            *({**_NOTHING, **msgspec.structs.asdict(one)} for one in refused.listed),
+        ],
+        _ARROW,
+    )
 
 
-def _redrive(queues: Queues, rows: Sequence[dict[str, Any]], by: str) -> list[dict[str, Any]]:
+def _redrive(
+    queues: Queues, rows: Sequence[dict[str, Any]], by: str
+) -> tuple[list[dict[str, Any]], list[Rejected]]:
     by_queue: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         by_queue.setdefault(row["queue"], []).append(row)
-    return [told for name, some in by_queue.items() for told in _of_queue(queues[name], some, by)]
+    counts, rejected = list[dict[str, Any]](), list[Rejected]()
+    for name, some in by_queue.items():
+        count, refused = _of_queue(queues[name], some, by)
+        left = len(some) - count - len(refused)
+        counts.append({"queue": name, "redriven": count, "left": left, "refused": 0})
+        rejected += refused
+    return counts, rejected
 
 
 def _of_queue(
     queue: Queue[Any, Any], rows: Sequence[dict[str, Any]], by: str
-) -> list[dict[str, Any]]:
+) -> tuple[int, list[Rejected]]:
+    """How many were redriven, and which could not be changed as was said."""
     meant = still_meant(queue.store.get(queue.key, [row["id"] for row in rows]), rows)
-    told, ready = [], []
+    rejected, ready = [], []
     edits = []
     for row in meant:
         try:
             change = _change(queue, row)
         except InvalidJob as error:
-            told.append({"queue": queue.key.name, "redriven": 0, "left": 0, **_refused(row, error)})
+            rejected.append(Rejected.of(row, error))
             continue
         ready.append(row)
         if change is not None:
@@ -129,9 +157,7 @@ def _of_queue(
     if edits:
         queue.apply(edits)
     verdicts = queue.apply([lifecycle.redrive(row["id"], row["delay"], by) for row in ready])
-    count = sum(verdict.applied for verdict in verdicts)
-    left = len(rows) - len(told) - count
-    return [*told, {"queue": queue.key.name, "redriven": count, "left": left}]
+    return sum(verdict.applied for verdict in verdicts), rejected
 
 
 def still_meant(
@@ -155,7 +181,3 @@ def _change(queue: Queue[Any, Any], row: dict[str, Any]) -> Edit | None:
     if payload is not None:
         data = queue.encode_payload(msgspec.Raw(json_bytes("payload", payload)))
     return Edit(payload=data, priority=priority)
-
-
-def _refused(row: dict[str, Any], error: Exception) -> dict[str, str]:
-    return msgspec.structs.asdict(Rejected.of(row, error))

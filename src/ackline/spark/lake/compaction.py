@@ -1,21 +1,25 @@
 """Many small batches made few large ones, and old ones dropped.
 
 So that it can be broken off anywhere: what is to be put together is written aside first; then a
-note says what takes the place of what; then it is done. Whoever finds such a note finishes it.
+note says what takes the place of what, and what of it is done already; then it is done, and only
+after that is what was written aside removed. Whoever finds such a note finishes it. Nothing is
+concluded from a folder that is missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
+from ackline.spark.errors import LakeDamaged
 from ackline.spark.lake.lake import (
     ERRORS,
     EVENTS,
     JOBS,
     KEPT_BY_BATCH,
+    PARTS,
     TRAFFIC,
     WORKERS,
     Batch,
@@ -38,11 +42,19 @@ _ADDED_UP: dict[tuple[str, ...], Callable[[DataFrame], DataFrame]] = {
 }
 
 
-class Note(msgspec.Struct, frozen=True):
+SPAN = 86_400.0
+"""Seconds from the first to the last of those, at most: they are dropped together when too old."""
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
     """The last of the batches takes the place of all of them."""
 
     batches: list[int]
     result: Batch
+    rows: dict[str, int]
+    """How many were written aside, by table."""
+    done: list[str] = []
+    """Tables in which it has taken place."""
 
 
 class Compaction:
@@ -63,7 +75,7 @@ class Compaction:
         self._lake.folder.remove(ASIDE)
 
     def compact(self) -> int:
-        """Put batches together; answers how many became fewer."""
+        """Put batches together; returns how many fewer there are."""
         self.finish()
         gone = 0
         while some := self._next():
@@ -72,31 +84,23 @@ class Compaction:
         return gone
 
     def _next(self) -> list[Batch]:
-        """Published batches of the same level, in a row, of which there are enough.
+        """Published batches of the same level, in a row and of one day, of which there are enough.
 
         The last one stays as it is: it may be replayed.
         """
         published = self._lake.require().published
         batches = [batch for batch in self._lake.batches[:-1] if batch.number <= published]
         for level in range(max((batch.level for batch in batches), default=0) + 1):
-            some = [batch for batch in batches if batch.level == level][:TOGETHER]
-            if len(some) == TOGETHER:
-                return some
+            for start in range(len(batches) - TOGETHER + 1):
+                some = batches[start : start + TOGETHER]
+                if {batch.level for batch in some} == {level} and _belong_together(some):
+                    return some
         return []
 
     def _put_together(self, batches: list[Batch]) -> None:
-        last = batches[-1]
-        for name in KEPT_BY_BATCH:
-            paths = [
-                self._lake.table(name, batch.number)
-                for batch in batches
-                if self._lake.has(name, batch.number)
-            ]
-            if paths:
-                # Of batches of an earlier version some columns may be missing.
-                rows = self._spark.read.option("mergeSchema", True).parquet(*paths)
-                rows = _ADDED_UP[name](rows)
-                rows.write.mode("overwrite").parquet(self._lake.folder.at(ASIDE, *name))
+        last, rows = batches[-1], {}
+        for name in _kept(last):
+            rows[_path(name)] = self._write_aside(name, batches)
             self._pass("aside")
         result = msgspec.structs.replace(
             last,
@@ -105,39 +109,91 @@ class Compaction:
             days=sorted({day for batch in batches for day in batch.days}),
             last_at=max(batch.last_at for batch in batches),
             level=last.level + 1,
+            first=batches[0].begins,
+            since=min(batch.begins_at for batch in batches),
         )
-        note = Note([batch.number for batch in batches], result)
+        self._require_all(result, rows)
+        note = Note(batches=[batch.number for batch in batches], result=result, rows=rows)
         self._lake.folder.write_json(note, NOTE)
         self._pass("noted")
         self._take_place(note)
 
+    def _write_aside(self, name: tuple[str, ...], batches: list[Batch]) -> int:
+        paths = [self._lake.table(name, batch.number) for batch in batches]
+        # Of batches of an earlier version some columns may be missing.
+        rows = _ADDED_UP[name](self._spark.read.option("mergeSchema", True).parquet(*paths))
+        rows.write.mode("overwrite").parquet(self._lake.folder.at(ASIDE, *name))
+        return self._lake.folder.rows(ASIDE, *name)
+
+    def _require_all(self, result: Batch, rows: Mapping[str, int]) -> None:
+        """What is put together must have what the batches are known to have brought."""
+        for name, expected in ((EVENTS, result.events), (JOBS, result.ended)):
+            found = rows.get(_path(name), expected)
+            if found != expected:
+                raise LakeDamaged(
+                    f"{self._lake.folder.at(*name)} has {found:,} rows of batches {result.begins} "
+                    f"to {result.number}, which brought {expected:,}: nothing was changed. Restore "
+                    "the missing files, or make another lake"
+                )
+
     def _take_place(self, note: Note) -> None:
         for name in KEPT_BY_BATCH:
-            if not self._lake.folder.exists(ASIDE, *name):
-                continue  # it was done before
+            if _path(name) in note.done or _path(name) not in note.rows:
+                continue
+            self._require_aside(name, note.rows[_path(name)])
             for number in note.batches:
                 self._lake.folder.remove(*self._lake.parts(name, number))
                 self._pass("removed")
             self._lake.folder.copy((ASIDE, *name), self._lake.parts(name, note.result.number))
             self._pass("copied")
-            self._lake.folder.remove(ASIDE, *name)
+            note = msgspec.structs.replace(note, done=[*note.done, _path(name)])
+            self._lake.folder.write_json(note, NOTE)
         self._lake.log(note.result)
+        self._pass("replaced")
         for number in note.batches:
             if number != note.result.number:
                 self._lake.forget(number)
         self._lake.folder.remove(NOTE)
         self._pass("done")
+        self._lake.folder.remove(ASIDE)
+
+    def _require_aside(self, name: tuple[str, ...], expected: int) -> None:
+        """Before anything is removed, what takes its place must be there, all of it."""
+        there = self._lake.folder.exists(ASIDE, *name)
+        found = self._lake.folder.rows(ASIDE, *name) if there else 0
+        if not there or found != expected:
+            raise LakeDamaged(
+                f"{self._lake.folder.at(ASIDE, *name)} has {found:,} rows, and {expected:,} were "
+                "written: someone else has changed the lake. Nothing was removed"
+            )
 
     def drop(self, before: float) -> int:
-        """Drop events and lives of batches that are older; answers how many batches.
+        """Drop events and lives of batches that are older; returns how many batches.
 
         Gold stays, and what it is made of: that is small, and cannot be had again.
         """
-        old = [batch for batch in self._lake.batches[:-1] if batch.last_at < before]
         dropped = 0
-        for batch in old:
+        for batch in self._lake.batches[:-1]:
+            if batch.last_at >= before:
+                continue
+            if not batch.dropped:
+                # First, so that nobody misses what is removed.
+                self._lake.log(msgspec.structs.replace(batch, dropped=True))
+                dropped += 1
             for name in (EVENTS, JOBS):
-                if self._lake.has(name, batch.number):
-                    self._lake.folder.remove(*self._lake.parts(name, batch.number))
-                    dropped += name == EVENTS
+                self._lake.folder.remove(*self._lake.parts(name, batch.number))
         return dropped
+
+
+def _kept(batch: Batch) -> tuple[tuple[str, ...], ...]:
+    return PARTS if batch.dropped else KEPT_BY_BATCH
+
+
+def _belong_together(batches: list[Batch]) -> bool:
+    """Whether they will be too old at about the same time, or are already."""
+    span = max(batch.last_at for batch in batches) - min(batch.begins_at for batch in batches)
+    return span <= SPAN and len({batch.dropped for batch in batches}) == 1
+
+
+def _path(name: tuple[str, ...]) -> str:
+    return "/".join(name)

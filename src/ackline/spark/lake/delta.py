@@ -6,6 +6,7 @@ done, it is there once. Gold is small, and is written as a whole.
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import msgspec
@@ -43,12 +44,19 @@ class DeltaTables:
         for table in (*BY_DAY, *OF_ALL):
             self._replace((GOLD, table))
 
+    def drop(self, before: float) -> None:
+        """Delete the events and lives that are older; their files go when they are tidied."""
+        at = datetime.datetime.fromtimestamp(before, datetime.UTC).isoformat()
+        for name, column in ((EVENTS, "at"), (JOBS, "ended_at")):
+            if self._delta.DeltaTable.is_deltatable(self._at(name)):
+                self._delta.DeltaTable(self._at(name)).delete(f"{column} < '{at}'")
+
     def _append(self, name: tuple[str, ...]) -> None:
         done = self._version(name, "ackline")
         for batch in self._lake.batches:
             if batch.number <= done or not self._lake.has(name, batch.number):
                 continue
-            if batch.level and done >= 0:
+            if batch.begins <= done:
                 raise ConfigError(
                     f"{self._at(name)} ends with batch {done}, and the lake has put later ones "
                     "together with earlier ones since: export to another folder"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow.fs
 import pyarrow.parquet
 
 from ackline.errors import ConfigError
+from ackline.ids import new_id
 
 BATCH = "batch_id="
 
@@ -85,6 +87,23 @@ class Folder:
         """Write a file; whoever reads it sees the old one or the new one, never a half."""
         with self._replacing(*parts) as file:
             file.write(msgspec.json.format(msgspec.json.encode(value), indent=2))
+
+    def create_json(self, value: Any, *parts: str) -> None:
+        """Write a file unless there is one; of several processes one does it, where files allow."""
+        if self.exists(*parts):
+            return
+        if not isinstance(self._files, pyarrow.fs.LocalFileSystem):
+            self.write_json(value, *parts)
+            return
+        *above, name = parts
+        new = f".{name}.{new_id()}"
+        self.write_json(value, *above, new)
+        try:
+            os.link(self._own(*above, new), self._own(*parts))
+        except FileExistsError:
+            return
+        finally:
+            self.remove(*above, new)
 
     def write_table(self, table: pyarrow.Table, *parts: str) -> None:
         """Write one file of Parquet, as whole as that."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from ackline.errors import ConfigError
+from ackline.ids import new_id
 from ackline.queues import Queues
 from ackline.spark.lake.folder import Folder
 from ackline.spark.pipelines.objectives import DEFAULT_OBJECTIVES
@@ -31,6 +32,8 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     schema: int
     store: str
     tenant: str
+    id: str = ""
+    """Which lake it is, by whatever path it is reached."""
     objectives: Mapping[str, float] = msgspec.field(default_factory=DEFAULT_OBJECTIVES.copy)
     published: int = -1
     """The last batch that the gold tables tell of."""
@@ -51,6 +54,22 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     last_at: float
     level: int = 0
     """How often it was put together with others."""
+    first: int | None = None
+    """The number of the first that it was put together of."""
+    since: float | None = None
+    """The earliest `last_at` of those."""
+    dropped: bool = False
+    """Whether its events and lives were too old to be kept."""
+
+    @property
+    def begins(self) -> int:
+        """The number of the first batch that is in it."""
+        return self.first if self.first is not None else 0 if self.level else self.number
+
+    @property
+    def begins_at(self) -> float:
+        """When that ended."""
+        return self.last_at if self.since is None else self.since
 
 
 class Lake:
@@ -59,14 +78,23 @@ class Lake:
     def __init__(self, path: str) -> None:
         self.folder = Folder(path)
 
+    def identify(self, queues: Queues) -> str:
+        """Make it if there is none; returns its id."""
+        if (mark := self.mark) is None:
+            location = queues.info().location
+            mark = Mark(schema=SCHEMA, store=location, tenant=queues.tenant, id=new_id())
+            self.folder.create_json(mark, MARK)
+            mark = self.require()
+        elif not mark.id:
+            self.change(id=new_id())
+            mark = self.require()
+        return mark.id
+
     def open(self, queues: Queues, *, moved: bool = False) -> Mark:
         """Make it, or see that it is the one that is meant."""
-        location = queues.info().location
-        mark = self.mark
-        if mark is None:
-            mark = Mark(schema=SCHEMA, store=location, tenant=queues.tenant)
-            self.folder.write_json(mark, MARK)
-        elif moved:
+        self.identify(queues)
+        location, mark = queues.info().location, self.require()
+        if moved:
             self.change(store=location)
         elif (mark.store, mark.tenant) != (location, queues.tenant):
             raise ConfigError(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import msgspec
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ackline.queues import Queues
+from ackline.spark.errors import LakeClaimed
+from ackline.spark.lake.claim import LakeClaim
 from ackline.spark.lake.compaction import Compaction
 from ackline.spark.lake.delta import DeltaTables
 from ackline.spark.lake.gold import Publisher
@@ -18,11 +21,18 @@ from ackline.spark.lake.lake import CHECKPOINT, Lake
 from ackline.spark.lake.micro_batch import MicroBatch, pass_nothing
 from ackline.spark.options import Common
 from ackline.spark.place import find_place
+from ackline.spark.retrying import retrying
 
 NO_DELTA = "none"
 
 PAUSE = 10.0
 """Seconds between the batches of a run without an end."""
+
+CHECK_EVERY = 5.0
+"""Seconds between looks at whether the lake is still this run's, while Spark takes a batch in."""
+
+RETRY_FOR = 60.0
+"""Seconds that an unreachable store is tried again for."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,8 +42,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     lake: str
     reader: str | None = "lake"
-    objectives: Mapping[str, float] = {}
-    """To be remembered by the lake."""
+    objectives: Mapping[str, float | None] = {}
+    """To be remembered by the lake; None forgets that of a queue."""
     delta: str | None = None
     """Where to keep its tables as Delta tables, to be remembered; `NO_DELTA` ends that."""
     keep: float | None = None
@@ -69,6 +79,7 @@ class Run:
         batch: type[MicroBatch] = MicroBatch,
     ) -> None:
         self._spark = spark
+        self._queues = queues
         self._batch = batch
         self._asked = asked
         self._pass = passing
@@ -77,29 +88,65 @@ class Run:
         )
         self._place = find_place(common)
         self.lake = Lake(asked.lake)
-        mark = self.lake.open(queues, moved=asked.moved)
-        if asked.objectives:
-            self.lake.change(objectives={**mark.objectives, **asked.objectives})
-        self._delta = self._delta_tables(asked.delta)
-        self._compaction = Compaction(spark, self.lake, passing)
-        self._publisher = Publisher(spark, self.lake)
-
-    def _delta_tables(self, asked: str | None) -> DeltaTables | None:
-        path = self.lake.require().delta if asked is None else asked
-        tables = None if path in (None, NO_DELTA) else DeltaTables(self.lake, path)
-        if asked is not None:
-            self.lake.change(delta=None if tables is None else tables.path)
-        return tables
+        self._delta: DeltaTables | None = None
 
     def to_now(self) -> Ran:
         """Take in what has happened up to now."""
+        with self._claimed() as claim:
+            return self._once(claim)
+
+    def for_ever(self, told: Callable[[Ran], None], stopping: threading.Event) -> None:
+        """Take in what happens, every few seconds, until a stop is asked for."""
+        with self._claimed() as claim:
+            while not stopping.is_set():
+                ran = self._once(claim)
+                if ran.events:
+                    told(ran)
+                stopping.wait(PAUSE)
+
+    @contextmanager
+    def _claimed(self) -> Iterator[LakeClaim]:
+        """The lake as this run's own: two at once would remove what the other has just written."""
+        lake = self.lake.identify(self._queues)
+        claim = LakeClaim(self._queues, lake, self.lake.folder.path)
+        claim.take()
+        claim.keep()
+        try:
+            if self.lake.identify(self._queues) != lake:
+                raise LakeClaimed(f"another run has just made {self.lake.folder.path}: try again")
+            self._prepare()
+            yield claim
+        finally:
+            claim.release()
+
+    def _prepare(self) -> None:
+        """Open the lake, and let it remember what was asked for."""
+        asked = self._asked
+        mark = self.lake.open(self._queues, moved=asked.moved)
+        if asked.objectives:
+            objectives = {**mark.objectives, **asked.objectives}
+            kept = {queue: span for queue, span in objectives.items() if span is not None}
+            self.lake.change(objectives=kept)
+        path = self.lake.require().delta if asked.delta is None else asked.delta
+        self._delta = None if path in (None, NO_DELTA) else DeltaTables(self.lake, path)
+        if asked.delta is not None:
+            self.lake.change(delta=None if self._delta is None else self._delta.path)
+
+    def _once(self, claim: LakeClaim) -> Ran:
         began = time.monotonic()
-        self._compaction.finish()
+
+        def passing(point: str) -> None:
+            # Wherever it could be killed, it could also have been taken for dead.
+            self._pass(point)
+            claim.check()
+
+        compaction = Compaction(self._spark, self.lake, passing)
+        compaction.finish()
         before = {batch.number for batch in self.lake.batches}
-        self._start(self._batch(self.lake, self._place, self._pass)).awaitTermination()
-        self._pass("ran")
+        self._take_in(claim)
+        passing("ran")
         new = [batch for batch in self.lake.batches if batch.number not in before]
-        days, compacted, dropped = self._tidy()
+        days, compacted, dropped = self._tidy(compaction, passing)
         return Ran(
             lake=self.lake.folder.path,
             batches=len(new),
@@ -111,24 +158,29 @@ class Run:
             seconds=time.monotonic() - began,
         )
 
-    def for_ever(self, told: Callable[[Ran], None], stopping: threading.Event) -> None:
-        """Take in what happens, every few seconds, until a stop is asked for."""
-        while not stopping.is_set():
-            ran = self.to_now()
-            if ran.events:
-                told(ran)
-            stopping.wait(PAUSE)
+    def _take_in(self, claim: LakeClaim) -> None:
+        query = self._start(self._batch(self.lake, self._place, self._pass))
+        try:
+            while not query.awaitTermination(CHECK_EVERY):
+                retrying(claim.check, RETRY_FOR)
+        finally:
+            query.stop()
 
-    def _tidy(self) -> tuple[int, int, int]:
-        days = self._publisher.publish()
-        self._pass("published")
+    def _tidy(self, compaction: Compaction, passing: Callable[[str], None]) -> tuple[int, int, int]:
+        days = Publisher(self._spark, self.lake).publish()
+        passing("published")
         if self._delta is not None:
             self._delta.bring_up_to_date()
-            self._pass("exported")
-        compacted = self._compaction.compact()
+            passing("exported")
         keep = self._asked.keep
-        dropped = 0 if keep is None else self._compaction.drop(time.time() - keep)
+        dropped = 0 if keep is None else self._drop(compaction, time.time() - keep)
+        compacted = compaction.compact()
         return len(days), compacted, dropped
+
+    def _drop(self, compaction: Compaction, before: float) -> int:
+        if self._delta is not None:
+            self._delta.drop(before)
+        return compaction.drop(before)
 
     def _start(self, act: MicroBatch) -> StreamingQuery:
         options = {

@@ -1,0 +1,197 @@
+"""One run of a lake at a time: a key in the store says which, for as long as it lives."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from ackline.errors import StoreError
+from ackline.ids import new_id
+from ackline.limits import OWN_KEYS
+from ackline.queues import Queues
+from ackline.spark.errors import LakeClaimed
+from ackline.stores.base import Key, KeyWrite
+
+logger = logging.getLogger("ackline")
+
+BEAT = 5.0
+"""Seconds between the signs of life of a run."""
+
+SILENCE = 6 * BEAT
+"""Seconds without one after which a run is taken for dead."""
+
+GLANCE = 0.5
+"""Seconds between two looks at the claim of another run."""
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """The run that has a lake."""
+
+    by: str
+    host: str
+    pid: int
+    system: str
+    """Where its process number means what it means here."""
+    since: float
+    beats: int = 0
+
+
+class LakeClaim:
+    """A lake as one run's own.
+
+    Another run is dead if its process is gone, where that can be seen, or if it gives no sign of
+    life while it is watched for `SILENCE`. Nobody's clock is compared with another's.
+    """
+
+    def __init__(
+        self,
+        queues: Queues,
+        lake: str,
+        path: str,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._store, self._tenant = queues.store, queues.tenant
+        self._key = (OWN_KEYS, "spark", "lakes", lake)
+        self._path = path
+        self._clock, self._pause = clock, pause
+        self._lock = threading.Lock()
+        self._version = 0
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.holder = Holder(
+            by=new_id(),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            system=_system(),
+            since=time.time(),
+        )
+
+    def take(self) -> None:
+        """Make the lake this run's own; `LakeClaimed` if it is that of another that lives."""
+        while True:
+            found = self._find()
+            if found is not None:
+                self._require_dead(found)
+            write = self._write(self.holder, 0 if found is None else found.version)
+            if self._store.write_keys(self._tenant, [write]):
+                break
+        self._require_mine()
+
+    def keep(self) -> None:
+        """Give signs of life from now on, until `release`."""
+        name = f"ackline lake {self._path}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def beat(self) -> None:
+        """Give a sign of life; `LakeClaimed` if the lake is another's."""
+        with self._lock:
+            self._require_mine()
+            held = msgspec.structs.replace(self.holder, beats=self.holder.beats + 1)
+            if self._store.write_keys(self._tenant, [self._write(held, self._version)]):
+                self.holder = held
+            self._require_mine()
+
+    def check(self) -> None:
+        """`LakeClaimed` unless the lake is still this run's own."""
+        with self._lock:
+            self._require_mine()
+
+    def release(self) -> None:
+        """Leave the lake to the next run."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join(timeout=BEAT)
+        try:
+            with self._lock:
+                self._let_go()
+        except StoreError as error:
+            # The next run finds out that this one is no more.
+            logger.warning("the claim on the lake could not be released: %s", error)
+
+    def _let_go(self) -> None:
+        found = self._find()
+        if found is not None and _read(found).by == self.holder.by:
+            gone = KeyWrite(key=self._key, value=None, version=found.version)
+            self._store.write_keys(self._tenant, [gone])
+
+    def _require_dead(self, found: Key) -> None:
+        """Watch another run for as long as it takes to know whether it lives."""
+        until, holder = self._clock() + SILENCE, _read(found)
+        while not _is_gone(holder) and self._clock() < until:
+            now = self._find()
+            if now is None:
+                return
+            if now.version != found.version:
+                raise LakeClaimed(
+                    f"{self._named(_read(now))} is at work: wait until it has ended, or stop it"
+                )
+            self._pause(GLANCE)
+        logger.warning("%s is dead; this one continues", self._named(holder))
+
+    def _named(self, holder: Holder) -> str:
+        since = datetime.datetime.fromtimestamp(holder.since, datetime.UTC)
+        return (
+            f"another run of the lake {self._path} (process {holder.pid} on {holder.host}, "
+            f"since {since:%Y-%m-%d %H:%M:%S} UTC)"
+        )
+
+    def _require_mine(self) -> None:
+        found = self._find()
+        if found is None or _read(found).by != self.holder.by:
+            other = "another run" if found is None else self._named(_read(found))
+            raise LakeClaimed(f"{other} has taken over: this one stops, and the other continues")
+        self._version = found.version
+
+    def _run(self) -> None:
+        while not self._stopped.wait(BEAT):
+            try:
+                self.beat()
+            except LakeClaimed:
+                return  # The run finds out at its next step.
+            except StoreError as error:
+                logger.error("the claim on the lake could not be renewed: %s", error)
+
+    def _find(self) -> Key | None:
+        found = self._store.read_keys(self._tenant, self._key, 1)
+        return next((entry for entry in found if entry.key == self._key), None)
+
+    def _write(self, holder: Holder, version: int) -> KeyWrite:
+        return KeyWrite(key=self._key, value=msgspec.msgpack.encode(holder), version=version)
+
+
+def _read(entry: Key) -> Holder:
+    return msgspec.msgpack.decode(entry.value, type=Holder)
+
+
+def _is_gone(holder: Holder) -> bool:
+    """Whether a run's process is certainly gone; only those of this system can be looked for."""
+    if holder.system != _system():
+        return False
+    try:
+        os.kill(holder.pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return False
+
+
+def _system() -> str:
+    """This machine since it was started, and this room of process numbers on it: a container's."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        # No containers without /proc: the name is enough.
+        return socket.gethostname()

@@ -1,0 +1,58 @@
+"""The thread that keeps a stream's leases: what it says is lost is lost."""
+
+from __future__ import annotations
+
+import logging
+
+from ackline.job import QueueKey
+from ackline.spark.keeper import LeaseKeeper
+
+
+class Meanwhile:
+    """A store in which something happens just before the leases are extended."""
+
+    def __init__(self, store, happens):
+        self._store = store
+        self._happens = happens
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def heartbeat(self, *arguments):
+        self._happens()
+        return self._store.heartbeat(*arguments)
+
+
+def keeper_of(store, key):
+    return LeaseKeeper(store, key, "spark s", 60.0, lambda: False)
+
+
+def leases(jobs):
+    return [(job.id, job.record.token) for job in jobs]
+
+
+def test_what_is_settled_meanwhile_is_not_called_lost(queues, caplog):
+    queue = queues["email"]
+    queue.enqueue_many(range(2))
+    done, expired = queue.claim(2)
+
+    def settle():
+        queue.complete(done)
+        keeper.drop(leases([done]))
+        queue.release(expired)
+
+    keeper = keeper_of(Meanwhile(queues.store, settle), queue.key)
+    keeper.hold(leases([done, expired]))
+
+    with caplog.at_level(logging.WARNING, "ackline"):
+        keeper.beat()
+
+    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
+        "1 leases of 'spark s' are lost; their jobs will be delivered again"
+    ]
+
+
+def test_a_sign_of_life_does_not_make_a_queue(queues):
+    keeper_of(queues.store, QueueKey("default", "emial")).beat()
+
+    assert list(queues) == []

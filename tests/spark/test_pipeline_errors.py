@@ -1,0 +1,85 @@
+"""What goes wrong inside Spark is said as an error of ours, without Java's part."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import PySparkException, SparkRuntimeException
+
+from ackline.cli.exits import code_for, message_for
+from ackline.cli.pipeline_errors import ending
+from ackline.errors import EventsDropped
+from ackline.spark.rejected import RowsRejected
+
+PRUNED = """[STREAM_FAILED] Query [id = 39450c11] terminated with exception: Traceback (most recent):
+  File "events_stream.py", line 77, in latestOffset
+    return self._try(lambda: self._latest(start, most))
+           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+ackline.errors.EventsDropped: the journal of queue 'old' has dropped events behind 2.0: read on
+ SQLSTATE: 38000 SQLSTATE: XXKST
+=== Streaming Query ===
+Identifier: [id = 39450c11]
+"""
+
+REFUSED = """An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "writer.py", line 41, in enqueue_rows
+    raise RowsRejected(rejected, written + known)
+ackline.spark.rejected.RowsRejected: 2 rows were refused:
+  {"id": null}: the row has no id
+  {"id": "x"}: the payload is no JSON
+
+\tat org.apache.spark.api.python.BasePythonRunner
+"""
+
+
+class Stoppable:
+    stopped = False
+
+    def stop(self):
+        self.stopped = True
+
+
+def raised(error):
+    spark = Stoppable()
+    with pytest.raises(Exception) as caught, ending(spark):
+        raise error
+    assert spark.stopped
+    return caught.value
+
+
+def test_an_error_of_ours_comes_out_of_spark_as_it_went_in():
+    error = raised(PySparkException(PRUNED))
+
+    assert isinstance(error, EventsDropped)
+    assert message_for(error) == (
+        "the journal of queue 'old' has dropped events behind 2.0: read on"
+    )
+
+
+def test_a_message_of_several_lines_is_whole():
+    error = raised(PySparkException(REFUSED))
+
+    assert isinstance(error, RowsRejected)
+    assert code_for(error) == 2
+    assert message_for(error).splitlines()[1:] == [
+        '  {"id": null}: the row has no id',
+        '  {"id": "x"}: the payload is no JSON',
+    ]
+
+
+def test_a_mistake_in_sql_that_shows_in_a_row_is_one_of_the_command():
+    error = raised(SparkRuntimeException("[USER_RAISED_EXCEPTION] no\n== SQL ==\nat java"))
+
+    assert code_for(error) == 2
+    assert message_for(error) == "Spark refuses it: [USER_RAISED_EXCEPTION] no"
+
+
+def test_what_else_happens_to_spark_is_not_called_a_bug():
+    error = raised(PySparkException("Job aborted: no space left\n\tat java"))
+
+    assert code_for(error) == 1
+    assert message_for(error).startswith("Spark failed: Job aborted: no space left\nRun it again")
+
+
+def test_other_errors_are_left_alone():
+    assert isinstance(raised(ValueError("x")), ValueError)
