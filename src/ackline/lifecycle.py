@@ -150,17 +150,15 @@ def holds(
     transition: Transition, state: State, token: int, deadline: float | None, now: float
 ) -> bool:
     """Whether a transition's guard holds for a job in this state, at this time."""
-    if not may_start(transition, state):
-        return False
-    if transition.token is None:
-        return True
-    if transition.token != token:
-        return False
-    if transition.deadline is not None and transition.deadline != deadline:
-        return False
-    # Whoever sweeps has seen it lapse already; a late extend must not undo that.
-    lapsed = deadline is not None and deadline <= now
-    return not (lapsed and transition.act is Act.EXTEND)
+    if transition.token is not None:
+        if state is not State.PROCESSING or transition.token != token:
+            return False
+        if transition.deadline is not None and transition.deadline != deadline:
+            return False
+        if transition.act is Act.EXTEND and deadline is not None and deadline <= now:
+            # Whoever sweeps has seen it lapse already; a late extend must not undo that.
+            return False
+    return may_start(transition, state)
 
 
 REPEATABLE = frozenset({Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.CANCEL})

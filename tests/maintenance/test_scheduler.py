@@ -237,7 +237,7 @@ def test_what_a_queue_declares_is_fired_by_its_maintenance(
 
 def test_two_declared_schedules_of_one_name_are_refused(queue: Queue[Any, Any]) -> None:
     queue.every("0 3 * * *", kind="report")
-    with pytest.raises(ConfigError, match="has a schedule 'report'"):
+    with pytest.raises(ConfigError, match="already has a schedule named 'report'"):
         queue.every("0 4 * * *", kind="report")
     queue.every("0 4 * * *", kind="report", name="later report")
 

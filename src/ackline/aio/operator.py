@@ -99,7 +99,7 @@ class AsyncOperator(AsyncQueueBase[P, R]):
     # --- acting on one job ---
 
     async def cancel(self, id: str, *, by: str = "") -> State:
-        """Cancel a job that waits; ask a running one to stop. Answers where it stands now."""
+        """Cancel a job that waits; ask a running one to stop. Returns the state it is in now."""
         return await self._call(self.sync.cancel, id, by=by)
 
     async def redrive(self, id: str, *, delay: float = 0.0, by: str = "") -> None:
@@ -109,7 +109,7 @@ class AsyncOperator(AsyncQueueBase[P, R]):
     async def redrive_all(
         self, *, kinds: Iterable[str] | None = None, rate: float | None = None, by: str = ""
     ) -> int:
-        """Redrive everything in the DLQ, or all of some kinds; answers how many."""
+        """Redrive everything in the DLQ, or all of some kinds; returns the number of jobs."""
         return await self._call(self.sync.redrive_all, kinds=kinds, rate=rate, by=by)
 
     async def edit(
@@ -154,11 +154,11 @@ class AsyncOperator(AsyncQueueBase[P, R]):
         ids: Iterable[str] | None = None,
         by: str = "",
     ) -> int:
-        """Delete jobs for good: all, or those of some states, kinds or ids; answers how many."""
+        """Delete jobs for good: all, or those of some states, kinds or ids; returns how many."""
         return await self._call(self.sync.purge, states=states, kinds=kinds, ids=ids, by=by)
 
     async def drop(self, *, force: bool = False, by: str = "") -> int:
-        """Delete the queue with its finished jobs, settings and schedules; answers how many jobs.
+        """Delete the queue with its finished jobs, settings and schedules; returns how many jobs.
 
         Raises `QueueNotEmpty` while jobs wait or run, unless forced.
         """

@@ -151,7 +151,7 @@ def _guard(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command; answers its exit code."""
+    """Run one command; returns its exit code."""
     from ackline.cli.commands import load_all
 
     load_all()

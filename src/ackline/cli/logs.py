@@ -15,7 +15,7 @@ Form = Annotated[
 
 
 def start(session: Session, form: LogFormat, *, verbose: bool = False) -> list[str]:
-    """Log to standard error; answers the option for processes that do the same."""
+    """Log to standard error; returns the option for processes that do the same."""
     chosen: LogFormat = "json" if session.json else form
     start_logging(chosen, verbose=verbose)
     return ["--log-format", chosen]

@@ -20,7 +20,7 @@ from ackline.queue import Queue
 logger = logging.getLogger("ackline")
 
 NOTHING_KNOWN = math.inf
-"""What `look_after` answers when the usual interval will do."""
+"""What `look_after` returns when the usual interval will do."""
 
 RETRIES = (0.1, 30.0)
 """Seconds before a loop that failed goes on: doubled each time, up to the last."""
@@ -63,10 +63,10 @@ class Loop(ABC):
 
     @abstractmethod
     def look_after(self, queue: Queue[Any, Any]) -> float:
-        """Do what is due; answers in how many seconds there is more, or `NOTHING_KNOWN`."""
+        """Do what is due; returns in how many seconds there is more, or `NOTHING_KNOWN`."""
 
     def step(self) -> float:
-        """Look after every queue once; answers in how many seconds to do so again.
+        """Look after every queue once; returns in how many seconds to do so again.
 
         One queue's trouble keeps nobody from the others: it is raised at the end.
         """

@@ -15,7 +15,7 @@ SHORTEST_PAUSE = 0.05
 """Seconds; the next moment that a store knows may be the end of a lease, which is not ours."""
 
 _LOOK = ClaimRequest(worker="promoter", limit=0, lease=1.0, kinds=frozenset())
-"""A claim of nothing: it answers when the next job is due."""
+"""A claim of nothing: it returns when the next job is due."""
 
 
 class Promoter(Loop):

@@ -76,7 +76,7 @@ class Scheduler(Loop):
         return due - now
 
     def _fire(self, queue: Queue[Any, Any], schedule: Schedule, now: float) -> float | None:
-        """Enqueue what is due; answers when to look again if someone else is about to."""
+        """Enqueue what is due; returns when to look again if someone else is about to."""
         note, version = self._read(queue, schedule)
         if note is None:
             first = self._write(queue, schedule, Note(now, now), version)

@@ -23,7 +23,7 @@ TRIES = 100
 
 
 def drop(queue: Operator[Any, Any], force: bool, by: str) -> int:
-    """Drop a queue; answers how many jobs went with it."""
+    """Drop a queue; returns how many jobs went with it."""
     notes = notes_of(queue)
     gone = 0
     for _ in range(TRIES):

@@ -66,7 +66,7 @@ class Intake:
         self._listener = self.queue.store.listen([self.queue.key], "ready")
 
     def exchange(self, limit: int, held: Sequence[Record]) -> tuple[list[Record], Passages]:
-        """Settle, and claim the next; answers them, and those settled for good."""
+        """Settle, and claim the next; returns them, and those settled for good."""
         self._show_life(held)
         settling = self._settling
         transitions = [transition for _, transition in settling]

@@ -45,7 +45,7 @@ class Migratable(Protocol):
         """The steps that are missing, with the SQL that would run; nothing is changed."""
 
     def migrate(self) -> Migrated:
-        """Take the missing steps; answers which those were. Safe to run by several at once."""
+        """Take the missing steps; returns which those were. Safe to run by several at once."""
 
 
 def read_migrations(package: str) -> tuple[Migration, ...]:

@@ -1,6 +1,6 @@
 """What a store's URL says behind its question mark, and how it is read.
 
-A reader takes the name of an option and what was written, and answers its value; a mistake
+A reader takes the name of an option and what was written, and returns its value; a mistake
 raises `ConfigError` that says what would be right.
 """
 

@@ -112,7 +112,7 @@ def assert_enqueued(
     state: State | str | None = None,
     count: int | None = None,
 ) -> list[Job[Any]]:
-    """Fail unless there is such a job (or exactly `count`), in whatever state; answers them.
+    """Fail unless there is such a job (or exactly `count`), in whatever state; returns them.
 
     >>> assert_enqueued(queue, kind="welcome", payload={"to": "a"})  # doctest: +SKIP
     """
@@ -160,7 +160,7 @@ def _claim(queue: Queue[Any, Any]) -> Record | None:
 def _run(
     queue: Queue[Any, Any], record: Record, hooks: Hooks
 ) -> tuple[State | None, BaseException | None]:
-    """Run one job as a worker does; answers where that left it, and what was raised."""
+    """Run one job as a worker does; returns where that left it, and what was raised."""
     handler, policy = queue.handlers[record.kind], queue.policy(record)
     job: Job[Any] = Job(record, queue, handler.payload_type)
     result: Any = None

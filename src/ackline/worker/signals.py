@@ -11,7 +11,7 @@ STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def hear_signals(act: Callable[[int], None]) -> Callable[[], None]:
-    """Call `act` with each signal that asks to stop; answers what ends it.
+    """Call `act` with each signal that asks to stop; returns what ends it.
 
     One that is ignored stays so: who started us with `nohup`, or in the background of a shell
     script, has asked for that.

@@ -46,7 +46,7 @@ def prune(room: Room, queue: QueueKey, limit: int, now: float) -> int:
 
 
 def trim(shelf: Shelf, most: int, keep_from: str | None, now: float) -> int:
-    """Drop journal batches; answers how many events of them a registered reader has not seen."""
+    """Drop journal batches; returns how many events of them a registered reader has not seen."""
     settings, journal, lost = shelf.settings, shelf.journal, 0
     most = most if settings.max_journal is None else settings.max_journal
     reader = None if keep_from is None else read_cursor(keep_from)

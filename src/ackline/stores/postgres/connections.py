@@ -54,7 +54,7 @@ class Connections:
     """
 
     def __init__(self, address: Address, greet: Callable[[Connection], bool]) -> None:
-        """`greet` is shown each new connection, and answers whether it may write."""
+        """`greet` is shown each new connection, and returns whether it may write."""
         self._address = address
         self._greet = greet
         self._lock = threading.Lock()

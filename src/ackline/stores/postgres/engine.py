@@ -74,7 +74,7 @@ class Engine:
     def _greet(self, connection: Connection) -> bool:
         """Begin with a new connection: it may lead to another copy of the data.
 
-        Answers whether it may write. A standby may not, until it becomes the primary; and then
+        Returns whether it may write. A standby may not, until it becomes the primary; and then
         its tokens must be raised before it gives one out.
         """
         self.queues.forget()

@@ -102,7 +102,7 @@ def part_leases(
 ) -> frozenset[int]:
     """Give leased jobs rows of their own, so that who locks them holds up no others.
 
-    Answers which of them are leased. On demand, those that were leased with them are parted, too.
+    Returns which of them are leased. On demand, those that were leased with them are parted, too.
     """
     entry = queues.begin(tx, queue)
     if entry is None:
@@ -177,7 +177,7 @@ class Finding:
         return True
 
     def _look(self, ids: set[str], statement: str, hasty: AbstractSet[str]) -> set[str]:
-        """Look once; answers those that were just between two homes."""
+        """Look once; returns those that were just between two homes."""
         encoded = sorted(id.encode() for id in ids)
         rows = self._tx.rows(statement, {"queue": self._entry.num, "ids": Blobs(encoded)})
         found = {job.id: job for job in map(resting, rows)}

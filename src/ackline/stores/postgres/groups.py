@@ -19,7 +19,7 @@ MOMENTS = (0.0, 0.001, 0.002, 0.004, 0.008)
 
 
 def running_in(tx: Transaction, entry: QueueEntry, groups: Iterable[str]) -> dict[str, int]:
-    """Lock groups; answers how many jobs of each are leased."""
+    """Lock groups; returns how many jobs of each are leased."""
     rows = tx.rows("enter_groups", {"queue": entry.num, "names": _names(groups)})
     return {name.decode(): running for name, running in rows}
 

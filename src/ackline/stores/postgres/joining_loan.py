@@ -142,7 +142,7 @@ class Loan:
                 self._connection.execute(self._engine.statements[statement])
 
     def _settle_in(self, tx: Transaction) -> list[str]:
-        """Check where we are, and set what our statements need; answers what it was before."""
+        """Check where we are, and set what our statements need; returns what it was before."""
         here, manners = tx.send("whereabouts"), tx.send("manners", {"names": _NAMES})
         self._require_home(here.fetchall()[0])
         [(read_only, self.looks_afresh, theirs)] = manners.fetchall()

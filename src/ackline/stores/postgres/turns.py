@@ -32,7 +32,7 @@ class Turns:
         self._lingering = 0
 
     def take(self, timeout: float, *, lingers: bool = False) -> bool:
-        """Wait for a place; answers whether there was one in time."""
+        """Wait for a place; returns whether there was one in time."""
         with self._lock:
             # Nobody who waits is passed by: there is no place for any of them.
             if self._fits(lingers):
@@ -68,7 +68,7 @@ class Turns:
         self._lingering += lingers
 
     def _withdraw(self, waiter: _Waiter) -> bool:
-        """Wait no longer; answers False if the turn has come all the same."""
+        """Wait no longer; returns False if the turn has come all the same."""
         with self._lock:
             if waiter not in self._line:
                 return False

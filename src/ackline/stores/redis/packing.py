@@ -26,7 +26,7 @@ GONE, REFUSED = -1, 10
 
 
 def in_full(runs: Sequence[int]) -> list[int]:
-    """Verdicts of a script, one for each step: it answers flat pairs of a verdict and a number."""
+    """Verdicts of a script, one for each step: it returns flat pairs of a verdict and a number."""
     verdicts: list[int] = []
     for verdict, count in zip(runs[::2], runs[1::2], strict=True):
         verdicts += [verdict] * count

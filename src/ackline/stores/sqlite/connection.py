@@ -19,7 +19,7 @@ from ackline.errors import (
 Durability = Literal["full", "normal"]
 
 Execute = Callable[..., Any]
-"""Runs a statement with its values, and answers a cursor of rows of any type."""
+"""Runs a statement with its values, and returns a cursor of rows of any type."""
 
 BUSY_SECONDS = 5.0
 """How long a writer waits for its turn before it says that the store is busy."""

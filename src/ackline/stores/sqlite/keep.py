@@ -98,7 +98,7 @@ def trim(tx: Transaction, queue: QueueKey, most: int, keep_from: str | None, now
 
 
 def _trim_journal(lines: Lines, most: int, keep_from: str | None, now: float) -> tuple[int, int]:
-    """Drop some batches; answers how many, and how many of their events a reader has not seen."""
+    """Drop some batches; returns how many, and how many of their events a reader has not seen."""
     slot, oldest = -(lines.num * 16 + JOURNAL), now - lines.settings.keep_journal
     reader = None if keep_from is None else read_cursor(keep_from)
     surplus = lines.tx.execute(sql("event_count"), (slot,)).fetchall()[0][0] - most

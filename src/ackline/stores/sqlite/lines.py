@@ -138,6 +138,6 @@ def make_lines(tx: Transaction, key: QueueKey) -> Lines:
 
 
 def next_number(tx: Transaction, counter: str, count: int = 1) -> int:
-    """Take some numbers that were never given out before; answers the first of them."""
+    """Take some numbers that were never given out before; returns the first of them."""
     last = tx.execute(sql("next_number"), (count, counter)).fetchall()[0][0]
     return int(last) - count + 1

@@ -121,7 +121,7 @@ class Scene:
         return thread
 
     def pause(self, member: Member) -> Step:
-        """Stop a process while it holds nothing locked; answers the step that ends the fault."""
+        """Stop a process while it holds nothing locked; returns the step that ends the fault."""
         for _ in range(20):
             end = self.begin_fault(f"{PAUSE} {member.role}", member.name)
             member.send(signal.SIGSTOP)

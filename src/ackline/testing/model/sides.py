@@ -101,7 +101,7 @@ class Sides:
     def claim(
         self, queue: QueueKey, request: ClaimRequest, steps: Iterable[tuple[Transition, Transition]]
     ) -> tuple[list[Pair], list[Pair]]:
-        """Claim; answers the jobs and the lapsed ones."""
+        """Claim; returns the jobs and the lapsed ones."""
         steps = list(steps)
         ours = self.candidate.claim(queue, request, [step for step, _ in steps])
         theirs = self.reference.claim(queue, request, [step for _, step in steps])

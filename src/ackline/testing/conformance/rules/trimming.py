@@ -27,7 +27,7 @@ def cursors_of(bench: Bench) -> dict[str, str]:
 
 
 def old_and_new(bench: Bench) -> dict[str, str]:
-    """Three batches, two of them too old; answers their cursors."""
+    """Three batches, two of them too old; returns their cursors."""
     bench.configure(keep_journal=AGE)
     bench.put_all("abc")
     bench.put_all("def")
@@ -37,7 +37,7 @@ def old_and_new(bench: Bench) -> dict[str, str]:
 
 
 def cut_behind_f(bench: Bench) -> dict[str, str]:
-    """Three batches, two of them dropped; answers the cursors that all of them had."""
+    """Three batches, two of them dropped; returns the cursors that all of them had."""
     for ids in ("abc", "def", "ghi"):
         bench.put_all(ids)
         bench.clock.advance(1.0)

@@ -91,7 +91,7 @@ class Pair:
         self._started.close()
 
     def fall_behind(self, seconds: float) -> float:
-        """Hold back what the replica should get; answers since when it may lack something."""
+        """Hold back what the replica should get; returns since when it may lack something."""
         since = time.monotonic()
         wait_until_caught_up(self.replica, self.master)
         self._link.stall()
