@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from typing import Any
 
 import httpx
 import pytest
@@ -66,9 +67,12 @@ def test_a_queue_that_is_gone_has_no_figures(api):
 def test_asking_whether_it_is_ready_writes_once_in_a_while(api, runtime, monkeypatch):
     written = []
     write = runtime.store.write_keys
-    monkeypatch.setattr(
-        runtime.store, "write_keys", lambda *said: written.append(said) or write(*said)
-    )
+
+    def noted(*said: Any) -> bool:
+        written.append(said)
+        return bool(write(*said))
+
+    monkeypatch.setattr(runtime.store, "write_keys", noted)
 
     for _ in range(20):
         assert api.client.get("/readyz").json()["checks"]["store"]["ok"]

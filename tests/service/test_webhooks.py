@@ -184,7 +184,7 @@ class TestLaterThanTheEnd:
                 queue.purge()
             case "moved":
                 queue.move("a", "other")
-            case "dropped":
+            case _:
                 queue.drop(force=True)
 
         [(url, data)] = self.told(queues)

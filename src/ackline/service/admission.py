@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from ackline.aio import AsyncQueue
+from ackline.job import QueueKey
 from ackline.service.caller import REPLACED
+from ackline.service.limits import Limits
 from ackline.service.limits.refusals import QueueFull
 from ackline.service.runtime import Runtime
 
@@ -36,11 +39,16 @@ async def admitting(
         return
     except asyncio.CancelledError:
         # The thread goes on, and what it takes must be left again.
-        taking.add_done_callback(lambda done: done.exception() or limits.leave_room(key, jobs))
+        taking.add_done_callback(partial(_leave, limits, key, jobs))
         raise
     try:
         yield
     finally:
+        limits.leave_room(key, jobs)
+
+
+def _leave(limits: Limits, key: QueueKey, jobs: int, taken: asyncio.Future[None]) -> None:
+    if taken.exception() is None:
         limits.leave_room(key, jobs)
 
 

@@ -18,9 +18,9 @@ NULL = msgspec.Raw(b"null")
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-def unless_null(data: msgspec.Raw) -> msgspec.Raw | None:
-    """A value as it was sent; null is none."""
-    return None if data == NULL else data
+def unless_null(data: msgspec.Raw | UnsetType) -> msgspec.Raw | None:
+    """A value as it was sent; null is none, as is what was left out."""
+    return None if isinstance(data, UnsetType) or data == NULL else data
 
 
 def raw(data: bytes | None, codec: str | None = None) -> msgspec.Raw:

@@ -50,7 +50,8 @@ async def enqueue_once(
     """Enqueue; with a key and no id, the key decides whether it has been done before."""
     if key is None or "id" in options:
         return await queue.enqueue(payload, **options)
-    job = NewJob(payload, **{**options, "id": PREFIX + key})
+    named: EnqueueOptions = {**options, "id": PREFIX + key}
+    job = NewJob(payload, **named)
     return (await _each_once(runtime, queue, [job], key))[0]
 
 
@@ -60,11 +61,13 @@ async def enqueue_many_once(
     """Enqueue many; with a key, each that has no id of its own gets one by its place."""
     if key is None:
         return await queue.enqueue_many(jobs)
-    named = [
-        NewJob(job.payload, **{"id": f"{MANY_PREFIX}{key}:{place}", **job.options})
-        for place, job in enumerate(jobs)
-    ]
+    named = [_named(job, f"{MANY_PREFIX}{key}:{place}") for place, job in enumerate(jobs)]
     return await _each_once(runtime, queue, named, key)
+
+
+def _named(job: NewJob[Any], id: str) -> NewJob[Any]:
+    options: EnqueueOptions = {"id": id, **job.options}
+    return NewJob(job.payload, **options)
 
 
 async def _each_once(

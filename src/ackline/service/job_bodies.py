@@ -13,7 +13,7 @@ from ackline.config import Policy
 from ackline.queue import EnqueueOptions, NewJob
 from ackline.retry import Backoff, Jitter, Shape, backoff_from
 from ackline.service.bodies import Body
-from ackline.service.documents import NULL
+from ackline.service.documents import unless_null
 from ackline.service.parameters import Priority, Seconds
 
 
@@ -75,11 +75,17 @@ class JobOptions(Body):
 class JobBody(JobOptions):
     """A job to be enqueued."""
 
-    payload: msgspec.Raw = NULL
+    payload: msgspec.Raw | UnsetType = UNSET
 
     def new_job(self, usual: EnqueueOptions) -> NewJob[Any]:
         """The same for the library; what it does not say is as usual."""
-        return NewJob(self.payload, **{**usual, **self.for_enqueue()})
+        options: EnqueueOptions = {**usual, **self.for_enqueue()}
+        return NewJob(self.value, **options)
+
+    @property
+    def value(self) -> msgspec.Raw | None:
+        """The payload as it was sent."""
+        return unless_null(self.payload)
 
 
 def traced(traceparent: str | None) -> EnqueueOptions:

@@ -44,7 +44,7 @@ class Room:
         self._store = caller.runtime.store
         self._tenant = caller.tenant
 
-    async def list(self, prefix: tuple[str, ...], limit: int) -> list[KeyDocument]:
+    async def find_all(self, prefix: tuple[str, ...], limit: int) -> list[KeyDocument]:
         """What stands under keys that start so."""
         room = self._caller.room(Scope.READ)
         if prefix[:1] == (OWN_KEYS,):
@@ -87,7 +87,7 @@ class Room:
 
     async def _watched(self, prefix: tuple[str, ...]) -> list[KeyDocument]:
         """All keys under a prefix: of a part of them nobody could tell what has gone."""
-        found = await self.list(prefix, MOST_WATCHED + 1)
+        found = await self.find_all(prefix, MOST_WATCHED + 1)
         if len(found) > MOST_WATCHED:
             raise Unfit(
                 f"more than {MOST_WATCHED:,} keys start so: watch a longer prefix", at="prefix"

@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 from ackline.job import State
 from ackline.queue import EnqueueOptions
 from ackline.service.bodies import Body
-from ackline.service.documents import NULL, payload_of
+from ackline.service.documents import payload_of
 from ackline.service.held import Handed
 from ackline.service.settling import receipt_of
 
@@ -115,7 +115,7 @@ class Settle(Body):
 class Ack(Settle):
     """A message that was dealt with."""
 
-    result: msgspec.Raw = NULL
+    result: msgspec.Raw | UnsetType = UNSET
 
 
 class Nack(Settle):

@@ -18,7 +18,7 @@ from ackline.queue import Queue
 from ackline.queue.failures import LONGEST_MESSAGE, LONGEST_TRACEBACK
 from ackline.service.bodies import Body
 from ackline.service.caller import Caller
-from ackline.service.documents import NULL, unless_null
+from ackline.service.documents import unless_null
 from ackline.service.parameters import Seconds
 from ackline.service.problems import Problem, problem_of
 from ackline.service.settling import as_leased, token_of
@@ -38,7 +38,7 @@ class OutcomeBody(Body):
     id: str
     token: str
     outcome: Literal["complete", "fail", "bury", "snooze", "release", "cancel", "progress"]
-    result: msgspec.Raw = NULL
+    result: msgspec.Raw | UnsetType = UNSET
     """With `complete` its result; with `progress` how far it is."""
     error: ErrorBody | str | None = None
     delay: Seconds | None = None
@@ -125,7 +125,7 @@ def _transition(queue: Queue[Any, Any], said: OutcomeBody, job: Record) -> Trans
         case "cancel":
             return lifecycle.stop(job, _error(said).message or "cancelled by its worker", policy)
         case "progress":
-            return lifecycle.progress(job, queue.encode_progress(said.result))
+            return lifecycle.progress(job, queue.encode_progress(unless_null(said.result)))
         case _:
             assert_never(said.outcome)
 

@@ -40,7 +40,7 @@ async def list_keys(
     limit: Annotated[int, QueryParameter(ge=1, le=10_000)] = 1000,
 ) -> list[KeyDocument]:
     """The keys that start so, in order."""
-    return await Room(caller).list(tuple(prefix or ()), limit)
+    return await Room(caller).find_all(tuple(prefix or ()), limit)
 
 
 @get("/keys/{key:path}", summary="Read a key")

@@ -58,7 +58,7 @@ async def enqueue(
     line = await _producing(caller, queue, [data])
     options: EnqueueOptions = {**traced(traceparent), **data.for_enqueue()}
     async with admitting(caller.runtime, line, 1, _ids([data])):
-        answer = await enqueue_once(caller.runtime, line, data.payload, options, idempotency_key)
+        answer = await enqueue_once(caller.runtime, line, data.value, options, idempotency_key)
     return Response(
         _enqueued(caller, answer), status_code=201 if isinstance(answer, Queued) else 200
     )

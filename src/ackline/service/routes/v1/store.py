@@ -14,8 +14,9 @@ from litestar.params import PathParameter
 from litestar.response import Stream
 
 from ackline.errors import AcklineError
-from ackline.service.bodies import BadBody, read_json
+from ackline.service.bodies import read_json
 from ackline.service.caller import Caller
+from ackline.service.json_text import BadBody
 from ackline.service.problems import Forbidden, NotFound, Refused, WrongMediaType
 from ackline.service.store_access import Arguments, ask, permit
 from ackline.service.streams import PING, event, stream_response
