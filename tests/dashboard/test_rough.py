@@ -75,8 +75,15 @@ class TestTokens:
     def sign_in(self, board, open_tab):
         def enter(tab, *scopes, **limits):
             text, id = new_key()
-            known = {"id": id, "hash": hash_of(text), "name": "ops", "tenant": "default"}
-            keep_key(board.runtime.store, ApiKey(**known, scopes=frozenset(scopes), **limits))
+            key = ApiKey(
+                id=id,
+                hash=hash_of(text),
+                name="ops",
+                tenant="default",
+                scopes=frozenset(scopes),
+                **limits,
+            )
+            keep_key(board.runtime.store, key)
             tab.get_by_label("API key or token").fill(text)
             tab.get_by_role("button", name="Sign in").click()
             return id

@@ -121,7 +121,7 @@ export function Chart({ title, label = title, times, lines, height = 160, format
             <span className="ml-2 font-normal text-ink tabular-nums">{moment(times[at]!, times)}</span>
           )}
         </h2>
-        <Legend lines={plain ? lines : shown} />
+        {!plain && <Legend lines={shown} />}
       </div>
       {plain ? (
         <Figures lines={shown} height={height} note={times.length === 0 ? undefined : few} />
@@ -148,7 +148,10 @@ function Figures({ lines, height, note }: FiguresProps) {
       <dl className="flex flex-wrap gap-x-10 gap-y-3">
         {lines.map((line) => (
           <div key={line.label}>
-            <dt className="head">{line.label}</dt>
+            <dt className="head flex items-center gap-1.5">
+              <Spot colour={line.colour} />
+              {line.label}
+            </dt>
             <dd className="mt-0.5 text-2xl font-semibold tracking-tight tabular-nums">{line.value}</dd>
           </div>
         ))}
@@ -263,8 +266,17 @@ export function moment(seconds: number, times: readonly number[]): string {
   return localTime(seconds, { ...DAY, ...CLOCK });
 }
 
+/** The colour of a line. */
+function Spot({ colour }: { colour: string }) {
+  return (
+    <svg aria-hidden viewBox="0 0 8 8" className="size-2">
+      <circle cx="4" cy="4" r="4" style={{ fill: `var(${colour})` }} />
+    </svg>
+  );
+}
+
 interface LegendProps {
-  lines: (Pick<Line, "label" | "colour"> & { value?: string })[];
+  lines: (Pick<Line, "label" | "colour"> & { value: string })[];
 }
 
 function Legend({ lines }: LegendProps) {
@@ -272,13 +284,9 @@ function Legend({ lines }: LegendProps) {
     <ul className="flex flex-wrap gap-x-4 gap-y-1 text-xs text-muted">
       {lines.map((line) => (
         <li key={line.label} className="flex items-center gap-1.5">
-          <svg aria-hidden viewBox="0 0 8 8" className="size-2">
-            <circle cx="4" cy="4" r="4" style={{ fill: `var(${line.colour})` }} />
-          </svg>
+          <Spot colour={line.colour} />
           {line.label}
-          {line.value !== undefined && (
-            <span className="min-w-6 font-medium text-ink tabular-nums">{line.value}</span>
-          )}
+          <span className="min-w-6 font-medium text-ink tabular-nums">{line.value}</span>
         </li>
       ))}
     </ul>
