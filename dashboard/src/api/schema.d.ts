@@ -803,6 +803,8 @@ export interface paths {
         /**
          * Await a result
          * @description The result of a completed job; 504 if it has not finished in time, 409 if it failed.
+         *
+         *     503 if the service stops meanwhile.
          */
         get: operations["v1_jobs_get_result"];
         put?: never;
@@ -864,7 +866,9 @@ export interface paths {
         put?: never;
         /**
          * Rename a queue
-         * @description Move all jobs and the settings to a queue of another name; refused while jobs run.
+         * @description Move all jobs and the settings to a queue of another name; all of it or nothing.
+         *
+         *     409 while jobs run, and if there is such a queue already, unless both are to be merged.
          */
         post: operations["v1_queues_rename_queue"];
         delete?: never;
@@ -1055,6 +1059,9 @@ export interface paths {
         /**
          * Watch keys (SSE)
          * @description A stream of `set` for each key that is there or changes, and `delete` for each that goes.
+         *
+         *     At most 10,000 keys can be watched at once: 422 if there are more, and `error` before the
+         *     stream ends if there come to be more.
          */
         get: operations["v1_keys_watch_keys"];
         put?: never;
@@ -1227,6 +1234,9 @@ export interface paths {
         /**
          * Watch keys (SSE)
          * @description A stream of `set` for each key that is there or changes, and `delete` for each that goes.
+         *
+         *     At most 10,000 keys can be watched at once: 422 if there are more, and `error` before the
+         *     stream ends if there come to be more.
          */
         get: operations["keys_watch_keys"];
         put?: never;
@@ -1321,8 +1331,7 @@ export interface components {
             queue: string;
             /** @default null */
             receipt: string | null;
-            /** @default null */
-            result: unknown;
+            result?: unknown;
         };
         /**
          * Act
@@ -1674,8 +1683,8 @@ export interface components {
             enqueued: number;
             /** @default 0 */
             lines: number;
-            problem?: components["schemas"]["Problem"] | null;
-            stopped_at?: number | null;
+            problem?: components["schemas"]["Problem"];
+            stopped_at?: number;
         };
         /**
          * JobBody
@@ -1694,8 +1703,7 @@ export interface components {
             kind?: string;
             lease?: number;
             max_attempts?: number;
-            /** @default null */
-            payload: unknown;
+            payload?: unknown;
             priority?: number;
             result_ttl?: number;
             run_at?: number;
@@ -1835,6 +1843,8 @@ export interface components {
          * @description What a queue is called from now on.
          */
         NewName: {
+            /** @default false */
+            merge: boolean;
             to: string;
         };
         /** NewSecret */
@@ -1895,8 +1905,7 @@ export interface components {
             id: string;
             /** @enum {unknown} */
             outcome: "bury" | "cancel" | "complete" | "fail" | "progress" | "release" | "snooze";
-            /** @default null */
-            result: unknown;
+            result?: unknown;
             token: string;
         };
         /** Overview */
@@ -3872,6 +3881,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description The same key again answers with the job of the first request, for as long as that job is kept. An id in the body goes before it. */
+                "Idempotency-Key"?: string;
                 /** @description The trace that the job belongs to (W3C); its handler's span continues it. */
                 traceparent?: string;
             };
