@@ -806,6 +806,8 @@ export interface paths {
         /**
          * Await a result
          * @description The result of a completed job; 504 if it has not finished in time, 409 if it failed.
+         *
+         *     503 if the service stops meanwhile.
          */
         get: operations["v1_jobs_get_result"];
         put?: never;
@@ -867,7 +869,9 @@ export interface paths {
         put?: never;
         /**
          * Rename a queue
-         * @description Move all jobs and the settings to a queue of another name; refused while jobs run.
+         * @description Move all jobs and the settings to a queue of another name; all of it or nothing.
+         *
+         *     409 while jobs run, and if there is such a queue already, unless both are to be merged.
          */
         post: operations["v1_queues_rename_queue"];
         delete?: never;
@@ -1060,6 +1064,9 @@ export interface paths {
         /**
          * Watch keys (SSE)
          * @description A stream of `set` for each key that is there or changes, and `delete` for each that goes.
+         *
+         *     At most 10,000 keys can be watched at once: 422 if there are more, and `error` before the
+         *     stream ends if there come to be more.
          */
         get: operations["v1_keys_watch_keys"];
         put?: never;
@@ -1232,6 +1239,9 @@ export interface paths {
         /**
          * Watch keys (SSE)
          * @description A stream of `set` for each key that is there or changes, and `delete` for each that goes.
+         *
+         *     At most 10,000 keys can be watched at once: 422 if there are more, and `error` before the
+         *     stream ends if there come to be more.
          */
         get: operations["keys_watch_keys"];
         put?: never;
@@ -1326,8 +1336,7 @@ export interface components {
             queue: string;
             /** @default null */
             receipt: string | null;
-            /** @default null */
-            result: unknown;
+            result?: unknown;
         };
         /**
          * Act
@@ -1698,8 +1707,8 @@ export interface components {
             enqueued: number;
             /** @default 0 */
             lines: number;
-            problem?: components["schemas"]["Problem"] | null;
-            stopped_at?: number | null;
+            problem?: components["schemas"]["Problem"];
+            stopped_at?: number;
         };
         /**
          * JobBody
@@ -1718,8 +1727,7 @@ export interface components {
             kind?: string;
             lease?: number;
             max_attempts?: number;
-            /** @default null */
-            payload: unknown;
+            payload?: unknown;
             priority?: number;
             result_ttl?: number;
             run_at?: number;
@@ -1862,6 +1870,8 @@ export interface components {
          * @description What a queue is called from now on.
          */
         NewName: {
+            /** @default false */
+            merge: boolean;
             to: string;
         };
         /** NewSecret */
@@ -1922,8 +1932,7 @@ export interface components {
             id: string;
             /** @enum {unknown} */
             outcome: "bury" | "cancel" | "complete" | "fail" | "progress" | "release" | "snooze";
-            /** @default null */
-            result: unknown;
+            result?: unknown;
             token: string;
         };
         /** Overview */
@@ -3908,6 +3917,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description The same key again answers with the job of the first request, for as long as that job is kept. An id in the body goes before it. */
+                "Idempotency-Key"?: string;
                 /** @description The trace that the job belongs to (W3C); its handler's span continues it. */
                 traceparent?: string;
             };
