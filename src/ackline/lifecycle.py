@@ -77,7 +77,7 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     """One decided step of one job, to be applied only if its guard holds.
 
     The guard: the job's state is one that `act` may start from; with a `token`, the job is
-    processing under just this token; with a `deadline`, the lease still has this deadline.
+    processing under just this token, or for a redrive has failed under it; with a `deadline`, the lease still has this deadline.
     Times are spans: the store adds them to its own clock.
     """
 
@@ -123,7 +123,7 @@ def holds(
 ) -> bool:
     """Whether a transition's guard holds for a job that stands so, at this time."""
     if transition.token is not None:
-        if state is not State.PROCESSING or transition.token != token:
+        if not guarded_by_token(transition, state) or transition.token != token:
             return False
         if transition.deadline is not None and transition.deadline != deadline:
             return False
@@ -136,6 +136,11 @@ def holds(
         # Without its token a running job can only be asked to stop.
         return False
     return state in LEGAL[transition.act]
+
+
+def guarded_by_token(transition: Transition, state: State) -> bool:
+    """Whether a token can guard this act in this state: that of a lease, or of a failure."""
+    return state is (State.FAILED if transition.act is Act.REDRIVE else State.PROCESSING)
 
 
 REPEATABLE = frozenset({Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.CANCEL})
@@ -472,10 +477,22 @@ def request_cancel(id: str, by: str = "") -> Transition:
     return Transition(id, Act.REQUEST_CANCEL, by=storable(by))
 
 
-def redrive(id: str, delay: float = 0.0, by: str = "") -> Transition:
-    """Take a job out of the DLQ and run it again, now or later, with all its attempts."""
+def redrive(
+    id: str,
+    delay: float = 0.0,
+    by: str = "",
+    *,
+    token: int | None = None,
+    change: Edit | None = None,
+) -> Transition:
+    """Take a job out of the DLQ and run it again, now or later, with all its attempts.
+
+    With a token, only if it failed under just that; with a change, it is edited in the same step.
+    """
     to = State.SCHEDULED if delay > 0 else State.QUEUED
-    return Transition(id, Act.REDRIVE, to, delay=delay, attempts=0, by=storable(by))
+    return Transition(
+        id, Act.REDRIVE, to, token, delay=delay, attempts=0, edit=change, by=storable(by)
+    )
 
 
 def edit(id: str, change: Edit, by: str = "") -> Transition:

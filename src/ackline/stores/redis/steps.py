@@ -20,6 +20,7 @@ from ackline.lifecycle import (
     Landing,
     Transition,
     ended_attempt,
+    guarded_by_token,
     land,
     may_move,
     note_of,
@@ -128,7 +129,7 @@ def _as_text(data: bytes) -> msgspec.Raw:
 def _may_start(transition: Transition, state: State) -> bool:
     """Whether the guard can hold for a job in this state, given the right token and deadline."""
     if transition.token is not None:
-        if state is not State.PROCESSING:
+        if not guarded_by_token(transition, state):
             return False
     elif transition.act in FENCED or (state is State.PROCESSING and transition.act is Act.CANCEL):
         return False
