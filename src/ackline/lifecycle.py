@@ -77,7 +77,8 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     """One decided step of one job, to be applied only if its guard holds.
 
     The guard: the job's state is one that `act` may start from; with a `token`, the job is
-    processing under just this token, or for a redrive has failed under it; with a `deadline`, the lease still has this deadline.
+    processing under just this token, or for a redrive has failed under it; with a `deadline`,
+    the lease still has this deadline.
     Times are spans: the store adds them to its own clock.
     """
 

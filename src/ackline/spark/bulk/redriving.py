@@ -167,6 +167,18 @@ def still_meant(
     ]
 
 
+def refusal_of(row: Mapping[str, Any]) -> str | None:
+    """Why a job cannot be changed as was said; None if it can."""
+    try:
+        if row["priority"] is not None:
+            require_priority(row["priority"])
+        if row["payload"] is not None:
+            json_bytes("payload", row["payload"])
+    except InvalidJob as error:
+        return str(error)
+    return None
+
+
 def _change(queue: Queue[Any, Any], row: dict[str, Any]) -> Edit | None:
     payload, priority = row["payload"], row["priority"]
     if payload is None and priority is None:
