@@ -81,7 +81,8 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     """One decided step of one job, to be applied only if its guard holds.
 
     The guard: the job's state is one that `act` may start from; with a `token`, the job is
-    processing under just this token; with a `deadline`, the lease still has this deadline.
+    processing under just this token, or for a redrive has failed under it; with a `deadline`,
+    the lease still has this deadline.
     Times are spans: the store adds them to its own clock.
     """
 
@@ -129,7 +130,7 @@ def legal(act: Act, source: State | None) -> bool:
 def may_start(transition: Transition, state: State) -> bool:
     """Whether a transition can apply to a job in this state, given the right token and deadline."""
     if transition.token is not None:
-        if state is not State.PROCESSING:
+        if not guarded_by_token(transition, state):
             return False
     elif transition.act in FENCED:
         return False
@@ -151,7 +152,7 @@ def holds(
 ) -> bool:
     """Whether a transition's guard holds for a job in this state, at this time."""
     if transition.token is not None:
-        if state is not State.PROCESSING or transition.token != token:
+        if not guarded_by_token(transition, state) or transition.token != token:
             return False
         if transition.deadline is not None and transition.deadline != deadline:
             return False
@@ -159,6 +160,11 @@ def holds(
             # Whoever sweeps has seen it lapse already; a late extend must not undo that.
             return False
     return may_start(transition, state)
+
+
+def guarded_by_token(transition: Transition, state: State) -> bool:
+    """Whether a token can guard this act in this state: that of a lease, or of a failure."""
+    return state is (State.FAILED if transition.act is Act.REDRIVE else State.PROCESSING)
 
 
 REPEATABLE = frozenset({Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.CANCEL})
@@ -538,10 +544,22 @@ def request_cancel(id: str, by: str = "") -> Transition:
     return Transition(id, Act.REQUEST_CANCEL, by=storable(by))
 
 
-def redrive(id: str, delay: float = 0.0, by: str = "") -> Transition:
-    """Take a job out of the DLQ and run it again, now or later, with all its attempts."""
+def redrive(
+    id: str,
+    delay: float = 0.0,
+    by: str = "",
+    *,
+    token: int | None = None,
+    change: Edit | None = None,
+) -> Transition:
+    """Take a job out of the DLQ and run it again, now or later, with all its attempts.
+
+    With a token, only if it failed under just that; with a change, it is edited in the same step.
+    """
     to = State.SCHEDULED if delay > 0 else State.QUEUED
-    return Transition(id, Act.REDRIVE, to, delay=delay, attempts=0, by=storable(by))
+    return Transition(
+        id, Act.REDRIVE, to, token, delay=delay, attempts=0, edit=change, by=storable(by)
+    )
 
 
 def edit(id: str, change: Edit, by: str = "") -> Transition:

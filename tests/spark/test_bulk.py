@@ -13,7 +13,7 @@ from ackline.errors import ConfigError
 from ackline.job import State
 from ackline.spark.bulk.files import format_of
 from ackline.spark.bulk.loading import enqueue_some
-from ackline.spark.bulk.redriving import redrive_some
+from ackline.spark.bulk.redriving import redrive_some, refusal_of, still_meant
 from ackline.spark.columns import columns_of_jobs
 from ackline.spark.rejected import Aside
 from tests.spark.asking import read_options
@@ -130,6 +130,21 @@ class TestRedriving:
 
         assert told["redriven"] == 1
 
+    def test_what_others_redrive_meanwhile_is_not_changed(self, queue, redrive, monkeypatch):
+        """It was as chosen when it was looked at, and is not when it is to be changed."""
+        self.bury(queue, "a")
+        plan = self.plan(queue, "a", payload='{"to": "bob"}')
+
+        def look(found, rows):
+            queue.redrive("a")
+            return still_meant(found, rows)
+
+        monkeypatch.setattr("ackline.spark.bulk.redriving.still_meant", look)
+        told, _ = redrive(plan)
+
+        assert (told["redriven"], told["left"]) == (0, 1)
+        assert queue.status("a").payload == {"to": "a"}
+
     def test_a_job_is_changed_before_it_runs(self, queue, redrive):
         self.bury(queue, "a")
 
@@ -150,6 +165,14 @@ class TestRedriving:
         assert sum(row["redriven"] for row in told) == 1
         assert [reason in row["reason"] for row in told if row["reason"]] == [True]
         assert queue.status("a").state == State.FAILED
+
+    def test_what_would_be_refused_is_known_before(self):
+        nothing = {"priority": None, "payload": None}
+
+        assert refusal_of(nothing) is None
+        assert refusal_of({"priority": 9, "payload": "[]"}) is None
+        assert "99" in refusal_of({**nothing, "priority": 99})
+        assert "no JSON" in refusal_of({**nothing, "payload": "{"})
 
     def test_what_cannot_be_set_is_kept_in_a_folder(self, queue, redrive, tmp_path):
         self.bury(queue, "a", "b")

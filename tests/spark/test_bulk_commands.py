@@ -88,8 +88,10 @@ def test_lines_of_csv(call, queue, tmp_path):
 def test_what_cannot_be_loaded_is_said_before_anything_runs(call, tmp_path):
     (tmp_path / "x.jsonl").write_text("1\n")
     file = str(tmp_path / "x.jsonl")
+    (tmp_path / "pretty.json").write_text('[\n  {"a": 1},\n  {"a": 2}\n]\n')
     load = ("pipeline", "load", "--queue", "email")
 
+    assert "one value in each line" in call(*load, str(tmp_path / "pretty.json"))[1].err
     assert "cannot be read" in call(*load, str(tmp_path / "nowhere.json"))[1].err
     assert "add --format" in call(*load, str(tmp_path / "x.txt"))[1].err
     assert "did you mean 'priority'" in call(*load, file, "--set", "prioritty=1")[1].err

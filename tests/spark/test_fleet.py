@@ -86,10 +86,11 @@ class TestOneTask:
         task.start()
         assert started.wait(30)
 
-        StopFlag(queue, "another").hoist()
+        StopFlag([queue], "another").hoist()
+        StopFlag([queues["images"]], "f").hoist()
         task.join(0.2)
         assert task.is_alive()
-        StopFlag(queue, "f").hoist()
+        StopFlag([queue], "f").hoist()
         go_on.set()
         task.join(30)
 
@@ -130,7 +131,7 @@ def test_the_command_runs_the_handlers_of_a_module(
         )
 
         assert code == 0
-        assert "30 jobs by 2 workers" in capsys.readouterr().out
+        assert "30 deliveries handled by 2 workers" in capsys.readouterr().out
         assert queue.counts()[State.COMPLETED] == 29
         assert queue.counts()[State.FAILED] == 1
 

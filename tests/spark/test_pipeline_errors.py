@@ -10,7 +10,7 @@ from ackline.cli.pipeline_errors import ending
 from ackline.errors import EventsDropped
 from ackline.spark.rejected import RowsRejected
 
-PRUNED = """[STREAM_FAILED] Query [id = 39450c11] terminated with exception: Traceback (most recent):
+PRUNED = """[STREAM_FAILED] Query [id = 3945] terminated with exception: Traceback (most recent):
   File "events_stream.py", line 77, in latestOffset
     return self._try(lambda: self._latest(start, most))
            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
@@ -41,7 +41,7 @@ class Stoppable:
 
 def raised(error):
     spark = Stoppable()
-    with pytest.raises(Exception) as caught, ending(spark):
+    with pytest.raises(Exception, match=r".") as caught, ending(spark):
         raise error
     assert spark.stopped
     return caught.value

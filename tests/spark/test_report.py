@@ -13,7 +13,7 @@ from ackline.cli import pipeline_report
 from ackline.cli.pipeline_report import sparkline
 from ackline.cli.session import Common, Session
 from ackline.errors import ConfigError
-from ackline.spark.reports.facts import Report, reported_days
+from ackline.spark.reports.facts import Report, reported_days, with_quiet_hours
 from ackline.spark.reports.page import page
 from ackline.spark.reports.plots import bars, heat, lines, nice, short, span
 
@@ -213,3 +213,32 @@ def test_the_last_days_are_counted_back_from_the_last():
     assert reported_days(days, 2) == [day - datetime.timedelta(days=1), day]  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="is empty"):
         reported_days(Days(), None)  # type: ignore[arg-type]
+
+
+def hour(number, enqueued):
+    return {"hour": NOON + datetime.timedelta(hours=number), "enqueued": enqueued}
+
+
+def test_hours_in_which_nothing_happened_are_told():
+    found = with_quiet_hours([hour(0, 5), hour(3, 7)])
+
+    assert [(row["hour"].hour, row["enqueued"]) for row in found] == [
+        (12, 5),
+        (13, 0),
+        (14, 0),
+        (15, 7),
+    ]
+    assert found[1]["busy_seconds"] == 0
+    assert with_quiet_hours([]) == []
+
+
+def test_a_wrong_clock_does_not_fill_the_page():
+    found = with_quiet_hours([hour(0, 5), hour(24 * 365 * 70, 7)])
+
+    assert [row["enqueued"] for row in found] == [5, 0, 0, 7]
+
+
+def test_the_first_hour_is_seen_though_it_is_no_line_yet():
+    assert 'class="dot seen one"' in lines([NOON], [("enqueued", "one", [5])], "what")
+    times = [NOON + datetime.timedelta(hours=number) for number in range(9)]
+    assert "seen" not in lines(times, [("enqueued", "one", [5] * 9)], "what")

@@ -6,14 +6,13 @@ import importlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ackline.cli.exits import Refusal, UsageMistake
 from ackline.errors import AcklineError
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
 
 RAISED = re.compile(r"^(ackline(?:\.\w+)*)\.(\w+): (.*)$", re.MULTILINE)
 """The last line of a traceback of Python's, with an error of ours."""
@@ -28,8 +27,14 @@ OF_THE_QUERY = (
 """What Spark raises for a mistake in --where or --set, also when it shows only in some row."""
 
 
+class Stoppable(Protocol):
+    """A Spark session, as far as it matters here."""
+
+    def stop(self) -> None: ...
+
+
 @contextmanager
-def ending(spark: SparkSession) -> Iterator[None]:
+def ending(spark: Stoppable) -> Iterator[None]:
     """Stop Spark at the end; an error from within it says what happened, without Java's part."""
     from pyspark.errors import PySparkException
 

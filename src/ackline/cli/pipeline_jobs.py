@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import typer
+from rich.text import Text
 
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal, UsageMistake
@@ -217,6 +218,8 @@ def redrive(
 
 
 def _preview(session: Session, dead: Any, plan: Any) -> None:
+    from ackline.spark.bulk.redriving import refusal_of
+
     rows = dead.groupBy("queue", "kind", "error_type").count().orderBy("count", ascending=False)
     groups = [row.asDict() for row in rows.collect()]
     total = sum(row["count"] for row in groups)
@@ -232,6 +235,10 @@ def _preview(session: Session, dead: Any, plan: Any) -> None:
     changes = new_table("job", "due in", "priority", "payload")
     for row in examples:
         payload, priority = row["payload"], row["priority"]
+        if (reason := refusal_of(row)) is not None:
+            refused = Text(f"would be refused: {plain(reason)}", "red")
+            changes.add_row(plain(row["id"]), "", "", refused)
+            continue
         changes.add_row(
             plain(row["id"]),
             f"{row['delay']:.0f} s",

@@ -196,6 +196,8 @@ def _shade(share: float) -> str:
 
 
 def _show_forecast(session: Session, report: Report) -> None:
+    from ackline.spark.reports.facts import LIKE
+
     _title(session, "The next week")
     table = new_table("queue", "jobs", "work", "handlers at most", "at", "like", right=5)
     for row in report.forecast[:LISTED]:
@@ -205,7 +207,7 @@ def _show_forecast(session: Session, report: Report) -> None:
             span(row["busy_seconds"]),
             f"{row['peak_handlers']:,}",
             row["peak_hour"].strftime("%a %H:%M"),
-            f"the last {row['basis']}s",
+            LIKE[row["basis"]],
         )
     session.say(table)
 

@@ -74,9 +74,7 @@ def work(
         environment=environment,
     )
     with ending(spark):
-        served = _until_done(
-            session, StopFlag(queues[0], name), lambda: run_fleet(spark, load, fleet)
-        )
+        served = _until_done(session, StopFlag(queues, name), lambda: run_fleet(spark, load, fleet))
     _tell(session, served)
 
 
@@ -87,7 +85,7 @@ def stop(session: Session, targets: TargetsArgument, name: NameOption = "fleet")
         os.environ["ACKLINE_STORE"] = session.url
     from ackline.spark.fleet import StopFlag
 
-    StopFlag(load_queues(targets)[0], name).hoist()
+    StopFlag(load_queues(targets), name).hoist()
     session.say(f"The fleet {plain(name)} was asked to stop.")
 
 
@@ -127,4 +125,7 @@ def _tell(session: Session, served: Any) -> None:
         table.add_row(plain(one.worker), f"{one.ended:,}", f"{one.failed:,}")
     session.say(table)
     total = sum(one.ended + one.failed for one in served)
-    session.say(f"{count(total, 'job')} by {count(len(served), 'worker')}")
+    # A job that is retried is delivered more than once.
+    session.say(
+        f"{count(total, 'delivery', 'deliveries')} handled by {count(len(served), 'worker')}"
+    )

@@ -67,29 +67,41 @@ class Served(msgspec.Struct, frozen=True):
 
 
 class StopFlag:
-    """A key in the store that tells a fleet to stop."""
+    """Keys in the store that tell a fleet to stop: one for each queue, under the fleet's name.
 
-    def __init__(self, queue: Queue[Any, Any], fleet: str) -> None:
-        self._store, self._tenant = queue.store, queue.key.tenant
-        self._key = (OWN_KEYS, "spark", "fleet", fleet)
+    So fleets of other queues are left alone, even where both have the same name.
+    """
+
+    def __init__(self, queues: Sequence[Queue[Any, Any]], fleet: str) -> None:
+        self._keys = [
+            (queue.store, queue.key.tenant, (OWN_KEYS, "spark", "fleet", fleet, queue.key.name))
+            for queue in queues
+        ]
 
     def hoist(self) -> None:
         """Ask the fleet to stop."""
-        self._store.write_keys(self._tenant, [KeyWrite(key=self._key, value=b"stop")])
+        self._write(b"stop")
 
     def lower(self) -> None:
         """A fleet begins."""
-        self._store.write_keys(self._tenant, [KeyWrite(key=self._key, value=None)])
+        self._write(None)
+
+    def _write(self, value: bytes | None) -> None:
+        for store, tenant, key in self._keys:
+            store.write_keys(tenant, [KeyWrite(key=key, value=value)])
 
     @property
     def raised(self) -> bool:
         """Whether it was asked to stop; what cannot be heard now is heard later."""
         try:
-            found = self._store.read_keys(self._tenant, self._key, 1)
+            return any(
+                entry.key == key
+                for store, tenant, key in self._keys
+                for entry in store.read_keys(tenant, key, 1)
+            )
         except StoreError as error:
             logger.warning("whether to stop cannot be heard: %s", error)
             return False
-        return any(entry.key == self._key for entry in found)
 
 
 def run_fleet(
@@ -103,7 +115,7 @@ def run_fleet(
                 f"queue {queue.key} is in a {queue.store.capabilities.name} store, which each "
                 "executor would have for itself: use redis:// or postgresql://"
             )
-    StopFlag(queues[0], fleet.name).lower()
+    StopFlag(queues, fleet.name).lower()
     seats = spark.range(0, fleet.executors, 1, fleet.executors)
     told = seats.mapInArrow(lambda batches: serve(load, fleet, batches), SCHEMA)
     return [Served(**row) for row in told.toArrow().to_pylist()]
@@ -142,7 +154,7 @@ def work(load: Callable[[], Sequence[Queue[Any, Any]]], fleet: Fleet) -> Served:
     )
     keep_trying(worker.start, threading.Event())
     try:
-        _wait(queues, StopFlag(queues[0], fleet.name), fleet.until_empty)
+        _wait(queues, StopFlag(queues, fleet.name), fleet.until_empty)
     finally:
         worker.stop()
     return Served(worker.id, **counts)

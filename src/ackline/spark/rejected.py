@@ -81,17 +81,14 @@ def rows_of(batch: pyarrow.RecordBatch) -> Iterator[dict[str, Any] | Rejected]:
 
 def _row_of(batch: pyarrow.RecordBatch, number: int) -> dict[str, Any] | Rejected:
     row: dict[str, Any] = {}
-    failed: tuple[str, Exception] | None = None
+    reason = ""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         try:
             row[name] = column[number].as_py(maps_as_pydicts="strict")
         except UNREADABLE as error:
             row[name] = f"a {column.type} that cannot be read"
-            failed = failed or (name, error)
-    if failed is None:
-        return row
-    name, error = failed
-    return Rejected.of(row, InvalidJob(f"column {name!r} cannot be read: {error}"))
+            reason = reason or f"column {name!r} cannot be read: {error}"
+    return Rejected.of(row, InvalidJob(reason)) if reason else row
 
 
 class Refused:

@@ -72,6 +72,7 @@ def read_files(spark: SparkSession, paths: Sequence[str], format: str) -> Files:
         match format:
             case "json":
                 lines = spark.read.text(list(paths)).where(F.trim("value") != "")
+                require_lines(lines.select(F.trim("value")).head())
                 return Files(lines.withColumnRenamed("value", "payload"))
             case "csv":
                 return _read_csv(spark, list(paths))
@@ -79,6 +80,15 @@ def read_files(spark: SparkSession, paths: Sequence[str], format: str) -> Files:
                 return Files(spark.read.parquet(*paths))
     except AnalysisException as error:
         raise ConfigError(f"the files cannot be read: {first_line(error)}") from None
+
+
+def require_lines(first: Sequence[str] | None) -> None:
+    """Refuse one document over many lines: each of them would be refused, or worse, be a job."""
+    if first is not None and first[0] in ("[", "{"):
+        raise ConfigError(
+            "a file of JSON has one value in each line, and this one begins with "
+            f"{first[0]!r} alone: write it in lines first, such as with jq -c '.[]' FILE"
+        )
 
 
 def _read_csv(spark: SparkSession, paths: list[str]) -> Files:

@@ -143,21 +143,17 @@ def _of_queue(
 ) -> tuple[int, list[Rejected]]:
     """How many were redriven, and which could not be changed as was said."""
     meant = still_meant(queue.store.get(queue.key, [row["id"] for row in rows]), rows)
-    rejected, ready = [], []
-    edits = []
+    rejected, steps = [], []
     for row in meant:
         try:
             change = _change(queue, row)
         except InvalidJob as error:
             rejected.append(Rejected.of(row, error))
             continue
-        ready.append(row)
-        if change is not None:
-            edits.append(lifecycle.edit(row["id"], change, by))
-    if edits:
-        queue.apply(edits)
-    verdicts = queue.apply([lifecycle.redrive(row["id"], row["delay"], by) for row in ready])
-    return sum(verdict.applied for verdict in verdicts), rejected
+        # The store looks once more, in the step that changes it: others may redrive it meanwhile.
+        step = lifecycle.redrive(row["id"], row["delay"], by, token=row["token"], change=change)
+        steps.append(step)
+    return sum(verdict.applied for verdict in queue.apply(steps)), rejected
 
 
 def still_meant(
@@ -169,6 +165,18 @@ def still_meant(
         for record, row in zip(found, rows, strict=True)
         if record is not None and record.state is State.FAILED and record.token == row["token"]
     ]
+
+
+def refusal_of(row: Mapping[str, Any]) -> str | None:
+    """Why a job cannot be changed as was said; None if it can."""
+    try:
+        if row["priority"] is not None:
+            require_priority(row["priority"])
+        if row["payload"] is not None:
+            json_bytes("payload", row["payload"])
+    except InvalidJob as error:
+        return str(error)
+    return None
 
 
 def _change(queue: Queue[Any, Any], row: dict[str, Any]) -> Edit | None:

@@ -25,6 +25,9 @@ BY_DAY = ("hourly", "daily", "slo", "workers", "errors")
 OF_ALL = ("busiest", "forecast")
 """Tables of one file, made anew each time."""
 
+RECENT = datetime.timedelta(weeks=8)
+"""What the usual load and the forecast are made of."""
+
 
 class Publisher:
     """Makes the gold tables of a lake tell of all complete batches."""
@@ -59,7 +62,7 @@ class Publisher:
                 self._replace(name, frame, days)
         finally:
             hourly.unpersist()
-        hours = every_hour(self._read("hourly")).persist()
+        hours = every_hour(self._recent("hourly")).persist()
         try:
             self._lake.folder.write_table(busiest(hours).toArrow(), GOLD, "busiest", "all.parquet")
             self._lake.folder.write_table(
@@ -90,8 +93,12 @@ class Publisher:
     ) -> DataFrame:
         return read_parts(self._spark, self._lake, name, days)
 
-    def _read(self, name: str) -> DataFrame:
-        return self._spark.read.parquet(self._lake.folder.at(GOLD, name))
+    def _recent(self, name: str) -> DataFrame:
+        """The last weeks of a table, so that the cost does not grow with the lake."""
+        files = recent_days(
+            self._lake.folder.names(GOLD, name), datetime.datetime.now(datetime.UTC)
+        )
+        return self._spark.read.parquet(*(self._lake.folder.at(GOLD, name, one) for one in files))
 
     def _replace(self, name: str, frame: DataFrame, days: Sequence[datetime.date]) -> None:
         """One file for each day, also of a day that has nothing to tell any more."""
@@ -99,6 +106,20 @@ class Publisher:
         for day in days:
             of_day = table.filter(pyarrow.compute.equal(table["day"], pyarrow.scalar(day)))
             self._lake.folder.write_table(of_day, GOLD, name, f"{day}.parquet")
+
+
+def recent_days(files: Iterable[str], now: datetime.datetime) -> list[str]:
+    """The files of the last weeks; days that are yet to come are those of a wrong clock.
+
+    >>> recent_days(["2026-11-15.parquet", "2026-11-16.parquet", "2099-01-01.parquet"],
+    ...             datetime.datetime(2026, 11, 16))
+    ['2026-11-15.parquet', '2026-11-16.parquet']
+    """
+    days = {datetime.date.fromisoformat(name.partition(".")[0]): name for name in files}
+    # Clocks may be a day ahead of ours.
+    past = sorted(day for day in days if day <= now.date() + datetime.timedelta(days=1))
+    past = past or sorted(days)
+    return [days[day] for day in past if day > past[-1] - RECENT]
 
 
 def read_parts(

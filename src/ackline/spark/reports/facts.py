@@ -26,6 +26,16 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 """By what traffic is told, each with the columns that name a row."""
 
+OF_AN_HOUR = ("enqueued", "completed", "failed", "retried", "stalled", "busy_seconds")
+
+LIKE = {"week": "the last weeks", "day": "the last days", "hour": "the last day"}
+"""What a forecast is made of, by its basis."""
+
+HOUR = datetime.timedelta(hours=1)
+
+LONGEST_GAP = 24 * 366
+"""Quiet hours in a row that are all told."""
+
 MOST = 20
 """Rows of a list that people are shown."""
 
@@ -68,7 +78,7 @@ def gather(spark: SparkSession, lake: Lake, last_days: int | None = None) -> Rep
             first_day=days[0],
             last_day=days[-1],
             total=rows(traffic.told(traffic.add_up(hourly, ()), ()))[0],
-            hours=rows(_by_hour(hourly)),
+            hours=with_quiet_hours(rows(_by_hour(hourly))),
             traffic={name: _busiest(hourly, by) for name, by in GROUPS.items()},
             slo=rows(
                 attainment(traffic.add_up(hourly, by_queue), by_queue, mark.objectives).orderBy(
@@ -103,8 +113,22 @@ def rows(frame: DataFrame) -> Rows:
 
 
 def _by_hour(hourly: DataFrame) -> DataFrame:
-    names = ("enqueued", "completed", "failed", "retried", "stalled", "busy_seconds")
-    return hourly.groupBy("hour").agg(*(F.sum(name).alias(name) for name in names)).orderBy("hour")
+    sums = (F.sum(name).alias(name) for name in OF_AN_HOUR)
+    return hourly.groupBy("hour").agg(*sums).orderBy("hour")
+
+
+def with_quiet_hours(hours: Rows) -> Rows:
+    """The same hours, and between them those in which nothing happened, with zeros."""
+    nothing = dict.fromkeys(OF_AN_HOUR, 0)
+    found: Rows = []
+    for row in hours:
+        gap = 0 if not found else int((row["hour"] - found[-1]["hour"]) / HOUR) - 1
+        # After a wrong clock there may be years between two hours: only its edges are drawn.
+        quiet = range(1, gap + 1) if gap <= LONGEST_GAP else (1, gap)
+        last = found[-1]["hour"] if found else row["hour"]
+        found += [{"hour": last + number * HOUR, **nothing} for number in quiet]
+        found.append(row)
+    return found
 
 
 def _busiest(hourly: DataFrame, by: Sequence[str]) -> Rows:

@@ -8,7 +8,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from ackline.spark.reports.facts import Report, Rows
+from ackline.spark.reports.facts import LIKE, Report, Rows
 from ackline.spark.reports.plots import bars, heat, lines, moment, short, span
 
 Cell = Callable[[dict[str, Any]], str]
@@ -62,7 +62,7 @@ def _cards(total: dict[str, Any]) -> str:
                 ("enqueued", short(total["enqueued"]), ""),
                 ("completed", short(total["completed"]), "good"),
                 ("failed for good", short(failed), "bad" if failed else ""),
-                ("lost by workers", short(stalled), "bad" if stalled else ""),
+                ("stalled, delivered again", short(stalled), ""),
                 ("wait, 99 of 100 within", span(total["wait_p99"]), ""),
                 ("run, 99 of 100 within", span(total["run_p99"]), ""),
             )
@@ -186,7 +186,7 @@ def _forecast(report: Report) -> str:
         "work": _span("busy_seconds"),
         "handlers at most": _count("peak_handlers"),
         "at": lambda row: moment(row["peak_hour"]),
-        "like": lambda row: f"the last {row['basis']}s",
+        "like": lambda row: LIKE[row["basis"]],
     }
     told = "<p>Handlers that are needed at once, so that they are busy for 70 % of the time.</p>"
     chart = lines(times, handlers, "Handlers needed, by the hour")

@@ -11,6 +11,9 @@ from itertools import pairwise
 WIDTH, HEIGHT = 860, 220
 LEFT, RIGHT, TOP, BOTTOM = 56, 8, 10, 26
 
+FEW = 3
+"""So many points are hardly a line."""
+
 Series = tuple[str, str, Sequence[float]]
 """A name, a class for its colour, and its values."""
 
@@ -46,6 +49,8 @@ def lines(times: Sequence[datetime.datetime], series: Sequence[Series], what: st
     """Values over time, one line each, the first one filled."""
     most = nice(max((max(values, default=0) for _, _, values in series), default=0))
     parts = [_grid(most), _times(times)]
+    # A line needs two points: of few, the points themselves are seen.
+    dot = "dot seen" if len(times) <= FEW else "dot"
     for index, (name, colour, values) in enumerate(series):
         points = [_point(times, most, at, value) for at, value in zip(times, values, strict=True)]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
@@ -55,7 +60,7 @@ def lines(times: Sequence[datetime.datetime], series: Sequence[Series], what: st
             parts.append(f'<polygon class="fill {colour}" points="{area}"/>')
         parts.append(f'<polyline class="line {colour}" points="{path}"/>')
         parts += [
-            f'<circle class="dot {colour}" cx="{x:.1f}" cy="{y:.1f}" r="2.5">'
+            f'<circle class="{dot} {colour}" cx="{x:.1f}" cy="{y:.1f}" r="2.5">'
             f"<title>{moment(at)}: {value:,.0f} {escape(name)}</title></circle>"
             for at, value, (x, y) in zip(times, values, points, strict=True)
         ]

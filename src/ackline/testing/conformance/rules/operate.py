@@ -133,6 +133,27 @@ class RedriveRules(StoreCase):
 
         assert [ended.type for ended in bench.look("a").history] == ["ValueError"]
 
+    def test_redrive_of_one_failure_only(self, bench: Bench) -> None:
+        """Chosen by a failure, a job that has failed again since is left alone, and unchanged."""
+        first = bench.bury("a", payload=b"x").token
+        bench.apply_one(redrive("a"))
+        change = Edit(payload=b"y", priority=9)
+
+        assert bench.apply_one(redrive("a", token=first, change=change)) == Verdict(
+            False, State.QUEUED
+        )
+        assert bench.fail(bench.take_one()).applied
+        second = bench.look("a").token
+        assert bench.apply_one(redrive("a", token=first, change=change)).applied is False
+        assert (bench.look("a").payload, bench.look("a").priority) == (b"x", 5)
+
+        assert bench.apply_one(redrive("a", token=second, change=change)) == Verdict(
+            True, State.QUEUED
+        )
+        assert (bench.look("a").payload, bench.look("a").priority) == (b"y", 9)
+        assert bench.journal()[-1].priority == 9
+        assert bench.take_one().id == "a"
+
     def test_redrive_later(self, bench: Bench) -> None:
         bench.bury("a")
 
