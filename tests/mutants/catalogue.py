@@ -789,8 +789,8 @@ REDIS = [
     Mutant(
         "redis: a repeat is refused",
         f"{_REDIS}/work.py",
-        "            verdicts[index] = Verdict(again, verdicts[index].state)\n",
-        "            verdicts[index] = Verdict(False, verdicts[index].state)\n",
+        "                verdicts[index] = Verdict(True, verdicts[index].state)\n",
+        "                verdicts[index] = Verdict(False, verdicts[index].state)\n",
     ),
     Mutant(
         "redis: steps of different ends are taken to be alike",

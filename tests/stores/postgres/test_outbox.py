@@ -420,7 +420,7 @@ def test_stores_that_cannot_say_which_can(url: str, tmp_path: Any, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     with ackline.open(url) as queues:
         assert not queues.store.capabilities.joins
-        with pytest.raises(CannotJoin, match="postgresql can"):
+        with pytest.raises(CannotJoin, match="only postgresql supports that"):
             queues["work"].enqueue({}, connection=object())
         assert queues["work"].counts()[State.QUEUED] == 0
 

@@ -403,7 +403,7 @@ def test_a_handler_that_waits_for_its_own_transaction_is_told(shop: Shop) -> Non
             lambda: job.complete("paid", connection=other),
         ]
         for act in acts:
-            with pytest.raises(LeaseLost, match="took complete is still open: end it first"):
+            with pytest.raises(LeaseLost, match=r"called complete\(\) is still open: commit it or"):
                 quickly_raise(act)
         tx.rollback()
         # It is the handler's job still.

@@ -87,7 +87,7 @@ class TestUnreachable:
     def test_what_is_no_sentinel(self, open_store, server):
         refusal = refusal_of(open_store, f"redis+sentinel://{HOST}:{server.port}/main")
 
-        assert "no sentinel" in str(refusal)
+        assert "not a sentinel" in str(refusal)
 
     def test_what_is_no_cluster(self, open_store, server):
         refusal = refusal_of(open_store, f"redis+cluster://{HOST}:{server.port}")
