@@ -13,6 +13,7 @@ from standardwebhooks.webhooks import WebhookVerificationError
 import ackline
 from ackline.job import State
 from ackline.queues import Queues
+from ackline.relay import Relay
 from ackline.service import Settings
 from ackline.service.runtime import Runtime
 from ackline.service.webhooks import book, delivery
@@ -191,6 +192,15 @@ class TestLaterThanTheEnd:
 
         assert url == "https://example.com/first"
         assert (data["to"], data["result_left_out"]) == ("completed", True)
+
+    def test_a_job_that_was_only_relayed_has_not_ended(self, queues):
+        target = MemoryStore()
+        target.open()
+        queues["email"].enqueue(1, id="a", callback_url="https://example.com/first")
+
+        Relay(queues["email"], Queues(target)["email"], maintenance=False).drain()
+
+        assert self.told(queues) == []
 
     def test_each_life_calls_the_url_of_its_own(self, queues):
         queue = queues["email"]

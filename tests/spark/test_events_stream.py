@@ -180,11 +180,12 @@ def test_a_commit_saves_only_what_has_moved(queues, start, checkpoint, monkeypat
         driver.run()
     writes = []
     write = driver.reader._open().store.write_keys
-    monkeypatch.setattr(
-        driver.reader._open().store,
-        "write_keys",
-        lambda tenant, keys: writes.extend(keys) or write(tenant, keys),
-    )
+
+    def note_and_write(tenant, keys):
+        writes.extend(keys)
+        return write(tenant, keys)
+
+    monkeypatch.setattr(driver.reader._open().store, "write_keys", note_and_write)
     for _ in range(2):
         queues["b"].enqueue(1)
         driver.run()

@@ -145,7 +145,7 @@ class Dispatcher(Loop):
         ]
         own = next((one for one in known if one.id == CALLBACKS and one.active), None)
         if own is not None:
-            ends = [event for event in events if event.callback is not None]
+            ends = [e for e in events if e.callback is not None and e.note != callbacks.RELAYED]
             found += self._callbacks_for(own, key, ends)
         return found
 

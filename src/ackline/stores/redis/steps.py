@@ -19,7 +19,6 @@ from ackline.lifecycle import (
     Landing,
     Transition,
     ended_attempt,
-    guarded_by_token,
     land,
     may_move,
     may_start,
