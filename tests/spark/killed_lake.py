@@ -72,8 +72,8 @@ def main(where: str, url: str, lake: str) -> int:
         running.Run = partial(running.Run, passing=passing)  # type: ignore[assignment, misc]
         if where.partition(":")[0] in COMPACTING:
             compaction.TOGETHER = 2
-            DyingFolder.passing = staticmethod(passing)  # type: ignore[assignment]
-            lake_module.Folder = DyingFolder  # type: ignore[misc]
+            DyingFolder.passing = staticmethod(passing)
+            vars(lake_module)["Folder"] = DyingFolder
     else:
         running.Run = partial(Timed, float(where))  # type: ignore[assignment, misc]
     command = ["pipeline", "run", "--lake", lake, f"--batch-events={BATCH_EVENTS}"]

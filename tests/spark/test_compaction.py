@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -19,6 +20,9 @@ from tests.spark.lakeside import Died
 BATCHES = (0, 1)
 ROWS = 3
 HOUR = 3600.0
+
+NO_SPARK: Any = None
+"""Only to write aside would it be needed."""
 
 
 def fill(lake, *folder, value):
@@ -90,7 +94,7 @@ def finish_and_die(path, steps):
     lake = Lake(path)
     lake.folder = DyingFolder(path, steps)
     try:
-        Compaction(None, lake).finish()
+        Compaction(NO_SPARK, lake).finish()
     except Died:
         return False
     return True
@@ -104,7 +108,7 @@ def test_killed_within_any_step_nothing_is_lost(lake, tmp_path):
         shutil.copytree(lake.folder.path, path)
         done = finish_and_die(path, steps)
         again = Lake(path)
-        Compaction(None, again).finish()
+        Compaction(NO_SPARK, again).finish()
 
         assert tables(again) == expected, steps
         assert [(batch.number, batch.events) for batch in again.batches] == [(1, 12)]
@@ -120,7 +124,7 @@ def test_nothing_is_removed_unless_its_successor_is_there(lake, spoil):
     lake.folder.remove(ASIDE, *EVENTS, *gone)
 
     with pytest.raises(LakeDamaged, match="Nothing was removed"):
-        Compaction(None, lake).finish()
+        Compaction(NO_SPARK, lake).finish()
 
     assert tables(lake) == before
 
@@ -129,7 +133,7 @@ class Planned(Compaction):
     """Only notes what it would put together."""
 
     def __init__(self, lake):
-        super().__init__(None, lake)
+        super().__init__(NO_SPARK, lake)
         self.planned = []
 
     def _put_together(self, batches):

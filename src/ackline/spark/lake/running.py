@@ -28,7 +28,7 @@ NO_DELTA = "none"
 PAUSE = 10.0
 """Seconds between the batches of a run without an end."""
 
-CHECK_EVERY = 5.0
+CHECK_EVERY = 5
 """Seconds between looks at whether the lake is still this run's, while Spark takes a batch in."""
 
 RETRY_FOR = 60.0
