@@ -73,7 +73,7 @@ def main(where: str, url: str, lake: str) -> int:
         if where.partition(":")[0] in COMPACTING:
             compaction.TOGETHER = 2
             DyingFolder.passing = staticmethod(passing)
-            lake_module.Folder = DyingFolder  # type: ignore[attr-defined]
+            vars(lake_module)["Folder"] = DyingFolder
     else:
         running.Run = partial(Timed, float(where))  # type: ignore[assignment, misc]
     command = ["pipeline", "run", "--lake", lake, f"--batch-events={BATCH_EVENTS}"]

@@ -22,6 +22,9 @@ ROWS = 3
 HOUR = 3600.0
 NO_SPARK: Any = None
 
+NO_SPARK: Any = None
+"""Only to write aside would it be needed."""
+
 
 def fill(lake, *folder, value):
     for number in range(2):

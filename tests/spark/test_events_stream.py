@@ -179,13 +179,14 @@ def test_a_commit_saves_only_what_has_moved(queues, start, checkpoint, monkeypat
         queues["b"].enqueue(1)
         driver.run()
     writes = []
-    write = driver.reader._open().store.write_keys
+    store = driver.reader._open().store
+    write = store.write_keys
 
-    def note_and_write(tenant, keys):
+    def noting(tenant, keys):
         writes.extend(keys)
         return write(tenant, keys)
 
-    monkeypatch.setattr(driver.reader._open().store, "write_keys", note_and_write)
+    monkeypatch.setattr(store, "write_keys", noting)
     for _ in range(2):
         queues["b"].enqueue(1)
         driver.run()

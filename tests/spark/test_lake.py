@@ -25,7 +25,7 @@ from ackline.events import Act
 from ackline.job import State
 from ackline.spark.errors import LakeClaimed, LakeDamaged
 from ackline.spark.lake import claim, compaction, running
-from ackline.spark.lake.gold import BY_DAY, OF_ALL
+from ackline.spark.lake.gold import BY_DAY, OF_ALL, recent_days
 from ackline.spark.lake.lake import MARK, SCHEMA, Batch, Lake
 from ackline.spark.lake.running import Ran, Run
 from ackline.spark.pipelines.silver import lives_of, steps_with_times
@@ -241,6 +241,15 @@ class TestKilled:
         assert len(side.rows("bronze", "events")) == 40
         assert counted_in(side.gold("hourly")) == counted(all_events(side.queues))
         assert [reader.name for reader in side.queues["email"].readers()] == ["lake"]
+
+
+def test_the_forecast_is_made_of_the_last_weeks():
+    now = datetime.datetime(2026, 11, 16, tzinfo=datetime.UTC)
+    kept = ["2026-09-23.parquet", "2026-11-16.parquet", "2026-11-17.parquet"]
+    # Long ago; by a wrong clock; half written by a run that was killed.
+    others = ["2026-09-01.parquet", "2099-01-01.parquet", ".2026-11-16.parquet.new"]
+
+    assert recent_days([*others, *kept], now) == kept
 
 
 def test_names_that_are_not_there_are_told(sqlite_url, capsys, monkeypatch, tmp_path):

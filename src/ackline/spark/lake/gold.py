@@ -115,7 +115,9 @@ def recent_days(files: Iterable[str], now: datetime.datetime) -> list[str]:
     ...             datetime.datetime(2026, 11, 16))
     ['2026-11-15.parquet', '2026-11-16.parquet']
     """
-    days = {datetime.date.fromisoformat(name.partition(".")[0]): name for name in files}
+    # One that was being written when its process was killed is hidden.
+    whole = [name for name in files if not name.startswith(".")]
+    days = {datetime.date.fromisoformat(name.partition(".")[0]): name for name in whole}
     # Clocks may be a day ahead of ours.
     past = sorted(day for day in days if day <= now.date() + datetime.timedelta(days=1))
     past = past or sorted(days)
