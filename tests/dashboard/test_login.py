@@ -94,4 +94,5 @@ def test_a_key_that_is_taken_back_while_the_page_is_open(board, open_tab, key_fo
 
     expect(tab.get_by_text("Your token is no longer valid")).to_be_visible(timeout=30_000)
     sign_in(tab, key_for(*Scope)[0])
+    expect(tab.get_by_role("heading", name="Sign in")).to_be_hidden()
     expect(tab.get_by_role("heading", level=1)).to_have_text("Workers")

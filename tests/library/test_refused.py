@@ -221,7 +221,7 @@ def test_an_option_that_nobody_knows(queue: Queue[Any, Any]) -> None:
         {"headers": {"lone \ud800 surrogate": "x"}},
         {"keys_if_undelivered": [[1]]},
         {"keys_if_undelivered": [["lone \ud800 surrogate"]]},
-        {"keys_if_undelivered": [["fine"], ["x" * 700] * 3]},
+        {"keys_if_undelivered": [["fine"], ["x" * 500] * 5]},
     ],
     ids=str,
 )

@@ -16,8 +16,8 @@ RULES = [
     Mutant(
         "the fence is not checked",
         LIFECYCLE,
-        "if state is not State.PROCESSING or transition.token != token:",
-        "if state is not State.PROCESSING:",
+        "if not guarded_by_token(transition, state) or transition.token != token:",
+        "if not guarded_by_token(transition, state):",
     ),
     Mutant(
         "an act without a token passes the fence",
@@ -58,8 +58,8 @@ RULES = [
     Mutant(
         "redrive keeps the attempts",
         LIFECYCLE,
-        "delay=delay, attempts=0, by",
-        "delay=delay, by",
+        "delay=delay, attempts=0, edit",
+        "delay=delay, edit",
     ),
     Mutant(
         "a running job can be cancelled without its token",

@@ -52,6 +52,15 @@ class Appending(MicroBatch):
         table.write.mode("append").parquet(self._lake.table(name, number))
 
 
+def some_hours_ago():
+    """A time of the day that a history does not lead out of.
+
+    Not long ago, because jobs that are past their retention cannot be looked up any more.
+    """
+    recently = time.time() - 3600
+    return min(recently, recently - recently % DAY + DAY / 2)
+
+
 class Lakeside:
     """A store with a history, and a lake beside it."""
 
@@ -59,8 +68,7 @@ class Lakeside:
         self.spark = spark
         self.url = url or f"sqlite:///{folder}/jobs.db?durability=normal"
         self.path = str(folder / "lake")
-        # Of today, for jobs that are past their retention cannot be looked up any more.
-        self.clock = ManualClock(time.time() - 3600)
+        self.clock = ManualClock(some_hours_ago())
         store = store_from_url(self.url, self.clock)
         store.open()
         self.queues = Queues(store)

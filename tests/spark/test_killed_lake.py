@@ -17,6 +17,9 @@ from tests.spark.histories import all_events, live_through
 from tests.spark.killed_lake import BATCH_EVENTS
 from tests.spark.lakeside import Appending, Lakeside, contents, counted, counted_in
 
+# Each run is a program of its own that starts Spark. In the check, runs die within one: test_lake.
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 POINTS = (
@@ -78,7 +81,6 @@ def test_killed_between_silver_and_gold(side, undisturbed, tmp_path):
     assert len(contents(appended)["bronze/events"]) > len(undisturbed["bronze/events"])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("where", [*POINTS, *map(str, MOMENTS)])
 def test_killed_anywhere(where, side, undisturbed, tmp_path, monkeypatch):
     lake = tmp_path / "lake"

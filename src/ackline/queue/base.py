@@ -100,10 +100,10 @@ class QueueBase(ABC, Generic[P, R]):
 
     def decode_payload(self, record: Record, type: Any) -> Any:
         """A stored payload as the declared type, or `InvalidPayload`."""
-        self.require_own_serde(record)
+        self._require_own_serde(record)
         return codec.decode("payload", record.payload, self.payload_serde, type)
 
-    def require_own_serde(self, record: Record) -> None:
+    def _require_own_serde(self, record: Record) -> None:
         """Raise `InvalidPayload` if another serde than this queue's wrote the payload."""
         written_as = record.options.codec or "json"
         if written_as != self.payload_serde.name:

@@ -210,7 +210,7 @@ class Operator(QueueBase[P, R]):
         require_seconds("delay", delay)
         data = None
         if payload is not _UNCHANGED:
-            self.require_own_serde(self._require(id))
+            self._require_own_serde(self._require(id))
             data = self.encode_payload(payload)
         self._act(lifecycle.edit(id, Edit(payload=data, priority=priority, delay=delay), by))
 

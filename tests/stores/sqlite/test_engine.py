@@ -126,7 +126,7 @@ def test_enqueues_of_many_threads_all_arrive_once(store):
 def test_a_full_queue_refuses_the_whole_batch(store):
     store.configure(QUEUE, QueueSettings(max_jobs=5))
 
-    with pytest.raises(StoreFull, match="limit of 5"):
+    with pytest.raises(StoreFull, match="maximum of 5"):
         store.enqueue(QUEUE, drafts(6))
 
     assert store.describe("default")[0].counts[State.QUEUED] == 0

@@ -119,7 +119,7 @@ def test_forked_in_the_middle_of_its_own_write(store, monkeypatch):
     monkeypatch.setattr(fork, "PATIENCE", 0.05)
 
     def work():
-        with pytest.raises(StoreUnavailable, match="in the middle"):
+        with pytest.raises(StoreUnavailable, match="forked during a call"):
             store.open()
 
     assert store._engine.write(lambda tx: code_of(fork_and(work))) == 0
