@@ -21,8 +21,6 @@ BATCHES = (0, 1)
 ROWS = 3
 HOUR = 3600.0
 NO_SPARK: Any = None
-
-NO_SPARK: Any = None
 """Only to write aside would it be needed."""
 
 

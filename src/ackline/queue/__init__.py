@@ -7,7 +7,8 @@ from ackline.queue.base import P, R
 from ackline.queue.consumer import Consumer
 from ackline.queue.handlers import Handler
 from ackline.queue.job import Job, Signal, StopReason
-from ackline.queue.operator import JobPage, Operator
+from ackline.queue.observer import JobPage
+from ackline.queue.operator import Operator
 from ackline.queue.producer import (
     Completed,
     Duplicate,

@@ -1,0 +1,134 @@
+"""Looking at a queue: its jobs, counts, workers and journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Generic
+
+import msgspec
+
+from ackline.errors import InvalidOption
+from ackline.events import Act, Event
+from ackline.job import State
+from ackline.limits import names_in
+from ackline.queue.base import P, QueueBase, R
+from ackline.queue.job import Job
+from ackline.queue.reader import JournalReader, ReaderInfo, Start, registered_readers
+from ackline.queue.recovery import RecoveryStats, recovered
+from ackline.queue.watching import Watcher, follow
+from ackline.stores.base import Filter, WorkerRecord
+
+
+class JobPage(msgspec.Struct, Generic[P], frozen=True):
+    """A page of jobs; `cursor` reads on, None ends it."""
+
+    jobs: list[Job[P]]
+    cursor: str | None
+
+
+class Observer(QueueBase[P, R]):
+    """The looking side of a queue."""
+
+    def status(self, id: str) -> Job[P] | None:
+        """A job as it stands now, with its ended attempts; None if there is none."""
+        record = self.store.get(self.key, [id])[0]
+        return self.wrap(record) if record is not None else None
+
+    def jobs(
+        self,
+        *,
+        states: Iterable[State | str] | None = None,
+        kinds: Iterable[str] | None = None,
+        created_after: float | None = None,
+        created_before: float | None = None,
+        text: str | None = None,
+        cursor: str | None = None,
+        limit: int = 100,
+        newest_first: bool = False,
+    ) -> JobPage[P]:
+        """One page of the jobs that match, ordered by state, then by position.
+
+        `newest_first` reverses the order within each state.
+        """
+        if limit < 1:
+            raise InvalidOption(f"a page has at least 1 job, not {limit}")
+        which = Filter(
+            states=states_in(states),
+            kinds=names_in(kinds),
+            created_after=created_after,
+            created_before=created_before,
+            text=text,
+        )
+        page = self.store.page(self.key, which, cursor, limit, newest_first)
+        return JobPage([self.wrap(record) for record in page.jobs], page.cursor)
+
+    def counts(self) -> Mapping[State, int]:
+        """How many jobs stand in each state; costs the same for ten jobs and ten million."""
+        found = self.store.describe(self.key.tenant, self.key.name)
+        return found[0].counts if found else dict.fromkeys(State, 0)
+
+    def workers(self) -> list[WorkerRecord]:
+        """The workers of this queue, with their last sign of life."""
+        return self.store.workers(self.key)
+
+    def recovery(self) -> RecoveryStats:
+        """How many jobs came back from workers that were gone, and which ones wait for that.
+
+        >>> queue.recovery().ways  # doctest: +SKIP
+        {<Way.HEARTBEAT: 'heartbeat'>: Recovered(jobs=12, dead_lettered=0, last_at=1773.2)}
+        """
+        lapsed = self.store.leases(self.key)
+        now = self.store.info().now if lapsed else 0.0
+        late = {job.id: now - (job.deadline or now) for job in lapsed}
+        limit = self.stored_settings().stuck_after if lapsed else 0.0
+        return RecoveryStats(
+            ways=recovered(self.store, self.key),
+            overdue=len(late),
+            longest_overdue=max(late.values(), default=0.0),
+            stuck=tuple(id for id, seconds in late.items() if seconds > limit),
+        )
+
+    def events(
+        self, after: str | None = None, *, follow_for: float | None = 0.0
+    ) -> Iterator[Event]:
+        """The journal after a cursor; waits up to `follow_for` seconds (None: forever) for more.
+
+        Without a cursor it begins with the oldest event that is kept. Raises `EventsDropped` if
+        events after the cursor are gone; `after=error.cursor` continues without them.
+        """
+        return follow(self.store, self.key, after, follow_for)
+
+    def reader(self, name: str, *, start: Start = "oldest") -> JournalReader:
+        """A reader of the journal that goes on where this name last saved.
+
+        The first time it begins with the oldest event that is kept, or with what happens from
+        now on. Each process that reads needs a name of its own.
+
+        >>> events = queue.reader("audit").read()  # doctest: +SKIP
+        """
+        return JournalReader(self.store, self.key, name, start)
+
+    def readers(self) -> list[ReaderInfo]:
+        """The registered readers of the journal, by name."""
+        return registered_readers(self.store, self.key)
+
+    def on(self, what: State | Act | str, callback: Callable[[Event], None]) -> Watcher:
+        """Call back for each event that leads to a state, or is an act, from now on.
+
+        In a thread, one event after the other, until it or the queue is closed.
+
+        >>> watcher = queue.on("completed", lambda event: print(event.id))  # doctest: +SKIP
+        """
+        watcher = Watcher(self.store, self.key, what, callback)
+        self.watchers.add(watcher)
+        return watcher
+
+
+def states_in(said: Iterable[State | str] | str | None) -> frozenset[State]:
+    """The states that a caller means: none said are all, and one may stand alone."""
+    if said is None:
+        return frozenset(State)
+    try:
+        return frozenset(map(State, [said] if isinstance(said, str) else said))
+    except ValueError as error:
+        raise InvalidOption(f"{error}; the states are {', '.join(State)}") from None
