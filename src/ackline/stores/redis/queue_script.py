@@ -17,7 +17,7 @@ from ackline.stores.redis.settings import fields_of_new
 
 NO_QUEUE, FULL, KEYS_CHANGED = "NOQUEUE", "FULL", "KEYSCHANGED"
 
-TRIES = 100
+TRIES = 1000
 """How often a queue is made that others drop before it can be used."""
 
 Run = Callable[[str, Sequence[str], Iterable[Argument]], Any]
