@@ -152,7 +152,7 @@ def holds(
 ) -> bool:
     """Whether a transition's guard holds for a job in this state, at this time."""
     if transition.token is not None:
-        if not guarded_by_token(transition, state) or transition.token != token:
+        if transition.token != token:
             return False
         if transition.deadline is not None and transition.deadline != deadline:
             return False

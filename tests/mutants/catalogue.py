@@ -16,8 +16,8 @@ RULES = [
     Mutant(
         "the fence is not checked",
         LIFECYCLE,
-        "if not guarded_by_token(transition, state) or transition.token != token:",
-        "if not guarded_by_token(transition, state):",
+        "        if transition.token != token:\n            return False\n",
+        "",
     ),
     Mutant(
         "an act without a token passes the fence",

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 from ackline.config import Resolved
+from ackline.forks import renew_in_child
 from ackline.job import Record
 from ackline.queue import Handler, Job, Queue
 from ackline.worker.timekeeper import Alarm
 
 _deciding = threading.Lock()
 """Held for the moment in which it is decided how a job ends. One for all: that is short."""
+renew_in_child(sys.modules[__name__], "_deciding")
 
 
 class Held(Job[Any]):
