@@ -65,7 +65,7 @@ def live(queues: Queues, jobs: int) -> int:
     for start in range(0, jobs, CHUNK):
         queue.enqueue_many([PAYLOAD] * min(CHUNK, jobs - start), kind="bench")
         claimed = queue.claim_records(queue.claim_request(CHUNK, 300.0, None, "bench")).jobs
-        queue.apply([lifecycle.complete(job, b"1", queue.policy(job)) for job in claimed])
+        queue.apply([lifecycle.complete(job, b"1", queue.policies.of(job)) for job in claimed])
     return 3 * jobs
 
 

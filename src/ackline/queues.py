@@ -13,6 +13,7 @@ from ackline.codec import DumpsLoads, Serde, serde_from
 from ackline.job import QueueKey
 from ackline.limits import OWN_KEYS, require_name, require_others_key
 from ackline.queue import Queue
+from ackline.queue.serdes import Serdes
 from ackline.stores.base import Key, KeyWrite, OfTenant, QueueInfo, Store, StoreInfo
 from ackline.stores.registry import store_from_url
 
@@ -79,11 +80,13 @@ class Queues:
         queue: Queue[Any, Any] = Queue(
             self.store,
             QueueKey(self.tenant, name),
-            payload=payload,
-            result=result,
-            payload_serde=payload_serde,
-            result_serde=serde_from(result_serde) if result_serde else payload_serde,
-            max_payload=max_payload,
+            Serdes(
+                payload_serde,
+                serde_from(result_serde) if result_serde else payload_serde,
+                payload_type=payload,
+                result_type=result,
+                max_payload=max_payload,
+            ),
         )
         self._queues[name] = queue
         self._made.add(queue)

@@ -42,7 +42,7 @@ def test_jobs_that_wait_keep_it(queue, options):
         queue.drop()
 
     assert queue.status("a") is not None
-    assert queue.settings(max_age=0).max_jobs == 9
+    assert queue.settings().max_jobs == 9
 
 
 def test_force_takes_them_all(queue):
@@ -108,4 +108,4 @@ def test_an_empty_or_unknown_queue_is_dropped_without_ado(queue):
     assert queue.drop() == 0
     queue.configure(paused=True)
     assert queue.drop() == 0
-    assert not queue.settings(max_age=0).paused
+    assert not queue.settings().paused

@@ -122,7 +122,7 @@ class TestMany:
         assert steps == [9, 9, 2]
 
         steps.clear()
-        again = [queue.draft(job.payload, job.options) for job in large]
+        again = [queue.drafter.draft(job.payload, job.options) for job in large]
         assert [receipt.accepted for receipt in queue.put(again)] == [False] * 20
         assert steps == [9, 9, 2]
 

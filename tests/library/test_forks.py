@@ -82,9 +82,9 @@ def test_settings_that_were_being_read(queues: Queues, monkeypatch: pytest.Monke
     def work() -> bool:
         monkeypatch.setattr(queues.store, "describe", describe)
         queues.store.open()
-        return queue.settings(max_age=0) is not None
+        return queue.policies.settings(max_age=0) is not None
 
-    assert busy.fork(lambda: queue.settings(max_age=0), work) == 0
+    assert busy.fork(lambda: queue.policies.settings(max_age=0), work) == 0
 
 
 def test_an_id_that_was_being_remembered() -> None:

@@ -99,7 +99,7 @@ class TestCancel:
             case "fail":
                 queue.fail(job, "stopped")
             case _:
-                failure, policy = failure_from(job.record, ""), queue.policy(job.record)
+                failure, policy = failure_from(job.record, ""), queue.policies.of(job.record)
                 outcome = settle(job.record, Snooze(10), None, failure, policy, queue.random)
                 queue.apply([outcome])
 

@@ -20,7 +20,7 @@ def job() -> Job[Any]:
 
 
 def step_of(job: Job[Any]) -> Transition:
-    return complete(job.record, None, ackline.open("memory://")["work"].policy(job.record))
+    return complete(job.record, None, ackline.open("memory://")["work"].policies.of(job.record))
 
 
 def test_a_heartbeat_knows_of_the_transaction_before_the_step_is_sent(job: Job[Any]) -> None:

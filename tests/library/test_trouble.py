@@ -78,7 +78,7 @@ class TestClaim:
             return next(looks)(*args)
 
         monkeypatch.setattr(queue.store, "claim", look)
-        settled = lifecycle.complete(done.record, None, queue.policy(done.record))
+        settled = lifecycle.complete(done.record, None, queue.policies.of(done.record))
         request = queue.claim_request(1, None, None, None)
         claimed = queue.claim_records(request, [settled])
         assert [verdict.applied for verdict in claimed.verdicts] == [True]
@@ -132,7 +132,7 @@ class TestMany:
             clock.advance(1)
             again = [job.record for job in queue.claim(1200)]
             failure = Failure(act="fail", attempt=1, type="Error")
-            apply(key, [lifecycle.bury(job, failure, queue.policy(job)) for job in again])
+            apply(key, [lifecycle.bury(job, failure, queue.policies.of(job)) for job in again])
             return verdicts
 
         monkeypatch.setattr(queue.store, "apply", apply_and_fail)
@@ -254,4 +254,4 @@ class TestWaiting:
 def test_settings_that_cannot_work_are_refused(queue: Queue[Any, Any]) -> None:
     with pytest.raises(ValueError, match="group_limit must be a number, 1 or more, not 0"):
         queue.configure(group_limit=0)
-    assert queue.settings(max_age=0).group_limit == 1
+    assert queue.settings().group_limit == 1

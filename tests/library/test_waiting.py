@@ -65,7 +65,7 @@ class TestEnqueueAndWait:
             with queue.waiter.expect("other") as other:
                 other.then(looked.set)
                 receipts = enqueue(*arguments)
-                enqueue(queue.key, [queue.draft(2, {"id": "other"})])
+                enqueue(queue.key, [queue.drafter.draft(2, {"id": "other"})])
                 for job in queue.claim(2):
                     queue.complete(job, "quick")
                 assert looked.wait(5), "the news have been read, and nobody waited for this job"

@@ -158,7 +158,7 @@ class TestStuck:
         queue = queues["email"]
         queue.enqueue(1, id="poor-one")
         queue.claim(lease=5)
-        monkeypatch.setattr(queue, "policy", self.broken)
+        monkeypatch.setattr(queue.policies, "of", self.broken)
         clock.advance(5)
         return queue
 

@@ -112,4 +112,4 @@ def test_settings_that_change_between_the_look_and_the_write_are_seen(
     monkeypatch.setattr(runtime.store, "configure", late)
 
     assert ask(furnished, "PATCH", QUEUE, {"max_jobs": 5}, if_match=tag).status_code == 412
-    assert queue.stored_settings().max_jobs == 7
+    assert queue.settings().max_jobs == 7

@@ -88,7 +88,7 @@ def _work(queue: Queue[Any, Any], choose: random.Random, clock: ManualClock) -> 
 
 
 def _end(queue: Queue[Any, Any], job: Record, choose: random.Random) -> Transition | None:
-    chance, policy = choose.random(), queue.policy(job)
+    chance, policy = choose.random(), queue.policies.of(job)
     if chance < 0.86:
         return lifecycle.complete(job, b"1", policy)
     if chance < 0.92:

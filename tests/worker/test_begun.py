@@ -33,7 +33,7 @@ def claim(queue: Queue[Any, Any], count: int) -> list[Held]:
     queue.enqueue_many(range(count))
     jobs = queue.claim(count, worker="w")
     handler = queue.handlers["default"]
-    return [Held(queue, job.record, handler, queue.policy(job.record)) for job in jobs]
+    return [Held(queue, job.record, handler, queue.policies.of(job.record)) for job in jobs]
 
 
 def test_what_has_begun_and_is_not_settled_is_known(queue, begun, board):

@@ -49,7 +49,7 @@ class Scene:
         self.queue.enqueue(1, id=id)
         [job] = self.queue.claim(worker="w")
         record, handler = job.record, self.queue.handlers["default"]
-        return Held(self.queue, record, handler, self.queue.policy(record))
+        return Held(self.queue, record, handler, self.queue.policies.of(record))
 
     def next_outcome(self) -> tuple[str, Act]:
         transition = self.outcomes.get(timeout=SOON)

@@ -264,7 +264,7 @@ def test_a_blocked_event_loop_does_not_lose_its_leases(queue, start, sort):
     async def block_async(job):
         block(job)
 
-    queue.configure(policy=queue.stored_settings().policy.__class__(lease=0.4))
+    queue.configure(policy=queue.settings().policy.__class__(lease=0.4))
     queue.handler(block if sort == "sync" else block_async)
     start(queue)
     queue.enqueue_and_wait(1, timeout=SOON)

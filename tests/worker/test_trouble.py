@@ -144,7 +144,7 @@ def test_the_policies_of_handlers_are_published_for_sweepers_elsewhere(queue, st
     def risky(job): ...
 
     start(queue)
-    assert queue.stored_settings().kinds["risky"].max_attempts == 9
+    assert queue.settings().kinds["risky"].max_attempts == 9
 
 
 class LockedStore(MemoryStore):
@@ -182,7 +182,7 @@ def test_a_worker_that_cannot_start_leaves_nothing_behind_and_can_be_started_lat
 
 def test_a_pause_is_not_undone_by_a_worker_that_starts(queue):
     queue.handler("risky", max_attempts=9)(lambda job: None)
-    stored = queue.stored_settings()
+    stored = queue.settings()
     looked: list[int] = []
 
     def pause_after_the_look() -> Any:
@@ -190,12 +190,12 @@ def test_a_pause_is_not_undone_by_a_worker_that_starts(queue):
             looked.append(1)
             ackline.Queues(queue.store)[queue.name].pause()
             return stored
-        return type(queue).stored_settings(queue)
+        return type(queue.policies).stored(queue.policies)
 
-    queue.stored_settings = pause_after_the_look
-    queue.publish_policies()
-    del queue.stored_settings
-    settings = queue.stored_settings()
+    queue.policies.stored = pause_after_the_look
+    queue.policies.publish()
+    del queue.policies.stored
+    settings = queue.settings()
     assert settings.paused
     assert settings.kinds["risky"].max_attempts == 9
 
@@ -206,14 +206,14 @@ def test_a_courier_outlives_what_goes_wrong_with_claimed_jobs(start, caplog):
     queue.handler(lambda job: job.payload)
     start(queue)
     troubles = [StoreUnavailable("a passing trouble")] * 6
-    policy = queue.policy
+    policy = queue.policies.of
 
     def moody_policy(record: Any) -> Any:
         if troubles:
             raise troubles.pop()
         return policy(record)
 
-    queue.policy = moody_policy  # type: ignore[method-assign]
+    queue.policies.of = moody_policy  # type: ignore[method-assign]
     assert queue.enqueue_and_wait(3, id="a", timeout=SOON) == 3
     assert troubles == []
     assert queue.status("a").attempts == 1  # type: ignore[union-attr]

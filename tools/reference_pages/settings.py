@@ -33,7 +33,7 @@ NUMBERS = (
     ("worker.heartbeat", "ALIVE_FOR", "s", "without one for so long, it counts as dead"),
     ("worker.timekeeper", "GIVE_UP", "s", "a handler has so long to stop after its timeout"),
     ("worker.worker", "LAST_MOMENT", "s", "and so long after the grace period of a stop"),
-    ("queue.base", "SETTINGS_AGE", "s", "settings that others changed are seen within"),
+    ("queue.policies", "SETTINGS_AGE", "s", "settings that others changed are seen within"),
     ("queue.consumer", "LONGEST_POLL", "s", "a lost wake-up delays a waiting claim by at most"),
     ("queue.failures", "LONGEST_TRACEBACK", "characters", "of a traceback are kept"),
     ("queue.chunks", "CHUNK", "jobs", "go into the store in one step of a bulk enqueue"),
@@ -53,9 +53,9 @@ NUMBERS = (
 def policies() -> str:
     """Each part of a policy, its default, and who may set it."""
     config = importlib.import_module("ackline.config")
-    producer = importlib.import_module("ackline.queue.producer")
+    drafting = importlib.import_module("ackline.queue.drafting")
     consumer = importlib.import_module("ackline.queue.consumer")
-    job = typing.get_type_hints(producer.EnqueueOptions)
+    job = typing.get_type_hints(drafting.EnqueueOptions)
     kind = inspect.signature(typing.get_overloads(consumer.Consumer.handler)[1]).parameters
     queue = config.Policy.__struct_fields__
     rows = [

@@ -53,7 +53,7 @@ class Handover:
         if not jobs:
             return
         try:
-            policy = self._queue.policy
+            policy = self._queue.policies.of
             self._queue.apply(
                 [lifecycle.release(job, "its claimer left", policy(job)) for job in jobs]
             )
@@ -156,9 +156,9 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
         self, job: Job[P], result: R | None = None, *, connection: object | None = None
     ) -> None:
         """The work is done. Raises `LeaseLost`, and changes nothing, if the lease is not yours."""
-        record, data = job.record, self.sync.encode_result(result)
+        record, data = job.record, self.sync.serdes.encode_result(result)
         await self._settle(
-            job, lambda: lifecycle.complete(record, data, self.sync.policy(record)), connection
+            job, lambda: lifecycle.complete(record, data, self.sync.policies.of(record)), connection
         )
 
     async def fail(
@@ -175,7 +175,7 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
         await self._settle(
             job,
             lambda: lifecycle.fail(
-                record, failure, self.sync.policy(record), self.sync.random, delay
+                record, failure, self.sync.policies.of(record), self.sync.random, delay
             ),
             connection,
         )
@@ -186,7 +186,7 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
         """It can never succeed: to the DLQ, whatever attempts remain."""
         record, failure = job.record, failure_from(job.record, error)
         await self._settle(
-            job, lambda: lifecycle.bury(record, failure, self.sync.policy(record)), connection
+            job, lambda: lifecycle.bury(record, failure, self.sync.policies.of(record)), connection
         )
 
     async def snooze(self, job: Job[P], delay: float, *, connection: object | None = None) -> None:
@@ -194,14 +194,14 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
         require_seconds("delay", delay)
         record = job.record
         await self._settle(
-            job, lambda: lifecycle.snooze(record, delay, self.sync.policy(record)), connection
+            job, lambda: lifecycle.snooze(record, delay, self.sync.policies.of(record)), connection
         )
 
     async def release(self, job: Job[P], *, connection: object | None = None) -> None:
         """Give it back, to its old place in line; the attempt is given back."""
         record = job.record
         await self._settle(
-            job, lambda: lifecycle.release(record, policy=self.sync.policy(record)), connection
+            job, lambda: lifecycle.release(record, policy=self.sync.policies.of(record)), connection
         )
 
     async def extend(self, job: Job[Any], seconds: float) -> None:
@@ -211,5 +211,5 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
 
     async def progress(self, job: Job[Any], value: Any) -> None:
         """Note how far the work is."""
-        data = self.sync.encode_progress(value)
+        data = self.sync.serdes.encode_progress(value)
         await self._settle(job, lambda: lifecycle.progress(job.record, data))

@@ -41,7 +41,10 @@ class AsyncOperator(AsyncQueueBase[P, R]):
         limit: int = 100,
         newest_first: bool = False,
     ) -> JobPage[P]:
-        """One page of the jobs that match, in the order of their lines, or each from its end."""
+        """One page of the jobs that match, ordered by state, then by position.
+
+        `newest_first` reverses the order within each state.
+        """
         return await self._call(
             self.sync.jobs,
             states=states,
@@ -57,6 +60,10 @@ class AsyncOperator(AsyncQueueBase[P, R]):
     async def counts(self) -> Mapping[State, int]:
         """How many jobs stand in each state; costs the same for ten jobs and ten million."""
         return await self._call(self.sync.counts)
+
+    async def settings(self) -> QueueSettings:
+        """The queue's settings as all processes share them; change them by `configure`."""
+        return await self._call(self.sync.settings)
 
     async def workers(self) -> list[WorkerRecord]:
         """The workers of this queue, with their last sign of life."""

@@ -9,7 +9,7 @@ from typing import Unpack
 from ackline.aio.base import AsyncQueueBase
 from ackline.queue import Completed, Enqueued, EnqueueOptions, NewJob
 from ackline.queue.base import P, R
-from ackline.queue.producer import CallOptions
+from ackline.queue.drafting import CallOptions
 from ackline.queue.waiting import Expected, ResultWaiter
 
 
@@ -27,7 +27,7 @@ class AsyncProducer(AsyncQueueBase[P, R]):
         with an id of its own it can ask again. With a `connection` it is part of the transaction
         that you have open on it; roll that back if you are cancelled.
         """
-        draft = self.sync.draft(payload, options)
+        draft = self.sync.drafter.draft(payload, options)
         if connection is not None:
             [receipt] = await self._join(connection, lambda joined: self._put(joined, [draft]))
             return self.sync.answer(receipt)
@@ -58,7 +58,7 @@ class AsyncProducer(AsyncQueueBase[P, R]):
 
         >>> await queue.enqueue_and_wait({"url": "…"}, id="img-1")  # doctest: +SKIP
         """
-        draft = self.sync.awaited_draft(payload, options)
+        draft = self.sync.drafter.awaited(payload, options)
         waiter = await self._listening()
         heard = waiter.heard
         answer = self.sync.answer(await self._enqueues.submit(draft))
@@ -104,4 +104,4 @@ class AsyncProducer(AsyncQueueBase[P, R]):
             except TimeoutError:
                 error = expected.timeout(timeout)
                 raise error from error.__cause__
-        return self.sync.outcome_of(expected.record())
+        return self.sync.serdes.outcome_of(expected.record())

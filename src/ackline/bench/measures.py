@@ -235,7 +235,9 @@ def _claim_and_complete(queue: Queue[Any, Any], jobs: int) -> int:
     request = ClaimRequest(worker="bench", limit=batch, lease=60.0)
     while done < jobs:
         claimed = queue.claim_records(request, transitions)
-        transitions = [lifecycle.complete(job, None, queue.policy(job)) for job in claimed.jobs]
+        transitions = [
+            lifecycle.complete(job, None, queue.policies.of(job)) for job in claimed.jobs
+        ]
         done += len(claimed.jobs)
     queue.apply(transitions)
     return done

@@ -97,7 +97,7 @@ def _draft(queue: Queue[Any, Any], line: bytes, what: Import) -> Draft:
     if what.full:
         return draft_of_line(queue, line, what.options)
     try:
-        return queue.draft(value, what.options)  # type: ignore[arg-type]
+        return queue.drafter.draft(value, what.options)  # type: ignore[arg-type]
     except (InvalidJob, TypeError) as error:
         raise BadLine(str(error)) from None
 

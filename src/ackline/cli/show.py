@@ -80,7 +80,7 @@ def _show_facts(session: Session, queue: Queue[Any, Any], record: Record) -> Non
         (plain(queue.name), "bold"), "  ", plain(record.kind), "  ", (plain(record.id), "bold")
     )
     session.say(title.append("  ").append(record.state, STYLES[record.state]))
-    policy = queue.policy(record)
+    policy = queue.policies.of(record)
     facts = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column(overflow="fold")

@@ -57,7 +57,7 @@ class Scheduler(Loop):
             raise ConfigError(f"two schedules are called {', '.join(sorted(twice))}")
         for schedule in schedules:
             # What the queue would refuse, it refuses now and not at the first tick.
-            queue.draft(schedule.payload, {"kind": schedule.kind, **schedule.options})  # type: ignore[typeddict-item]
+            queue.drafter.draft(schedule.payload, {"kind": schedule.kind, **schedule.options})  # type: ignore[typeddict-item]
 
     def look_after(self, queue: Queue[Any, Any]) -> float:
         now = queue.store.info().now

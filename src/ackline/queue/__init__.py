@@ -5,19 +5,12 @@ from __future__ import annotations
 from ackline.errors import ConfigError
 from ackline.queue.base import P, R
 from ackline.queue.consumer import Consumer
+from ackline.queue.drafting import EnqueueOptions, NewJob
 from ackline.queue.handlers import Handler
 from ackline.queue.job import Job, Signal, StopReason
 from ackline.queue.observer import JobPage
 from ackline.queue.operator import Operator
-from ackline.queue.producer import (
-    Completed,
-    Duplicate,
-    Enqueued,
-    EnqueueOptions,
-    NewJob,
-    Producer,
-    Queued,
-)
+from ackline.queue.producer import Completed, Duplicate, Enqueued, Producer, Queued
 from ackline.queue.reader import JournalReader, ReaderInfo
 from ackline.queue.recovery import Recovered, RecoveryStats, Way
 from ackline.queue.watching import Watcher

@@ -102,7 +102,7 @@ class Consumer(Settler[P, R]):
                 f"queue {self.key} already has a schedule named {schedule.name!r}: pass name=…"
             )
         # What could not be enqueued is refused now, not at the first tick.
-        self.draft(payload, {"kind": kind, **options})
+        self.drafter.draft(payload, {"kind": kind, **options})  # type: ignore[typeddict-item]
         self.schedules.append(schedule)
         return schedule
 
@@ -137,12 +137,12 @@ class Consumer(Settler[P, R]):
         require_seconds("lease", lease, above_zero=True)
         if worker is not None:
             require_name("worker", worker)
-        settings = self.settings()
+        settings = self.policies.settings()
         own = {kind: policy.lease for kind, policy in settings.kinds.items() if policy.lease}
         return ClaimRequest(
             worker=worker or worker_id(),
             limit=limit,
-            lease=lease or settings.policy.lease or self.defaults.lease,
+            lease=lease or settings.policy.lease or self.policies.defaults.lease,
             kinds=names_in(kinds),
             lease_of_kind=own if lease is None else {},
         )
@@ -165,7 +165,7 @@ class Consumer(Settler[P, R]):
         if not claimed.lapsed:
             return claimed
         try:
-            if not self.settings().recovery:
+            if not self.policies.settings().recovery:
                 return msgspec.structs.replace(claimed, lapsed=[])
             taken_back = self.expire(claimed.lapsed, way=Way.CLAIM)
             if claimed.jobs:
@@ -208,7 +208,7 @@ class Consumer(Settler[P, R]):
         self, leases: Sequence[Record], reason: str = "lease expired", way: Way = Way.HAND
     ) -> list[Verdict]:
         """Take leases back, unless they were settled or extended since they were seen."""
-        steps = [lifecycle.expire(job, self.policy(job), reason) for job in leases]
+        steps = [lifecycle.expire(job, self.policies.of(job), reason) for job in leases]
         try:
             verdicts = self.apply(steps)
         except PASSING:

@@ -29,7 +29,7 @@ def drop(queue: Operator[Any, Any], force: bool, by: str) -> int:
     for _ in range(TRIES):
         if queue.store.drop(queue.key, storable(by)):
             forget(queue, notes)
-            queue.settings(max_age=0)
+            queue.policies.settings(max_age=0)
             return gone
         if not force and _live(queue):
             break

@@ -7,15 +7,15 @@ import inspect
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from ackline.errors import Stopped
 from ackline.events import Act
 from ackline.job import Failure, Record, State
 
 if TYPE_CHECKING:
-    from ackline.queue.base import QueueBase
     from ackline.queue.joining import AsyncTransaction, BlockingTransaction
+    from ackline.queue.serdes import Serdes
 
 P = TypeVar("P")
 
@@ -86,6 +86,28 @@ class Signal:
         callback()
 
 
+class Home(Protocol):
+    """What a job asks of the queue that it came from."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def serdes(self) -> Serdes[Any]: ...
+
+    def complete(
+        self, job: Job[Any], result: Any = None, *, connection: object | None = None
+    ) -> None: ...
+
+    async def complete_async(
+        self, job: Job[Any], result: Any, connection: AsyncTransaction
+    ) -> None: ...
+
+    def extend(self, job: Job[Any], seconds: float) -> None: ...
+
+    def progress(self, job: Job[Any], value: Any) -> None: ...
+
+
 class Job(Generic[P]):
     """One job: what it is, where it stands and, when claimed, the lease on it.
 
@@ -95,7 +117,7 @@ class Job(Generic[P]):
 
     __slots__ = ("_payload", "_payload_type", "_queue", "_signal", "in_transaction", "record")
 
-    def __init__(self, record: Record, queue: QueueBase[Any, Any], payload_type: Any) -> None:
+    def __init__(self, record: Record, queue: Home, payload_type: Any) -> None:
         self.record = record
         self._queue = queue
         self._payload_type = payload_type
@@ -128,7 +150,7 @@ class Job(Generic[P]):
     def payload(self) -> P:
         """What was enqueued, decoded into the declared type when first asked for."""
         if self._payload is _UNREAD:
-            self._payload = self._queue.decode_payload(self.record, self._payload_type)
+            self._payload = self._queue.serdes.decode_payload(self.record, self._payload_type)
         payload: P = self._payload
         return payload
 
@@ -160,7 +182,7 @@ class Job(Generic[P]):
     @property
     def reported(self) -> Any:
         """What `progress` said last, on a job that was looked up; None if nothing."""
-        return self._queue.decode_progress(self.record)
+        return self._queue.serdes.decode_progress(self.record)
 
     @property
     def failure(self) -> Failure | None:

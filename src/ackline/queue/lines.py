@@ -14,7 +14,8 @@ from ackline.job import Draft, Failure, Record, State
 from ackline.retry import Backoff
 
 if TYPE_CHECKING:
-    from ackline.queue.producer import CallOptions, Producer
+    from ackline.queue.base import QueueBase
+    from ackline.queue.drafting import CallOptions
 
 
 class Past(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -91,15 +92,16 @@ def _raw(data: bytes | None, codec: str | None) -> msgspec.Raw | None:
 
 
 def draft_of(
-    queue: Producer[Any, Any], payload: bytes, codec: str | None, options: CallOptions
+    queue: QueueBase[Any, Any], payload: bytes, codec: str | None, options: CallOptions
 ) -> Draft:
     """A job whose payload stays as a line has it."""
     data = payload if codec is None else _unpacked(payload)
-    if len(data) > queue.max_payload:
-        raise PayloadTooLarge("payload", len(data), queue.max_payload)
+    most = queue.serdes.max_payload
+    if len(data) > most:
+        raise PayloadTooLarge("payload", len(data), most)
     if codec is None:
         _require_json(data)
-    draft = queue.draft(None, options)
+    draft = queue.drafter.draft(None, options)
     kept = msgspec.structs.replace(draft.options, codec=codec)
     return msgspec.structs.replace(draft, payload=data, options=kept)
 

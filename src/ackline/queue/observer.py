@@ -7,14 +7,16 @@ from typing import Generic
 
 import msgspec
 
+from ackline.config import QueueSettings
 from ackline.errors import InvalidOption
 from ackline.events import Act, Event
 from ackline.job import State
 from ackline.limits import names_in
-from ackline.queue.base import P, QueueBase, R
+from ackline.queue.base import P, R
 from ackline.queue.job import Job
 from ackline.queue.reader import JournalReader, ReaderInfo, Start, registered_readers
 from ackline.queue.recovery import RecoveryStats, recovered
+from ackline.queue.settler import Settler
 from ackline.queue.watching import Watcher, follow
 from ackline.stores.base import Filter, WorkerRecord
 
@@ -26,7 +28,7 @@ class JobPage(msgspec.Struct, Generic[P], frozen=True):
     cursor: str | None
 
 
-class Observer(QueueBase[P, R]):
+class Observer(Settler[P, R]):
     """The looking side of a queue."""
 
     def status(self, id: str) -> Job[P] | None:
@@ -67,6 +69,10 @@ class Observer(QueueBase[P, R]):
         found = self.store.describe(self.key.tenant, self.key.name)
         return found[0].counts if found else dict.fromkeys(State, 0)
 
+    def settings(self) -> QueueSettings:
+        """The queue's settings as all processes share them; change them by `configure`."""
+        return self.policies.stored()
+
     def workers(self) -> list[WorkerRecord]:
         """The workers of this queue, with their last sign of life."""
         return self.store.workers(self.key)
@@ -80,7 +86,7 @@ class Observer(QueueBase[P, R]):
         lapsed = self.store.leases(self.key)
         now = self.store.info().now if lapsed else 0.0
         late = {job.id: now - (job.deadline or now) for job in lapsed}
-        limit = self.stored_settings().stuck_after if lapsed else 0.0
+        limit = self.settings().stuck_after if lapsed else 0.0
         return RecoveryStats(
             ways=recovered(self.store, self.key),
             overdue=len(late),

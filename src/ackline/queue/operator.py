@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
 from ackline import lifecycle
-from ackline.config import QueueSettings, readable
-from ackline.errors import ConfigError, InvalidOption, JobNotFound, WrongState
+from ackline.config import QueueSettings
+from ackline.errors import InvalidOption, JobNotFound, WrongState
 from ackline.job import LIVE, QueueKey, Record, State
 from ackline.lifecycle import Edit, Transition
 from ackline.limits import names_in, require_name, require_priority, require_seconds, storable
@@ -36,7 +34,7 @@ class Operator(Observer[P, R]):
         A finished job stays as it is.
         """
         record = self._require(id)
-        waiting = lifecycle.cancel(id, self.policy(record), by)
+        waiting = lifecycle.cancel(id, self.policies.of(record), by)
         running = lifecycle.request_cancel(id, by)
         while True:
             # The job may be claimed or given back between the two looks; one of them fits.
@@ -103,8 +101,8 @@ class Operator(Observer[P, R]):
         require_seconds("delay", delay)
         data = None
         if payload is not _UNCHANGED:
-            self._require_own_serde(self._require(id))
-            data = self.encode_payload(payload)
+            self.serdes.require_own(self._require(id))
+            data = self.serdes.encode_payload(payload)
         self._act(lifecycle.edit(id, Edit(payload=data, priority=priority, delay=delay), by))
 
     def keep_result(self, id: str, seconds: float) -> None:
@@ -132,15 +130,9 @@ class Operator(Observer[P, R]):
 
     def configure(self, *, by: str = "", **changes: Any) -> QueueSettings:
         """Change some of the queue's settings; see `QueueSettings`."""
-        self.change_settings(lambda stored: self.altered(stored, changes), storable(by))
-        return self.settings(max_age=0)
-
-    def altered(self, settings: QueueSettings, changes: Mapping[str, Any]) -> QueueSettings:
-        """Settings with some of them changed; raises `ConfigError` if they are invalid."""
-        try:
-            return readable(msgspec.structs.replace(settings, **changes))
-        except (TypeError, ValueError) as error:
-            raise ConfigError(f"invalid settings for queue {self.key}: {error}") from error
+        policies = self.policies
+        policies.change(lambda stored: policies.altered(stored, changes), storable(by))
+        return policies.settings(max_age=0)
 
     def purge(
         self,

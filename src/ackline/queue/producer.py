@@ -2,76 +2,21 @@
 
 from __future__ import annotations
 
-import datetime
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Generic, TypedDict, TypeVar, Unpack, cast
+from typing import Any, Unpack
 
 import msgspec
 
-from ackline import tracing
 from ackline.errors import InvalidOption
-from ackline.ids import new_id
-from ackline.job import NO_OPTIONS, Draft, Options, State, as_read_back
-from ackline.limits import (
-    DEFAULT_PRIORITY,
-    require_name,
-    require_others_key,
-    require_priority,
-    require_seconds,
-)
+from ackline.job import Draft, State
 from ackline.queue.base import P, QueueBase, R
 from ackline.queue.chunks import in_chunks, is_full, payload_size
-from ackline.queue.handlers import DEFAULT_KIND
+from ackline.queue.drafting import CallOptions, EnqueueOptions, NewJob
 from ackline.queue.joining import within
 from ackline.queue.waiting import ResultWaiter
-from ackline.retry import Backoff, backoff_from
 from ackline.stores.base import Joined, Receipt
-
-T = TypeVar("T")
-
-LATEST = 1e11
-"""Seconds since 1970: beyond it a `run_at` is rather one in milliseconds."""
-
-SHORTEST_SEEN = 1.0
-"""Seconds that a result must be kept if somebody waits for it."""
-
-
-class CallOptions(TypedDict, total=False):
-    """What can be said about a job whose result is waited for."""
-
-    id: str
-    kind: str
-    priority: int
-    delay: float
-    run_at: float | datetime.datetime
-    max_attempts: int
-    backoff: Backoff | Sequence[float] | float
-    lease: float
-    result_ttl: float
-    keys_if_undelivered: Iterable[Sequence[str]]
-    callback_url: str
-    group: str
-    headers: Mapping[str, str]
-    trace: str
-
-
-class EnqueueOptions(CallOptions, total=False):
-    """All that can be said about one job."""
-
-    timeout: float
-
-
-class NewJob(Generic[T]):
-    """A payload with options of its own, for `enqueue_many`.
-
-    >>> queue.enqueue_many([NewJob({"to": "a"}, id="a", priority=9)])  # doctest: +SKIP
-    """
-
-    def __init__(self, payload: T, **options: Unpack[EnqueueOptions]) -> None:
-        self.payload = payload
-        self.options = options
 
 
 class Queued(msgspec.Struct, frozen=True):
@@ -112,7 +57,7 @@ class Producer(QueueBase[P, R]):
 
         >>> queue.enqueue({"to": "a@example.com"}, id="email-123")  # doctest: +SKIP
         """
-        draft = self.draft(payload, options)
+        draft = self.drafter.draft(payload, options)
         with within(self.store, connection) as store:
             return self.answer(self.put([draft], store)[0])
 
@@ -140,7 +85,7 @@ class Producer(QueueBase[P, R]):
             raise InvalidOption("one id cannot serve many jobs: give each its own by NewJob")
         if isinstance(jobs, (str, bytes, Mapping)):
             raise InvalidOption(f"enqueue_many takes a list of payloads, not {type(jobs).__name__}")
-        drafts = (self._draft_of_many(job, options) for job in jobs)
+        drafts = (self.drafter.one_of_many(job, options) for job in jobs)
         chunks = in_chunks(drafts, payload_size)
         if store is self.store:
             return store_meanwhile(self.put, chunks)
@@ -159,7 +104,7 @@ class Producer(QueueBase[P, R]):
 
         >>> queue.enqueue_and_wait({"url": "…"}, id="img-1", timeout=30)  # doctest: +SKIP
         """
-        draft = self.awaited_draft(payload, options)
+        draft = self.drafter.awaited(payload, options)
         waiter = self.waiter  # it listens before the job can finish
         heard = waiter.heard
         answer = self.answer(self.put([draft])[0])
@@ -168,7 +113,7 @@ class Producer(QueueBase[P, R]):
             return result
         # Not before: a look would find the failed job of this id that the new one replaces.
         with waiter.expect(draft.id, heard) as expected:
-            return self.outcome_of(expected.wait(timeout))
+            return self.serdes.outcome_of(expected.wait(timeout))
 
     def result(self, id: str, timeout: float = 0.0) -> R:
         """The result of a job, waiting up to `timeout` seconds for it.
@@ -176,7 +121,7 @@ class Producer(QueueBase[P, R]):
         Raises `JobNotFound`, `JobFailed`, `JobCancelled`, or `Timeout` if it is not finished.
         """
         with self.waiter.expect(id) as expected:
-            return self.outcome_of(expected.wait(timeout, now=True))
+            return self.serdes.outcome_of(expected.wait(timeout, now=True))
 
     @property
     def waiter(self) -> ResultWaiter:
@@ -196,116 +141,13 @@ class Producer(QueueBase[P, R]):
         if waiter is not None:
             waiter.close()
 
-    # --- from what the caller wrote to a draft ---
-
-    def draft(self, payload: Any, options: CallOptions) -> Draft:
-        """Check and encode one job."""
-        if unknown := options.keys() - _KNOWN:
-            raise TypeError(f"unknown job option: {', '.join(sorted(unknown))}")
-        if None in options.values():
-            # As if they were not given, so that callers can pass on what they may not have.
-            given = {name: value for name, value in options.items() if value is not None}
-            options = cast(CallOptions, given)
-        id = options.get("id")
-        if id is None:
-            id, surely_new = new_id(), True
-        else:
-            require_name("id", id)
-            surely_new = False
-        kind = options.get("kind", DEFAULT_KIND)
-        require_name("kind", kind)
-        priority = options.get("priority", DEFAULT_PRIORITY)
-        require_priority(priority)
-        delay = options.get("delay", 0.0)
-        require_seconds("delay", delay)
-        return Draft(
-            id,
-            kind,
-            self.encode_payload(payload),
-            priority,
-            delay,
-            _run_at(options),
-            self._options(options),
-            surely_new,
-        )
-
-    def awaited_draft(self, payload: Any, options: CallOptions) -> Draft:
-        """Check and encode a job whose result is waited for."""
-        draft = self.draft(payload, options)
-        ttl = draft.options.result_ttl
-        if ttl is not None and ttl < SHORTEST_SEEN:
-            raise InvalidOption(
-                f"result_ttl must be at least {SHORTEST_SEEN:g} s when waiting for the result, "
-                f"not {ttl:g}"
-            )
-        return draft
-
-    def _draft_of_many(self, job: Any, shared: EnqueueOptions) -> Draft:
-        if not isinstance(job, NewJob):
-            return self.draft(job, shared)
-        options: EnqueueOptions = {**shared, **job.options} if shared else job.options
-        draft = self.draft(job.payload, options)
-        if draft.surely_new or not self._dedup.add(draft.id):
-            return draft
-        return msgspec.structs.replace(draft, surely_new=True)
-
-    def _options(self, options: CallOptions) -> Options:
-        trace = options.get("trace") or tracing.current()
-        if not options and trace is None and self.payload_serde.name == "json":
-            return NO_OPTIONS
-        said: dict[str, Any] = {name: options[name] for name in _STORED if name in options}  # type: ignore[literal-required]
-        if "backoff" in said:
-            said["backoff"] = backoff_from(said["backoff"])
-        if "keys_if_undelivered" in said:
-            keys = list(said["keys_if_undelivered"])
-            if isinstance(said["keys_if_undelivered"], str) or any(
-                isinstance(k, str) for k in keys
-            ):
-                raise InvalidOption("keys_if_undelivered is a list of keys, each a list of texts")
-            said["keys_if_undelivered"] = tuple(map(tuple, keys))
-        if self.payload_serde.name != "json":
-            said["codec"] = self.payload_serde.name
-        if trace is not None:
-            said["trace"] = trace
-        return _checked(said) if said else NO_OPTIONS
-
     def answer(self, receipt: Receipt) -> Enqueued:
         """A store's receipt as users read it."""
         if receipt.accepted:
             return Queued(receipt.id, receipt.state)
         if receipt.state is State.COMPLETED:
-            return Completed(receipt.id, self.decode_result(receipt.result))
+            return Completed(receipt.id, self.serdes.decode_result(receipt.result))
         return Duplicate(receipt.id, receipt.state)
-
-
-_STORED = frozenset(Options.__struct_fields__) - {"codec"}
-_KNOWN = frozenset(EnqueueOptions.__annotations__)
-
-
-def _checked(said: dict[str, Any]) -> Options:
-    options = as_read_back(said, Options)
-    for key in options.keys_if_undelivered:
-        require_others_key(key)
-    return options
-
-
-def _run_at(options: CallOptions) -> float | None:
-    moment = options.get("run_at")
-    if moment is None:
-        return None
-    if "delay" in options:
-        raise InvalidOption("a job has a delay or a run_at, not both")
-    seconds: Any = moment
-    if isinstance(moment, datetime.datetime):
-        if moment.tzinfo is None:
-            raise InvalidOption(f"run_at must be timezone-aware, and {moment} is not")
-        seconds = moment.timestamp()
-    if type(seconds) not in (int, float) or not 0 <= seconds < LATEST:
-        raise InvalidOption(
-            "run_at must be a datetime or seconds since 1970, and lie between the years 1970 and "
-            f"5138, not {moment!r}"
-        )
-    return float(seconds)
 
 
 def store_meanwhile(

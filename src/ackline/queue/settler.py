@@ -1,4 +1,4 @@
-"""Settling claimed jobs by hand."""
+"""Jobs in the hands of users, and how they settle those that they claimed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ackline import lifecycle
+from ackline.job import Record
 from ackline.lifecycle import Transition, Verdict
 from ackline.limits import require_seconds
 from ackline.queue import settling
@@ -19,21 +20,26 @@ from ackline.stores.base import Joined
 class Settler(QueueBase[P, R]):
     """Says what became of claimed jobs; with a connection, in the transaction open on it."""
 
+    def wrap(self, record: Record) -> Job[P]:
+        """A stored job as users hold it."""
+        handler = self.handlers.get(record.kind)
+        return Job(record, self, handler.payload_type if handler else self.serdes.payload_type)
+
     def complete(
         self, job: Job[P], result: R | None = None, *, connection: object | None = None
     ) -> None:
         """The work is done. Raises `LeaseLost`, and changes nothing, if the lease is not yours."""
-        self.settle(job, self._completion(job, self.encode_result(result)), connection)
+        self.settle(job, self._completion(job, self.serdes.encode_result(result)), connection)
 
     async def complete_async(
         self, job: Job[P], result: R | None, connection: AsyncTransaction
     ) -> None:
         """The same in a transaction of asyncio, for a handler there."""
-        data = self.encode_result(result)
+        data = self.serdes.encode_result(result)
         await self.settle_async(job, lambda: self._completion(job, data), connection)
 
     def _completion(self, job: Job[P], result: bytes | None) -> Transition:
-        return lifecycle.complete(job.record, result, self.policy(job.record))
+        return lifecycle.complete(job.record, result, self.policies.of(job.record))
 
     def fail(
         self,
@@ -47,7 +53,7 @@ class Settler(QueueBase[P, R]):
         require_seconds("delay", delay)
         record = job.record
         failure = failure_from(record, error)
-        failed = lifecycle.fail(record, failure, self.policy(record), self.random, delay)
+        failed = lifecycle.fail(record, failure, self.policies.of(record), self.random, delay)
         self.settle(job, failed, connection)
 
     def bury(
@@ -55,18 +61,18 @@ class Settler(QueueBase[P, R]):
     ) -> None:
         """It can never succeed: to the DLQ, whatever attempts remain."""
         record = job.record
-        buried = lifecycle.bury(record, failure_from(record, error), self.policy(record))
+        buried = lifecycle.bury(record, failure_from(record, error), self.policies.of(record))
         self.settle(job, buried, connection)
 
     def snooze(self, job: Job[P], delay: float, *, connection: object | None = None) -> None:
         """Run it again after `delay` seconds; the attempt is given back."""
         require_seconds("delay", delay)
-        snoozed = lifecycle.snooze(job.record, delay, self.policy(job.record))
+        snoozed = lifecycle.snooze(job.record, delay, self.policies.of(job.record))
         self.settle(job, snoozed, connection)
 
     def release(self, job: Job[P], *, connection: object | None = None) -> None:
         """Give it back, to its old place in line; the attempt is given back."""
-        released = lifecycle.release(job.record, policy=self.policy(job.record))
+        released = lifecycle.release(job.record, policy=self.policies.of(job.record))
         self.settle(job, released, connection)
 
     def extend(self, job: Job[Any], seconds: float) -> None:
@@ -76,7 +82,7 @@ class Settler(QueueBase[P, R]):
 
     def progress(self, job: Job[Any], value: Any) -> None:
         """Note how far the work is."""
-        self.settle(job, lifecycle.progress(job.record, self.encode_progress(value)))
+        self.settle(job, lifecycle.progress(job.record, self.serdes.encode_progress(value)))
 
     def settle(
         self, job: Job[Any], transition: Transition, connection: object | None = None

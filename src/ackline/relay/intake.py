@@ -60,7 +60,7 @@ class Intake:
         """Listen for jobs, and let those of a group come together."""
         if self._listener is not None:
             return
-        if self.queue.stored_settings().group_limit < NO_LIMIT:
+        if self.queue.settings().group_limit < NO_LIMIT:
             self.queue.configure(group_limit=NO_LIMIT, by=self.id)
         self._started_at = self.queue.store.info().now
         self._listener = self.queue.store.listen([self.queue.key], "ready")
@@ -94,18 +94,18 @@ class Intake:
     def complete(self, jobs: Iterable[Record]) -> None:
         """They are in the target."""
         for job in jobs:
-            self._settle(job, lifecycle.complete(job, None, self.queue.policy(job), RELAYED))
+            self._settle(job, lifecycle.complete(job, None, self.queue.policies.of(job), RELAYED))
 
     def release(self, jobs: Iterable[Record]) -> None:
         """They are not: they go back to their place in line, their attempt too."""
         for job in jobs:
             why = "the relay could not pass it on"
-            self._settle(job, lifecycle.release(job, why, self.queue.policy(job)))
+            self._settle(job, lifecycle.release(job, why, self.queue.policies.of(job)))
 
     def bury(self, job: Record, error: Exception) -> None:
         """The target cannot take it."""
         failure = failure_from(job, error)
-        self._settle(job, lifecycle.bury(job, failure, self.queue.policy(job)))
+        self._settle(job, lifecycle.bury(job, failure, self.queue.policies.of(job)))
 
     def _settle(self, job: Record, transition: Transition) -> None:
         self._settling.append((job, transition))

@@ -72,7 +72,7 @@ def _decision(
 ) -> Decide:
     match action:
         case "cancel":
-            return lambda job: lifecycle.cancel(job.id, queue.policy(job), by)
+            return lambda job: lifecycle.cancel(job.id, queue.policies.of(job), by)
         case "redrive":
             return lambda job: lifecycle.redrive(job.id, by=by)
         case "move":

@@ -73,7 +73,7 @@ class Census(Loop):
 
     def _open(self, key: QueueKey) -> Queue[Any, Any]:
         queue = Queues(self._store, key.tenant)[key.name]
-        queue.defaults = self._settings.defaults
+        queue.policies.defaults = self._settings.defaults
         return queue
 
 

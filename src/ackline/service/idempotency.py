@@ -74,7 +74,7 @@ async def _each_once(
     runtime: Runtime, queue: AsyncQueue[Any, Any], jobs: Sequence[NewJob[Any]], key: str
 ) -> list[Enqueued]:
     """What is there is answered, whatever became of it; a failed one is not run again."""
-    drafts = [queue.sync.draft(job.payload, job.options) for job in jobs]
+    drafts = [queue.sync.drafter.draft(job.payload, job.options) for job in jobs]
     known = await _there(runtime, queue, drafts, key)
     new = [job for job, draft in zip(jobs, drafts, strict=True) if draft.id not in known]
     stored = await _store(queue, new)

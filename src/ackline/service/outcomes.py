@@ -110,10 +110,12 @@ def _look_up(
 
 
 def _transition(queue: Queue[Any, Any], said: OutcomeBody, job: Record) -> Transition:
-    policy = queue.policy(job)
+    policy = queue.policies.of(job)
     match said.outcome:
         case "complete":
-            return lifecycle.complete(job, queue.encode_result(unless_null(said.result)), policy)
+            return lifecycle.complete(
+                job, queue.serdes.encode_result(unless_null(said.result)), policy
+            )
         case "fail":
             return lifecycle.fail(job, _failure(said, job), policy, queue.random, said.delay)
         case "bury":
@@ -125,7 +127,7 @@ def _transition(queue: Queue[Any, Any], said: OutcomeBody, job: Record) -> Trans
         case "cancel":
             return lifecycle.stop(job, _error(said).message or "cancelled by its worker", policy)
         case "progress":
-            return lifecycle.progress(job, queue.encode_progress(unless_null(said.result)))
+            return lifecycle.progress(job, queue.serdes.encode_progress(unless_null(said.result)))
         case _:
             assert_never(said.outcome)
 

@@ -30,7 +30,7 @@ def rename(source: Line, target: Line, by: str, *, merge: bool = False) -> None:
     if not merge:
         _require_free(target)
     _require_apart(source, target)
-    settings = source.stored_settings()
+    settings = source.settings()
     source.pause(by=by)
     try:
         _require_idle(source)
@@ -67,7 +67,7 @@ def _require_idle(source: Line) -> None:
 
 
 def _move(source: Line, target: Line, settings: QueueSettings, by: str) -> None:
-    fresh = target.stored_settings() == DEFAULT_SETTINGS
+    fresh = target.settings() == DEFAULT_SETTINGS
     if fresh:
         target.store.configure(target.key, settings, by)
     notes = notes_of(source)

@@ -49,7 +49,7 @@ class Rows(msgspec.Struct):
 
 def rows_of(queue: Queue[Any, Any], records: Iterable[Record]) -> list[Row]:
     """Jobs in short."""
-    return [_row(record, queue.policy(record).max_attempts) for record in records]
+    return [_row(record, queue.policies.of(record).max_attempts) for record in records]
 
 
 def _row(record: Record, max_attempts: int) -> Row:

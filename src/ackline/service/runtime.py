@@ -125,7 +125,7 @@ class Runtime:
         queue = Queues(self.store, key.tenant).queue(
             key.name, max_payload=self.settings.max_payload
         )
-        queue.defaults = self.settings.defaults
+        queue.policies.defaults = self.settings.defaults
         return ServedQueue(queue, self.threads, self.metrics.work)
 
     async def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

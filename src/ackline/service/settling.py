@@ -51,7 +51,7 @@ class Lease:
 
     async def usual_span(self, queue: AsyncQueue[Any, Any]) -> float:
         """For how long this job is leased when nobody says otherwise."""
-        policy = await self._runtime.call(queue.sync.policy, self.record)
+        policy = await self._runtime.call(queue.sync.policies.of, self.record)
         return policy.lease
 
     async def end(self, settling: Awaitable[None]) -> None:

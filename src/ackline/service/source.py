@@ -96,7 +96,7 @@ class Source:
             logger.exception("%d jobs of %s are left to their leases", len(jobs), self.key)
 
     def _releases(self, jobs: Sequence[Record]) -> list[Transition]:
-        policy = self._queue.policy
+        policy = self._queue.policies.of
         return [lifecycle.release(job, "its consumer left", policy(job)) for job in jobs]
 
     # --- its bell, which rings when there may be something to claim ---

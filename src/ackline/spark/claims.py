@@ -200,7 +200,7 @@ class Claims:
             f"{self._options.stream_id!r} and never committed"
         )
         failure = failure_from(record, reason)
-        self._queue.apply([lifecycle.bury(record, failure, self._queue.policy(record))])
+        self._queue.apply([lifecycle.bury(record, failure, self._queue.policies.of(record))])
         self._keeper.drop(_leases([record]))
 
     # --- giving back ---

@@ -61,19 +61,19 @@ class DraftMaker:
         if self._options.id_from == "content":
             kind = str(said.get("kind") or self._shared.get("kind", ""))
             said["id"] = content_id(name, kind, payload)
-        draft = queue.draft(None, {**self._shared, **said})  # type: ignore[typeddict-item]
+        draft = queue.drafter.draft(None, {**self._shared, **said})  # type: ignore[typeddict-item]
         return name, msgspec.structs.replace(draft, payload=payload)
 
     def _payload(self, queue: Queue[Any, Any], row: dict[str, Any]) -> bytes:
         if self._columns.payload is None:
-            return queue.encode_payload({name: row[name] for name in self._columns.fields})
+            return queue.serdes.encode_payload({name: row[name] for name in self._columns.fields})
         value = row[self._columns.payload]
         if self._options.payload_as == "value" or not isinstance(value, (str, bytes)):
             if value is None and self._options.payload_as == "json":
                 raise InvalidPayload("the row has no payload")
-            return queue.encode_payload(value)
+            return queue.serdes.encode_payload(value)
         # It is not written anew, only measured.
-        return queue.encode_payload(msgspec.Raw(json_bytes("payload", value)))
+        return queue.serdes.encode_payload(msgspec.Raw(json_bytes("payload", value)))
 
 
 def content_id(queue: str, kind: str, payload: bytes) -> str:

@@ -93,7 +93,7 @@ def decide(queue: Queue[Any, Any], row: dict[str, Any], record: Record | None) -
         _outcome(row),
         _result(row.get("result")),
         failure_from(held, error),
-        queue.policy(record),
+        queue.policies.of(record),
         queue.random,
     )
 

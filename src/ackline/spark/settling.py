@@ -102,7 +102,7 @@ class Settling:
     def _outcome(self, lease: Lease, record: Record | None) -> Transition | None:
         if record is None:
             return None
-        held, policy = record, self._queue.policy(record)
+        held, policy = record, self._queue.policies.of(record)
         if held.token != lease[1]:
             held = msgspec.structs.replace(record, token=lease[1])
         if self._options.ack == "commit":

@@ -151,7 +151,7 @@ def _claim(queue: Queue[Any, Any]) -> Record | None:
     request = ClaimRequest(
         worker="drain",
         limit=1,
-        lease=queue.settings(max_age=0).policy.lease or DEFAULTS.lease,
+        lease=queue.policies.settings(max_age=0).policy.lease or DEFAULTS.lease,
         kinds=queue.handlers.kinds,
     )
     return next(iter(queue.claim_records(request).jobs), None)
@@ -161,7 +161,7 @@ def _run(
     queue: Queue[Any, Any], record: Record, hooks: Hooks
 ) -> tuple[State | None, BaseException | None]:
     """Run one job as a worker does; returns where that left it, and what was raised."""
-    handler, policy = queue.handlers[record.kind], queue.policy(record)
+    handler, policy = queue.handlers[record.kind], queue.policies.of(record)
     job: Job[Any] = Job(record, queue, handler.payload_type)
     result: Any = None
     error: BaseException | None = None
@@ -286,11 +286,11 @@ def _all_jobs(queue: Queue[Any, Any]) -> Iterator[Job[Any]]:
 
 
 def _same(queue: Queue[Any, Any], job: Job[Any], payload: Any) -> bool:
-    plain = queue.decode_payload(job.record, Any)
+    plain = queue.serdes.decode_payload(job.record, Any)
     if plain == payload:
         return True
     # A payload of a type of its own reads back as plain data.
-    return job.record.payload == queue.encode_payload(payload)
+    return job.record.payload == queue.serdes.encode_payload(payload)
 
 
 def _described(kind: str | None, payload: Any, id: str | None, state: str | None) -> str:

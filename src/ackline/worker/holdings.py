@@ -114,7 +114,7 @@ class Holdings:
         queue = self.queue
         try:
             batch = [
-                Held(queue, record, queue.handlers[record.kind], queue.policy(record))
+                Held(queue, record, queue.handlers[record.kind], queue.policies.of(record))
                 for record in records
             ]
         except Exception:

@@ -120,7 +120,7 @@ def _check(queue: Queue[Any, Any], outcome: Outcome) -> bytes | None:
     match outcome:
         case Done(result=result, result_ttl=ttl):
             require_seconds("result_ttl", ttl)
-            return queue.encode_result(result)
+            return queue.serdes.encode_result(result)
         case Retry(delay=delay) | Snooze(delay=delay):
             require_seconds("delay", delay)
             return None

@@ -133,7 +133,7 @@ class Worker:
     def _start_stations(self) -> None:
         shares = Shares()
         for queue, weight in zip(self.queues, self.weights, strict=True):
-            queue.publish_policies()
+            queue.policies.publish()
             self._stations.append(Station(self, queue, shares, weight))
         for station in self._stations:
             station.start()

@@ -30,7 +30,7 @@ def test_jobs_are_answered_though_the_look_after_them_fails(
     work: Queue[Any, Any], store: PostgresStore, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     work.enqueue(1, id="a", max_attempts=1)
-    work.settings()
+    work.policies.settings()
     refuse_to_look(store, monkeypatch)
     [job] = work.claim()
 
@@ -44,7 +44,7 @@ def test_verdicts_are_answered_too(
     work.enqueue(1, id="a")
     [job] = work.claim()
     time.sleep(1.1)  # all leases are looked at once a second
-    step = complete(job.record, None, work.policy(job.record))
+    step = complete(job.record, None, work.policies.of(job.record))
     refuse_to_look(store, monkeypatch)
     claimed = store.claim(work.key, ClaimRequest(worker="w", limit=1, lease=30.0), [step])
 
@@ -55,7 +55,7 @@ def test_a_claim_that_brought_nothing_says_that_it_failed(
     work: Queue[Any, Any], store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work.enqueue(1, kind="other")
-    work.settings()
+    work.policies.settings()
     refuse_to_look(store, monkeypatch)
 
     with pytest.raises(StoreUnavailable):

@@ -187,5 +187,5 @@ def _change(queue: Queue[Any, Any], row: dict[str, Any]) -> Edit | None:
         require_priority(priority)
     data = None
     if payload is not None:
-        data = queue.encode_payload(msgspec.Raw(json_bytes("payload", payload)))
+        data = queue.serdes.encode_payload(msgspec.Raw(json_bytes("payload", payload)))
     return Edit(payload=data, priority=priority)

@@ -42,7 +42,7 @@ class Meddler:
         self._side = QueueKey(self._key.tenant, SIDE)
         self._random = random.Random(f"{post.assignment.seed} {post.assignment.name}")
         self._abandoned: list[Record] = []
-        steps = fenced_steps(post.queue.policy, snoozed=0.05, extended=MOMENT)
+        steps = fenced_steps(post.queue.policies.of, snoozed=0.05, extended=MOMENT)
         self._stale = [steps[name] for name in _STALE]
 
     def meddle(self) -> None:
@@ -73,7 +73,7 @@ class Meddler:
     def sweep(self) -> None:
         """Expire what has lapsed, as others do at the same time."""
         lapsed = self._store.leases(self._key)
-        policy = self._post.queue.policy
+        policy = self._post.queue.policies.of
         self._store.apply(self._key, [expire(job, policy(job)) for job in lapsed])
 
     def operate(self) -> None:

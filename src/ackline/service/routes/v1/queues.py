@@ -129,9 +129,9 @@ async def configure(
 
     def change(stored: QueueSettings) -> QueueSettings:
         require_match(if_match, msgspec.to_builtins(stored))
-        return line.altered(stored, data.changes())
+        return line.policies.altered(stored, data.changes())
 
-    await caller.runtime.call(line.change_settings, change, storable(caller.by))
+    await caller.runtime.call(line.policies.change, change, storable(caller.by))
     return _document(await _require(caller, queue, Scope.ADMIN))
 
 

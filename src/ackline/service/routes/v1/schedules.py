@@ -97,7 +97,7 @@ async def put_schedule(
     caller.require_kind(kind)
     schedule = Schedule(name, data.cron, kind, data.payload, data.timezone, data.catch_up, options)
     # What could not be enqueued is refused now, not at the first tick.
-    line.sync.draft(data.payload, {"kind": kind, **options})  # type: ignore[typeddict-item]
+    line.sync.drafter.draft(data.payload, {"kind": kind, **options})  # type: ignore[typeddict-item]
     store = caller.runtime.store
     await caller.runtime.call(_write, store, line.sync.key, schedule, if_match)
     info = await caller.runtime.call(store.info)

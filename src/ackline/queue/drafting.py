@@ -1,0 +1,187 @@
+"""From what a producer says about a job to a draft that a store takes."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Generic, TypedDict, TypeVar, Unpack, cast
+
+import msgspec
+
+from ackline import tracing
+from ackline.dedup import DedupFilter
+from ackline.errors import InvalidOption
+from ackline.ids import new_id
+from ackline.job import NO_OPTIONS, Draft, Options, as_read_back
+from ackline.limits import (
+    DEFAULT_PRIORITY,
+    require_name,
+    require_others_key,
+    require_priority,
+    require_seconds,
+)
+from ackline.queue.handlers import DEFAULT_KIND
+from ackline.queue.serdes import Serdes
+from ackline.retry import Backoff, backoff_from
+
+T = TypeVar("T")
+
+LATEST = 1e11
+"""Seconds since 1970: beyond it a `run_at` is rather one in milliseconds."""
+
+SHORTEST_SEEN = 1.0
+"""Seconds that a result must be kept if somebody waits for it."""
+
+
+class CallOptions(TypedDict, total=False):
+    """What can be said about a job whose result is waited for."""
+
+    id: str
+    kind: str
+    priority: int
+    delay: float
+    run_at: float | datetime.datetime
+    max_attempts: int
+    backoff: Backoff | Sequence[float] | float
+    lease: float
+    result_ttl: float
+    keys_if_undelivered: Iterable[Sequence[str]]
+    callback_url: str
+    group: str
+    headers: Mapping[str, str]
+    trace: str
+
+
+class EnqueueOptions(CallOptions, total=False):
+    """All that can be said about one job."""
+
+    timeout: float
+
+
+class NewJob(Generic[T]):
+    """A payload with options of its own, for `enqueue_many`.
+
+    >>> queue.enqueue_many([NewJob({"to": "a"}, id="a", priority=9)])  # doctest: +SKIP
+    """
+
+    def __init__(self, payload: T, **options: Unpack[EnqueueOptions]) -> None:
+        self.payload = payload
+        self.options = options
+
+
+class Drafter:
+    """Checks and encodes the jobs of one queue."""
+
+    def __init__(self, serdes: Serdes[Any]) -> None:
+        self._serdes = serdes
+
+    def draft(self, payload: Any, options: CallOptions) -> Draft:
+        """Check and encode one job."""
+        if unknown := options.keys() - _KNOWN:
+            raise TypeError(f"unknown job option: {', '.join(sorted(unknown))}")
+        if None in options.values():
+            # As if they were not given, so that callers can pass on what they may not have.
+            given = {name: value for name, value in options.items() if value is not None}
+            options = cast(CallOptions, given)
+        id = options.get("id")
+        if id is None:
+            id, surely_new = new_id(), True
+        else:
+            require_name("id", id)
+            surely_new = False
+        kind = options.get("kind", DEFAULT_KIND)
+        require_name("kind", kind)
+        priority = options.get("priority", DEFAULT_PRIORITY)
+        require_priority(priority)
+        delay = options.get("delay", 0.0)
+        require_seconds("delay", delay)
+        return Draft(
+            id,
+            kind,
+            self._serdes.encode_payload(payload),
+            priority,
+            delay,
+            _run_at(options),
+            self._options(options),
+            surely_new,
+        )
+
+    def awaited(self, payload: Any, options: CallOptions) -> Draft:
+        """Check and encode a job whose result is waited for."""
+        draft = self.draft(payload, options)
+        ttl = draft.options.result_ttl
+        if ttl is not None and ttl < SHORTEST_SEEN:
+            raise InvalidOption(
+                f"result_ttl must be at least {SHORTEST_SEEN:g} s when waiting for the result, "
+                f"not {ttl:g}"
+            )
+        return draft
+
+    def one_of_many(self, job: Any, shared: EnqueueOptions) -> Draft:
+        """Check and encode a payload, or a `NewJob` whose own options come first."""
+        if not isinstance(job, NewJob):
+            return self.draft(job, shared)
+        options: EnqueueOptions = {**shared, **job.options} if shared else job.options
+        draft = self.draft(job.payload, options)
+        if draft.surely_new or not self._dedup.add(draft.id):
+            return draft
+        return msgspec.structs.replace(draft, surely_new=True)
+
+    @functools.cached_property
+    def _dedup(self) -> DedupFilter:
+        """Which ids this process has enqueued; made when it is first asked, for it is large."""
+        return DedupFilter()
+
+    def _options(self, options: CallOptions) -> Options:
+        trace = options.get("trace") or tracing.current()
+        serde = self._serdes.payload.name
+        if not options and trace is None and serde == "json":
+            return NO_OPTIONS
+        said: dict[str, Any] = {name: options[name] for name in _STORED if name in options}  # type: ignore[literal-required]
+        if "backoff" in said:
+            said["backoff"] = backoff_from(said["backoff"])
+        if "keys_if_undelivered" in said:
+            said["keys_if_undelivered"] = _keys(said["keys_if_undelivered"])
+        if serde != "json":
+            said["codec"] = serde
+        if trace is not None:
+            said["trace"] = trace
+        return _checked(said) if said else NO_OPTIONS
+
+
+_STORED = frozenset(Options.__struct_fields__) - {"codec"}
+_KNOWN = frozenset(EnqueueOptions.__annotations__)
+
+
+def _checked(said: dict[str, Any]) -> Options:
+    options = as_read_back(said, Options)
+    for key in options.keys_if_undelivered:
+        require_others_key(key)
+    return options
+
+
+def _keys(said: Any) -> tuple[tuple[str, ...], ...]:
+    keys = list(said)
+    if isinstance(said, str) or any(isinstance(key, str) for key in keys):
+        raise InvalidOption("keys_if_undelivered is a list of keys, each a list of texts")
+    return tuple(map(tuple, keys))
+
+
+def _run_at(options: CallOptions) -> float | None:
+    moment = options.get("run_at")
+    if moment is None:
+        return None
+    if "delay" in options:
+        raise InvalidOption("a job has a delay or a run_at, not both")
+    seconds: Any = moment
+    if isinstance(moment, datetime.datetime):
+        if moment.tzinfo is None:
+            raise InvalidOption(f"run_at must be timezone-aware, and {moment} is not")
+        seconds = moment.timestamp()
+    if type(seconds) not in (int, float) or not 0 <= seconds < LATEST:
+        raise InvalidOption(
+            "run_at must be a datetime or seconds since 1970, and lie between the years 1970 and "
+            f"5138, not {moment!r}"
+        )
+    return float(seconds)

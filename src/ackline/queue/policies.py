@@ -1,0 +1,101 @@
+"""What holds for the jobs of a queue: its stored settings, and this process's handlers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from ackline.config import (
+    DEFAULT_SETTINGS,
+    DEFAULTS,
+    QueueSettings,
+    Resolved,
+    readable,
+    resolve,
+)
+from ackline.errors import ConfigError
+from ackline.forks import renew_in_child
+from ackline.job import NO_OPTIONS, QueueKey, Record
+from ackline.queue.handlers import Handlers
+from ackline.stores.base import Store
+
+SETTINGS_AGE = 5.0
+"""Seconds after which a queue's settings are read from the store again."""
+
+
+class Policies:
+    """The policies of one queue, read from the store now and then."""
+
+    def __init__(self, store: Store, key: QueueKey, handlers: Handlers) -> None:
+        self.defaults = DEFAULTS
+        """What holds where neither a job, its kind nor its queue says anything."""
+        self._store = store
+        self._key = key
+        self._handlers = handlers
+        self._settings = DEFAULT_SETTINGS
+        self._settings_at = float("-inf")
+        self._of_kind: dict[str, Resolved] = {}
+        self._refreshing = threading.Lock()
+        """Held while the settings are read, which may take as long as the store likes."""
+        renew_in_child(self, "_refreshing")
+
+    def of(self, record: Record) -> Resolved:
+        """What holds for a job, all levels considered."""
+        settings = self.settings()
+        if record.options is not NO_OPTIONS:
+            return resolve(record, settings, self.defaults)
+        found = self._of_kind.get(record.kind)
+        if found is None:
+            found = self._of_kind[record.kind] = resolve(record, settings, self.defaults)
+        return found
+
+    def settings(self, max_age: float = SETTINGS_AGE) -> QueueSettings:
+        """The queue's stored settings, with this process's handlers over them."""
+        if time.monotonic() - self._settings_at < max_age:
+            return self._settings
+        with self._refreshing:
+            began = time.monotonic()
+            if began - self._settings_at >= max_age:  # else another thread has just read them
+                self._settings = self._merged(self.stored())
+                self._settings_at = began
+                self._of_kind = {}
+            return self._settings
+
+    def stored(self) -> QueueSettings:
+        """The settings as all processes share them."""
+        found = self._store.describe(self._key.tenant, self._key.name)
+        return found[0].settings if found else DEFAULT_SETTINGS
+
+    def change(self, change: Callable[[QueueSettings], QueueSettings], by: str = "") -> None:
+        """Change the stored settings; what others change meanwhile is not undone."""
+        while True:
+            stored = self.stored()
+            changed = change(stored)
+            if changed == stored:
+                return
+            if self._store.configure(self._key, changed, by, expected=stored):
+                return
+
+    def altered(self, settings: QueueSettings, changes: Mapping[str, Any]) -> QueueSettings:
+        """Settings with some of them changed; raises `ConfigError` if they are invalid."""
+        try:
+            return readable(msgspec.structs.replace(settings, **changes))
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"invalid settings for queue {self._key}: {error}") from error
+
+    def publish(self) -> None:
+        """Let other processes know the policies that this one's handlers were given.
+
+        A sweeper elsewhere then retries a crashed worker's job as its handler asked for.
+        """
+        self.change(self._merged)
+        # What was read before may not know the handlers that were added since.
+        self.settings(max_age=0)
+
+    def _merged(self, stored: QueueSettings) -> QueueSettings:
+        kinds = {**stored.kinds, **self._handlers.policies}
+        return msgspec.structs.replace(stored, kinds=kinds)

@@ -1,0 +1,77 @@
+"""How the payloads, results and progress of a queue become bytes, and values again."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from ackline import codec
+from ackline.codec import Serde
+from ackline.errors import InvalidPayload, JobCancelled, JobFailed, Timeout
+from ackline.job import Record, State
+
+R = TypeVar("R")
+
+
+class Serdes(msgspec.Struct, Generic[R], frozen=True):
+    """The serdes of a queue, the types it declares and how large a value may be."""
+
+    payload: Serde
+    result: Serde
+    payload_type: Any = Any
+    result_type: Any = Any
+    max_payload: int = codec.DEFAULT_MAX_PAYLOAD
+
+    def encode_payload(self, value: Any) -> bytes:
+        """A payload as bytes, or `InvalidPayload`."""
+        return codec.encode("payload", value, self.payload, self.max_payload)
+
+    def decode_payload(self, record: Record, type: Any) -> Any:
+        """A stored payload as the declared type, or `InvalidPayload`."""
+        self.require_own(record)
+        return codec.decode("payload", record.payload, self.payload, type)
+
+    def require_own(self, record: Record) -> None:
+        """Raise `InvalidPayload` if another serde than this queue's wrote the payload."""
+        written_as = record.options.codec or "json"
+        if written_as != self.payload.name:
+            raise InvalidPayload(
+                f"the payload of job {record.id!r} was written as {written_as}, "
+                f"this queue reads {self.payload.name}: open it with the serde that wrote it"
+            )
+
+    def encode_result(self, value: Any) -> bytes | None:
+        """A result as bytes; None, which is a result too, takes no room."""
+        if value is None:
+            return None
+        return codec.encode("result", value, self.result, self.max_payload)
+
+    def decode_result(self, data: bytes | None) -> Any:
+        """A stored result as the declared type."""
+        if data is None:
+            return None
+        return codec.decode("result", data, self.result, self.result_type)
+
+    def encode_progress(self, value: Any) -> bytes:
+        """How far a handler says it is, as bytes."""
+        return codec.encode("progress", value, self.result, self.max_payload)
+
+    def decode_progress(self, record: Record) -> Any:
+        """What a handler last said about how far it is."""
+        if record.progress is None:
+            return None
+        return codec.decode("progress", record.progress, self.result, Any)
+
+    def outcome_of(self, record: Record) -> R:
+        """The result of a finished job, or the error that it ended with."""
+        match record.state:
+            case State.COMPLETED:
+                result: R = self.decode_result(record.result)
+                return result
+            case State.FAILED:
+                raise JobFailed(record.id, record.failure)
+            case State.CANCELLED:
+                raise JobCancelled(record.id)
+            case _:
+                raise Timeout(f"job {record.id!r} is {record.state}, not finished")
