@@ -35,7 +35,7 @@ def make_store(store: str, tmp_path: Path, request: pytest.FixtureRequest) -> Ma
 
 @pytest.mark.parametrize("store", STORES)
 def test_random_histories_do_not_differ_from_the_reference(make_store: MakeStore) -> None:
-    run_model(make_store, histories=100, steps=50)
+    run_model(make_store, histories=40, steps=50)
 
 
 @pytest.mark.slow

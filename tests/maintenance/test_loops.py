@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ackline import ConfigError, Queue, Queues, State, StoreUnavailable
+from ackline.lifecycle import complete
 from ackline.maintenance import Loop, Maintenance, Promoter, Pruner
 from ackline.testing import ManualClock, memory_queues
 
@@ -172,8 +173,9 @@ class TestPruner:
         queue = queues["email"]
         queue.enqueue_many(range(1100), result_ttl=60)
         queue.enqueue(0, id="kept", result_ttl=600)
-        for job in queue.claim(2000):
-            queue.complete(job)
+        queue.apply(
+            [complete(job.record, None, queue.policies.of(job.record)) for job in queue.claim(2000)]
+        )
         clock.advance(61)
         pruner = Pruner([queue], 1.0)
         pruner.step()
