@@ -12,14 +12,26 @@ from ackline.testing.conformance import StoreConformance
 from ackline.testing.servers.postgres import PostgresServer
 
 
+SCHEMA = "conformance"
+
+OTHER_ROWS = """
+    SELECT format('DELETE FROM %%I.%%I', schemaname, tablename) FROM pg_tables
+    WHERE schemaname = %s AND tablename NOT IN ('migration', 'epoch')
+"""
+
+
 class TestPostgres(StoreConformance):
     @pytest.fixture(autouse=True)
     def _server(self, postgres_server: PostgresServer) -> None:
         self.server = postgres_server
+        # One schema for all cases: to empty it takes a fifteenth of the time that making one does.
+        with postgres_server.connect() as connection:
+            connection.execute("SET session_replication_role = replica")  # in any order
+            for (delete,) in connection.execute(OTHER_ROWS, [SCHEMA]).fetchall():
+                connection.execute(delete)
 
     def make_store(self, clock: Clock, place: Path) -> Store:
-        # Every case has a folder of its own, and so a schema of its own.
-        return PostgresStore(read_address(f"{self.server.socket_url}&schema={place.name}"), clock)
+        return PostgresStore(read_address(f"{self.server.socket_url}&schema={SCHEMA}"), clock)
 
     def make_connection(self, place: Path) -> psycopg.Connection[Any]:
         return self.server.connect(autocommit=False)
