@@ -14,7 +14,8 @@ from ackline.testing.model import run_model
 
 STORES = ("memory", "sqlite", "redis", "postgres")
 
-HISTORIES = int(os.environ.get("ACKLINE_HISTORIES", "10000"))
+HISTORIES = os.environ.get("ACKLINE_HISTORIES")
+"""How many are wanted: more than a check has time for, to kill mutants, or days of them."""
 
 MakeStore = Callable[[Clock], Store]
 
@@ -35,10 +36,10 @@ def make_store(store: str, tmp_path: Path, request: pytest.FixtureRequest) -> Ma
 
 @pytest.mark.parametrize("store", STORES)
 def test_random_histories_do_not_differ_from_the_reference(make_store: MakeStore) -> None:
-    run_model(make_store, histories=40, steps=50)
+    run_model(make_store, histories=int(HISTORIES or 40), steps=50)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("store", [name for name in STORES if name != "memory"])
 def test_many_random_histories_do_not_differ(make_store: MakeStore) -> None:
-    run_model(make_store, histories=HISTORIES, steps=60, repeatable=False)
+    run_model(make_store, histories=int(HISTORIES or 10_000), steps=60, repeatable=False)
