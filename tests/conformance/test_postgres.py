@@ -11,7 +11,6 @@ from ackline.stores.postgres.address import read_address
 from ackline.testing.conformance import StoreConformance
 from ackline.testing.servers.postgres import PostgresServer
 
-
 SCHEMA = "conformance"
 
 OTHER_ROWS = """
