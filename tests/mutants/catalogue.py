@@ -111,6 +111,12 @@ RULES = [
         "return transition.keys",
     ),
     Mutant(
+        "an edit does not see that the job has run since",
+        LIFECYCLE,
+        "return Seen(state, token, priority, payload,",
+        "return Seen(state, 0, priority, payload,",
+    ),
+    Mutant(
         "an attempt that is not the last calls back",
         LIFECYCLE,
         "return transition.calls_back and landed.terminal",

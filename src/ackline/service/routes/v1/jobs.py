@@ -13,10 +13,11 @@ from msgspec import UNSET, UnsetType
 from ackline.aio import AsyncQueue
 from ackline.errors import JobNotFound
 from ackline.job import Record, State
+from ackline.queue import Job
 from ackline.service.bodies import Body
 from ackline.service.caller import Caller, Scope
 from ackline.service.documents import JobDocument, event_document, job_document, raw
-from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, tagged
+from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, names_a_state, require_match, tagged
 from ackline.service.paging import ListOrder, Order, read_page
 from ackline.service.parameters import (
     Cursor,
@@ -173,6 +174,8 @@ async def edit(
     line, seen = await _find(caller, queue, id, Scope.ADMIN)
     require_match(if_match, job_document(seen, queue))
     changes: dict[str, Any] = {"priority": data.priority, "delay": data.delay}
+    if names_a_state(if_match):
+        changes["seen"] = Job(seen, line.sync, None)
     if data.payload is not UNSET:
         changes["payload"] = data.payload
     await line.edit(id, by=caller.by, **changes)
