@@ -68,6 +68,11 @@ KEEPS_ID = frozenset(State) - LEGAL[Act.ENQUEUE].keys()
 """States in which a job keeps its id: whoever enqueues it again is told of the job there is."""
 
 
+def keeps_id(draft: Draft, state: State, kind: str) -> bool:
+    """Whether a job in this state, of this kind, stays where a draft has its id."""
+    return state in KEEPS_ID or (draft.replaces is not None and kind not in draft.replaces)
+
+
 class Edit(msgspec.Struct, frozen=True, gc=False):
     """New values for a job that is not processing; None leaves a field as it is."""
 

@@ -20,7 +20,7 @@ from ackline.queues import Queues
 from ackline.service import Settings
 from ackline.service.auth import api_keys, tickets
 from ackline.service.auth.api_keys import PREFIX, keep_key, list_keys, new_key, revoke_key
-from ackline.service.caller import Principal, Scope
+from ackline.service.caller import Caller, Principal, Scope
 from ackline.service.credentials import SERVICE_TENANT, ApiKey, hash_of
 from ackline.service.problems import Unauthorized
 from ackline.service.runtime import Runtime
@@ -245,6 +245,23 @@ class TestForeignKinds:
         assert limited("POST", "/v1/queues/q/import", content=line)["problem"]["status"] == 409
         draft = {"id": "z", "kind": "one", "payload": "MQ=="}
         limited.post("/v1/store/enqueue", {"queue": "q", "drafts": [draft]}, 409)
+
+        [kept] = runtime.store.get(QueueKey("acme", "q"), ["z"])
+        assert (kept.kind, kept.payload) == ("two", b'"precious"')
+
+    def test_nor_one_that_fails_after_the_look(self, limited, runtime, monkeypatch):
+        """Who looked too early saw nothing; the store still keeps what it has."""
+        monkeypatch.setattr(Caller, "require_own_ids", lambda *_seen: None)
+        job = {"payload": 1, "id": "z", "kind": "one"}
+        message = {"value": 1, "options": {"id": "z", "kind": "one", "queue": "q"}}
+        draft = {"id": "z", "kind": "one", "payload": "MQ=="}
+
+        limited.post("/v1/queues/q/jobs", job, 409)
+        limited.post("/v1/queues/q/jobs/batch", {"jobs": [job, {**job, "id": "y"}]}, 409)
+        limited.post("/queue/enqueue", message, 409)
+        line = msgspec.json.encode(job)
+        assert limited("POST", "/v1/queues/q/import", content=line)["enqueued"] == 0
+        limited.post("/v1/store/enqueue", {"queue": "q", "drafts": [draft]})
 
         [kept] = runtime.store.get(QueueKey("acme", "q"), ["z"])
         assert (kept.kind, kept.payload) == ("two", b'"precious"')
