@@ -83,6 +83,12 @@ class Unfit(Refused):
     type = "unfit"
 
 
+class NotHttp(Refused):
+    """A request that cannot be read as HTTP."""
+
+    type = "not-http"
+
+
 class TooSlow(Refused):
     """A request that does not come whole in time."""
 
