@@ -14,6 +14,7 @@ AcklineError
 ├── JobFailed              the job is in the DLQ; `failure` says why
 ├── JobCancelled           the job was cancelled
 ├── WrongState             the act is not legal from the state the job is in
+├── JobChanged             the job is not as you saw it any more; nothing was changed
 ├── QueueNotEmpty          a queue that holds jobs cannot be dropped, unless forced
 ├── LeaseLost              the lease is no longer yours; nothing was changed
 ├── Stopped                a handler gave up because its signal was set
@@ -148,6 +149,14 @@ class WrongState(AcklineError):
         super().__init__(f"cannot {act} job {id!r}: it is {state}")
         self.id = id
         self.state = state
+
+
+class JobChanged(AcklineError):
+    """The job is not as you saw it any more; nothing was changed."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(f"job {id!r} has changed since you looked: look again, then decide")
+        self.id = id
 
 
 class QueueNotEmpty(AcklineError):

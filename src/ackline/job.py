@@ -139,6 +139,8 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
     surely_new: bool = False
     """A hint: no job of this id can exist, so the store may insert without looking first.
     A wrong hint costs time, never correctness."""
+    replaces: frozenset[str] | None = None
+    """Of which kinds a failed or cancelled job of this id may be replaced; None is of any."""
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):

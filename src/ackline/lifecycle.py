@@ -68,6 +68,11 @@ KEEPS_ID = frozenset(State) - LEGAL[Act.ENQUEUE].keys()
 """States in which a job keeps its id: whoever enqueues it again is told of the job there is."""
 
 
+def keeps_id(draft: Draft, state: State, kind: str) -> bool:
+    """Whether a job in this state, of this kind, stays where a draft has its id."""
+    return state in KEEPS_ID or (draft.replaces is not None and kind not in draft.replaces)
+
+
 class Edit(msgspec.Struct, frozen=True, gc=False):
     """New values for a job that is not processing; None leaves a field as it is."""
 
@@ -77,12 +82,24 @@ class Edit(msgspec.Struct, frozen=True, gc=False):
     keep: float | None = None
 
 
+class Seen(msgspec.Struct, frozen=True, gc=False):
+    """A job as someone saw it who wants to act on just this; any claim gives it another token."""
+
+    state: State
+    token: int
+    priority: int
+    payload: bytes
+    at: float | None
+    """When it is due, or its retention ends; of no matter for one that is queued."""
+
+
 class Transition(msgspec.Struct, frozen=True, gc=False):
     """One decided step of one job, to be applied only if its guard holds.
 
     The guard: the job's state is one that `act` may start from; with a `token`, the job is
     processing under just this token, or for a redrive has failed under it; with a `deadline`,
-    the lease still has this deadline.
+    the lease still has this deadline; with `seen`, which is for acts that need no token, the job
+    is still as it was seen.
     Times are spans: the store adds them to its own clock.
     """
 
@@ -110,6 +127,7 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     """Retention, if it ends cancelled because the job was asked to stop; None is as `keep`."""
     calls_back: bool = False
     """Whether the journal is to keep the job's `callback_url`, if this ends its life."""
+    seen: Seen | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
@@ -165,6 +183,17 @@ def holds(
 def guarded_by_token(transition: Transition, state: State) -> bool:
     """Whether a token can guard this act in this state: that of a lease, or of a failure."""
     return state is (State.FAILED if transition.act is Act.REDRIVE else State.PROCESSING)
+
+
+def seen_now(state: State, token: int, priority: int, payload: bytes, at: float | None) -> Seen:
+    """What there is to see of a job, to be compared with what was seen before."""
+    return Seen(state, token, priority, payload, None if state is State.QUEUED else at)
+
+
+def seen_of(job: Record) -> Seen:
+    """The same of a job that was looked up."""
+    at = job.expires_at if job.state.terminal else job.run_at
+    return seen_now(job.state, job.token, job.priority, job.payload, at)
 
 
 REPEATABLE = frozenset({Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.CANCEL})
@@ -562,9 +591,9 @@ def redrive(
     )
 
 
-def edit(id: str, change: Edit, by: str = "") -> Transition:
-    """Change a job that is not processing."""
-    return Transition(id, Act.EDIT, edit=change, by=storable(by))
+def edit(id: str, change: Edit, by: str = "", *, seen: Seen | None = None) -> Transition:
+    """Change a job that is not processing; with `seen`, only if it is still like this."""
+    return Transition(id, Act.EDIT, edit=change, by=storable(by), seen=seen)
 
 
 def move(id: str, target: QueueKey, by: str = "") -> Transition:

@@ -12,6 +12,7 @@ from ackline import (
     Act,
     Event,
     InvalidOption,
+    JobChanged,
     JobNotFound,
     LeaseLost,
     NewJob,
@@ -192,6 +193,21 @@ class TestEdit:
         bring_to(queue, "processing")
         with pytest.raises(WrongState):
             queue.edit("a", payload=2)
+
+    def test_only_what_was_seen(self, queue: Queue[Any, Any]) -> None:
+        queue.enqueue(1, id="a")
+        seen = queue.status("a")
+        queue.edit("a", payload=2, seen=seen)
+
+        with pytest.raises(JobChanged, match="'a' has changed since you looked"):
+            queue.edit("a", payload=3, seen=seen)
+
+        assert queue.claim()[0].payload == 2
+
+    def test_one_that_was_seen_running_is_in_the_wrong_state(self, queue: Queue[Any, Any]) -> None:
+        bring_to(queue, "processing")
+        with pytest.raises(WrongState):
+            queue.edit("a", payload=2, seen=queue.status("a"))
 
     def test_bad_values_change_nothing(self, queue: Queue[Any, Any]) -> None:
         queue.enqueue(1, id="a")

@@ -111,6 +111,18 @@ RULES = [
         "return transition.keys",
     ),
     Mutant(
+        "a draft replaces failed jobs of kinds that it may not",
+        LIFECYCLE,
+        "return state in KEEPS_ID or (draft.replaces is not None and kind not in draft.replaces)",
+        "return state in KEEPS_ID",
+    ),
+    Mutant(
+        "an edit does not see that the job has run since",
+        LIFECYCLE,
+        "return Seen(state, token, priority, payload,",
+        "return Seen(state, 0, priority, payload,",
+    ),
+    Mutant(
         "an attempt that is not the last calls back",
         LIFECYCLE,
         "return transition.calls_back and landed.terminal",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,12 +17,17 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
+from litestar import Litestar
 from litestar.testing import TestClient
+from litestar.types import ASGIApp
 
 import ackline
-from ackline.service import Settings, create_app
+from ackline.service import Settings
+from ackline.service.app import attach, create_routes
 from ackline.service.runtime import Runtime
 from ackline.service.server import Server, address_of, bind
+from tests.certificates import make_certificate
+from tests.service.receiver import Receiver
 
 SOURCE = Path(ackline.__file__).parents[1]
 ROOT = Path(__file__).parents[2]
@@ -64,9 +71,44 @@ class Api:
         return str(self.post("/queue/enqueue", body)["id"])
 
 
+@pytest.fixture(scope="session")
+def some_certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_certificate(tmp_path_factory.mktemp("authority"), "authority.example")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_authorities(some_certificate: Path) -> Iterator[None]:
+    """Believe one certificate instead of all that the system has: each client reads them anew."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("SSL_CERT_FILE", str(some_certificate))
+        yield
+
+
+_idle_routes: defaultdict[tuple[object, ...], list[Litestar]] = defaultdict(list)
+"""Routes that no test uses now: to create them is most of what a service costs to start."""
+
+
+@contextlib.contextmanager
+def application(runtime: Runtime) -> Iterator[ASGIApp]:
+    """A runtime's application, on routes that an earlier test has done with."""
+    settings = runtime.settings
+    idle = _idle_routes[settings.base_path, settings.max_body, settings.max_payload]
+    routes = idle.pop() if idle else create_routes(settings)
+    yield attach(routes, runtime)
+    idle.append(routes)
+
+
+@contextlib.contextmanager
+def client_for(served: Runtime | Settings, base_url: str = HERE) -> Iterator[TestClient[Any]]:
+    """A client of the service without a socket."""
+    runtime = Runtime.from_settings(served) if isinstance(served, Settings) else served
+    with application(runtime) as app, TestClient(app, base_url=base_url) as client:
+        yield client
+
+
 @pytest.fixture
 def settings() -> Settings:
-    return Settings(store="memory://")
+    return Settings(store="memory://", drain=0.0)
 
 
 @pytest.fixture
@@ -77,7 +119,7 @@ def runtime(settings: Settings) -> Runtime:
 @pytest.fixture
 def api(runtime: Runtime) -> Iterator[Api]:
     """The service without a socket."""
-    with TestClient(create_app(runtime=runtime), base_url=HERE) as client:
+    with client_for(runtime) as client:
         yield Api(client, runtime.settings.base)
 
 
@@ -87,8 +129,10 @@ class Live:
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
         self._stop_asked = False
+        self._routes = contextlib.ExitStack()
+        app = self._routes.enter_context(application(runtime))
         started = threading.Event()
-        self.server = Server(runtime, started.set)
+        self.server = Server(runtime, started.set, app)
         listener = bind(msgspec.structs.replace(runtime.settings, port=0))
         self.url = address_of(listener, runtime.settings)
         self._thread = threading.Thread(target=asyncio.run, args=[self.server.serve(listener)])
@@ -108,6 +152,7 @@ class Live:
         self._thread.join(20)
         assert not self._thread.is_alive()
         self.client.close()
+        self._routes.close()
 
 
 @pytest.fixture
@@ -115,6 +160,13 @@ def live(runtime: Runtime) -> Iterator[Live]:
     running = Live(runtime)
     yield running
     running.stop()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    receiver = Receiver()
+    yield receiver
+    receiver.close()
 
 
 class Process:

@@ -1,4 +1,4 @@
-"""`ackline` that dies at a chosen point: python -m tests.service.dying POINT serve …"""
+"""`ackline` that is made for being killed: python -m tests.service.dying POINT serve …"""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from ackline.cli import main
 from ackline.job import State
 from ackline.queue import Queued
 from ackline.service.claims import Claims
+from ackline.service.webhooks import deliverer
 
-CLAIMED, ANSWERED_EARLY = "claimed", "answered-early"
+CLAIMED, ANSWERED_EARLY, HASTY = "claimed", "answered-early", "hasty"
 
 
 def die_once_claimed() -> None:
@@ -47,7 +48,16 @@ def answer_before_it_is_stored() -> None:
     AsyncProducer.enqueue = promise  # type: ignore[method-assign]
 
 
-POINTS = {CLAIMED: die_once_claimed, ANSWERED_EARLY: answer_before_it_is_stored}
+def lease_deliveries_briefly() -> None:
+    """Who takes over from one that was killed need not wait for long."""
+    deliverer.LEASE = 1.0
+
+
+POINTS = {
+    CLAIMED: die_once_claimed,
+    ANSWERED_EARLY: answer_before_it_is_stored,
+    HASTY: lease_deliveries_briefly,
+}
 
 if __name__ == "__main__":
     POINTS[sys.argv.pop(1)]()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from litestar.testing import TestClient
 
-from ackline.service import Settings, create_app
+from ackline.service import Settings
 from ackline.service.analytics import Lake, whose
-from tests.service.conftest import HERE, Api
+from tests.service.conftest import Api, client_for
 from tests.service.gold import make_gold
 
 
@@ -22,7 +21,7 @@ def settings(lake):
 
 
 def test_without_a_lake_it_says_so():
-    with TestClient(create_app(Settings(store="memory://")), base_url=HERE) as client:
+    with client_for(Settings(store="memory://")) as client:
         answer = Api(client, "/api").get("/v1/analytics")
     assert (answer["lake"], answer["made"], answer["hours"]) == (False, False, [])
 

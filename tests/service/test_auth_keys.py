@@ -13,21 +13,20 @@ import httpx
 import msgspec
 import pytest
 from httpx_sse import connect_sse
-from litestar.testing import TestClient
 
 from ackline.cli.app import run
 from ackline.job import QueueKey
 from ackline.queues import Queues
-from ackline.service import Settings, create_app
+from ackline.service import Settings
 from ackline.service.auth import api_keys, tickets
 from ackline.service.auth.api_keys import PREFIX, keep_key, list_keys, new_key, revoke_key
-from ackline.service.caller import Principal, Scope
+from ackline.service.caller import Caller, Principal, Scope
 from ackline.service.credentials import SERVICE_TENANT, ApiKey, hash_of
 from ackline.service.problems import Unauthorized
 from ackline.service.runtime import Runtime
 from ackline.service.settings import load
 from ackline.stores.registry import store_from_url
-from tests.service.conftest import Api, Live
+from tests.service.conftest import Api, Live, client_for
 from tests.service.issuers import bearer
 
 
@@ -39,7 +38,7 @@ def made(**limits):
 
 @pytest.fixture
 def settings():
-    return Settings(store="memory://", stored_keys=True, maintenance=False)
+    return Settings(store="memory://", stored_keys=True, maintenance=False, drain=0.0)
 
 
 @pytest.fixture
@@ -49,7 +48,7 @@ def runtime(settings):
 
 @pytest.fixture
 def client(runtime):
-    with TestClient(create_app(runtime=runtime), base_url="http://queue.example.com") as client:
+    with client_for(runtime, "http://queue.example.com") as client:
         yield client
 
 
@@ -112,7 +111,7 @@ class TestKeys:
             'name = "billing"\ntenant = "acme"\nscopes = ["read"]\n'
         )
         settings = load(file, {})
-        with TestClient(create_app(settings)) as client:
+        with client_for(settings) as client:
             good = client.get("/api/queue/stats", headers=bearer(text))
             wrong = client.get("/api/queue/stats", headers=bearer(text[:-1] + "!"))
         assert (good.status_code, wrong.status_code) == (200, 401)
@@ -246,6 +245,23 @@ class TestForeignKinds:
         assert limited("POST", "/v1/queues/q/import", content=line)["problem"]["status"] == 409
         draft = {"id": "z", "kind": "one", "payload": "MQ=="}
         limited.post("/v1/store/enqueue", {"queue": "q", "drafts": [draft]}, 409)
+
+        [kept] = runtime.store.get(QueueKey("acme", "q"), ["z"])
+        assert (kept.kind, kept.payload) == ("two", b'"precious"')
+
+    def test_nor_one_that_fails_after_the_look(self, limited, runtime, monkeypatch):
+        """Who looked too early saw nothing; the store still keeps what it has."""
+        monkeypatch.setattr(Caller, "require_own_ids", lambda *_seen: None)
+        job = {"payload": 1, "id": "z", "kind": "one"}
+        message = {"value": 1, "options": {"id": "z", "kind": "one", "queue": "q"}}
+        draft = {"id": "z", "kind": "one", "payload": "MQ=="}
+
+        limited.post("/v1/queues/q/jobs", job, 409)
+        limited.post("/v1/queues/q/jobs/batch", {"jobs": [job, {**job, "id": "y"}]}, 409)
+        limited.post("/queue/enqueue", message, 409)
+        line = msgspec.json.encode(job)
+        assert limited("POST", "/v1/queues/q/import", content=line)["enqueued"] == 0
+        limited.post("/v1/store/enqueue", {"queue": "q", "drafts": [draft]})
 
         [kept] = runtime.store.get(QueueKey("acme", "q"), ["z"])
         assert (kept.kind, kept.payload) == ("two", b'"precious"')
@@ -452,8 +468,8 @@ class TestCommand:
         text = said.out.strip()
         assert "--stored-keys" in said.err
 
-        settings = Settings(store=store, stored_keys=True, maintenance=False)
-        with TestClient(create_app(settings)) as client:
+        settings = Settings(store=store, stored_keys=True, maintenance=False, drain=0.0)
+        with client_for(settings) as client:
             path = "/api/v1/queues/email/jobs"
             answer = client.post(path, json={"payload": 1}, headers=bearer(text))
             assert answer.status_code == 201
@@ -493,7 +509,7 @@ class TestCommand:
 
         assert (tmp_path / "issuer" / "private.pem").stat().st_mode & 0o077 == 0
         assert '"d"' not in (tmp_path / "issuer" / "jwks.json").read_text()
-        with TestClient(create_app(load(file, {}))) as client:
+        with client_for(load(file, {})) as client:
             answer = client.get("/api/queue/stats", headers=bearer(said.out.strip()))
             assert answer.status_code == 200
 

@@ -68,6 +68,29 @@ def test_half_a_request_is_given_up(live, caplog, half):
     assert not [one for one in caplog.records if one.levelname == "ERROR"]
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"nonsense\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nhost: localhost\r\nbad header\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\n\r\n",
+        b"POST /api/queue/enqueue HTTP/1.1\r\nhost: localhost\r\n"
+        b"transfer-encoding: chunked\r\n\r\nzz\r\n",
+    ],
+    ids=["request line", "header", "no host", "chunk"],
+)
+def test_what_is_not_http_is_a_problem_like_others(live, sent):
+    with connect(live) as link:
+        link.sendall(sent)
+        head, _, body = read_to_end(link).partition(b"\r\n\r\n")
+
+    assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert b"content-type: application/problem+json" in head
+    problem = json.loads(body)
+    assert (problem["type"], problem["status"]) == ("urn:ackline:problem:not-http", 400)
+    live.api.get("/queue/stats")
+
+
 def test_a_server_that_does_not_look_waits_on(monkeypatch, runtime):
     """The control: what uvicorn does by itself."""
     monkeypatch.setattr(server, "connection_class", lambda _settings: H11Protocol)

@@ -34,7 +34,7 @@ SHORT, LONGEST_WAIT = 0.01, 60
 @pytest.fixture(scope="module")
 def described() -> Iterator[Any]:
     """A service with something in it, whose streams end at once."""
-    live = Live(Runtime.from_settings(Settings(store="memory://", maintenance=False)))
+    live = Live(Runtime.from_settings(Settings(store="memory://", maintenance=False, drain=0.0)))
     queue = Queues(live.runtime.store)["email"]
     queue.enqueue({"to": "ann"}, id="email-123", kind="welcome", max_attempts=1)
     queue.fail(queue.claim(1)[0], "boom")

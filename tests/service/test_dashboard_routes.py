@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 
 import pytest
-from litestar.testing import TestClient
 
 from ackline.alike import normalised
 from ackline.clock import ManualClock
 from ackline.job import QueueKey
 from ackline.queue import NewJob
 from ackline.queues import Queues
-from ackline.service import Settings, create_app
+from ackline.service import Settings
 from ackline.service.pulse import BUCKET, SPAN, Pulse, first_since
 from ackline.stores.memory import MemoryStore
-from tests.service.conftest import HERE
+from tests.service.conftest import client_for
 
 ROWS = "/v1/queues/mail/rows"
 
@@ -69,8 +68,7 @@ class TestPage:
 
     @pytest.mark.parametrize(("base", "said"), [("/", ""), ("/keyval/api", "/keyval/api")])
     def test_it_is_told_where_the_api_is(self, base, said):
-        app = create_app(Settings(store="memory://", base_path=base))
-        with TestClient(app, base_url=HERE) as client:
+        with client_for(Settings(store="memory://", base_path=base)) as client:
             assert f'name="ackline-base" content="{said}"' in client.get("/keyspace").text
             assert client.get(f"{said}/v1/me").status_code == 200
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -94,6 +96,30 @@ def test_counts_change_what_is_shown_but_not_what_may_be_edited(furnished):
 
     assert ask(furnished, "GET", QUEUE, if_none_match=tag).status_code == 200
     assert ask(furnished, "PATCH", QUEUE, {"max_jobs": 5}, if_match=tag).status_code == 200
+
+
+@pytest.mark.parametrize(("tag", "statuses"), [(None, [200, 412]), ("*", [200, 200])])
+def test_of_two_editors_of_a_job_at_once_one_wins(live, monkeypatch, tag, statuses):
+    """Both have looked before either edits; with `*`, which names no state, both are meant."""
+    live.api.post("/v1/queues/email/jobs", {"payload": 1, "id": "a"}, 201)
+    tag = tag or ask(live.api, "GET", JOB).headers["etag"]
+    apply, both_looked = live.runtime.store.apply, threading.Barrier(2, timeout=10)
+
+    def apply_together(*args: Any) -> Any:
+        both_looked.wait()
+        return apply(*args)
+
+    monkeypatch.setattr(live.runtime.store, "apply", apply_together)
+    with ThreadPoolExecutor() as editors:
+        answers = list(
+            editors.map(lambda n: ask(live.api, "PATCH", JOB, {"payload": n}, if_match=tag), (2, 3))
+        )
+
+    assert sorted(answer.status_code for answer in answers) == statuses
+    if tag != "*":
+        [won, lost] = sorted(answers, key=lambda answer: answer.status_code)
+        assert lost.json()["type"] == "urn:ackline:problem:changed"
+        assert live.api.get(JOB)["payload"] == won.json()["payload"]
 
 
 def test_settings_that_change_between_the_look_and_the_write_are_seen(

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from litestar.testing import TestClient
 
 from ackline.job import QueueKey, State
-from ackline.service import Settings, create_app
+from ackline.service import Settings
 from ackline.service.runtime import Runtime
-from tests.service.conftest import HERE, Api
+from tests.service.conftest import Api, client_for
 
 DEFAULT = QueueKey("default", "default")
 AT_ONCE = {"backoffSchedule": [0, 0, 0, 0, 0]}
@@ -22,10 +21,7 @@ def pair(tmp_path: Path) -> Iterator[tuple[Api, Api]]:
     """Without maintenance: what happens, these cases do."""
     settings = Settings(store=f"sqlite:///{tmp_path}/jobs.db", maintenance=False)
     first, second = (Runtime.from_settings(settings) for _ in range(2))
-    with (
-        TestClient(create_app(runtime=first), base_url=HERE) as here,
-        TestClient(create_app(runtime=second), base_url=HERE) as there,
-    ):
+    with client_for(first) as here, client_for(second) as there:
         yield Api(here, settings.base), Api(there, settings.base)
 
 

@@ -26,7 +26,7 @@ from ackline.testing.faults.history import History, Phase, Step, What, read_all
 from tests.service.dying import ANSWERED_EARLY, CLAIMED
 
 QUEUE = QueueKey("default", "work")
-LEASE = 3.0
+LEASE = 1.0
 ATTEMPTS = 30
 SERVERS_OWN = (Act.EXPIRE, Act.RELEASE)
 """Acts that no client asks for; the journal alone tells of them."""
@@ -224,7 +224,9 @@ def wait_for(signals: threading.Semaphore, count: int) -> None:
         assert signals.acquire(timeout=30)
 
 
+@pytest.mark.slow
 def test_after_the_answer_to_an_enqueue(drill):
+    """The last case has this among other things."""
     first = drill.server()
     client = drill.client
     client.start(client.produce("a", 60), "producer")
@@ -246,8 +248,6 @@ def test_a_server_that_answers_too_early_loses_jobs(drill):
     client.start(client.produce("a", 20), "producer")
     wait_for(client.answered, 20)
     drill.kill(first)
-    drill.server()
-    client.start(client.claim_and_settle, "consumer")
 
     report = drill.report(0)
     assert Rule.LOST in {violation.rule for violation in report.violations}
@@ -283,6 +283,7 @@ def test_in_the_middle_of_a_stream(drill):
 
 
 def test_one_of_two_servers_of_one_store(drill):
+    """Killed between answers to enqueues, claims and acknowledgements: all of them hold."""
     drill.server()
     other = drill.server()
     client = drill.client
@@ -294,4 +295,5 @@ def test_one_of_two_servers_of_one_store(drill):
 
     report = drill.report(100)
     assert report.ok, report
+    assert report.figures["enqueues answered ok"] == 100
     assert report.figures["jobs completed at the end"] == 100

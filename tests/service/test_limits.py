@@ -8,6 +8,7 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import httpx
 import pytest
@@ -192,6 +193,11 @@ def call(api, tenants):
     return call
 
 
+def redriven(id: str) -> dict[str, Any]:
+    """The step that a client of the store sends."""
+    return {"id": id, "act": "redrive", "to": "queued", "attempts": 0}
+
+
 def refused(answer, word: str) -> None:
     assert answer.json()["type"] == f"urn:ackline:problem:{word}"
     assert "nothing was done" in answer.json()["detail"]
@@ -254,6 +260,11 @@ class TestJobs:
 
 @pytest.mark.parametrize("allowance", [Allowance(queue_jobs=3, tenant_jobs=5)])
 class TestDepth:
+    @pytest.fixture(autouse=True)
+    def looking(self, monkeypatch):
+        """Who finds no room looks at once whether there is some by now."""
+        monkeypatch.setattr("ackline.service.limits.depth.PAUSE", 0.0)
+
     def fill(self, call, queue, jobs, status=201):
         for n in range(jobs):
             call("POST", f"/v1/queues/{queue}/jobs", status, json={"payload": n})
@@ -265,13 +276,73 @@ class TestDepth:
         refused(call("POST", "/v1/queues/b/jobs", 429, json={"payload": 1}), "queue-full")
         call("POST", "/v1/queues/a/jobs", 201, tenant="umbrella", json={"payload": 1})
 
+    def bury(self, call, queue, jobs=1):
+        """Put jobs in and let them fail; returns their ids."""
+        for _ in range(jobs):
+            call("POST", f"/v1/queues/{queue}/jobs", 201, json={"payload": 0, "max_attempts": 1})
+        held = call("POST", f"/v1/queues/{queue}/claim", json={"limit": jobs}).json()["jobs"]
+        outcomes = [{"id": one["id"], "token": one["token"], "outcome": "fail"} for one in held]
+        call("POST", f"/v1/queues/{queue}/settle", json={"outcomes": outcomes})
+        return [job["id"] for job in held]
+
+    @pytest.mark.parametrize("way", ["v1", "messages", "bulk", "dlq", "store"])
+    def test_a_redrive_needs_room(self, call, runtime, way):
+        ids = self.bury(call, "a", 2)
+        self.fill(call, "a", 2)
+        act: dict[str, tuple[str, Any]] = {
+            "v1": (f"/v1/queues/a/jobs/{ids[1]}/redrive", {}),
+            "messages": (f"/queue/dlq/{ids[1]}/requeue?queue=a", None),
+            "bulk": ("/v1/queues/a/bulk", {"action": "redrive", "filter": {"ids": ids[1:]}}),
+            "dlq": ("/v1/queues/a/dlq", {"action": "redrive"}),
+            "store": (
+                "/v1/store/apply",
+                {"queue": "a", "transitions": [redriven(ids[1])]},
+            ),
+        }
+        if way != "dlq":  # there, both of them are one too many
+            call("POST", f"/v1/queues/a/jobs/{ids[0]}/redrive", json={})
+        path, body = act[way]
+
+        refused(call("POST", path, 429, **({} if body is None else {"json": body})), "queue-full")
+
+        assert call("GET", f"/v1/queues/a/jobs/{ids[1]}").json()["state"] == "failed"
+
+    @pytest.mark.parametrize("way", ["v1", "bulk", "store"])
+    def test_a_move_needs_room_where_it_leads(self, call, way):
+        self.fill(call, "a", 3)
+        self.fill(call, "b", 2)  # all that the tenant may have
+        first, second = [job["id"] for job in call("GET", "/v1/queues/b/jobs").json()["jobs"]]
+        call("POST", f"/v1/queues/b/jobs/{first}/move", json={"to": "c"})
+        step = {"id": second, "act": "move", "target": {"tenant": "acme", "name": "a"}}
+        path, body = {
+            "v1": (f"/v1/queues/b/jobs/{second}/move", {"to": "a"}),
+            "bulk": ("/v1/queues/b/bulk", {"action": "move", "to": "a", "filter": {}}),
+            "store": ("/v1/store/apply", {"queue": "b", "transitions": [step]}),
+        }[way]
+
+        refused(call("POST", path, 429, json=body), "queue-full")
+
+        assert call("GET", f"/v1/queues/b/jobs/{second}").json()["state"] == "queued"
+
+    def test_what_has_ended_takes_no_room_where_it_is_moved_to(self, call):
+        [ended] = self.bury(call, "b")
+        self.fill(call, "a", 3)
+        call("POST", f"/v1/queues/b/jobs/{ended}/move", json={"to": "a"})
+
+    def test_a_queue_that_is_renamed_takes_the_room_it_had(self, call):
+        self.fill(call, "a", 3)
+        call("POST", "/v1/queues/a/rename", json={"to": "b"})
+        self.fill(call, "a", 1)
+
+        merge = {"to": "b", "merge": True}
+        refused(call("POST", "/v1/queues/a/rename", 429, json=merge), "queue-full")
+
     def test_what_is_done_makes_room(self, call):
         self.fill(call, "a", 3)
         call("POST", "/v1/queues/a/jobs", 429, json={"payload": 1})
         (job,) = call("POST", "/v1/queues/a/claim", json={}).json()["jobs"]
         outcome = {"id": job["id"], "token": job["token"], "outcome": "complete"}
         call("POST", "/v1/queues/a/settle", json={"outcomes": [outcome]})
-        time.sleep(0.06)
 
         self.fill(call, "a", 1)
         call("POST", "/v1/queues/a/jobs", 429, json={"payload": 1})

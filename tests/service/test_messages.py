@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ackline.job import QueueKey, State
+from ackline.queues import Queues
 
 DEFAULT = QueueKey("default", "default")
 
@@ -210,6 +211,25 @@ class TestIdempotencyKey:
     def test_a_message_that_failed_does_not_run_again(self, api):
         self.send(api, 1, maxAttempts=1)
         api.post("/queue/nack", {"id": api.get("/queue/poll")["message"]["id"]})
+
+        again = self.send(api, 1, maxAttempts=1)
+
+        assert (again["duplicate"], again["state"]) == (True, "failed")
+        assert api.get("/queue/stats") == {"pending": 0, "processing": 0, "dlq": 1, "total": 1}
+
+    def test_nor_one_that_fails_while_it_is_sent_again(self, api, runtime, monkeypatch):
+        """Between the look and the insert, the first of two requests comes, runs and fails."""
+        look = runtime.store.get
+
+        def look_too_early(*args):
+            monkeypatch.undo()
+            seen = look(*args)
+            queue = Queues(runtime.store)["default"]
+            queue.enqueue(1, id="idempotency-key:order 7", max_attempts=1)
+            queue.fail(queue.claim(1)[0], "boom")
+            return seen
+
+        monkeypatch.setattr(runtime.store, "get", look_too_early)
 
         again = self.send(api, 1, maxAttempts=1)
 

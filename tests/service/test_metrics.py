@@ -194,10 +194,13 @@ def test_several_processes_tell_the_same(serve):
             break
         assert max(told) <= sent
         assert time.monotonic() < until, told
-        time.sleep(0.3)
+        time.sleep(0.1)
 
-    os.kill(_child(process), signal.SIGKILL)
-    time.sleep(0.5)
+    killed = _child(process)
+    os.kill(killed, signal.SIGKILL)
+    while _child(process) == killed:
+        assert time.monotonic() < until
+        time.sleep(0.02)
     assert {samples(httpx.get(url, timeout=30).text)[place] for _ in range(5)} == {sent}
     assert process.end(signal.SIGTERM).count("Traceback") == 0
 

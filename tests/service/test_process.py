@@ -16,9 +16,18 @@ from httpx_sse import connect_sse
 
 import ackline
 from ackline.job import State
+from tests.service.conftest import Process
 
 CURL = shutil.which("curl")
 BASE = "/keyval/api"
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    """One process for all that leave it as it is."""
+    process = Process(tmp_path_factory.mktemp("running"), "--base-path", BASE)
+    yield process
+    process.end(signal.SIGKILL)
 
 
 @pytest.mark.skipif(CURL is None, reason="there is no curl on this machine")
@@ -26,8 +35,8 @@ class TestCurl:
     """Each way of calling it that a shell has: as it is typed, not as a library would."""
 
     @pytest.fixture
-    def curl(self, serve):
-        url = serve("--base-path", BASE).url
+    def curl(self, running):
+        url = running.url
 
         def call(path, *arguments, body=None):
             words = ["curl", "--silent", "--show-error", *arguments, url + path]
@@ -87,14 +96,14 @@ class TestCurl:
         assert json.loads(curl(f"/queue/dlq/{lost}", "-X", "DELETE"))["status"] == 404
 
 
-def test_an_event_source_that_acknowledges_by_id(serve):
+def test_an_event_source_that_acknowledges_by_id(running):
     """As a page in a browser would: listen, work, fetch."""
-    url = serve("--base-path", BASE).url
+    url, place = running.url, {"queue": "page"}
     with httpx.Client(timeout=10) as client:
         for n in range(20):
-            client.post(f"{url}/queue/enqueue", json={"value": n})
+            client.post(f"{url}/queue/enqueue", json={"value": n, "options": place})
         seen = []
-        with connect_sse(client, "GET", f"{url}/queue/listen") as source:
+        with connect_sse(client, "GET", f"{url}/queue/listen", params=place) as source:
             for event in source.iter_sse():
                 if event.event != "message":
                     continue
@@ -102,12 +111,12 @@ def test_an_event_source_that_acknowledges_by_id(serve):
                 assert event.id == message["id"]
                 seen.append(message["value"])
                 verb = "nack" if message["value"] == 7 and message["attempts"] == 1 else "ack"
-                body = {"id": message["id"]} | ({"delay": 0} if verb == "nack" else {})
+                body = {"id": message["id"], **place} | ({"delay": 0} if verb == "nack" else {})
                 assert httpx.post(f"{url}/queue/{verb}", json=body).json() == {"ok": True}
                 if len(seen) == 21:
                     break
         assert sorted(seen) == sorted([*range(20), 7])
-        assert client.get(f"{url}/queue/stats").json()["total"] == 0
+        assert client.get(f"{url}/queue/stats", params=place).json()["total"] == 0
 
 
 def test_a_stop_gives_back_what_streams_hold(serve, tmp_path):
@@ -127,18 +136,6 @@ def test_a_stop_gives_back_what_streams_hold(serve, tmp_path):
     with ackline.open(f"sqlite:///{tmp_path}/ackline.db") as queues:
         counts = queues["default"].counts()
     assert (counts[State.QUEUED], counts[State.PROCESSING]) == (1, 0)
-
-
-def test_an_answered_enqueue_survives_a_kill(serve, tmp_path):
-    process = serve()
-    ids = [
-        httpx.post(f"{process.url}/queue/enqueue", json={"value": n}).json()["id"]
-        for n in range(20)
-    ]
-    process.end(signal.SIGKILL)
-
-    with ackline.open(f"sqlite:///{tmp_path}/ackline.db") as queues:
-        assert [job.id for job in queues["default"].jobs().jobs] == ids
 
 
 def test_several_processes_serve_one_store(serve):
@@ -164,7 +161,7 @@ def test_several_processes_serve_one_store(serve):
 
 def test_several_processes_refuse_who_comes_after_their_stop(serve):
     """While a request under way keeps them, nobody else may wait for them in vain."""
-    process = serve("--processes", "2", "--grace", "3s")
+    process = serve("--processes", "2", "--grace", "1s")
     url = httpx.URL(process.url)
     httpx.get(url.copy_with(path="/livez"), timeout=30)
     address = (url.host, url.port or 0)
@@ -231,10 +228,10 @@ def test_an_address_that_others_can_reach_is_refused(tmp_path):
     assert not (tmp_path / "x.db").exists()
 
 
-def test_an_address_that_is_taken_is_refused(serve, tmp_path):
+def test_an_address_that_is_taken_is_refused(running, tmp_path):
     from ackline.cli.app import run
 
-    port = serve().url.rpartition(":")[2].split("/")[0]
+    port = running.url.rpartition(":")[2].split("/")[0]
 
     assert run(["serve", "--port", port, "--store", f"{tmp_path}/x.db"]) == 2
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from litestar.testing import TestClient
 
 from ackline.config import DEFAULTS, Policy, QueueSettings
 from ackline.events import Act
@@ -22,15 +21,14 @@ from ackline.lifecycle import (
     redrive,
     request_cancel,
 )
-from ackline.service import Settings, create_app
+from ackline.service import Settings
 from ackline.service.caller import Principal, Scope
 from ackline.service.runtime import Runtime
 from ackline.service.store_access import SCOPES
 from ackline.stores.base import ClaimRequest, Filter, Hold, KeyWrite, WorkerBeat
 from ackline.stores.memory import MemoryStore
 from ackline.stores.wire import JSON, MSGPACK, TENANT_HEADER, VERBS
-
-from .conftest import HERE
+from tests.service.conftest import client_for
 
 KEY = QueueKey("acme", "mail")
 BEAT = WorkerBeat(id="w", host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=9.0)
@@ -73,7 +71,7 @@ class Fixed:
 def running():
     """One service for all; each test has a store and a caller of its own."""
     runtime = Runtime(Settings(maintenance=False), MemoryStore(), Fixed())
-    with TestClient(create_app(runtime=runtime), base_url=HERE) as client:
+    with client_for(runtime) as client:
         yield runtime, client
 
 

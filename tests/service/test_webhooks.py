@@ -14,31 +14,33 @@ import ackline
 from ackline.job import State
 from ackline.queues import Queues
 from ackline.relay import Relay
-from ackline.service import Settings
-from ackline.service.runtime import Runtime
 from ackline.service.webhooks import book, delivery
 from ackline.service.webhooks.dispatcher import Dispatcher
 from ackline.service.webhooks.settings import WebhookSettings
 from ackline.stores.memory import MemoryStore
+from tests.service import hooks
 from tests.service.conftest import Live
+from tests.service.hooks import HERE, all_told, deliveries, subscribe, until
 from tests.service.issuers import Signer, bearer, issuer, key_set
-from tests.service.receiver import Received, Receiver
-
-HERE = WebhookSettings(
-    networks=("127.0.0.0/8",), plain_http=True, timeout=2.0, backoff=(0.05, 0.05)
-)
+from tests.service.receiver import Received
 
 
-@pytest.fixture
-def settings() -> Settings:
-    return Settings(store="memory://", webhooks=HERE)
+@pytest.fixture(autouse=True)
+def prompt(monkeypatch):
+    """Callbacks are looked for as often as webhooks are."""
+    monkeypatch.setattr("ackline.service.webhooks.dispatcher.ASK_AGAIN", 0.0)
 
 
 @pytest.fixture
-def receiver():
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
+def live():
+    live = hooks.start()
+    yield live
+    live.stop()
+
+
+@pytest.fixture
+def runtime(live):
+    return live.runtime
 
 
 def run(live: Live, id: str, queue: str = "email", **options: Any) -> None:
@@ -47,22 +49,6 @@ def run(live: Live, id: str, queue: str = "email", **options: Any) -> None:
     [job] = live.api.post(f"/v1/queues/{queue}/claim", {"limit": 1, "worker": "w"})["jobs"]
     outcome = {"id": id, "token": job["token"], "outcome": "complete", "result": {"sum": 3}}
     live.api.post(f"/v1/queues/{queue}/settle", {"outcomes": [outcome]})
-
-
-def subscribe(live: Live, receiver: Receiver, **filters: Any) -> dict[str, Any]:
-    return live.api.post("/v1/webhooks", {"url": receiver.url, **filters}, 201)  # type: ignore[no-any-return]
-
-
-def deliveries(live: Live, id: str, **query: Any) -> list[dict[str, Any]]:
-    return live.api.get(f"/v1/webhooks/{id}/deliveries", **query)["deliveries"]  # type: ignore[no-any-return]
-
-
-def until(holds: Any, seconds: float = 10.0) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := holds()):
-        assert time.monotonic() < end, "it never came to that"
-        time.sleep(0.02)
-    return found
 
 
 # --- callbacks ---
@@ -77,7 +63,7 @@ def test_a_job_calls_back_when_it_is_completed(live, receiver):
     data = told.said["data"]
     assert (data["queue"], data["id"], data["to"]) == ("email", "a", "completed")
     assert data["result"] == {"sum": 3}
-    assert receiver.quiet() == 1
+    assert all_told(live, receiver) == 1
 
 
 def test_a_job_calls_back_when_it_is_dead_lettered(live, receiver):
@@ -103,7 +89,7 @@ def test_a_job_calls_back_when_it_is_cancelled(live, receiver):
 
 
 def test_an_attempt_that_is_tried_again_is_no_end(live, receiver):
-    options = {"callbackUrl": receiver.url, "id": "a", "backoffSchedule": [1, 1]}
+    options = {"callbackUrl": receiver.url, "id": "a", "backoffSchedule": [0, 0]}
     live.api.post("/queue/enqueue", {"value": 1, "options": options})
     for _ in range(3):
         message = live.api.get("/queue/poll", wait=5)["message"]
@@ -111,7 +97,7 @@ def test_an_attempt_that_is_tried_again_is_no_end(live, receiver):
 
     receiver.wait_for(1)
 
-    assert receiver.quiet() == 1
+    assert all_told(live, receiver) == 1
 
 
 def test_a_result_that_is_not_kept_still_calls_back(live, receiver):
@@ -129,7 +115,7 @@ def test_jobs_without_a_callback_call_nobody(live, receiver):
 
     receiver.wait_for(1)
 
-    assert receiver.quiet() == 1
+    assert all_told(live, receiver) == 1
     assert receiver.jobs == {"a": 1}
 
 
@@ -229,7 +215,7 @@ def test_a_webhook_hears_of_what_it_asked_for(live, receiver):
 
     receiver.wait_for(1)
 
-    assert receiver.quiet() == 1
+    assert all_told(live, receiver) == 1
     assert receiver.jobs == {"wanted": 1}
 
 
@@ -249,7 +235,7 @@ def test_a_webhook_hears_nothing_of_what_was_before_it(live, receiver):
 
     receiver.wait_for(1)
 
-    assert receiver.quiet() == 1
+    assert all_told(live, receiver) == 1
     assert receiver.jobs == {"after": 1}
 
 
@@ -257,13 +243,13 @@ def test_a_webhook_that_is_switched_off_hears_nothing(live, receiver):
     made = subscribe(live, receiver, acts=["complete"])
     live.api.patch(f"/v1/webhooks/{made['id']}", {"active": False})
     run(live, "a")
-    assert receiver.quiet() == 0
+    assert all_told(live, receiver) == 0
 
     live.api.patch(f"/v1/webhooks/{made['id']}", {"active": True, "note": "back"})
     run(live, "b")
 
     receiver.wait_for(1)
-    assert receiver.quiet() == 1
+    assert all_told(live, receiver) == 1
     assert receiver.jobs == {"b": 1}
 
 
@@ -411,12 +397,12 @@ def test_a_receiver_that_is_gone_is_not_called_again(live, receiver):
     until(lambda: not live.api.get(f"/v1/webhooks/{made['id']}")["active"])
 
     run(live, "b")
-    assert receiver.quiet() == 1
+    assert all_told(live, receiver) == 1
 
 
 def test_a_slow_receiver_is_given_up_on_for_now(live, receiver, runtime):
     made = subscribe(live, receiver, acts=["complete"])
-    times = iter([3.0])
+    times = iter([1.0])
 
     def answer(_request: Received) -> int:
         time.sleep(next(times, 0.0))
@@ -427,7 +413,7 @@ def test_a_slow_receiver_is_given_up_on_for_now(live, receiver, runtime):
 
     [late] = until(lambda: deliveries(live, made["id"], state="completed"))
 
-    assert [ended["message"] for ended in late["history"]] == ["no answer within 2 s"]
+    assert [ended["message"] for ended in late["history"]] == ["no answer within 0.5 s"]
 
 
 def test_a_test_message_is_sent(live, receiver):
@@ -460,7 +446,7 @@ def test_what_cannot_be_is_refused(live, receiver):
 
 def test_a_tenant_has_so_many_webhooks_and_no_more(receiver):
     few = msgspec.structs.replace(HERE, most=1)
-    live = Live(Runtime.from_settings(Settings(store="memory://", webhooks=few)))
+    live = hooks.start(webhooks=few)
     try:
         subscribe(live, receiver)
         live.api.post("/v1/webhooks", {"url": receiver.url}, 409)
@@ -485,7 +471,7 @@ def test_a_text_in_another_delivery_does_not_list_it(live, receiver, runtime):
 def test_this_machine_is_not_called_unless_it_was_allowed(receiver):
     """The same call as everywhere above; only the settings differ."""
     strict = WebhookSettings(plain_http=True, backoff=(0.05,))
-    live = Live(Runtime.from_settings(Settings(store="memory://", webhooks=strict)))
+    live = hooks.start(webhooks=strict)
     try:
         made = subscribe(live, receiver, acts=["complete"])
         run(live, "a")
@@ -501,10 +487,7 @@ def test_this_machine_is_not_called_unless_it_was_allowed(receiver):
 def test_a_tenant_hears_of_its_own_jobs_only(receiver, tmp_path):
     signer = Signer()
     (tmp_path / "jwks.json").write_text(key_set(signer))
-    settings = Settings(
-        store="memory://", webhooks=HERE, issuers=(issuer(jwks=str(tmp_path / "jwks.json")),)
-    )
-    live = Live(Runtime.from_settings(settings))
+    live = hooks.start(issuers=(issuer(jwks=str(tmp_path / "jwks.json")),))
     acme, beta = (bearer(signer.sign(tenant=name)) for name in ("acme", "beta"))
     try:
         body = {"url": receiver.url, "acts": ["enqueue"]}
@@ -520,7 +503,7 @@ def test_a_tenant_hears_of_its_own_jobs_only(receiver, tmp_path):
         for scope in ("read", "produce", "consume"):
             live.api("GET", path, 403, headers=bearer(signer.sign(scope=scope)))
         live.api("GET", path, 403, headers=bearer(signer.sign(queues=["q"])))
-        assert receiver.quiet() == 1
+        assert all_told(live, receiver) == 1
     finally:
         live.stop()
     assert receiver.jobs == {"of acme": 1}
@@ -530,10 +513,7 @@ def test_a_producer_over_http_can_ask_for_a_callback(receiver, tmp_path):
     """With the scope to produce and no other."""
     signer = Signer()
     (tmp_path / "jwks.json").write_text(key_set(signer))
-    settings = Settings(
-        store="memory://", webhooks=HERE, issuers=(issuer(jwks=str(tmp_path / "jwks.json")),)
-    )
-    live = Live(Runtime.from_settings(settings))
+    live = hooks.start(issuers=(issuer(jwks=str(tmp_path / "jwks.json")),))
     try:
         with ackline.open(live.url, token=signer.sign(scope="produce", queues=["q"])) as queues:
             queues["q"].enqueue(1, id="a", callback_url=receiver.url)

@@ -100,13 +100,6 @@ def post(url: str, settings: WebhookSettings, resolver: Any = None) -> Answer:
     return asyncio.run(send())
 
 
-@pytest.fixture
-def receiver():
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
-
-
 HERE = WebhookSettings(networks=LOOPBACK, plain_http=True, timeout=2.0)
 NOT_HERE = WebhookSettings(plain_http=True, timeout=2.0)
 

@@ -6,14 +6,9 @@ import pytest
 
 import ackline
 from ackline.queues import Queues
-from ackline.service import Settings
-from ackline.service.runtime import Runtime
-from ackline.service.webhooks.settings import WebhookSettings
-from tests.service.conftest import Live
-from tests.service.receiver import Receiver
-from tests.service.test_webhooks import deliveries, subscribe, until
+from tests.service import hooks
+from tests.service.hooks import all_told, deliveries, subscribe, until
 
-HERE = WebhookSettings(networks=("127.0.0.0/8",), plain_http=True, backoff=(0.05,))
 JOBS = 30
 
 
@@ -32,15 +27,8 @@ def url(request, tmp_path):
 
 
 @pytest.fixture
-def receiver():
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
-
-
-@pytest.fixture
 def live(url):
-    live = Live(Runtime.from_settings(Settings(store=url, webhooks=HERE)))
+    live = hooks.start(store=url)
     yield live
     live.stop()
 
@@ -55,7 +43,7 @@ def test_every_end_is_told_once_to_each_who_asked(live, receiver):
 
     receiver.wait_for(2 * JOBS)
 
-    assert receiver.quiet() == 2 * JOBS
+    assert all_told(live, receiver) == 2 * JOBS
     assert receiver.jobs == dict.fromkeys(ids, 2)
     assert len({told.id for told in receiver.received}) == 2 * JOBS
     for webhook in (made["id"], "callbacks"):

@@ -126,10 +126,16 @@ class AsyncOperator(AsyncQueueBase[P, R]):
         payload: Any = _UNCHANGED,
         priority: int | None = None,
         delay: float | None = None,
+        seen: Job[P] | None = None,
         by: str = "",
     ) -> None:
-        """Change a job that is not processing; its payload only by the serde that wrote it."""
-        await self._call(self.sync.edit, id, payload=payload, priority=priority, delay=delay, by=by)
+        """Change a job that is not processing; its payload only by the serde that wrote it.
+
+        With `seen`, only if it is still like that.
+        """
+        await self._call(
+            self.sync.edit, id, payload=payload, priority=priority, delay=delay, seen=seen, by=by
+        )
 
     async def keep_result(self, id: str, seconds: float) -> None:
         """Keep a finished job and its result for `seconds` from now."""

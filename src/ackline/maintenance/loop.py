@@ -65,13 +65,17 @@ class Loop(ABC):
     def look_after(self, queue: Queue[Any, Any]) -> float:
         """Do what is due; returns in how many seconds there is more, or `NOTHING_KNOWN`."""
 
+    def due(self) -> Sequence[Queue[Any, Any]]:
+        """The queues that a step looks after: all, unless it is known where nothing is to do."""
+        return self.queues
+
     def step(self) -> float:
         """Look after every queue once; returns in how many seconds to do so again.
 
         One queue's trouble keeps nobody from the others: it is raised at the end.
         """
         pause, errors = self.interval, []
-        for queue in self.queues:
+        for queue in self.due():
             try:
                 pause = min(pause, self.look_after(queue))
             except Exception as error:

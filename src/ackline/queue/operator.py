@@ -8,12 +8,13 @@ from typing import Any
 
 from ackline import lifecycle
 from ackline.config import QueueSettings
-from ackline.errors import InvalidOption, JobNotFound, WrongState
+from ackline.errors import InvalidOption, JobChanged, JobNotFound, WrongState
 from ackline.job import LIVE, QueueKey, Record, State
 from ackline.lifecycle import Edit, Transition
 from ackline.limits import names_in, require_name, require_priority, require_seconds, storable
 from ackline.queue.base import P, R
 from ackline.queue.dropping import drop
+from ackline.queue.job import Job
 from ackline.queue.observer import Observer, states_in
 from ackline.stores.base import Filter
 
@@ -88,11 +89,13 @@ class Operator(Observer[P, R]):
         payload: Any = _UNCHANGED,
         priority: int | None = None,
         delay: float | None = None,
+        seen: Job[P] | None = None,
         by: str = "",
     ) -> None:
         """Change a job that is not processing; its payload only with the serde that wrote it.
 
-        Raises `WrongState` if it is, or if a job that has ended is to be delayed.
+        Raises `WrongState` if it is, or if a job that has ended is to be delayed. With `seen`, a
+        job that you looked up, raises `JobChanged` unless it is still like that.
         """
         if payload is _UNCHANGED and priority is None and delay is None:
             raise InvalidOption("edit needs something to change: a payload, a priority or a delay")
@@ -103,7 +106,9 @@ class Operator(Observer[P, R]):
         if payload is not _UNCHANGED:
             self.serdes.require_own(self._require(id))
             data = self.serdes.encode_payload(payload)
-        self._act(lifecycle.edit(id, Edit(payload=data, priority=priority, delay=delay), by))
+        change = Edit(payload=data, priority=priority, delay=delay)
+        known = None if seen is None else lifecycle.seen_of(seen.record)
+        self._act(lifecycle.edit(id, change, by, seen=known))
 
     def keep_result(self, id: str, seconds: float) -> None:
         """Keep a finished job and its result for `seconds` from now.
@@ -178,5 +183,8 @@ class Operator(Observer[P, R]):
         verdict = self.apply([transition])[0]
         if verdict.state is None:
             raise JobNotFound(self.name, transition.id)
-        if not verdict.applied:
+        if verdict.applied:
+            return
+        if transition.seen is None or not lifecycle.may_start(transition, transition.seen.state):
             raise WrongState(transition.act, transition.id, verdict.state)
+        raise JobChanged(transition.id)

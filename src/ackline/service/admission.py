@@ -1,4 +1,4 @@
-"""Letting jobs in: no more than a tenant may have, and none in vain."""
+"""Letting jobs in: no more than a tenant may have, whichever way they come."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any
 
 from ackline.aio import AsyncQueue
-from ackline.job import QueueKey
+from ackline.job import LIVE, QueueKey, Record, State
+from ackline.queue import Queue
 from ackline.service.caller import REPLACED
 from ackline.service.limits import Limits
 from ackline.service.limits.refusals import QueueFull
@@ -45,6 +46,18 @@ async def admitting(
         yield
     finally:
         limits.leave_room(key, jobs)
+
+
+def redrive(limits: Limits, queue: Queue[Any, Any], job: Record, delay: float, by: str) -> None:
+    """Redrive a job if its queue has room for it; it may block."""
+    with limits.making_room(queue.key, int(job.state is State.FAILED)):
+        queue.redrive(job.id, delay=delay, by=by)
+
+
+def move(limits: Limits, queue: Queue[Any, Any], job: Record, target: QueueKey, by: str) -> None:
+    """Move a job if the other queue has room for it; it may block."""
+    with limits.making_room(target, int(job.state in LIVE), moved=True):
+        queue.move(job.id, target.name, by=by)
 
 
 def _leave(limits: Limits, key: QueueKey, jobs: int, taken: asyncio.Future[None]) -> None:

@@ -10,7 +10,7 @@ from litestar import Litestar, Request, Router
 from litestar.di import NamedDependency, Provide
 from litestar.types import ASGIApp
 
-from ackline.service.auth.guard import Guard
+from ackline.service.auth.guard import guard
 from ackline.service.bodies import BESIDE_PAYLOAD, PatientRequest, StrictBodies
 from ackline.service.caller import Caller
 from ackline.service.limits.seats import Seated
@@ -55,24 +55,34 @@ def create_app(settings: Settings | None = None, runtime: Runtime | None = None)
     >>> app = create_app(Settings(store="memory://"))
     """
     runtime = runtime or Runtime.from_settings(settings or Settings())
-    app = Litestar(
-        route_handlers=[_routes(runtime.settings), health.router, dashboard.router],
+    return attach(create_routes(runtime.settings), runtime)
+
+
+def create_routes(settings: Settings) -> Litestar:
+    """All routes; `attach` gives them the runtime that they serve."""
+    return Litestar(
+        route_handlers=[_routes(settings), health.router, dashboard.router],
         dependencies={
-            "runtime": Provide(lambda: runtime, sync_to_thread=False),
+            "runtime": Provide(_runtime, sync_to_thread=False),
             "caller": Provide(_caller),
         },
         exception_handlers={Exception: to_response},
-        guards=[Guard(runtime.authenticator, runtime.limits)],
+        guards=[guard],
         before_request=prepare,
-        lifespan=[_lifespan(runtime)],
+        lifespan=[_lifespan],
         plugins=[StrictBodies()],
         request_class=PatientRequest,
-        request_max_body_size=_most_bytes(runtime.settings),
-        openapi_config=openapi_config(runtime.settings.base),
+        request_max_body_size=_most_bytes(settings),
+        openapi_config=openapi_config(settings.base),
         logging_config=None,
         debug=False,
     )
-    return KeepSegments(Measured(Seated(app, runtime.limits), runtime.metrics.requests))
+
+
+def attach(routes: Litestar, runtime: Runtime) -> ASGIApp:
+    """The application of a runtime, on routes that were created from its settings."""
+    routes.state.runtime = runtime
+    return KeepSegments(Measured(Seated(routes, runtime.limits), runtime.metrics.requests))
 
 
 def _routes(settings: Settings) -> Router:
@@ -92,6 +102,11 @@ def _most_bytes(settings: Settings) -> int:
     return min(settings.max_body, settings.max_payload + BESIDE_PAYLOAD)
 
 
+def _runtime(request: Request[Any, Any, Any]) -> Runtime:
+    runtime: Runtime = request.app.state.runtime
+    return runtime
+
+
 async def _caller(request: Request[Any, Any, Any], runtime: NamedDependency[Runtime]) -> Caller:
     principal = request.scope["user"]
     if principal is None:
@@ -99,13 +114,11 @@ async def _caller(request: Request[Any, Any, Any], runtime: NamedDependency[Runt
     return Caller(runtime, principal, request.receive)
 
 
-def _lifespan(runtime: Runtime) -> Any:
-    @asynccontextmanager
-    async def run(_app: Litestar) -> AsyncIterator[None]:
-        await runtime.open()
-        try:
-            yield
-        finally:
-            await runtime.close()
-
-    return run
+@asynccontextmanager
+async def _lifespan(app: Litestar) -> AsyncIterator[None]:
+    runtime: Runtime = app.state.runtime
+    await runtime.open()
+    try:
+        yield
+    finally:
+        await runtime.close()

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, assert_never
 
+import msgspec
+
 from ackline import lifecycle
-from ackline.job import WAITING, QueueKey, Record, State
+from ackline.job import LIVE, WAITING, QueueKey, Record, State
 from ackline.lifecycle import Transition
 from ackline.queue import Queue
+from ackline.service.limits import Limits
 from ackline.stores.base import Filter
 
 STEP = 500
@@ -32,6 +35,33 @@ def count(queue: Queue[Any, Any], which: Filter) -> int:
         counts = queue.counts()
         return sum(counts[state] for state in which.states)
     return sum(len(step) for step in _steps(queue, which))
+
+
+def act_within(
+    limits: Limits,
+    queue: Queue[Any, Any],
+    action: Action,
+    which: Filter,
+    target: QueueKey | None,
+    by: str,
+) -> int:
+    """Do it to all that match, or to none if there is no room for them where it leads."""
+    more = _added(queue, action, which) if limits.counts_jobs_of(queue.key.tenant) else 0
+    with limits.making_room(target or queue.key, more, moved=action == "move"):
+        return act(queue, action, which, target, by)
+
+
+def _added(queue: Queue[Any, Any], action: Action, which: Filter) -> int:
+    """How many more jobs would be live where it leads."""
+    match action:
+        case "redrive":
+            return count(queue, which)
+        case "move":
+            return count(queue, msgspec.structs.replace(which, states=which.states & LIVE))
+        case "cancel" | "delete":
+            return 0
+        case _:
+            assert_never(action)
 
 
 def act(

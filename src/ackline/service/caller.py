@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import msgspec
 from litestar.types import Receive
 
-from ackline.aio import AsyncQueue
-from ackline.job import QueueKey, State
+from ackline.job import Draft, QueueKey, State
 from ackline.limits import require_name
 from ackline.queues import DEFAULT_TENANT, Queues
 from ackline.service.problems import Conflict, Forbidden, TooLarge
 
 if TYPE_CHECKING:
     from ackline.service.runtime import Runtime
+    from ackline.service.served_queue import ServedQueue
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -53,6 +53,13 @@ ANYONE_HERE = Principal(DEFAULT_TENANT, frozenset(Scope), name="http", operator=
 """Whoever reaches the loopback address of this machine."""
 
 
+class Taken(Conflict):
+    """An id that belongs to a failed or cancelled job of a kind that the caller may not touch."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(f"the id {id!r} is taken by a job that your token is not for")
+
+
 class Caller:
     """One request's access to the store: each act names the scope that it needs."""
 
@@ -77,7 +84,7 @@ class Caller:
         if scope not in self.principal.scopes:
             raise Forbidden(f"this needs the scope {scope}, which your token does not have")
 
-    def queue(self, name: str, scope: Scope) -> AsyncQueue[Any, Any]:
+    def queue(self, name: str, scope: Scope) -> ServedQueue:
         """A queue that the caller may do this with, there or not."""
         self.require(scope)
         require_name("queue", name)
@@ -105,7 +112,7 @@ class Caller:
         found = self.runtime.store.get(queue, ids)
         return [job is None or self.may_touch(job.kind) for job in found]
 
-    async def require_own(self, queue: AsyncQueue[Any, Any], ids: Sequence[str]) -> None:
+    async def require_own(self, queue: ServedQueue, ids: Sequence[str]) -> None:
         """Refuse to enqueue in the place of failed jobs that the caller may not touch."""
         if self.principal.kinds is not None and ids:
             await self.runtime.call(self.require_own_ids, queue.sync.key, ids)
@@ -116,7 +123,15 @@ class Caller:
             return
         for job in self.runtime.store.get(queue, ids):
             if job is not None and job.state in REPLACED and not self.may_touch(job.kind):
-                raise Conflict(f"the id {job.id!r} is taken by a job that your token is not for")
+                raise Taken(job.id)
+
+    def owned(self, draft: Draft) -> Draft:
+        """A draft that replaces no failed job that the caller may not touch."""
+        kinds = self.principal.kinds
+        if kinds is None:
+            return draft
+        wanted = kinds if draft.replaces is None else kinds & draft.replaces
+        return msgspec.structs.replace(draft, replaces=wanted)
 
     def kinds(self, wanted: Iterable[str] | None) -> frozenset[str] | None:
         """The kinds to hand out: those asked for, within those that it is limited to."""

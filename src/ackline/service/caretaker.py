@@ -2,36 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
-from ackline.job import QueueKey
+from ackline.job import QueueKey, State
 from ackline.maintenance import Promoter, Pruner, Scheduler, Watcher
 from ackline.maintenance.loop import NOTHING_KNOWN, Loop
 from ackline.maintenance.reaper import Reaper, expire
-from ackline.queue import Queue
-from ackline.queues import Queues
 from ackline.service import schedules
 from ackline.service.settings import Settings
+from ackline.service.survey import AnyQueue, Survey
 from ackline.service.webhooks.deliverer import Deliverer
 from ackline.service.webhooks.dispatcher import Dispatcher
-from ackline.stores.base import Store
+from ackline.stores.base import Key, Store
 
 CENSUS_EVERY = 1.0
 PROMOTE_EVERY = 1.0
 PRUNE_EVERY = 30.0
 WATCH_EVERY = 60.0
 
+LATER = frozenset({State.SCHEDULED, State.FAILING})
+RUNNING = frozenset({State.PROCESSING})
+
+
+class WokenPromoter(Promoter):
+    """Looks after queues where jobs wait for a time to come."""
+
+    def __init__(self, survey: Survey, interval: float) -> None:
+        super().__init__([], interval)
+        self._survey = survey
+
+    def due(self) -> Sequence[AnyQueue]:
+        return self._survey.queues(LATER)
+
 
 class Sweeper(Reaper):
-    """Takes overdue leases back, so many at a time."""
+    """Takes overdue leases back, so many at a time, of queues whose jobs run."""
 
     name = "sweeper"
 
-    def __init__(self, interval: float, batch: int) -> None:
+    def __init__(self, survey: Survey, interval: float, batch: int) -> None:
         super().__init__([], interval)
+        self._survey = survey
         self._batch = batch
 
-    def _expire_lapsed(self, queue: Queue[Any, Any]) -> None:
+    def due(self) -> Sequence[AnyQueue]:
+        return self._survey.queues(RUNNING)
+
+    def _expire_lapsed(self, queue: AnyQueue) -> None:
         if lapsed := queue.store.leases(queue.key, limit=self._batch):
             self._note(expire(queue, lapsed, "lease expired"))
 
@@ -41,28 +58,33 @@ class Census(Loop):
 
     name = "census"
 
-    def __init__(self, store: Store, settings: Settings, loops: list[Loop]) -> None:
+    def __init__(self, store: Store, survey: Survey, loops: list[Loop]) -> None:
         super().__init__([], CENSUS_EVERY)
         self._store = store
-        self._settings = settings
+        self._survey = survey
         self._loops = loops
-        self._known: dict[QueueKey, Queue[Any, Any]] = {}
+        self._stored: dict[QueueKey, list[Key]] = {}
         self._schedulers: dict[QueueKey, Scheduler] = {}
 
     def step(self) -> float:
         """Count the queues anew."""
-        found = [info.key for info in self._store.describe(None, dropped=True)]
-        if found != list(self._known):
-            self._known = {key: self._known.get(key) or self._open(key) for key in found}
-            self.queues = tuple(self._known.values())
+        found = self._survey.queues()
+        if found != self.queues:
+            self.queues = found
             for loop in self._loops:
                 # The watcher reaches the store that all are in by any of them.
-                loop.queues = self.queues[:1] if isinstance(loop, Watcher) else self.queues
+                loop.queues = found[:1] if isinstance(loop, Watcher) else found
+        self._stored = schedules.stored(self._store, {queue.key.tenant for queue in found})
         return super().step()
 
-    def look_after(self, queue: Queue[Any, Any]) -> float:
+    def due(self) -> Sequence[AnyQueue]:
+        """Those that have schedules, or had some until now."""
+        known = self._stored.keys() | self._schedulers.keys()
+        return [queue for queue in self.queues if queue.key in known]
+
+    def look_after(self, queue: AnyQueue) -> float:
         """Fire its schedules, as they are now."""
-        wanted = schedules.read(self._store, queue.key)
+        wanted = [schedules.read(entry) for entry in self._stored.get(queue.key, ())]
         scheduler = self._schedulers.get(queue.key)
         if scheduler is None or list(scheduler.schedules) != wanted:
             if not wanted:
@@ -71,26 +93,22 @@ class Census(Loop):
             scheduler = self._schedulers[queue.key] = Scheduler(queue, wanted)
         return scheduler.look_after(queue)
 
-    def _open(self, key: QueueKey) -> Queue[Any, Any]:
-        queue = Queues(self._store, key.tenant)[key.name]
-        queue.policies.defaults = self._settings.defaults
-        return queue
-
 
 class Caretaker:
     """All loops of one process of the service; what two processes do at once does no harm."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.deliverer = Deliverer(store, settings.webhooks)
+        survey = Survey(store, settings)
         loops: list[Loop] = [
             Dispatcher(store, self.deliverer.start),
-            Promoter([], PROMOTE_EVERY),
+            WokenPromoter(survey, PROMOTE_EVERY),
             Pruner([], PRUNE_EVERY),
             Watcher([], WATCH_EVERY),
         ]
         if settings.sweep_every:
-            loops.append(Sweeper(settings.sweep_every, settings.sweep_batch))
-        self.loops = [Census(store, settings, loops), *loops]
+            loops.append(Sweeper(survey, settings.sweep_every, settings.sweep_batch))
+        self.loops = [Census(store, survey, loops), *loops]
 
     def start(self) -> None:
         """Start every loop in a thread of its own."""

@@ -7,9 +7,10 @@ import contextlib
 import resource
 
 import h11
+import msgspec
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ackline.service.problems import TooSlow, raw_answer
+from ackline.service.problems import MEDIA_TYPE, NotHttp, TooSlow, problem_of, raw_answer
 from ackline.service.settings import Settings
 
 SLOWEST = 16 * 1024
@@ -56,6 +57,20 @@ class Connection(H11Protocol):
             self._stalled.cancel()
             self._stalled = None
         super().resume_writing()
+
+    def send_400_response(self, msg: str) -> None:
+        """Uvicorn's own is plain text."""
+        problem = problem_of(NotHttp(f"{msg.rstrip('.')}: the connection is closed"))
+        body = msgspec.json.encode(problem)
+        headers = [
+            ("content-type", MEDIA_TYPE),
+            ("content-length", str(len(body))),
+            ("connection", "close"),
+        ]
+        head = h11.Response(status_code=problem.status, headers=headers, reason=problem.title)
+        for part in (head, h11.Data(data=body), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(part))
+        self.transport.close()
 
     @property
     def _halfway(self) -> bool:

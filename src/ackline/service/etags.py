@@ -68,6 +68,11 @@ def require_match(wanted: str | None, editable: object) -> None:
         raise Changed("it was changed since you read it: read it again, then decide", at="If-Match")
 
 
+def names_a_state(wanted: str | None) -> bool:
+    """Whether a change is only meant for what the caller saw, not for whatever is there."""
+    return wanted is not None and "*" not in _tags(wanted)
+
+
 def _tags(header: str) -> list[str]:
     return [one.strip().removeprefix("W/") for one in header.split(",")]
 

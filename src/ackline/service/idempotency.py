@@ -8,15 +8,19 @@ from typing import Annotated, Any
 import msgspec
 from litestar.params import HeaderParameter
 
-from ackline.aio import AsyncQueue
 from ackline.job import Draft, Record, State
 from ackline.queue import Enqueued, EnqueueOptions, NewJob, Queued
+from ackline.service.caller import REPLACED, Caller, Taken
 from ackline.service.problems import Refused
 from ackline.service.runtime import Runtime
+from ackline.service.served_queue import ServedQueue
 from ackline.stores.base import Receipt
 
 PREFIX, MANY_PREFIX = "idempotency-key:", "idempotency-key-of-many:"
 """Keep ids made of keys apart from the ids that producers choose."""
+
+NONE: frozenset[str] = frozenset()
+"""Kinds whose failed jobs a key runs again: the first request decided, and it was answered."""
 
 CLOCKS = 0.01
 """Seconds that may lie between the time a delay was counted from and the one that was noted."""
@@ -41,28 +45,27 @@ class KeyReused(Refused):
 
 
 async def enqueue_once(
-    runtime: Runtime,
-    queue: AsyncQueue[Any, Any],
-    payload: Any,
-    options: EnqueueOptions,
-    key: str | None,
+    caller: Caller, queue: ServedQueue, payload: Any, options: EnqueueOptions, key: str | None
 ) -> Enqueued:
     """Enqueue; with a key and no id, the key decides whether it has been done before."""
-    if key is None or "id" in options:
+    if key is not None and "id" not in options:
+        named: EnqueueOptions = {**options, "id": PREFIX + key}
+        return (await _each_once(caller.runtime, queue, [NewJob(payload, **named)], key))[0]
+    if caller.principal.kinds is None or "id" not in options:
         return await queue.enqueue(payload, **options)
-    named: EnqueueOptions = {**options, "id": PREFIX + key}
-    job = NewJob(payload, **named)
-    return (await _each_once(runtime, queue, [job], key))[0]
+    return (await _put_own(caller, queue, [NewJob(payload, **options)]))[0]
 
 
 async def enqueue_many_once(
-    runtime: Runtime, queue: AsyncQueue[Any, Any], jobs: list[NewJob[Any]], key: str | None
+    caller: Caller, queue: ServedQueue, jobs: list[NewJob[Any]], key: str | None
 ) -> list[Enqueued]:
     """Enqueue many; with a key, each that has no id of its own gets one by its place."""
-    if key is None:
+    if key is not None:
+        named = [_named(job, f"{MANY_PREFIX}{key}:{place}") for place, job in enumerate(jobs)]
+        return await _each_once(caller.runtime, queue, named, key)
+    if caller.principal.kinds is None:
         return await queue.enqueue_many(jobs)
-    named = [_named(job, f"{MANY_PREFIX}{key}:{place}") for place, job in enumerate(jobs)]
-    return await _each_once(runtime, queue, named, key)
+    return await _put_own(caller, queue, jobs)
 
 
 def _named(job: NewJob[Any], id: str) -> NewJob[Any]:
@@ -70,14 +73,23 @@ def _named(job: NewJob[Any], id: str) -> NewJob[Any]:
     return NewJob(job.payload, **options)
 
 
+async def _put_own(caller: Caller, queue: ServedQueue, jobs: list[NewJob[Any]]) -> list[Enqueued]:
+    """Replace failed jobs of the caller's kinds only, whatever has failed since it looked."""
+    answers = await queue.put([caller.owned(_draft(queue, job)) for job in jobs])
+    for answer in answers:
+        if not isinstance(answer, Queued) and answer.state in REPLACED:
+            raise Taken(answer.id)
+    return answers
+
+
 async def _each_once(
-    runtime: Runtime, queue: AsyncQueue[Any, Any], jobs: Sequence[NewJob[Any]], key: str
+    runtime: Runtime, queue: ServedQueue, jobs: Sequence[NewJob[Any]], key: str
 ) -> list[Enqueued]:
     """What is there is answered, whatever became of it; a failed one is not run again."""
-    drafts = [queue.sync.drafter.draft(job.payload, job.options) for job in jobs]
+    drafts = [msgspec.structs.replace(_draft(queue, job), replaces=NONE) for job in jobs]
     known = await _there(runtime, queue, drafts, key)
-    new = [job for job, draft in zip(jobs, drafts, strict=True) if draft.id not in known]
-    stored = await _store(queue, new)
+    new = [draft for draft in drafts if draft.id not in known]
+    stored = await queue.put(new) if new else []
     # Sent twice at once: of these, another was the first.
     second = {answer.id for answer in stored if not isinstance(answer, Queued)}
     await _there(runtime, queue, [draft for draft in drafts if draft.id in second], key)
@@ -87,18 +99,16 @@ async def _each_once(
     ]
 
 
-async def _store(queue: AsyncQueue[Any, Any], jobs: list[NewJob[Any]]) -> list[Enqueued]:
-    if len(jobs) == 1:
-        return [await queue.enqueue(jobs[0].payload, **jobs[0].options)]  # shares a write
-    return await queue.enqueue_many(jobs) if jobs else []
+def _draft(queue: ServedQueue, job: NewJob[Any]) -> Draft:
+    return queue.sync.drafter.draft(job.payload, job.options)
 
 
-def _answer(queue: AsyncQueue[Any, Any], job: Record) -> Enqueued:
+def _answer(queue: ServedQueue, job: Record) -> Enqueued:
     return queue.sync.answer(Receipt(job.id, False, job.state, job.result))
 
 
 async def _there(
-    runtime: Runtime, queue: AsyncQueue[Any, Any], drafts: list[Draft], key: str
+    runtime: Runtime, queue: ServedQueue, drafts: list[Draft], key: str
 ) -> dict[str, Record]:
     """The jobs of these ids that are there; refused if one of them is another job."""
     if not drafts:

@@ -83,6 +83,12 @@ class Unfit(Refused):
     type = "unfit"
 
 
+class NotHttp(Refused):
+    """A request that cannot be read as HTTP."""
+
+    type = "not-http"
+
+
 class TooSlow(Refused):
     """A request that does not come whole in time."""
 
@@ -135,6 +141,7 @@ ANSWERS: Mapping[type[AcklineError], tuple[int, str]] = {
     errors.JobFailed: (409, "job-failed"),
     errors.JobCancelled: (409, "job-cancelled"),
     errors.WrongState: (409, "wrong-state"),
+    errors.JobChanged: (412, "changed"),
     errors.QueueNotEmpty: (409, "queue-not-empty"),
     errors.LeaseLost: (409, "lease-lost"),
     errors.EventsDropped: (410, "events-dropped"),

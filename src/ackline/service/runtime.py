@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from ackline.aio import AsyncQueue
 from ackline.aio.base import Threads
 from ackline.job import QueueKey
 from ackline.queue.consumer import worker_id
@@ -67,7 +66,7 @@ class Runtime:
         self.store_checks = StoreChecks()
         self.opened_at = time.time()
         self.draining = False
-        self._queues: OrderedDict[QueueKey, AsyncQueue[Any, Any]] = OrderedDict()
+        self._queues: OrderedDict[QueueKey, ServedQueue] = OrderedDict()
         self._used: Counter[QueueKey] = Counter()
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -89,7 +88,7 @@ class Runtime:
             self.caretaker.start()
         self._publishing = asyncio.get_running_loop().create_task(self._publish())
 
-    def queue(self, key: QueueKey, *, keep: bool = True) -> AsyncQueue[Any, Any]:
+    def queue(self, key: QueueKey, *, keep: bool = True) -> ServedQueue:
         """A queue, ready to be used from the event loop.
 
         One that is only looked at need not be kept at hand: it may not even be there.
@@ -105,7 +104,7 @@ class Runtime:
         return queue
 
     @contextmanager
-    def using(self, key: QueueKey) -> Iterator[AsyncQueue[Any, Any]]:
+    def using(self, key: QueueKey) -> Iterator[ServedQueue]:
         """A queue that is not closed meanwhile, however many others are asked for."""
         self._used[key] += 1
         try:
@@ -121,7 +120,7 @@ class Runtime:
             if unused is not None:
                 self.soon(self._queues.pop(unused).close())
 
-    def _open_queue(self, key: QueueKey) -> AsyncQueue[Any, Any]:
+    def _open_queue(self, key: QueueKey) -> ServedQueue:
         queue = Queues(self.store, key.tenant).queue(
             key.name, max_payload=self.settings.max_payload
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -11,8 +12,14 @@ from ackline.job import QueueKey
 from ackline.limits import OWN_KEYS
 from ackline.stores.base import Key, KeyWrite, Store
 
+ROOM = (OWN_KEYS, "schedules")
+"""Under it, for each queue: its schedules by name."""
+
 MOST_SCHEDULES = 1000
 """Of one queue."""
+
+MOST_OF_TENANT = 100_000
+"""Of all its queues."""
 
 
 class Stored(msgspec.Struct):
@@ -38,10 +45,18 @@ class Stored(msgspec.Struct):
         )
 
 
-def read(store: Store, key: QueueKey) -> list[Schedule]:
+def stored(store: Store, tenants: Iterable[str]) -> dict[QueueKey, list[Key]]:
+    """What is kept of the schedules of all queues that have any."""
+    found: dict[QueueKey, list[Key]] = {}
+    for tenant in tenants:
+        for entry in store.read_keys(tenant, ROOM, MOST_OF_TENANT):
+            found.setdefault(QueueKey(tenant, entry.key[len(ROOM)]), []).append(entry)
+    return found
+
+
+def read_all(store: Store, key: QueueKey) -> list[Schedule]:
     """All schedules of a queue, by name."""
-    found = store.read_keys(key.tenant, _room(key), MOST_SCHEDULES)
-    return [_schedule(entry) for entry in found]
+    return list(map(read, store.read_keys(key.tenant, _room(key), MOST_SCHEDULES)))
 
 
 def find(store: Store, key: QueueKey, name: str) -> tuple[Schedule | None, int]:
@@ -49,7 +64,7 @@ def find(store: Store, key: QueueKey, name: str) -> tuple[Schedule | None, int]:
     path = (*_room(key), name)
     for entry in store.read_keys(key.tenant, path, 1):
         if entry.key == path:
-            return _schedule(entry), entry.version
+            return read(entry), entry.version
     return None, 0
 
 
@@ -76,9 +91,10 @@ def delete(store: Store, key: QueueKey, name: str) -> bool:
     return store.write_keys(key.tenant, [KeyWrite(key=path, value=None)])
 
 
-def _schedule(entry: Key) -> Schedule:
+def read(entry: Key) -> Schedule:
+    """One schedule, as it was kept."""
     return msgspec.json.decode(entry.value, type=Stored).schedule(entry.key[-1])
 
 
 def _room(key: QueueKey) -> tuple[str, ...]:
-    return (OWN_KEYS, "schedules", key.name)
+    return (*ROOM, key.name)

@@ -6,8 +6,9 @@ from typing import Any
 
 from ackline.aio import AsyncQueue
 from ackline.aio.base import Maker, Threads
+from ackline.job import Draft
 from ackline.lifecycle import Transition, Verdict
-from ackline.queue import Queue
+from ackline.queue import Enqueued, Queue
 from ackline.service.metrics.work import Work
 
 
@@ -17,6 +18,14 @@ class ServedQueue(AsyncQueue[Any, Any]):
     def __init__(self, queue: Queue[Any, Any], threads: Threads, work: Work) -> None:
         super().__init__(queue, threads)
         self._work = work
+
+    async def put(self, drafts: list[Draft]) -> list[Enqueued]:
+        """Store drafts as they are, in one step; one alone shares it with other requests."""
+        if len(drafts) == 1:
+            receipts = [await self._enqueues.submit(drafts[0])]
+        else:
+            receipts = await self._call(self.sync.put, drafts)
+        return [self.sync.answer(receipt) for receipt in receipts]
 
     def _apply(self, makers: list[Maker]) -> list[tuple[Transition, Verdict]]:
         answered = super()._apply(makers)

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Generator
 
 import uvicorn
+from litestar.types import ASGIApp
 
 from ackline.errors import ConfigError
 from ackline.service.app import create_app
@@ -57,12 +58,17 @@ class QuietServer(uvicorn.Server):
 class Server:
     """Serves until it is told to stop: first not ready, then no streams, then no connections."""
 
-    def __init__(self, runtime: Runtime, on_start: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        on_start: Callable[[], None] | None = None,
+        app: ASGIApp | None = None,
+    ) -> None:
         self._runtime = runtime
         self._on_start = on_start
         settings = runtime.settings
         config = uvicorn.Config(
-            create_app(runtime=runtime),
+            app or create_app(runtime=runtime),
             http=connection_class(settings),
             ws="none",
             log_config=None,

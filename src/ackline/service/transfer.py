@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from ackline.aio import AsyncQueue
 from ackline.errors import AcklineError
 from ackline.job import Draft, State
 from ackline.queue import Queue
@@ -20,6 +19,7 @@ from ackline.service.collector import collector_paused
 from ackline.service.documents import NULL
 from ackline.service.job_bodies import JobOptions
 from ackline.service.problems import Problem, TooLarge, problem_of
+from ackline.service.served_queue import ServedQueue
 from ackline.stores.base import Filter
 
 CHUNK = 1000
@@ -70,7 +70,7 @@ class Imported(msgspec.Struct):
 class Import:
     """Lines on their way into a queue."""
 
-    def __init__(self, caller: Caller, queue: AsyncQueue[Any, Any]) -> None:
+    def __init__(self, caller: Caller, queue: ServedQueue) -> None:
         self._caller = caller
         self._queue = queue
         self._jobs: list[Draft] = []
@@ -122,6 +122,7 @@ class Import:
             return True
         try:
             await self._caller.require_own(self._queue, [job.id for job in jobs])
+            jobs = list(map(self._caller.owned, jobs))
             async with admitting(self._caller.runtime, self._queue, len(jobs)):
                 receipts = await self._caller.runtime.call(self._queue.sync.put, jobs)
         except AcklineError as error:
@@ -149,9 +150,7 @@ async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield rest
 
 
-async def export(
-    caller: Caller, queue: AsyncQueue[Any, Any], which: Filter
-) -> AsyncIterator[bytes]:
+async def export(caller: Caller, queue: ServedQueue, which: Filter) -> AsyncIterator[bytes]:
     """All jobs that match, a line each, as an import takes them."""
     cursor: str | None = None
     while True:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from litestar.handlers import BaseRouteHandler
 
@@ -13,6 +13,9 @@ from ackline.service.limits.seats import take_seat
 from ackline.service.problems import Forbidden, Unauthorized
 from ackline.service.streams import TICKET, is_stream
 
+if TYPE_CHECKING:
+    from ackline.service.runtime import Runtime
+
 OPEN: dict[str, Any] = {"auth": "none"}
 """The `opt` of routes for everyone. Such a route tells nothing about any tenant."""
 
@@ -20,38 +23,38 @@ HALF_OPEN: dict[str, Any] = {"auth": "optional"}
 """The `opt` of routes that tell more to those who are known."""
 
 
-class Guard:
-    """Finds out who calls, for all routes but those that say that they are open.
+async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
+    """Find out who calls, for all routes but those that say that they are open.
 
     It is also where limits are asked: whoever is over one costs no more than this look.
     """
-
-    def __init__(self, authenticator: Authenticator, limits: Limits) -> None:
-        self._authenticator = authenticator
-        self._limits = limits
-
-    async def __call__(self, connection: Connection, handler: BaseRouteHandler) -> None:
-        connection.scope["user"] = None
-        rule = handler.opt.get("auth")
-        if rule == "none":
-            return
-        try:
-            principal = connection.scope["user"] = await self._recognize(connection)
-        except (Unauthorized, Forbidden):
-            if rule != "optional" or "authorization" in connection.headers:
-                raise
-            return
-        self._limits.admit_request(principal.tenant)
-        if is_stream(handler):
-            take_seat(self._limits, principal.tenant, connection.scope)
-
-    async def _recognize(self, connection: Connection) -> Principal:
-        address = connection.client.host if connection.client is not None else ""
-        if not self._authenticator.knows(connection):
-            self._limits.require_trust(address)
-        try:
-            return await self._authenticator.authenticate(connection)
-        except Unauthorized:
-            if "authorization" in connection.headers or TICKET in connection.query_params:
-                self._limits.note_failure(address)
+    connection.scope["user"] = None
+    rule = handler.opt.get("auth")
+    if rule == "none":
+        return
+    runtime: Runtime = connection.app.state.runtime
+    limits = runtime.limits
+    try:
+        principal = await _recognize(connection, runtime.authenticator, limits)
+    except (Unauthorized, Forbidden):
+        if rule != "optional" or "authorization" in connection.headers:
             raise
+        return
+    connection.scope["user"] = principal
+    limits.admit_request(principal.tenant)
+    if is_stream(handler):
+        take_seat(limits, principal.tenant, connection.scope)
+
+
+async def _recognize(
+    connection: Connection, authenticator: Authenticator, limits: Limits
+) -> Principal:
+    address = connection.client.host if connection.client is not None else ""
+    if not authenticator.knows(connection):
+        limits.require_trust(address)
+    try:
+        return await authenticator.authenticate(connection)
+    except Unauthorized:
+        if "authorization" in connection.headers or TICKET in connection.query_params:
+            limits.note_failure(address)
+        raise

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
+
 from ackline.job import QueueKey
 from ackline.service.allowance import Allowance
 from ackline.service.limits.depth import Depths
@@ -69,18 +71,29 @@ class Limits:
     def admitting(self, key: QueueKey, jobs: int) -> Iterator[None]:
         """Around an enqueue of so many jobs; it may block."""
         self.admit_jobs(key.tenant, jobs)
-        if not self.counts_jobs_of(key.tenant):
+        with self.making_room(key, jobs):
+            yield
+
+    @contextmanager
+    def making_room(self, key: QueueKey, jobs: int, *, moved: bool = False) -> Iterator[None]:
+        """Around an act after which so many more jobs of a queue are live; it may block.
+
+        Those that are `moved` count for the queue only: the tenant has them already.
+        """
+        if not jobs or not self.counts_jobs_of(key.tenant):
             yield
             return
-        self.take_room(key, jobs)
+        self.take_room(key, jobs, moved=moved)
         try:
             yield
         finally:
             self.leave_room(key, jobs)
 
-    def take_room(self, key: QueueKey, jobs: int) -> None:
+    def take_room(self, key: QueueKey, jobs: int, *, moved: bool = False) -> None:
         """Keep room for jobs, until they are stored and it is left; it may block."""
         allowance = self.of(key.tenant)
+        if moved:
+            allowance = msgspec.structs.replace(allowance, tenant_jobs=None)
         if not self._depths.of(key).take(key.name, jobs, allowance):
             raise QueueFull(_full(key, allowance), "live-jobs")
 

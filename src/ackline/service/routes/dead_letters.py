@@ -12,6 +12,7 @@ from litestar.params import PathParameter, QueryParameter
 from ackline.aio import AsyncQueue
 from ackline.errors import JobNotFound, WrongState
 from ackline.job import Record, State
+from ackline.service.admission import redrive
 from ackline.service.caller import Caller, Scope
 from ackline.service.documents import payload_of
 from ackline.service.message_bodies import DEFAULT_QUEUE, Done
@@ -80,9 +81,9 @@ async def requeue(
 ) -> Requeued:
     """Back into its queue, with all its attempts; it moves and is never copied."""
     line = caller.queue(queue, Scope.ADMIN)
-    await _find(caller, line, id)
+    letter, runtime = await _find(caller, line, id), caller.runtime
     try:
-        await line.redrive(id, by=caller.by)
+        await runtime.call(redrive, runtime.limits, line.sync, letter, 0.0, caller.by)
     except (JobNotFound, WrongState):
         raise _absent(queue, id) from None
     return Requeued(True, id)

@@ -62,7 +62,7 @@ async def enqueue(
     ids = [data.options.id] if data.options.id else []
     await caller.require_own(line, ids)
     async with admitting(caller.runtime, line, 1, ids):
-        answer = await enqueue_once(caller.runtime, line, data.value, options, idempotency_key)
+        answer = await enqueue_once(caller, line, data.value, options, idempotency_key)
     if isinstance(answer, Queued):
         return Accepted(True, answer.id)
     return Accepted(True, answer.id, duplicate=True, state=answer.state)

@@ -55,7 +55,7 @@ def _enqueue(caller: Caller, said: Arguments) -> Arguments:
         if write.key[:3] != (OWN_KEYS, BESIDE, said["queue"].name):
             raise InvalidOption("an enqueue writes keys that stand beside its queue, no others")
         require_write(caller, write)
-    return {}
+    return {"drafts": list(map(caller.owned, said["drafts"]))}
 
 
 def _require_draft(caller: Caller, draft: Draft) -> None:

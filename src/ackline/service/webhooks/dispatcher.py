@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ackline.errors import EventsDropped, ReaderMoved
@@ -30,6 +30,7 @@ ASK_AGAIN = 2.0
 
 PAGE = 500
 READER = "webhooks"
+_UNKNOWN = object()
 
 
 class Dispatcher(Loop):
@@ -58,6 +59,19 @@ class Dispatcher(Loop):
         if self._webhooks:
             self._on_wanted()
         return pause
+
+    def due(self) -> Sequence[Queue[Any, Any]]:
+        """The queues of tenants that want to hear, and what may still be read for nobody."""
+        tenants = {queue.key.tenant for queue in self.queues}
+        wanting = {tenant for tenant in tenants if self._wants(tenant)}
+        return [
+            queue
+            for queue in self.queues
+            if queue.key.tenant in wanting or self._readers.get(queue.key, _UNKNOWN) is not None
+        ]
+
+    def _wants(self, tenant: str) -> bool:
+        return bool(self._webhooks.get(tenant)) or self._callbacks_since(tenant) is not None
 
     def look_after(self, queue: Queue[Any, Any]) -> float:
         if queue.key.tenant == SERVICE_TENANT:

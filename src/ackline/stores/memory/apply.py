@@ -7,6 +7,7 @@ from ackline.job import State
 from ackline.lifecycle import (
     Edit,
     Landing,
+    Seen,
     Transition,
     Verdict,
     ended_attempt,
@@ -16,6 +17,7 @@ from ackline.lifecycle import (
     note_of,
     place,
     repeats,
+    seen_now,
     told_priority,
 )
 from ackline.stores.memory.lines import Shelf, StoredJob
@@ -27,11 +29,17 @@ def apply_one(shelf: Shelf, transition: Transition, now: float, journal: list[En
     if job is None:
         return Verdict(False, None)
     deadline = job.at if job.state is State.PROCESSING else None
+    if transition.seen is not None and transition.seen != _look_at(job):
+        return Verdict(False, job.state)
     if not holds(transition, job.state, job.token, deadline, now):
         again = repeats(transition, job.act, job.token, job.result, job.history)
         return Verdict(again, job.state)
     journal.append(_step(shelf, job, transition, now))
     return Verdict(True, job.state)
+
+
+def _look_at(job: StoredJob) -> Seen:
+    return seen_now(job.state, job.token, job.priority, job.payload, job.at)
 
 
 def _step(shelf: Shelf, job: StoredJob, transition: Transition, now: float) -> Entry:

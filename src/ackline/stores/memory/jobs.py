@@ -8,11 +8,11 @@ from ackline.errors import KeysChanged, StoreFull
 from ackline.events import Act, Entry
 from ackline.job import LIVE, Draft, QueueKey, State
 from ackline.lifecycle import (
-    KEEPS_ID,
     Transition,
     Verdict,
     arrive,
     holds,
+    keeps_id,
     kept_until,
     keys_of,
     may_move,
@@ -49,7 +49,7 @@ def enqueue(
     journal: list[Entry] = []
     for draft in drafts:
         there = shelf.find(draft.id, now)
-        if there is not None and there.state in KEEPS_ID:
+        if there is not None and keeps_id(draft, there.state, there.kind):
             receipts.append(Receipt(draft.id, False, there.state, there.result))
             continue
         state = _insert(room, shelf, draft, now)
@@ -66,11 +66,15 @@ def _require_room(shelf: Shelf, drafts: Sequence[Draft], now: float) -> None:
     limit = shelf.settings.max_jobs
     if limit is None:
         return
-    there = {draft.id: shelf.find(draft.id, now) for draft in drafts}
-    new = sum(job is None or job.state not in KEEPS_ID for job in there.values())
+    new = len({draft.id for draft in drafts if _is_new(shelf, draft, now)})
     counts = shelf.counts()
     if new and sum(counts[state] for state in LIVE) + new > limit:
         raise StoreFull.of_queue(shelf.key, limit)
+
+
+def _is_new(shelf: Shelf, draft: Draft, now: float) -> bool:
+    there = shelf.find(draft.id, now)
+    return there is None or not keeps_id(draft, there.state, there.kind)
 
 
 def _insert(room: Room, shelf: Shelf, draft: Draft, now: float) -> State:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ackline.events import Act, Entry
 from ackline.job import WAITING, State
 from ackline.lifecycle import (
+    Seen,
     Transition,
     Verdict,
     ends_calling_back,
@@ -15,6 +16,7 @@ from ackline.lifecycle import (
     keys_of,
     note_of,
     repeats,
+    seen_now,
     told_priority,
 )
 from ackline.stores.callbacks import tell_callbacks
@@ -149,12 +151,18 @@ class _Batch:
         if job is None or job.over(now):
             return
         deadline = job.at if job.state is _PROCESSING else None
-        if transition.act is Act.MOVE:
+        if transition.seen is not None and transition.seen != self._look_at(job):
+            self.verdicts[index] = Verdict(False, job.state)
+        elif transition.act is Act.MOVE:
             self._move(index, transition, job)
         elif holds(transition, job.state, job.token, deadline, now):
             self._step(index, transition, job)
         else:
             self.verdicts[index] = Verdict(self._repeats(transition, job), job.state)
+
+    def _look_at(self, job: Standing) -> Seen:
+        [(payload,)] = self._tx.rows("payload_of", {"job": job.num})
+        return seen_now(job.state, job.token, job.priority, payload, job.at)
 
     def _step(self, index: int, transition: Transition, job: Standing) -> None:
         source = job.state

@@ -8,10 +8,10 @@ from typing import Any
 from ackline.errors import KeysChanged, StoreFull
 from ackline.events import Act, Entry
 from ackline.job import NO_OPTIONS, Draft, QueueKey, State
-from ackline.lifecycle import KEEPS_ID, arrive, rank
+from ackline.lifecycle import arrive, keeps_id, rank
 from ackline.stores.base import KeyWrite, Receipt
 from ackline.stores.postgres.arrays import Blobs, Floats, Ints
-from ackline.stores.postgres.codes import STATES, encode_options
+from ackline.stores.postgres.codes import STATES, encode_options, name_of
 from ackline.stores.postgres.engine import Engine
 from ackline.stores.postgres.errors import LOOK_AGAIN
 from ackline.stores.postgres.homes import Homes
@@ -116,12 +116,13 @@ def _columns(drafts: Sequence[Draft]) -> dict[str, Any]:
 
 
 class _Known:
-    """A job that has the id of a draft: its number, and its state (None when it is over)."""
+    """A job that has the id of a draft; its state is None when it is over."""
 
-    __slots__ = ("num", "result", "state", "stored")
+    __slots__ = ("kind", "num", "result", "state", "stored")
 
     def __init__(self, row: tuple[Any, ...], now: float) -> None:
-        _, self.num, code, at, self.result, queued = row
+        _, self.num, kind, code, at, self.result, queued = row
+        self.kind = name_of(kind)
         if code is None:
             # Neither waiting in line nor at rest: leased.
             self.stored = _QUEUED if queued else State.PROCESSING
@@ -129,6 +130,10 @@ class _Known:
             self.stored = STATES[code]
         over = self.stored.terminal and at <= now
         self.state: State | None = None if over else self.stored
+
+    def stays(self, draft: Draft) -> bool:
+        """Whether it keeps its id when this draft comes."""
+        return self.state is not None and keeps_id(draft, self.state, self.kind)
 
 
 def insert_checked(
@@ -148,7 +153,7 @@ def insert_checked(
     fresh: dict[str, Draft] = {}
     for draft in drafts:
         there = known.get(draft.id)
-        if there is None or there.state not in KEEPS_ID:
+        if there is None or not there.stays(draft):
             fresh.setdefault(draft.id, draft)
     states: dict[str, State] = {}
     if fresh:

@@ -122,6 +122,7 @@ def draft_runs(drafts: Sequence[Draft]) -> Iterator[bytes | str | int | float]:
         head = body_head(first.kind, first.priority, options)
         yield from (first.kind, first.priority, options.group or "", repr(first.delay))
         yield "" if first.run_at is None else repr(first.run_at)
+        yield "" if first.replaces is None else _encode(sorted(first.replaces))
         yield end - start
         yield from [draft.id for draft in drafts[start:end]]
         yield from [head + draft.payload for draft in drafts[start:end]]
@@ -135,6 +136,7 @@ def _alike(one: Draft, other: Draft) -> bool:
         and one.priority == other.priority
         and one.delay == other.delay
         and one.run_at == other.run_at
+        and one.replaces == other.replaces
     )
 
 

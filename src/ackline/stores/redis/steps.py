@@ -17,6 +17,7 @@ from ackline.job import QueueKey, State
 from ackline.lifecycle import (
     REPEATABLE,
     Landing,
+    Seen,
     Transition,
     ended_attempt,
     land,
@@ -85,6 +86,7 @@ class Steps:
             "lands": [self._landing(transition, state) for state in STATES],
             "token": transition.token,
             "deadline": transition.deadline,
+            "seen": transition.seen and _pack_seen(transition.seen),
             "unlapsed": act is Act.EXTEND,
             "asked": _asked(transition),
             "attempts": transition.attempts,
@@ -120,6 +122,16 @@ class Steps:
             "note": away.note,
             "here": here.note,
         }
+
+
+def _pack_seen(seen: Seen) -> dict[str, Any]:
+    return {
+        "state": CODE[seen.state],
+        "token": seen.token,
+        "priority": seen.priority,
+        "payload": _as_text(seen.payload),
+        "at": False if seen.at is None else seen.at,
+    }
 
 
 def _as_text(data: bytes) -> msgspec.Raw:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ackline.events import Act, Entry
 from ackline.job import WAITING, State
 from ackline.lifecycle import (
+    Seen,
     Transition,
     Verdict,
     ends_calling_back,
@@ -15,6 +16,7 @@ from ackline.lifecycle import (
     keys_of,
     note_of,
     repeats,
+    seen_now,
     told_priority,
 )
 from ackline.stores.callbacks import tell_callbacks
@@ -140,12 +142,22 @@ class _Batch:
         standing = self._find(transition.id)
         if standing is None or standing.over(self.now):
             return
-        if transition.act is Act.MOVE:
+        if transition.seen is not None and transition.seen != self._look_at(standing):
+            self.verdicts[index] = Verdict(False, standing.state)
+        elif transition.act is Act.MOVE:
             self._move(index, transition, standing)
         elif holds(transition, standing.state, standing.token, _deadline_of(standing), self.now):
             self._step(index, transition, standing)
         else:
             self.verdicts[index] = Verdict(self._repeats(transition, standing), standing.state)
+
+    def _look_at(self, standing: Standing) -> Seen:
+        payload = self._payload_of(standing)
+        return seen_now(standing.state, standing.token, standing.priority, payload, standing.at)
+
+    def _payload_of(self, standing: Standing) -> bytes:
+        [(payload,)] = self.lines.tx.execute(sql("payload_of"), (standing.num,)).fetchall()
+        return bytes(payload)
 
     def _find(self, id: str) -> Standing | None:
         if id not in self._standings:
@@ -177,8 +189,7 @@ class _Batch:
         self._wake(transition.act, standing.state)
         self._mind_group(standing, source)
         for key in keys_of(transition, standing.state):
-            payload = self.lines.tx.execute(sql("payload_of"), (standing.num,)).fetchall()[0][0]
-            put_key(self.lines.tx, self.lines.key.tenant, key, payload)
+            put_key(self.lines.tx, self.lines.key.tenant, key, self._payload_of(standing))
 
     def _wake(self, act: Act, state: State) -> None:
         if act is Act.REQUEST_CANCEL:

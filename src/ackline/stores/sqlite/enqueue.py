@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ackline.errors import KeysChanged, StoreFull
 from ackline.events import Act, Entry
 from ackline.job import NO_OPTIONS, Draft, QueueKey, State
-from ackline.lifecycle import KEEPS_ID, arrive
+from ackline.lifecycle import arrive, keeps_id
 from ackline.stores.base import KeyWrite, Receipt
 from ackline.stores.sqlite.drop import drop_jobs
 from ackline.stores.sqlite.keys import write_keys
@@ -20,15 +20,20 @@ _QUEUED = State.QUEUED
 
 
 class _Known:
-    """A job that has the id of a draft: its number, and its state (None when it is over)."""
+    """A job that has the id of a draft; its state is None when it is over."""
 
-    __slots__ = ("num", "slot", "state")
+    __slots__ = ("kind", "num", "slot", "state")
 
-    def __init__(self, num: int, slot: int, at: float, now: float) -> None:
+    def __init__(self, num: int, kind: str, slot: int, at: float, now: float) -> None:
         self.num = num
+        self.kind = kind
         self.slot = slot
         state = state_in(slot)
         self.state = None if state.terminal and at <= now else state
+
+    def stays(self, draft: Draft) -> bool:
+        """Whether it keeps its id when this draft comes."""
+        return self.state is not None and keeps_id(draft, self.state, self.kind)
 
 
 def enqueue(
@@ -68,7 +73,7 @@ def _insert_checked(lines: Lines, drafts: Sequence[Draft], now: float) -> list[R
     fresh: dict[str, Draft] = {}
     for draft in drafts:
         there = known.get(draft.id)
-        if there is None or there.state not in KEEPS_ID:
+        if there is None or not there.stays(draft):
             fresh.setdefault(draft.id, draft)
     if not fresh:
         return [_receipt_of(lines, draft, known[draft.id]) for draft in drafts]
@@ -101,7 +106,7 @@ _USED = Draft("", "", b"")
 def _look_up(lines: Lines, drafts: Sequence[Draft], now: float) -> dict[str, _Known]:
     ids = [draft.id for draft in drafts]
     rows = rows_by_ids(lines.tx.execute, "known_ids", "known_id", lines.num, ids)
-    return {id: _Known(num, slot, at, now) for id, num, slot, at in rows}
+    return {id: _Known(num, kind, slot, at, now) for id, num, kind, slot, at in rows}
 
 
 def _require_room(lines: Lines, new: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import heapq
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -33,6 +33,9 @@ from ackline.stores.statements import in_order
 _NUM, _ID, _KIND, _SLOT, _AT = 0, 1, 2, 7, 8
 
 decode_beat = msgspec.msgpack.Decoder(WorkerBeat).decode
+
+MANY = 30
+"""Queues from which on all counts are read at once instead of those of each."""
 
 LAST_BATCH = 2**63 - 1
 """No batch has a higher number, whatever a cursor says."""
@@ -176,25 +179,30 @@ def describe(
     execute: Execute, tenant: str | None, name: str | None, dropped: bool
 ) -> list[QueueInfo]:
     """Queues with their counts."""
+    rows = execute(sql("queues"), (tenant, name)).fetchall()
+    counts = _counts(execute, [num for num, *_ in rows])
     return [
         QueueInfo(
-            key=QueueKey(owner, title),
-            settings=decode_settings(settings),
-            counts=_counts(execute, num),
+            key=QueueKey(owner, title), settings=decode_settings(settings), counts=counts[num]
         )
-        for num, owner, title, settings in execute(sql("queues"), (tenant, name)).fetchall()
+        for num, owner, title, settings in rows
         if dropped or settings != DROPPED
     ]
 
 
-def _counts(execute: Execute, queue: int) -> dict[State, int]:
-    counts = dict.fromkeys(STATES, 0)
-    for code, count in execute(sql("counts"), (queue,)):
-        if code < len(STATES):
-            counts[STATES[code]] += count
-        elif code == PARKED:
-            counts[State.QUEUED] += count
-    return counts
+def _counts(execute: Execute, queues: Sequence[int]) -> dict[int, dict[State, int]]:
+    found = {queue: dict.fromkeys(STATES, 0) for queue in queues}
+    rows: Iterable[Row]
+    if len(queues) > MANY:
+        rows = execute(sql("all_counts"))
+    else:
+        rows = (row for queue in queues for row in execute(sql("counts"), (queue,)).fetchall())
+    for queue, code, count in rows:
+        if queue in found and code < len(STATES):
+            found[queue][STATES[code]] += count
+        elif queue in found and code == PARKED:
+            found[queue][State.QUEUED] += count
+    return found
 
 
 def workers(execute: Execute, queue: QueueKey) -> list[WorkerRecord]:

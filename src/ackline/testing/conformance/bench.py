@@ -59,10 +59,13 @@ def draft(
     delay: float = 0.0,
     run_at: float | None = None,
     surely_new: bool = False,
+    replaces: frozenset[str] | None = None,
     **options: Any,
 ) -> Draft:
     """A job on its way in; what is not named here is one of its options."""
-    return Draft(id, kind, payload, priority, delay, run_at, Options(**options), surely_new)
+    return Draft(
+        id, kind, payload, priority, delay, run_at, Options(**options), surely_new, replaces
+    )
 
 
 class Bench:

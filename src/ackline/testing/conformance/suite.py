@@ -22,6 +22,7 @@ from ackline.testing.conformance.rules.operate import (
     EditRules,
     PromoteRules,
     RedriveRules,
+    SeenRules,
 )
 from ackline.testing.conformance.rules.readers import ReaderRules
 from ackline.testing.conformance.rules.retention import PruneRules, PurgeRules
@@ -53,6 +54,7 @@ class StoreConformance(
     CancelRules,
     RedriveRules,
     EditRules,
+    SeenRules,
     PromoteRules,
     MoveRules,
     PruneRules,

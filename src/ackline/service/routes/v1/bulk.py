@@ -59,7 +59,10 @@ async def act_on_all(
     if data.dry_run:
         done = await caller.slowly(bulk.count, line, which)
     else:
-        done = await caller.slowly(bulk.act, line, data.action, which, target, caller.by)
+        limits = caller.runtime.limits
+        done = await caller.slowly(
+            bulk.act_within, limits, line, data.action, which, target, caller.by
+        )
     return BulkDone(data.action, data.dry_run, done)
 
 

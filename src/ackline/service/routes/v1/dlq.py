@@ -67,11 +67,18 @@ async def act_on_dlq(
     if data.rate is not None and data.action != "redrive":
         raise Unfit("`rate` belongs to `redrive` alone", at="$.rate")
     which = Filter(states=DEAD, kinds=caller.kinds(data.kinds), text=data.text)
-    letters = chosen(line, which, data.fingerprint)
-    if data.dry_run:
-        done = await caller.slowly(lambda: sum(map(len, letters)))
-    else:
-        done = await caller.slowly(remedy, line, data.action, letters, data.rate, caller.by)
+
+    def count() -> int:
+        return sum(map(len, chosen(line, which, data.fingerprint)))
+
+    def act() -> int:
+        limits = caller.runtime.limits
+        counts = data.action == "redrive" and limits.counts_jobs_of(caller.tenant)
+        with limits.making_room(line.key, count() if counts else 0):
+            letters = chosen(line, which, data.fingerprint)
+            return remedy(line, data.action, letters, data.rate, caller.by)
+
+    done = await caller.slowly(count if data.dry_run else act)
     return RemedyDone(data.action, data.dry_run, done)
 
 

@@ -11,7 +11,6 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody
 from msgspec import UNSET, UnsetType
 
-from ackline.aio import AsyncQueue
 from ackline.job import State
 from ackline.queue import Completed, Enqueued, EnqueueOptions, Queued
 from ackline.service.admission import admitting
@@ -20,6 +19,7 @@ from ackline.service.caller import Caller, Scope
 from ackline.service.idempotency import IdempotencyKey, enqueue_many_once, enqueue_once
 from ackline.service.job_bodies import JobBody, traced
 from ackline.service.parameters import Queue, Traceparent
+from ackline.service.served_queue import ServedQueue
 
 
 class EnqueuedDocument(msgspec.Struct):
@@ -58,7 +58,7 @@ async def enqueue(
     line = await _producing(caller, queue, [data])
     options: EnqueueOptions = {**traced(traceparent), **data.for_enqueue()}
     async with admitting(caller.runtime, line, 1, _ids([data])):
-        answer = await enqueue_once(caller.runtime, line, data.value, options, idempotency_key)
+        answer = await enqueue_once(caller, line, data.value, options, idempotency_key)
     return Response(
         _enqueued(caller, answer), status_code=201 if isinstance(answer, Queued) else 200
     )
@@ -77,11 +77,11 @@ async def enqueue_many(
     line = await _producing(caller, queue, data.jobs)
     async with admitting(caller.runtime, line, len(data.jobs), _ids(data.jobs)):
         new = [job.new_job(traced(traceparent)) for job in data.jobs]
-        answers = await enqueue_many_once(caller.runtime, line, new, idempotency_key)
+        answers = await enqueue_many_once(caller, line, new, idempotency_key)
     return EnqueuedBatch([_enqueued(caller, answer) for answer in answers])
 
 
-async def _producing(caller: Caller, queue: str, jobs: list[JobBody]) -> AsyncQueue[Any, Any]:
+async def _producing(caller: Caller, queue: str, jobs: list[JobBody]) -> ServedQueue:
     for job in jobs:
         caller.require_kind(job.kind if isinstance(job.kind, str) else "default")
     line = caller.queue(queue, Scope.PRODUCE)

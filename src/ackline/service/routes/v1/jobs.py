@@ -13,10 +13,12 @@ from msgspec import UNSET, UnsetType
 from ackline.aio import AsyncQueue
 from ackline.errors import JobNotFound
 from ackline.job import Record, State
+from ackline.queue import Job
+from ackline.service import admission
 from ackline.service.bodies import Body
 from ackline.service.caller import Caller, Scope
 from ackline.service.documents import JobDocument, event_document, job_document, raw
-from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, tagged
+from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, names_a_state, require_match, tagged
 from ackline.service.paging import ListOrder, Order, read_page
 from ackline.service.parameters import (
     Cursor,
@@ -156,8 +158,9 @@ async def redrive(
     queue: Queue, id: JobId, caller: NamedDependency[Caller], data: JSONBody[RedriveBody]
 ) -> Stands:
     """Take a job out of the DLQ and run it again, with all its attempts."""
-    line, _ = await _find(caller, queue, id, Scope.ADMIN)
-    await line.redrive(id, delay=data.delay, by=caller.by)
+    line, record = await _find(caller, queue, id, Scope.ADMIN)
+    runtime = caller.runtime
+    await runtime.call(admission.redrive, runtime.limits, line.sync, record, data.delay, caller.by)
     return Stands(id, State.SCHEDULED if data.delay else State.QUEUED)
 
 
@@ -173,6 +176,8 @@ async def edit(
     line, seen = await _find(caller, queue, id, Scope.ADMIN)
     require_match(if_match, job_document(seen, queue))
     changes: dict[str, Any] = {"priority": data.priority, "delay": data.delay}
+    if names_a_state(if_match):
+        changes["seen"] = Job(seen, line.sync, None)
     if data.payload is not UNSET:
         changes["payload"] = data.payload
     await line.edit(id, by=caller.by, **changes)
@@ -185,9 +190,9 @@ async def move(
     queue: Queue, id: JobId, data: JSONBody[MoveBody], caller: NamedDependency[Caller]
 ) -> JobDocument:
     """Hand a job that is not processing to another queue."""
-    line, _ = await _find(caller, queue, id, Scope.ADMIN)
-    caller.queue(data.to, Scope.ADMIN)
-    await line.move(id, data.to, by=caller.by)
+    line, seen = await _find(caller, queue, id, Scope.ADMIN)
+    target, runtime = caller.queue(data.to, Scope.ADMIN).sync.key, caller.runtime
+    await runtime.call(admission.move, runtime.limits, line.sync, seen, target, caller.by)
     _, record = await _find(caller, data.to, id, Scope.ADMIN)
     return job_document(record, data.to)
 

@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from ackline.aio import AsyncQueue
 from ackline.config import QueueSettings
-from ackline.job import QueueKey, State
+from ackline.job import LIVE, QueueKey, State
 from ackline.limits import storable
 from ackline.service.bodies import Body
 from ackline.service.caller import Caller, Scope
@@ -20,7 +20,7 @@ from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, t
 from ackline.service.job_bodies import PolicyBody
 from ackline.service.parameters import Queue, Seconds
 from ackline.service.problems import NotFound
-from ackline.service.renaming import rename
+from ackline.service.renaming import Line, rename
 from ackline.stores.base import QueueInfo, WorkerRecord
 
 
@@ -184,8 +184,15 @@ async def rename_queue(
     """
     source, target = _whole(caller, queue), _whole(caller, data.to)
     await _require(caller, queue, Scope.ADMIN)
-    await caller.slowly(rename, source.sync, target.sync, caller.by, merge=data.merge)
+    await caller.slowly(_rename, caller, source.sync, target.sync, data.merge)
     return _document(await _require(caller, data.to, Scope.ADMIN))
+
+
+def _rename(caller: Caller, source: Line, target: Line, merge: bool) -> None:
+    counts = source.counts()
+    more = sum(counts[state] for state in LIVE) if merge else 0
+    with caller.runtime.limits.making_room(target.key, more, moved=True):
+        rename(source, target, caller.by, merge=merge)
 
 
 @get("/queues/{queue:str}/workers", summary="List a queue's workers")

@@ -57,7 +57,7 @@ async def list_schedules(queue: Queue, caller: NamedDependency[Caller]) -> Sched
     """All schedules that were made here; those in workers' code are not listed."""
     key = caller.queue(queue, Scope.READ).sync.key
     store = caller.runtime.store
-    found = await caller.runtime.call(schedules.read, store, key)
+    found = await caller.runtime.call(schedules.read_all, store, key)
     info = await caller.runtime.call(store.info)
     own = [schedule for schedule in found if caller.may_touch(schedule.kind)]
     return Schedules([_document(queue, schedule, info.now) for schedule in own])
@@ -109,7 +109,7 @@ async def delete_schedule(queue: Queue, name: Name, caller: NamedDependency[Call
     """No more ticks; jobs of earlier ones stay."""
     key = caller.queue(queue, Scope.ADMIN).sync.key
     store = caller.runtime.store
-    found = await caller.runtime.call(schedules.read, store, key)
+    found = await caller.runtime.call(schedules.read_all, store, key)
     own = any(one.name == name and caller.may_touch(one.kind) for one in found)
     if not own or not await caller.runtime.call(schedules.delete, store, key, name):
         raise _absent(queue, name)

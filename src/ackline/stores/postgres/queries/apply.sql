@@ -180,6 +180,9 @@ WHERE a.job = j.num AND a.n <= (
 -- name: attempts_of
 SELECT job, failure FROM ackline.attempt WHERE job = ANY (%(jobs)b::bigint[]) ORDER BY job, n;
 
+-- name: payload_of
+SELECT payload FROM ackline.job WHERE num = %(job)b::bigint;
+
 -- name: result_of
 SELECT result FROM ackline.rest WHERE job = %(job)b::bigint;
 

@@ -32,10 +32,10 @@ SELECT now, 1 / (SELECT count(*) FROM moment) FROM (SELECT (SELECT now FROM mome
 
 -- name: known_jobs
 -- Where the jobs of these ids stand, as of one moment.
-SELECT j.id, j.num, r.state, r.at, r.result, q.queued IS NOT NULL
+SELECT j.id, j.num, j.kind, r.state, r.at, r.result, q.queued IS NOT NULL
 FROM unnest(%(ids)b::bytea[]) i(id)
 CROSS JOIN LATERAL (
-    SELECT num, id FROM ackline.job WHERE queue = %(queue)b::int AND id = i.id OFFSET 0
+    SELECT num, id, kind FROM ackline.job WHERE queue = %(queue)b::int AND id = i.id OFFSET 0
 ) j
 LEFT JOIN LATERAL (
     SELECT state, at, CASE WHEN state = 4 THEN result END AS result

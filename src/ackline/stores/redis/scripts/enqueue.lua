@@ -5,7 +5,8 @@
 -- ARGV[4]   how many of them there are
 -- ARGV[5…]  for each: encoded key, expected version or '', 'set' or 'drop', value; then
 --           runs of drafts that differ only in id and body, one after the other:
---           kind, priority, group, delay, run_at or '', n, n ids, n rests of bodies
+--           kind, priority, group, delay, run_at or '', kinds that they may replace (packed)
+--           or '' for any, n, n ids, n rests of bodies
 -- Returns   {a letter for each draft, the results of those that are completed already}:
 --           'q' or 's' if accepted as queued or scheduled, else the digit of the state it has
 -- Errors    NOQUEUE if the queue must be made first, FULL if it holds as many jobs as it may,
@@ -28,13 +29,25 @@ end
 local STAYS = {[SCHEDULED] = true, [QUEUED] = true, [PROCESSING] = true, [FAILING] = true,
   [COMPLETED] = true}
 
--- {where its head stands, its first id, its last one} of each run.
+-- A set of the kinds that may be replaced, nil if any may.
+local function read_replaced(packed)
+  if packed == '' then
+    return nil
+  end
+  local kinds = {}
+  for _, kind in ipairs(cmsgpack.unpack(packed)) do
+    kinds[kind] = true
+  end
+  return kinds
+end
+
+-- {where its head stands, its first id, its last one, what it may replace} of each run.
 local function read_runs()
   local runs, at = {}, last_key + 1
   while ARGV[at] do
-    local count = tonumber(ARGV[at + 5])
-    runs[#runs + 1] = {at, at + 6, at + 5 + count}
-    at = at + 6 + 2 * count
+    local count = tonumber(ARGV[at + 6])
+    runs[#runs + 1] = {at, at + 7, at + 6 + count, read_replaced(ARGV[at + 5])}
+    at = at + 7 + 2 * count
   end
   return runs
 end
@@ -57,9 +70,10 @@ local runs = read_runs()
 local known, all_new, drafts = known_jobs(runs)
 all_new = all_new and ARGV[2] == '1'
 
-local function stays(id)
+local function stays(id, replaces)
   local job = known[id]
-  return job and not job.over and STAYS[job.state]
+  return job and not job.over
+    and (STAYS[job.state] or replaces ~= nil and not replaces[job.kind])
 end
 
 -- gate
@@ -68,10 +82,10 @@ local function has_room()
   for _, run in ipairs(runs) do
     for index = run[2], run[3] do
       local id = ARGV[index]
-      if not seen[id] and not stays(id) then
+      if not seen[id] and not stays(id, run[4]) then
         new = new + 1
+        seen[id] = true
       end
-      seen[id] = true
     end
   end
   local live = 0
@@ -88,16 +102,20 @@ end
 write_given(room, 5, last_key)
 
 local function replaced_jobs()
-  local replaced = {}
-  for id, job in pairs(known) do
-    if not stays(id) then
-      replaced[#replaced + 1] = job
+  local replaced, seen = {}, {}
+  for _, run in ipairs(runs) do
+    for index = run[2], run[3] do
+      local id = ARGV[index]
+      if known[id] and not seen[id] and not stays(id, run[4]) then
+        replaced[#replaced + 1] = known[id]
+        seen[id] = true
+      end
     end
   end
   return replaced
 end
 
-local replaced = replaced_jobs()
+local replaced = next(known) and replaced_jobs() or {}
 local first = next_numbers(drafts)
 if #replaced > 0 then
   drop_jobs(queue, replaced)
@@ -136,7 +154,7 @@ local function insert(run, id, rest)
 end
 
 local function insert_or_refuse(run, id, rest)
-  if fresh[id] or stays(id) then
+  if fresh[id] or stays(id, run.replaces) then
     return refuse(id)
   end
   local there = known[id]
@@ -179,6 +197,7 @@ end
 
 for _, where in ipairs(runs) do
   local run, from, to, before = read_run(where[1]), where[2], where[3], number
+  run.replaces = where[4]
   if all_new then
     insert_all(run, from, to)
   else

@@ -19,13 +19,13 @@ INSERT INTO place (job, slot, at, rank) VALUES (?, ?, ?, ?);
 
 -- name: known_ids
 -- CROSS JOIN fixes the order: look each id up, do not scan the jobs.
-SELECT j.id, j.num, p.slot, p.at
+SELECT j.id, j.num, j.kind, p.slot, p.at
 FROM carray(?2) x CROSS JOIN job j ON j.queue = ?1 AND j.id = x.value
 CROSS JOIN place p ON p.job = j.num;
 
 -- name: known_id
 -- The same for one id, for carray cannot carry a NUL character.
-SELECT j.id, j.num, p.slot, p.at
+SELECT j.id, j.num, j.kind, p.slot, p.at
 FROM job j CROSS JOIN place p ON p.job = j.num WHERE j.queue = ?1 AND j.id = ?2;
 
 -- name: result_of

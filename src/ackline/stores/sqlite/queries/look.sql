@@ -41,7 +41,10 @@ SELECT num, tenant, name, settings FROM queue
 WHERE (?1 IS NULL OR tenant = ?1) AND (?2 IS NULL OR name = ?2) ORDER BY tenant, name;
 
 -- name: counts
-SELECT code, sum(n) FROM slot WHERE queue = ? GROUP BY code;
+SELECT queue, code, sum(n) FROM slot WHERE queue = ? GROUP BY code;
+
+-- name: all_counts
+SELECT queue, code, sum(n) FROM slot GROUP BY queue, code;
 
 -- name: workers
 SELECT id, beat, seen, expires FROM worker WHERE queue = ? ORDER BY id;

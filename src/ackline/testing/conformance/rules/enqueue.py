@@ -8,9 +8,9 @@ import pytest
 
 from ackline.errors import StoreFull
 from ackline.job import State
-from ackline.lifecycle import Verdict, cancel, redrive
+from ackline.lifecycle import Verdict, bury, cancel, redrive
 from ackline.stores.base import Filter, Receipt
-from ackline.testing.conformance.bench import Bench, draft, policy_of
+from ackline.testing.conformance.bench import Bench, draft, failure, policy_of
 from ackline.testing.conformance.case import StoreCase
 
 
@@ -111,6 +111,39 @@ class EnqueueRules(StoreCase):
         assert receipt == Receipt("a", True, State.QUEUED)
         assert (job.payload, job.attempts, job.history) == (b"new", 0, ())
         assert bench.counts() == {State.QUEUED: 1}
+
+    @pytest.mark.parametrize("state", [State.FAILED, State.CANCELLED])
+    def test_a_draft_replaces_no_kind_that_it_may_not(self, bench: Bench, state: State) -> None:
+        """The control is that of the kinds it may: there, the same draft is a new job."""
+        bench.put("a", kind="mail")
+        if state is State.FAILED:
+            bench.apply_one(bury(job := bench.take_one(), failure(job), policy_of(job)))
+        else:
+            bench.apply_one(cancel("a", policy_of(bench.look("a"))))
+        before = bench.look("a")
+
+        for kinds in (frozenset[str](), frozenset({"other"})):
+            refused = bench.put("a", kind="other", surely_new=True, replaces=kinds)
+            assert refused == Receipt("a", False, state)
+        assert bench.look("a") == before
+        assert bench.put("a", kind="other", replaces=frozenset({"other", "mail"})).accepted
+        assert bench.look("a").kind == "other"
+
+    def test_drafts_of_a_batch_may_replace_different_kinds(self, bench: Bench) -> None:
+        bench.bury("a")
+        bench.bury("b")
+
+        receipts = bench.store.enqueue(
+            bench.queue,
+            [
+                draft("a", replaces=frozenset()),
+                draft("b", replaces=frozenset({"mail"})),
+                draft("c", replaces=frozenset()),
+            ],
+        )
+
+        assert [receipt.accepted for receipt in receipts] == [False, True, True]
+        assert bench.counts() == {State.FAILED: 1, State.QUEUED: 2}
 
     def test_a_new_job_does_not_inherit_the_attempts_of_the_one_it_replaced(
         self, bench: Bench

@@ -14,6 +14,7 @@ from ackline.lifecycle import (
     redrive,
     release,
     request_cancel,
+    seen_of,
     snooze,
 )
 from ackline.testing.conformance.bench import Bench, policy_of
@@ -249,6 +250,79 @@ class EditRules(StoreCase):
 
     def test_an_unknown_job_cannot_be_edited(self, bench: Bench) -> None:
         assert bench.apply_one(edit("a", Edit(payload=b"x"))) == Verdict(False, None)
+
+
+class SeenRules(StoreCase):
+    """An edit of what was seen is refused when that is not what there is any more."""
+
+    @pytest.mark.parametrize(
+        "state", [State.QUEUED, State.SCHEDULED, State.FAILING, State.FAILED, State.COMPLETED]
+    )
+    def test_what_was_seen_is_edited_once(self, bench: Bench, state: State) -> None:
+        """The first of two editors who saw the same wins; the other changes nothing."""
+        self.bring(bench, "a", state)
+        seen = seen_of(bench.look("a"))
+
+        first = bench.apply_one(edit("a", Edit(payload=b"first"), seen=seen))
+        second = bench.apply_one(edit("a", Edit(payload=b"second"), seen=seen))
+
+        assert (first, second) == (Verdict(True, state), Verdict(False, state))
+        assert bench.look("a").payload == b"first"
+
+    def test_whoever_did_not_look_overwrites(self, bench: Bench) -> None:
+        """The control: only what was seen keeps the second from winning as well."""
+        bench.put("a")
+
+        verdicts = [
+            bench.apply_one(edit("a", Edit(payload=data))) for data in (b"first", b"second")
+        ]
+
+        assert verdicts == [Verdict(True, State.QUEUED)] * 2
+        assert bench.look("a").payload == b"second"
+
+    @pytest.mark.parametrize("way", ["priority", "delay", "run", "promoted", "cancelled"])
+    def test_any_change_counts(self, bench: Bench, way: str) -> None:
+        bench.put("a", delay=60.0 if way in ("delay", "promoted") else 0.0)
+        seen = seen_of(bench.look("a"))
+        match way:
+            case "priority":
+                bench.apply_one(edit("a", Edit(priority=9)))
+            case "delay":
+                bench.apply_one(edit("a", Edit(delay=600.0)))
+            case "run":
+                bench.apply_one(release(bench.take_one()))
+            case "promoted":
+                bench.clock.advance(60.0)
+                bench.store.promote(bench.queue, 1)
+            case _:
+                bench.apply_one(cancel("a", policy_of(bench.look("a"))))
+        before = bench.look("a")
+
+        assert not bench.apply_one(edit("a", Edit(payload=b"mine"), seen=seen)).applied
+        assert bench.look("a") == before
+
+    def test_in_one_batch_too(self, bench: Bench) -> None:
+        bench.put_all("ab")
+        seen = {id: seen_of(bench.look(id)) for id in "ab"}
+
+        verdicts = bench.apply(
+            edit("a", Edit(payload=b"1"), seen=seen["a"]),
+            edit("b", Edit(payload=b"1"), seen=seen["b"]),
+            edit("a", Edit(payload=b"2"), seen=seen["a"]),
+        )
+
+        assert [verdict.applied for verdict in verdicts] == [True, True, False]
+
+    def bring(self, bench: Bench, id: str, state: State) -> None:
+        bench.put(id, delay=60.0 if state is State.SCHEDULED else 0.0, max_attempts=2)
+        if state is State.COMPLETED:
+            bench.complete(bench.take_one())
+        if state in (State.FAILING, State.FAILED):
+            bench.fail(bench.take_one(), delay=1.0)
+        if state is State.FAILED:
+            bench.clock.advance(1.0)
+            bench.fail(bench.take_one())
+        assert bench.state(id) is state
 
 
 class PromoteRules(StoreCase):

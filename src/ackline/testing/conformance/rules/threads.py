@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ackline.events import Act
 from ackline.job import Record, State
-from ackline.lifecycle import Transition, complete
+from ackline.lifecycle import Edit, Transition, complete, edit, seen_of
 from ackline.testing.conformance.bench import Bench, policy_of
 from ackline.testing.conformance.case import StoreCase
 from ackline.testing.legal import require_legal_chains
@@ -61,6 +61,21 @@ class ThreadRules(StoreCase):
 
         assert [result for result, applied in answers if applied] == [bench.look("a").result]
         assert [act for act, _, _ in bench.steps("a")].count(Act.COMPLETE) == 1
+
+    def test_of_many_editors_who_saw_the_same_one_wins(self, bench: Bench) -> None:
+        bench.put("a")
+        seen = seen_of(bench.look("a"))
+        barrier = threading.Barrier(8)
+
+        def change(n: int) -> tuple[bytes, bool]:
+            step = edit("a", Edit(payload=b"%d" % n), seen=seen)
+            barrier.wait()
+            return b"%d" % n, bench.apply_one(step).applied
+
+        with ThreadPoolExecutor(8) as threads:
+            answers = list(threads.map(change, range(8)))
+
+        assert [payload for payload, won in answers if won] == [bench.look("a").payload]
 
     def test_no_group_runs_over_its_limit_on_any_thread(self, bench: Bench) -> None:
         bench.put_all(map(str, range(60)), group="g")

@@ -6,6 +6,7 @@
 --   act, by, note           for the journal
 --   code                    of an act that ends a lease
 --   token, deadline         the lease must have them, if given; `unlapsed`: and be in time
+--   seen                    the job must be just so, if given: {state, token, priority, payload, at}
 --   lands                   for each state: false, or {to, how it stands there, seconds}
 --   asked                   where it leads a job that was asked to stop, if elsewhere
 --   attempts                as many from now on
@@ -35,6 +36,22 @@ local function place_at(queue, job, landing, old_priority)
   return at_of(queue, job)
 end
 
+-- The options (packed) and the payload of a job.
+local function written_of(queue, id)
+  local body = redis.call('HGET', queue.base .. ':job', id)
+  local payload, options = payload_at(body)
+  return string.sub(body, options, payload - 1), string.sub(body, payload)
+end
+
+local function is_as_seen(queue, job, seen)
+  local _, payload = written_of(queue, job.id)
+  return job.state == seen.state
+    and job.token == seen.token
+    and job.priority == seen.priority
+    and payload == seen.payload
+    and (not seen.at or at_of(queue, job) == seen.at)
+end
+
 -- The landing of a step that may be taken, else nil.
 local function guard(queue, job, step)
   local landing = step.lands[job.state + 1]
@@ -48,6 +65,9 @@ local function guard(queue, job, step)
     return nil
   end
   if step.unlapsed and at_of(queue, job) <= now then
+    return nil
+  end
+  if step.seen and not is_as_seen(queue, job, step.seen) then
     return nil
   end
   return step.asked and has(job, ASKED) and step.asked or landing
@@ -73,13 +93,6 @@ local function rewrite_body(queue, job, step, data)
     job.priority = step.priority
   end
   redis.call('HSET', bodies, job.id, body)
-end
-
--- The options (packed) and the payload of a job.
-local function written_of(queue, id)
-  local body = redis.call('HGET', queue.base .. ':job', id)
-  local payload, options = payload_at(body)
-  return string.sub(body, options, payload - 1), string.sub(body, payload)
 end
 
 -- The last entry is about the end of this job.

@@ -1,0 +1,66 @@
+"""The queues of a store and what they hold: one look serves all loops of a process."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ackline.job import QueueKey, State
+from ackline.queue import Queue
+from ackline.queues import Queues
+from ackline.service.settings import Settings
+from ackline.stores.base import QueueInfo, Store
+
+REFRESH = 2.0
+"""Seconds after which to look although the journal has not grown: it does not tell of settings."""
+
+AnyQueue = Queue[Any, Any]
+
+
+class Survey:
+    """Looks at all queues again when something has happened; otherwise it remembers.
+
+    Without it, a loop has to ask for each queue, every second, whether it has anything to do.
+    """
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._queues: dict[QueueKey, AnyQueue] = {}
+        self._found: Sequence[QueueInfo] = ()
+        self._chosen: dict[frozenset[State], tuple[AnyQueue, ...]] = {}
+        self._cursor: str | None = None
+        self._looked_at = -math.inf
+
+    def queues(self, states: frozenset[State] = frozenset()) -> tuple[AnyQueue, ...]:
+        """Those that hold jobs in one of these states; all, unless states are named."""
+        with self._lock:
+            self._look()
+            if states not in self._chosen:
+                self._chosen[states] = tuple(
+                    self._queues[info.key] for info in self._found if _holds(info, states)
+                )
+            return self._chosen[states]
+
+    def _look(self) -> None:
+        cursor, now = self._store.info().cursor, time.monotonic()
+        if cursor == self._cursor and now - self._looked_at < REFRESH:
+            return
+        self._found = self._store.describe(None, dropped=True)
+        keys = [info.key for info in self._found]
+        self._queues = {key: self._queues.get(key) or self._open(key) for key in keys}
+        self._chosen.clear()
+        self._cursor, self._looked_at = cursor, now
+
+    def _open(self, key: QueueKey) -> AnyQueue:
+        queue = Queues(self._store, key.tenant)[key.name]
+        queue.policies.defaults = self._settings.defaults
+        return queue
+
+
+def _holds(info: QueueInfo, states: frozenset[State]) -> bool:
+    return not states or any(info.counts[state] for state in states)

@@ -1,0 +1,64 @@
+"""Webhooks as tests use them: loops that look often, and an end that can be waited for."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ackline.job import LIVE
+from ackline.maintenance import Loop
+from ackline.service import Settings
+from ackline.service.caretaker import Census
+from ackline.service.runtime import Runtime
+from ackline.service.webhooks import delivery
+from ackline.service.webhooks.dispatcher import Dispatcher
+from ackline.service.webhooks.settings import WebhookSettings
+from tests.service.conftest import Live
+from tests.service.receiver import Receiver
+
+HERE = WebhookSettings(
+    networks=("127.0.0.0/8",), plain_http=True, timeout=0.5, backoff=(0.02, 0.02)
+)
+EVERY = 0.02
+"""Seconds between two steps of each loop."""
+
+
+def start(**settings: Any) -> Live:
+    """A service that tells of everything at once."""
+    said = {"store": "memory://", "webhooks": HERE, "drain": 0.0, **settings}
+    runtime = Runtime.from_settings(Settings(**said))
+    for loop in runtime.caretaker.loops:
+        loop.interval = EVERY
+    return Live(runtime)
+
+
+def subscribe(live: Live, receiver: Receiver, **filters: Any) -> dict[str, Any]:
+    return live.api.post("/v1/webhooks", {"url": receiver.url, **filters}, 201)  # type: ignore[no-any-return]
+
+
+def deliveries(live: Live, id: str, **query: Any) -> list[dict[str, Any]]:
+    return live.api.get(f"/v1/webhooks/{id}/deliveries", **query)["deliveries"]  # type: ignore[no-any-return]
+
+
+def until(holds: Any, seconds: float = 10.0) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := holds()):
+        assert time.monotonic() < end, "it never came to that"
+        time.sleep(0.01)
+    return found
+
+
+def all_told(live: Live, receiver: Receiver) -> int:
+    """How many requests came, when all that happened so far has been told."""
+    for role in (Census, Dispatcher):
+        [loop] = [loop for loop in live.runtime.caretaker.loops if isinstance(loop, role)]
+        step_whole(loop)
+    sent = delivery.open_queue(live.runtime.store)
+    until(lambda: not any(sent.counts()[state] for state in LIVE))
+    return len(receiver.received)
+
+
+def step_whole(loop: Loop) -> None:
+    """Wait for a step that begins after now to end; the one under way may have missed the news."""
+    before = loop.stats().runs
+    until(lambda: loop.stats().runs > before + 1)

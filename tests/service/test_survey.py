@@ -1,0 +1,121 @@
+"""What maintenance costs: it follows what happens, not how many queues there are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from ackline.job import State
+from ackline.queues import Queues
+from ackline.service import Settings
+from ackline.service.caretaker import Caretaker
+from ackline.service.survey import Survey
+from ackline.stores.base import Store
+from ackline.stores.memory import MemoryStore
+
+VERBS = [name for name in vars(Store) if not name.startswith("_") and name != "capabilities"]
+
+
+class Counting(MemoryStore):
+    """Counts the calls of each verb."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.calls: Counter[str] = Counter()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in VERBS:
+            self.calls[name] += 1
+        return super().__getattribute__(name)
+
+
+@pytest.fixture
+def store(clock):
+    store = Counting(clock)
+    store.open()
+    return store
+
+
+@pytest.fixture
+def caretaker(store):
+    return Caretaker(store, Settings(store="memory://", sweep_every=1.0))
+
+
+def step(caretaker: Caretaker, *names: str) -> None:
+    for loop in caretaker.loops:
+        if not names or loop.name in names:
+            loop.step()
+
+
+def calls_of_idle_steps(store: Counting, caretaker: Caretaker, queues: int) -> Counter[str]:
+    """What all loops but the pruner ask while nothing happens in so many queues."""
+    for n in range(queues):
+        Queues(store)[f"q{n}"].enqueue(1)
+    often = ("census", "promoter", "sweeper", "dispatcher", "watcher")
+    step(caretaker, *often)
+    step(caretaker, *often)
+    store.calls.clear()
+    step(caretaker, *often)
+    return Counter(store.calls)
+
+
+def test_idle_queues_cost_no_more_the_more_there_are(store, caretaker, monkeypatch):
+    monkeypatch.setattr("ackline.service.survey.REFRESH", 3600.0)
+    few = calls_of_idle_steps(store, caretaker, 1)
+
+    many = calls_of_idle_steps(store, caretaker, 100)
+
+    assert many == few
+    assert not few["describe"]
+
+
+def test_a_job_that_becomes_due_is_promoted_by_the_next_step(store, caretaker, clock):
+    queue = Queues(store)["email"]
+    step(caretaker)
+    queue.enqueue(1, delay=10)
+    step(caretaker, "promoter")
+    clock.advance(10)
+
+    step(caretaker, "promoter")
+
+    assert queue.counts()[State.QUEUED] == 1
+
+
+def test_a_lease_that_lapses_is_taken_back_by_the_next_step(store, caretaker, clock):
+    queue = Queues(store)["email"]
+    step(caretaker)
+    queue.enqueue(1)
+    queue.claim(1, lease=10)
+    step(caretaker, "sweeper")
+    clock.advance(11)
+
+    step(caretaker, "sweeper")
+
+    assert queue.counts()[State.PROCESSING] == 0
+
+
+def test_what_the_journal_does_not_tell_is_seen_after_a_while(store, monkeypatch):
+    survey = Survey(store, Settings(store="memory://"))
+    assert survey.queues() == ()
+    cursor = store.info().cursor
+    store.enqueue(Queues(store)["empty"].key, [])
+    assert store.info().cursor == cursor
+    assert survey.queues() == ()
+
+    monkeypatch.setattr("ackline.service.survey.REFRESH", 0.0)
+
+    assert [queue.name for queue in survey.queues()] == ["empty"]
+
+
+def test_a_queue_stays_the_same_object(store):
+    """Loops remember by it what they have done."""
+    survey = Survey(store, Settings(store="memory://"))
+    Queues(store)["a"].enqueue(1)
+    [first] = survey.queues()
+    Queues(store)["b"].enqueue(1)
+
+    assert first in survey.queues()
+    assert survey.queues(frozenset({State.PROCESSING})) == ()
+    assert len(survey.queues(frozenset({State.QUEUED, State.FAILED}))) == 2
