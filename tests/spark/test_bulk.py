@@ -13,7 +13,7 @@ from ackline.errors import ConfigError
 from ackline.job import State
 from ackline.spark.bulk.files import format_of
 from ackline.spark.bulk.loading import enqueue_some
-from ackline.spark.bulk.redriving import redrive_some, refusal_of, still_meant
+from ackline.spark.bulk.redriving import LISTED, check_some, redrive_some, still_meant
 from ackline.spark.columns import columns_of_jobs
 from ackline.spark.rejected import Aside
 from tests.spark.asking import read_options
@@ -74,6 +74,14 @@ class TestRedriving:
             aside = Aside(folder, "redrive")
             told = redrive_some(place, "ann", iter(table.to_batches()), aside)
             return [row for batch in told for row in batch.to_pylist()]
+
+        return call
+
+    @pytest.fixture
+    def check(self, place):
+        def call(rows):
+            batches = iter([pyarrow.RecordBatch.from_pylist(rows, PLAN)])
+            return [row for batch in check_some(place, batches) for row in batch.to_pylist()]
 
         return call
 
@@ -166,13 +174,35 @@ class TestRedriving:
         assert [reason in row["reason"] for row in told if row["reason"]] == [True]
         assert queue.status("a").state == State.FAILED
 
-    def test_what_would_be_refused_is_known_before(self):
-        nothing = {"priority": None, "payload": None}
+    def test_what_would_be_refused_is_known_before(self, queue, check):
+        said = [
+            {},
+            {"priority": 9, "payload": "[]"},
+            {"priority": 99},
+            {"payload": "{"},
+            {"payload": json.dumps("x" * queue.max_payload)},
+        ]
+        ids = [str(number) for number in range(len(said))]
+        self.bury(queue, *ids)
+        plan = [
+            row for id, one in zip(ids, said, strict=True) for row in self.plan(queue, id, **one)
+        ]
 
-        assert refusal_of(nothing) is None
-        assert refusal_of({"priority": 9, "payload": "[]"}) is None
-        assert "99" in str(refusal_of({**nothing, "priority": 99}))
-        assert "no JSON" in str(refusal_of({**nothing, "payload": "{"}))
+        told = check(plan)
+
+        assert sum(row["refused"] for row in told) == 3
+        assert [json.loads(row["row"])["id"] for row in told[1:3]] == ["2", "3"]
+        assert ["99" in told[1]["reason"], "no JSON" in told[2]["reason"]] == [True, True]
+        assert queue.counts()[State.FAILED] == len(said)
+
+    def test_all_that_would_be_refused_are_counted(self, queue, check):
+        ids = [str(number) for number in range(2 * LISTED)]
+        self.bury(queue, *ids)
+        plan = [row for id in ids for row in self.plan(queue, id, priority=99)]
+
+        told = check(plan)
+
+        assert (sum(row["refused"] for row in told), len(told)) == (2 * LISTED, 1 + LISTED)
 
     def test_what_cannot_be_set_is_kept_in_a_folder(self, queue, redrive, tmp_path):
         self.bury(queue, "a", "b")

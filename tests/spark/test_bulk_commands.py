@@ -121,6 +121,9 @@ def test_export_and_redrive_by_a_condition(call, queue, tmp_path):
 
     assert "2 jobs would be redriven. Nothing was changed." in said.out
     assert queue.counts()[State.FAILED] == 4
+    code, said = call(*redrive[:4], "--set", "priority=if(id = '0', 99, 9)", "--dry-run")
+    assert "1 job would be redriven, 1 refused. Nothing was changed." in said.out
+    assert "priority" in said.err
 
     code, said = call(*redrive)
 

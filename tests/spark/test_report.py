@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import html.parser
 import re
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -15,7 +16,7 @@ from ackline.cli.session import Common, Session
 from ackline.errors import ConfigError
 from ackline.spark.reports.facts import Report, reported_days, with_quiet_hours
 from ackline.spark.reports.page import page
-from ackline.spark.reports.plots import bars, heat, lines, nice, short, span
+from ackline.spark.reports.plots import bars, heat, lines, marks, nice, short, span
 
 NOON = datetime.datetime(2026, 11, 16, 12, tzinfo=datetime.UTC)
 
@@ -183,9 +184,28 @@ def test_the_terminal_shows_it(report, capsys):
 
 
 def test_numbers_are_short():
-    assert [nice(n) for n in (0, 0.3, 7, 130)] == [1.0, 0.5, 10.0, 200.0]
+    assert [nice(n) for n in (0, 0.3, 7, 130)] == pytest.approx([1.0, 0.4, 8.0, 200.0])
     assert [short(n) for n in (3, 999, 1500, 2e6)] == ["3", "999", "1.5k", "2M"]
     assert [span(n) for n in (None, 0.004, 5, 600, 2e5)] == ["-", "4 ms", "5 s", "10 min", "2 d"]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 5, 7, 9, 12, 130, 2500])
+def test_axes_of_counts_are_labelled_with_whole_numbers(most):
+    found = marks(nice(most))
+
+    assert found[-1] == nice(most)
+    assert 2 <= len(found) <= 6
+    assert all(value == int(value) and float(f"{value:.2g}") == value for value in found)
+
+
+@pytest.mark.parametrize("hours", [1, 9, 15, 48, 24 * 20])
+def test_labels_of_times_do_not_overlap(hours):
+    times = [NOON + datetime.timedelta(hours=number) for number in range(hours)]
+    plot = lines(times, [("enqueued", "one", [5] * hours)], "what")
+    places = [float(x) for x in re.findall(r'class="label" x="([\d.]+)"', plot)]
+
+    assert places
+    assert all(after - before > 80 for before, after in pairwise(places))
 
 
 def test_a_sparkline_shows_what_is_not_nothing():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import typer
-from rich.text import Text
+from rich.table import Table
 
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal, UsageMistake
@@ -28,6 +28,7 @@ from ackline.cli.session import Session
 from ackline.cli.words import count, plain, shorten
 
 if TYPE_CHECKING:
+    from ackline.spark.bulk.redriving import Checked
     from ackline.spark.rejected import Rejected
 
 SHOWN = 10
@@ -195,7 +196,7 @@ def redrive(
     said = read_sets(sets)
     spark = start_spark(master)
     from ackline.spark.bulk.exporting import as_text, chosen, read_table
-    from ackline.spark.bulk.redriving import planned
+    from ackline.spark.bulk.redriving import check, planned
     from ackline.spark.bulk.redriving import redrive as act
     from ackline.spark.rejected import Aside
 
@@ -204,7 +205,8 @@ def redrive(
         dead = chosen(as_text(read_table(spark, place, "dlq")), where)
         plan = planned(dead, said, rate, dead.count() if rate else 0)
         if dry_run:
-            _preview(session, dead, plan)
+            # A job that is not changed cannot be refused.
+            _preview(session, dead, plan, check(plan, place) if said else None)
             return
         aside = Aside(rejected, name_of_run("redrive"), max_rejected)
         done = with_progress(session, spark, "redriving", lambda: act(plan, place, who(), aside))
@@ -217,36 +219,37 @@ def redrive(
     refuse(session, done.refused, done.rejected, rejected)
 
 
-def _preview(session: Session, dead: Any, plan: Any) -> None:
-    from ackline.spark.bulk.redriving import refusal_of
-
+def _preview(session: Session, dead: Any, plan: Any, checked: Checked | None) -> None:
     rows = dead.groupBy("queue", "kind", "error_type").count().orderBy("count", ascending=False)
     groups = [row.asDict() for row in rows.collect()]
     total = sum(row["count"] for row in groups)
+    refused = 0 if checked is None else checked.refused
     if session.json:
-        session.document({"matching": total, "groups": groups})
+        session.document({"matching": total, "refused": refused, "groups": groups})
         return
     table = new_table("queue", "kind", "error", "jobs", right=1)
     for row in groups[:SHOWN]:
         error = plain(row["error_type"] or "")
         table.add_row(plain(row["queue"]), plain(row["kind"]), error, f"{row['count']:,}")
     session.say(table)
-    examples = [row.asDict() for row in plan.limit(SHOWN).collect()]
+    session.say(_examples([row.asDict() for row in plan.limit(SHOWN).collect()]))
+    for one in () if checked is None else checked.rejected[:SHOWN]:
+        session.notice(f"refused: {shorten(plain(one.row), 120)}: {plain(one.reason)}", "red")
+    tail = f", {refused:,} refused" if refused else ""
+    session.say(f"{count(total - refused, 'job')} would be redriven{tail}. Nothing was changed.")
+
+
+def _examples(rows: list[dict[str, Any]]) -> Table:
     changes = new_table("job", "due in", "priority", "payload")
-    for row in examples:
+    for row in rows:
         payload, priority = row["payload"], row["priority"]
-        if (reason := refusal_of(row)) is not None:
-            refused = Text(f"would be refused: {plain(reason)}", "red")
-            changes.add_row(plain(row["id"]), "", "", refused)
-            continue
         changes.add_row(
             plain(row["id"]),
             f"{row['delay']:.0f} s",
             "as it is" if priority is None else str(priority),
             "as it is" if payload is None else shorten(plain(payload), 60),
         )
-    session.say(changes)
-    session.say(f"{count(total, 'job')} would be redriven. Nothing was changed.")
+    return changes
 
 
 # --- what both ends of a command need ---

@@ -15,7 +15,7 @@ from ackline.events import Event, read_cursor
 from ackline.job import Options, QueueKey, Record
 from ackline.spark import schemas
 
-_MICROSECONDS = pyarrow.timestamp("us", tz="UTC")
+MICROSECONDS = pyarrow.timestamp("us", tz="UTC")
 _FIELDS = Event.__struct_fields__
 
 
@@ -120,7 +120,7 @@ def _times(seconds: Iterable[float | None]) -> pyarrow.Array:
     # As whole microseconds: making datetimes of them would cost most of the time.
     exact = pyarrow.array(seconds, pyarrow.float64())
     micros = pyarrow.compute.round(pyarrow.compute.multiply(exact, 1e6))
-    return micros.cast(pyarrow.int64()).cast(_MICROSECONDS)
+    return micros.cast(pyarrow.int64()).cast(MICROSECONDS)
 
 
 def _batch(name: str, columns: dict[str, Any]) -> pyarrow.RecordBatch:

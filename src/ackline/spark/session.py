@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from importlib.resources import files
 
 import pyspark
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from ackline.errors import ConfigError
 from ackline.spark.java import require_java
+from ackline.spark.noise import without_noise
 
 SPARK = (4, 2)
 """The oldest version with what the format needs."""
@@ -65,7 +67,8 @@ def spark_session(
         builder = builder.config(key, value)
     for log in QUIET:
         logging.getLogger(log).setLevel(logging.CRITICAL)
-    session = builder.getOrCreate()
+    with without_noise() if local else nullcontext():
+        session = builder.getOrCreate()
     if not master.startswith("sc://"):
         session.sparkContext.setLogLevel("ERROR")
     return session

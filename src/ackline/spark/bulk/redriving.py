@@ -10,6 +10,7 @@ import pyarrow
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from ackline import lifecycle
 from ackline.errors import ConfigError, InvalidJob
@@ -28,19 +29,14 @@ CHUNK = 500
 
 SETTABLE = ("payload", "priority")
 
-SCHEMA = (
-    "queue string, redriven long, left long, refused long, row string, error string, reason string"
-)
+LISTED = 10
+"""How many refused jobs a check shows of each task."""
 
-_ARROW = pyarrow.schema(
-    [
-        ("queue", pyarrow.string()),
-        ("redriven", pyarrow.int64()),
-        ("left", pyarrow.int64()),
-        ("refused", pyarrow.int64()),
-        *((name, pyarrow.string()) for name in ("row", "error", "reason")),
-    ]
-)
+_REJECTED = [(name, pyarrow.string()) for name in ("row", "error", "reason")]
+_COUNTS = [(name, pyarrow.int64()) for name in ("redriven", "left", "refused")]
+_ARROW = pyarrow.schema([("queue", pyarrow.string()), *_COUNTS, *_REJECTED])
+_CHECKED_ARROW = pyarrow.schema([("refused", pyarrow.int64()), *_REJECTED])
+SCHEMA, CHECKED = from_arrow_schema(_ARROW), from_arrow_schema(_CHECKED_ARROW)
 
 _NOTHING = {"redriven": 0, "left": 0, "refused": 0}
 
@@ -93,12 +89,16 @@ def redrive(plan: DataFrame, place: Place, by: str, aside: Aside) -> Redriven:
         redriven=counts,
         left=sum(row["left"] for row in rows),
         refused=sum(row["refused"] for row in rows),
-        rejected=[
-            Rejected(row["row"], row["error"], row["reason"])
-            for row in rows
-            if row["reason"] is not None
-        ],
+        rejected=_rejected(rows),
     )
+
+
+def _rejected(rows: Sequence[Mapping[str, Any]]) -> list[Rejected]:
+    return [
+        Rejected(row["row"], row["error"], row["reason"])
+        for row in rows
+        if row["reason"] is not None
+    ]
 
 
 def redrive_some(
@@ -167,18 +167,6 @@ def still_meant(
     ]
 
 
-def refusal_of(row: Mapping[str, Any]) -> str | None:
-    """Why a job cannot be changed as was said; None if it can."""
-    try:
-        if row["priority"] is not None:
-            require_priority(row["priority"])
-        if row["payload"] is not None:
-            json_bytes("payload", row["payload"])
-    except InvalidJob as error:
-        return str(error)
-    return None
-
-
 def _change(queue: Queue[Any, Any], row: dict[str, Any]) -> Edit | None:
     payload, priority = row["payload"], row["priority"]
     if payload is None and priority is None:
@@ -189,3 +177,42 @@ def _change(queue: Queue[Any, Any], row: dict[str, Any]) -> Edit | None:
     if payload is not None:
         data = queue.serdes.encode_payload(msgspec.Raw(json_bytes("payload", payload)))
     return Edit(payload=data, priority=priority)
+
+
+# --- what would be refused ---
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a redrive would refuse."""
+
+    refused: int
+    rejected: list[Rejected]
+    """Some of them."""
+
+
+def check(plan: DataFrame, place: Place) -> Checked:
+    """Try the changes of all chosen jobs, and store none."""
+    told = plan.mapInArrow(lambda batches: check_some(place, batches), CHECKED)
+    rows = told.toArrow().to_pylist()
+    return Checked(
+        refused=sum(row["refused"] for row in rows),
+        rejected=_rejected(rows),
+    )
+
+
+def check_some(
+    place: Place, batches: Iterator[pyarrow.RecordBatch]
+) -> Iterator[pyarrow.RecordBatch]:
+    """How many one task would refuse, with the first of them."""
+    refused, listed = 0, list[Rejected]()
+    with place.open() as queues:
+        for batch in batches:
+            for row in batch.to_pylist():
+                try:
+                    _change(queues[row["queue"]], row)
+                except InvalidJob as error:
+                    refused += 1
+                    if len(listed) < LISTED:
+                        listed.append(Rejected.of(row, error))
+    rows = [{"refused": 0, **msgspec.structs.asdict(one)} for one in listed]
+    yield pyarrow.RecordBatch.from_pylist([{"refused": refused}, *rows], _CHECKED_ARROW)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import pyarrow
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StringType, StructField, StructType
 
 from ackline.job import QueueKey, Record
-from ackline.spark.pipelines.lives import JOB
+from ackline.queues import Queues
+from ackline.spark.pipelines.clusters import TOLD
 from ackline.spark.place import Place
 
 CHUNK = 1000
@@ -17,45 +18,44 @@ CHUNK = 1000
 
 ERROR = ("error_type", "error_message", "error_traceback")
 
-SCHEMA = ", ".join(f"{name} string" for name in (*JOB, *ERROR))
-
-_ARROW = pyarrow.schema([(name, pyarrow.string()) for name in (*JOB, *ERROR)])
+Error = tuple[str | None, str | None, str | None]
+NO_ERROR: Error = (None, None, None)
 
 
 def with_errors(failed: DataFrame, place: Place) -> DataFrame:
     """Steps into the DLQ with the error of the job, null where it is gone already."""
-    jobs = failed.select(*JOB).distinct()
-    found = jobs.mapInArrow(lambda batches: look_up(place, batches), SCHEMA)
-    return failed.join(found, [*JOB], "left")
+    steps = failed.select(*TOLD)
+    error = [StructField(name, StringType()) for name in ERROR]
+    columns = StructType([*steps.schema.fields, *error])
+    return steps.mapInArrow(lambda batches: add_errors(place, batches), columns)
 
 
-def look_up(place: Place, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    """The errors of the jobs that are still there."""
+def add_errors(
+    place: Place, batches: Iterator[pyarrow.RecordBatch]
+) -> Iterator[pyarrow.RecordBatch]:
+    """The same steps, with the errors of the jobs that are still there."""
     for batch in batches:
-        by_queue: dict[str, list[str]] = {}
-        for row in batch.to_pylist():
-            by_queue.setdefault(row["queue"], []).append(row["id"])
-        # Only now, for most tasks have no failed job to ask for.
+        if not batch.num_rows:
+            continue
         with place.open() as queues:
-            for name, ids in by_queue.items():
-                key = QueueKey(place.tenant, name)
-                for start in range(0, len(ids), CHUNK):
-                    found = queues.store.get(key, ids[start : start + CHUNK])
-                    yield _batch(key, [job for job in found if job is not None])
+            found = zip(*_errors(queues, batch), strict=True)
+        told = [pyarrow.array(column, pyarrow.string()) for column in found]
+        names = [*batch.schema.names, *ERROR]
+        yield pyarrow.RecordBatch.from_arrays([*batch.columns, *told], names=names)
 
 
-def _batch(key: QueueKey, jobs: Sequence[Record]) -> pyarrow.RecordBatch:
-    rows: list[dict[str, Any]] = []
-    for job in jobs:
-        failure = job.failure
-        rows.append(
-            {
-                "tenant": key.tenant,
-                "queue": key.name,
-                "id": job.id,
-                "error_type": failure and failure.type,
-                "error_message": failure and failure.message,
-                "error_traceback": failure and failure.traceback,
-            }
-        )
-    return pyarrow.RecordBatch.from_pylist(rows, _ARROW)
+def _errors(queues: Queues, batch: pyarrow.RecordBatch) -> list[Error]:
+    """The error of each row's job, in the order of the rows."""
+    rows = list(zip(batch.column("queue").to_pylist(), batch.column("id").to_pylist(), strict=True))
+    known: dict[tuple[str, str], Error] = {}
+    for queue in {queue for queue, _ in rows}:
+        ids = list({id for name, id in rows if name == queue})
+        for start in range(0, len(ids), CHUNK):
+            jobs = queues.store.get(QueueKey(queues.tenant, queue), ids[start : start + CHUNK])
+            known |= {(queue, job.id): _error(job) for job in jobs if job is not None}
+    return [known.get(row, NO_ERROR) for row in rows]
+
+
+def _error(job: Record) -> Error:
+    failure = job.failure
+    return NO_ERROR if failure is None else (failure.type, failure.message, failure.traceback)

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 import pyarrow
 import pyarrow.compute
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.spark.lake.lake import ERRORS, TRAFFIC, WORKERS, Lake
+from ackline.spark.lake.reading import read_parts, read_tables
 from ackline.spark.pipelines import clusters, traffic, workers
 from ackline.spark.pipelines.forecast import busiest, every_hour, forecast
 from ackline.spark.pipelines.objectives import attainment
@@ -37,7 +37,7 @@ class Publisher:
         self._lake = lake
 
     def publish(self) -> list[datetime.date]:
-        """Make anew what has changed since; answers with the days of it.
+        """Make anew what has changed since; returns the days of it.
 
         Broken off, it is done again from the beginning: what is written is the same.
         """
@@ -64,10 +64,8 @@ class Publisher:
             hourly.unpersist()
         hours = every_hour(self._recent("hourly")).persist()
         try:
-            self._lake.folder.write_table(busiest(hours).toArrow(), GOLD, "busiest", "all.parquet")
-            self._lake.folder.write_table(
-                forecast(hours).toArrow(), GOLD, "forecast", "all.parquet"
-            )
+            for name, frame in (("busiest", busiest(hours)), ("forecast", forecast(hours))):
+                self._lake.folder.write_table(frame.toArrow(), GOLD, name, "all.parquet")
         finally:
             hours.unpersist()
 
@@ -98,7 +96,8 @@ class Publisher:
         files = recent_days(
             self._lake.folder.names(GOLD, name), datetime.datetime.now(datetime.UTC)
         )
-        return self._spark.read.parquet(*(self._lake.folder.at(GOLD, name, one) for one in files))
+        tables = [(GOLD, name, one) for one in files]
+        return read_tables(self._spark, self._lake.folder, *tables)
 
     def _replace(self, name: str, frame: DataFrame, days: Sequence[datetime.date]) -> None:
         """One file for each day, also of a day that has nothing to tell any more."""
@@ -122,15 +121,3 @@ def recent_days(files: Iterable[str], now: datetime.datetime) -> list[str]:
     past = sorted(day for day in days if day <= now.date() + datetime.timedelta(days=1))
     past = past or sorted(days)
     return [days[day] for day in past if day > past[-1] - RECENT]
-
-
-def read_parts(
-    spark: SparkSession,
-    lake: Lake,
-    name: tuple[str, ...],
-    days: Iterable[datetime.date] | None = None,
-) -> DataFrame:
-    """The parts of complete batches, of some days or of all."""
-    paths = [lake.table(name, batch.number) for batch in lake.batches]
-    parts = spark.read.parquet(*paths)
-    return parts if days is None else parts.where(F.col("day").isin(list(days)))

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 
+import pyarrow
+import pyarrow.compute
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.errors import ConfigError
 from ackline.spark.lake.errors import with_errors
 from ackline.spark.lake.lake import ERRORS, EVENTS, JOBS, OPEN, PARTS, TRAFFIC, WORKERS, Batch, Lake
+from ackline.spark.lake.reading import read_tables
 from ackline.spark.pipelines import clusters, traffic, workers
 from ackline.spark.pipelines.silver import carried, lives_of, steps_with_times
 from ackline.spark.place import Place
+from ackline.spark.rows import MICROSECONDS
 
 
 def pass_nothing(_point: str) -> None:
@@ -46,8 +51,7 @@ class MicroBatch:
             self._write(steps, number)
         finally:
             steps.unpersist()
-        ended = self._lake.folder.rows(*self._lake.parts(JOBS, number))
-        self._lake.log(_summary(told, ended, number))
+        self._lake.log(_summary(self._lake, number))
         self._pass("logged")
         for old in self._lake.folder.batches(*OPEN):
             if old < number - 1:
@@ -71,7 +75,7 @@ class MicroBatch:
                 f"the lake {self._lake.folder.path} lacks the lives that went on after batch "
                 f"{number - 1}: its folder and its checkpoint do not belong together"
             )
-        return spark.read.parquet(self._lake.table(OPEN, number - 1))
+        return read_tables(spark, self._lake.folder, self._lake.parts(OPEN, number - 1))
 
     def _write(self, steps: DataFrame, number: int) -> None:
         new = steps.where("new")
@@ -92,17 +96,18 @@ class MicroBatch:
         table.write.mode("overwrite").parquet(self._lake.table(name, number))
 
 
-def _summary(events: DataFrame, ended: int, number: int) -> Batch:
-    found = events.agg(
-        F.count("*").alias("events"),
-        F.collect_set(F.to_date("at")).alias("days"),
-        F.unix_micros(F.max("at")).alias("last"),
-    ).first()
-    assert found is not None
+def _summary(lake: Lake, number: int) -> Batch:
+    """Counted from its files: one column is little, and Spark would need a job for it."""
+    days: set[datetime.date] = set()
+    last = 0
+    for rows in lake.folder.dataset(*lake.parts(EVENTS, number)).to_batches(columns=["at"]):
+        at = rows.column("at").cast(MICROSECONDS)
+        days.update(pyarrow.compute.unique(at.cast(pyarrow.date32())).to_pylist())
+        last = max(last, pyarrow.compute.max(at.cast(pyarrow.int64())).as_py() or 0)
     return Batch(
         number=number,
-        events=found["events"],
-        ended=ended,
-        days=sorted(found["days"]),
-        last_at=(found["last"] or 0) / 1e6,
+        events=lake.folder.rows(*lake.parts(EVENTS, number)),
+        ended=lake.folder.rows(*lake.parts(JOBS, number)),
+        days=sorted(days),
+        last_at=last / 1e6,
     )

@@ -1,7 +1,7 @@
 """Does the journal prove that nothing was lost? Zero findings is the only yes.
 
 Pure functions: `findings` takes the journal, the jobs as the store has them, and the limits of
-attempts, and answers with one row for each thing that cannot be.
+attempts, and returns one row for each thing that cannot be.
 """
 
 from __future__ import annotations
@@ -46,21 +46,16 @@ def findings(
     `trimmed` names queues whose journal does not reach back to its beginning.
     """
     steps = steps_of(events)
-    last = last_states(steps)
     parts = (
-        broken(steps, trimmed),
-        illegal(steps),
-        ended_twice(steps),
-        delivered_too_often(steps, jobs, limits),
-        lost(last, jobs),
-        unheard_of(last, jobs, trimmed),
-        differing(last, jobs),
+        wrong_steps(steps, trimmed),
+        wrong_lives(steps, jobs, limits),
+        wrong_ends(last_states(steps), jobs, trimmed),
     )
     return reduce(DataFrame.unionByName, parts)
 
 
-def broken(steps: DataFrame, trimmed: Collection[str] = ()) -> DataFrame:
-    """Entries that do not begin where the one before ended.
+def wrong_steps(steps: DataFrame, trimmed: Collection[str] = ()) -> DataFrame:
+    """`broken`: entries that do not begin where the one before ended. `illegal`: not in `LEGAL`.
 
     Past its retention a job is gone before anyone has pruned it: so from a terminal state it may
     begin anew. In a trimmed journal the first entry of a job may be about any state.
@@ -71,82 +66,88 @@ def broken(steps: DataFrame, trimmed: Collection[str] = ()) -> DataFrame:
         F.col("comes_from") == NOWHERE
     )
     follows = (F.col("comes_from") == F.col("before")) | forgotten
-    wrong = F.when(first, ~begins).otherwise(~follows)
+    broken = F.when(first, ~begins).otherwise(~follows)
     said = F.concat(F.lit("was "), _state("before"), F.lit(", but "), _told())
-    return _found("broken", steps.where(wrong), said)
-
-
-def illegal(steps: DataFrame) -> DataFrame:
-    """Entries that `lifecycle.LEGAL` does not have."""
-    return _found("illegal", steps.where(~is_legal()), _told())
-
-
-def ended_twice(steps: DataFrame) -> DataFrame:
-    """Lives with more than one end. An edit of a finished job is none."""
-    ends = F.col("leads_to").isin(TERMINAL_STATES) & ~F.col("comes_from").isin(TERMINAL_STATES)
-    several = (
-        steps.where(ends & ~is_arrival())
-        .groupBy(*JOB, "life")
-        .agg(F.count("*").alias("ends"), F.max("place").alias("place"))
-        .where("ends > 1")
+    return _found(
+        steps, _finding("broken", broken, said), _finding("illegal", ~is_legal(), _told())
     )
-    return _found("ended_twice", several, F.concat(F.col("ends").cast("string"), F.lit(" ends")))
 
 
-def delivered_too_often(steps: DataFrame, jobs: DataFrame, limits: DataFrame) -> DataFrame:
-    """Lives with more deliveries than attempts.
+def wrong_lives(steps: DataFrame, jobs: DataFrame, limits: DataFrame) -> DataFrame:
+    """`ended_twice`: lives with several ends. `delivered_too_often`: with too many deliveries.
 
-    Only jobs that are kept are judged, for a job may have had a limit of its own; and by the
-    limits of now, for the journal does not tell how they were before.
+    An edit of a finished job is not an end. Deliveries are judged only of jobs that are kept, for
+    a job may have had a limit of its own; and by the limits of now, for the journal does not tell
+    how they were before.
     """
-    most = (
+    was_over = F.col("comes_from").isin(TERMINAL_STATES)
+    is_end = F.col("leads_to").isin(TERMINAL_STATES) & ~was_over & ~is_arrival()
+    lives = (
         steps.groupBy(*JOB, "life")
-        .agg(F.max_by(F.struct("deliveries", "place"), "deliveries").alias("most"))
-        .select(*JOB, "life", "most.*")
+        .agg(
+            F.count_if(is_end).alias("ends"),
+            F.max(F.when(is_end, F.col("place"))).alias("ended"),
+            F.max_by(F.struct("deliveries", "place"), "deliveries").alias("most"),
+        )
+        .join(_allowed(jobs, limits), [*JOB], "left")
     )
+    deliveries, allowed = F.col("most.deliveries"), F.col("allowed")
+    ends = F.concat(F.col("ends").cast("string"), F.lit(" ends"))
+    said = F.format_string("%d deliveries, %d allowed", deliveries, allowed)
+    return _found(
+        lives,
+        _finding("ended_twice", F.col("ends") > 1, ends, F.col("ended")),
+        _finding("delivered_too_often", deliveries > allowed, said, F.col("most.place")),
+    )
+
+
+def _allowed(jobs: DataFrame, limits: DataFrame) -> DataFrame:
+    """How many deliveries each job may have."""
     of_kind = limits.where("kind is not null").withColumnRenamed("max_attempts", "of_kind")
     of_queue = limits.where("kind is null").select(
         "tenant", "queue", F.col("max_attempts").alias("of_queue")
     )
-    allowed = (
+    return (
         jobs.select(*JOB, "kind", "max_attempts")
         .join(F.broadcast(of_kind), ["tenant", "queue", "kind"], "left")
         .join(F.broadcast(of_queue), ["tenant", "queue"], "left")
         .select(*JOB, F.coalesce("max_attempts", "of_kind", "of_queue").alias("allowed"))
     )
-    over = most.join(allowed, [*JOB]).where("deliveries > allowed")
-    said = F.format_string("%d deliveries, %d allowed", F.col("deliveries"), F.col("allowed"))
-    return _found("delivered_too_often", over, said)
 
 
-def lost(last: DataFrame, jobs: DataFrame) -> DataFrame:
-    """Jobs that should wait or run, and are not there."""
-    alive = last.where(F.col("state").isin(LIVE_STATES))
-    missing = alive.join(jobs.select(*JOB), [*JOB], "left_anti")
-    return _found("lost", missing, F.concat(F.lit("last heard of as "), F.col("state")))
+def wrong_ends(last: DataFrame, jobs: DataFrame, trimmed: Collection[str] = ()) -> DataFrame:
+    """Where the journal leaves a job, compared with where the store has it.
 
-
-def unheard_of(last: DataFrame, jobs: DataFrame, trimmed: Collection[str] = ()) -> DataFrame:
-    """Jobs that are there, and no journal that is whole tells of them."""
-    told = jobs.where(~F.col("queue").isin(list(trimmed))) if trimmed else jobs
-    strange = told.join(last.select(*JOB), [*JOB], "left_anti")
+    `lost`: should wait or run, and is not there. `unheard_of`: is there, and no journal that is
+    whole tells of it. `differs`: is there in another state.
+    """
+    kept = jobs.select(*JOB, F.col("state").alias("is"), F.lit(True).alias("kept"))
+    both = last.withColumn("told", F.lit(True)).join(kept, [*JOB], "full")
+    told, kept_too = F.col("told").isNotNull(), F.col("kept").isNotNull()
+    lost = ~kept_too & F.col("state").isin(LIVE_STATES)
+    unheard_of = ~told & ~F.col("queue").isin(list(trimmed))
+    differs = told & kept_too & ~F.col("state").eqNullSafe(F.col("is"))
+    is_in = F.concat(F.lit("is "), F.col("is"))
     return _found(
-        "unheard_of",
-        strange.withColumn("place", F.lit(None).cast("string")),
-        F.concat(F.lit("is "), F.col("state")),
+        both,
+        _finding("lost", lost, F.concat(F.lit("last heard of as "), F.col("state"))),
+        _finding("unheard_of", unheard_of, is_in),
+        _finding("differs", differs, F.concat(is_in, F.lit(", should be "), _state("state"))),
     )
 
 
-def differing(last: DataFrame, jobs: DataFrame) -> DataFrame:
-    """Jobs that the store has in another state than the journal."""
-    kept = jobs.select(*JOB, F.col("state").alias("is"))
-    both = last.join(kept, [*JOB]).where(~F.col("state").eqNullSafe(F.col("is")))
-    said = F.concat(F.lit("is "), F.col("is"), F.lit(", should be "), _state("state"))
-    return _found("differs", both, said)
+def _finding(name: str, wrong: Column, detail: Column, place: Column | None = None) -> Column:
+    """What is to be said of a row if it is wrong; null if it is not."""
+    at = F.col("place") if place is None else place
+    said = (F.lit(name).alias("finding"), at.alias("place"), detail.alias("detail"))
+    return F.when(wrong, F.struct(*said))
 
 
-def _found(name: str, rows: DataFrame, detail: Column) -> DataFrame:
-    return rows.select(F.lit(name).alias("finding"), *JOB, "place", detail.alias("detail"))
+def _found(rows: DataFrame, *findings: Column) -> DataFrame:
+    """The findings on some rows, in one pass over them."""
+    found = F.explode(F.array_compact(F.array(*findings))).alias("found")
+    columns = ("found.finding", *JOB, "found.place", "found.detail")
+    return rows.select(*JOB, found).select(*columns)
 
 
 def _state(column: str) -> Column:

@@ -12,6 +12,9 @@ from ackline.job import State
 
 GROUP = ("tenant", "queue", "kind", "fingerprint")
 
+TOLD = ("tenant", "queue", "kind", "at", "id", "note")
+"""What is needed of a step into the DLQ."""
+
 EXAMPLES = 3
 """How many jobs are shown of a cluster."""
 

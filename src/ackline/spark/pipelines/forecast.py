@@ -7,10 +7,11 @@ to be like the day before; with less than a day, every hour like the last ones.
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812
 
 QUEUE = ("tenant", "queue")
+LOAD = ("enqueued", "busy_seconds")
 
 UTILISATION = 0.7
 """How busy handlers may be: above it, waiting grows out of proportion."""
@@ -29,24 +30,29 @@ def every_hour(traffic: DataFrame) -> DataFrame:
 
     `age_hours` counts back from the last.
     """
-    by_hour = traffic.groupBy(*QUEUE, "hour").agg(
-        F.sum("enqueued").alias("enqueued"), F.sum("busy_seconds").alias("busy_seconds")
-    )
     each = F.explode(F.sequence("first", "last", F.expr("interval 1 hour"))).alias("hour")
-    age = (F.unix_seconds("last") - F.unix_seconds("hour")) / 3600
     grid = (
-        by_hour.groupBy(*QUEUE)
+        traffic.groupBy(*QUEUE)
         .agg(F.min("hour").alias("first"))
-        .crossJoin(by_hour.agg(F.max("hour").alias("last")))
-        .select(*QUEUE, "last", each)
-        .withColumn("age_hours", age.cast("int"))
+        .crossJoin(traffic.agg(F.max("hour").alias("last")))
+        .select(*QUEUE, each, "last")
     )
+    age = (F.unix_seconds("last") - F.unix_seconds("hour")) / 3600
     return (
-        grid.join(by_hour, [*QUEUE, "hour"], "left")
-        .fillna(0, ["enqueued", "busy_seconds"])
-        .withColumn("weekday", F.weekday("hour") + 1)
-        .withColumn("hour_of_day", F.hour("hour"))
+        grid.unionByName(traffic.select(*QUEUE, "hour", *LOAD), allowMissingColumns=True)
+        .groupBy(*QUEUE, "hour")
+        .agg(F.first("last", ignorenulls=True).alias("last"), *map(_total, LOAD))
+        .withColumn("age_hours", age.cast("int"))
+        .transform(_with_hour_of_week)
     )
+
+
+def _total(name: str) -> Column:
+    return F.coalesce(F.sum(name), F.lit(0)).alias(name)
+
+
+def _with_hour_of_week(hours: DataFrame) -> DataFrame:
+    return hours.withColumns({"weekday": F.weekday("hour") + 1, "hour_of_day": F.hour("hour")})
 
 
 def busiest(hours: DataFrame) -> DataFrame:
@@ -65,68 +71,69 @@ def busiest(hours: DataFrame) -> DataFrame:
 
 def forecast(hours: DataFrame) -> DataFrame:
     """The next week by the hour: jobs, seconds of work, and handlers that are needed at once."""
+    of_queue = Window.partitionBy(*QUEUE)
     weight = F.pow(F.lit(0.5), F.col("age_hours") / HOURS / HALF_LIFE_WEEKS)
-    work = weight * F.col("busy_seconds")
-    jobs = weight * F.col("enqueued")
-    last_day = F.col("age_hours") < 24
-    shapes = {
-        "week": hours.groupBy(*QUEUE, "weekday", "hour_of_day"),
-        "day": hours.groupBy(*QUEUE, "hour_of_day"),
-        "hour": hours.where(last_day).groupBy(*QUEUE),
+    of_last_day = F.when(F.col("age_hours") < 24, weight)
+    alike = {
+        "week": (weight, Window.partitionBy(*QUEUE, "weekday", "hour_of_day")),
+        "day": (weight, Window.partitionBy(*QUEUE, "hour_of_day")),
+        "hour": (of_last_day, of_queue),
     }
-    coming = _coming(hours).join(_change(hours), [*QUEUE])
-    for name, shape in shapes.items():
-        means = shape.agg(
-            (F.sum(jobs) / F.sum(weight)).alias(f"{name}_jobs"),
-            (F.sum(work) / F.sum(weight)).alias(f"{name}_work"),
-        )
-        keys = [key for key in (*QUEUE, "weekday", "hour_of_day") if key in means.columns]
-        coming = coming.join(means, keys, "left")
-    seconds = _by_basis("work") * F.col("change")
-    return coming.select(
+    means = {
+        f"{basis}_{name}": F.sum(weighs * F.col(name)).over(hours_alike)
+        / F.sum(weighs).over(hours_alike)
+        for basis, (weighs, hours_alike) in alike.items()
+        for name in LOAD
+    }
+    # With the hours to come among them, each finds those like it without a join.
+    both = hours.unionByName(_coming(hours), allowMissingColumns=True)
+    told = both.withColumns({**means, "change": _change(of_queue), "basis": _basis(of_queue)})
+    seconds = _by_basis("busy_seconds") * F.col("change")
+    return told.where("age_hours is null").select(
         *QUEUE,
         "hour",
-        (_by_basis("jobs") * F.col("change")).alias("enqueued"),
+        (_by_basis("enqueued") * F.col("change")).alias("enqueued"),
         seconds.alias("busy_seconds"),
         F.ceil(seconds / 3600 / UTILISATION).cast("int").alias("handlers"),
         F.col("basis"),
     )
 
 
-def _by_basis(what: str) -> Column:
+def _by_basis(name: str) -> Column:
     basis = F.col("basis")
     return (
-        F.when(basis == "week", F.col(f"week_{what}"))
-        .when(basis == "day", F.col(f"day_{what}"))
-        .otherwise(F.col(f"hour_{what}"))
+        F.when(basis == "week", F.col(f"week_{name}"))
+        .when(basis == "day", F.col(f"day_{name}"))
+        .otherwise(F.col(f"hour_{name}"))
     )
 
 
 def _coming(hours: DataFrame) -> DataFrame:
-    """The hours of the next week, of each queue."""
+    """The hours of the next week, of each queue. They have no age."""
     ahead = F.explode(F.sequence(F.lit(1), F.lit(HOURS))).alias("ahead")
     hour = F.timestamp_seconds(F.unix_seconds("last") + F.col("ahead") * 3600)
+    queues = hours.select(*QUEUE, "last").distinct()
     return (
-        hours.select(*QUEUE, "last")
-        .distinct()
-        .select(*QUEUE, "last", ahead)
-        .withColumn("hour", hour)
-        .withColumn("weekday", F.weekday("hour") + 1)
-        .withColumn("hour_of_day", F.hour("hour"))
-        .drop("last", "ahead")
+        queues.select("*", ahead).select(*QUEUE, hour.alias("hour")).transform(_with_hour_of_week)
     )
 
 
-def _change(hours: DataFrame) -> DataFrame:
-    """How much larger the last week was than the one before, and what the forecast rests on."""
+def _change(of_queue: WindowSpec) -> Column:
+    """How much larger the last week was than the one before."""
     week = F.floor(F.col("age_hours") / HOURS)
-    last = F.sum(F.when(week == 0, F.col("busy_seconds")))
-    before = F.sum(F.when(week == 1, F.col("busy_seconds")))
-    seen = F.count("*")
+    last = F.sum(F.when(week == 0, F.col("busy_seconds"))).over(of_queue)
+    before = F.sum(F.when(week == 1, F.col("busy_seconds"))).over(of_queue)
     growth = F.least(
         F.greatest(F.try_divide(last, before), F.lit(1 / LARGEST_CHANGE)), F.lit(LARGEST_CHANGE)
     )
-    return hours.groupBy(*QUEUE).agg(
-        F.coalesce(F.when(seen >= 2 * HOURS, growth), F.lit(1.0)).alias("change"),
-        F.when(seen >= HOURS, "week").when(seen >= 24, "day").otherwise("hour").alias("basis"),
-    )
+    return F.coalesce(F.when(_seen(of_queue) >= 2 * HOURS, growth), F.lit(1.0))
+
+
+def _basis(of_queue: WindowSpec) -> Column:
+    """What the forecast rests on."""
+    seen = _seen(of_queue)
+    return F.when(seen >= HOURS, "week").when(seen >= 24, "day").otherwise("hour")
+
+
+def _seen(of_queue: WindowSpec) -> Column:
+    return F.count("age_hours").over(of_queue)

@@ -11,8 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.errors import ConfigError
-from ackline.spark.lake.gold import GOLD, read_parts
+from ackline.spark.lake.gold import GOLD
 from ackline.spark.lake.lake import ERRORS, TRAFFIC, WORKERS, Lake
+from ackline.spark.lake.reading import read_parts, read_tables
 from ackline.spark.pipelines import clusters, traffic, workers
 from ackline.spark.pipelines.objectives import attainment
 
@@ -153,8 +154,8 @@ def _workers(spark: SparkSession, lake: Lake, days: Sequence[datetime.date]) -> 
 
 def _ahead(spark: SparkSession, lake: Lake) -> dict[str, Rows]:
     """What gold has on hours: usual ones and coming ones."""
-    busiest = spark.read.parquet(lake.folder.at(GOLD, "busiest"))
-    coming = spark.read.parquet(lake.folder.at(GOLD, "forecast"))
+    busiest = read_tables(spark, lake.folder, (GOLD, "busiest"))
+    coming = read_tables(spark, lake.folder, (GOLD, "forecast"))
     sums = (F.sum("enqueued").alias("enqueued"), F.sum("busy_seconds").alias("busy_seconds"))
     most = F.max_by(F.struct("hour", "handlers"), F.struct("handlers", "enqueued"))
     by_queue = coming.groupBy("tenant", "queue").agg(

@@ -98,9 +98,9 @@ def _latency(report: Report) -> str:
     charts = [
         bars(
             [(_name("queue")(row), [(q, row[f"{what}_{q}"]) for q in QUANTILES]) for row in shown],
-            title,
+            f"{title}, by queue, on a logarithmic scale",
         )
-        for what, title in (("wait", "In line, by queue"), ("run", "Running, by queue"))
+        for what, title in (("wait", "Time in line"), ("run", "Running time"))
     ]
     columns: dict[str, Cell] = {
         f"{what} {q}": _span(f"{what}_{q}") for what in ("wait", "run", "total") for q in QUANTILES

@@ -14,6 +14,9 @@ LEFT, RIGHT, TOP, BOTTOM = 56, 8, 10, 26
 FEW = 3
 """So many points are hardly a line."""
 
+LONGEST_NAME = 24
+"""Characters that fit beside a bar, in the larger type of a phone too."""
+
 Series = tuple[str, str, Sequence[float]]
 """A name, a class for its colour, and its values."""
 
@@ -24,12 +27,23 @@ def nice(most: float) -> float:
     """The next round number that is not below.
 
     >>> nice(7.2), nice(130), nice(0)
-    (10.0, 200.0, 1.0)
+    (8.0, 200.0, 1.0)
     """
     if most <= 0:
         return 1.0
     size = 10.0 ** math.floor(math.log10(most))
-    return next(step * size for step in (1, 2, 5, 10) if step * size >= most * (1 - 1e-9))
+    return next(step * size for step in (1, 2, 4, 6, 8, 10) if step * size >= most * (1 - 1e-9))
+
+
+def marks(most: float) -> list[float]:
+    """Where an axis of counts is labelled, from zero to a nice number: whole and round ones.
+
+    >>> marks(2), marks(6), marks(100)
+    ([0.0, 1.0, 2.0], [0.0, 2.0, 4.0, 6.0], [0.0, 20.0, 40.0, 60.0, 80.0, 100.0])
+    """
+    leading = round(most / 10.0 ** math.floor(math.log10(most)))
+    steps = max(1, min({1: 5, 2: 4, 4: 4, 6: 3, 8: 4}[leading], round(most)))
+    return [most * step / steps for step in range(steps + 1)]
 
 
 def short(value: float) -> str:
@@ -120,7 +134,7 @@ def bars(rows: Sequence[tuple[str, Sequence[tuple[str, float | None]]]], what: s
 
 
 def _bar(name: str, marks: Sequence[tuple[str, float, float]], left: int, y: float) -> str:
-    shown = name if len(name) <= 26 else name[:25] + "…"
+    shown = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
     said = f'<text class="label end" x="{left - 10}" y="{y + 4}">{escape(shown)}</text>'
     if not marks:
         return said
@@ -166,27 +180,27 @@ def _point(
 
 def _grid(most: float) -> str:
     said = ""
-    for share in (0, 0.25, 0.5, 0.75, 1):
-        y = HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
+    for value in marks(most):
+        y = HEIGHT - BOTTOM - value / most * (HEIGHT - TOP - BOTTOM)
         said += f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        value = short(share * most)
-        said += f'<text class="label end" x="{LEFT - 8}" y="{y + 4:.1f}">{value}</text>'
+        said += f'<text class="label end" x="{LEFT - 8}" y="{y + 4:.1f}">{short(value)}</text>'
     return said
 
 
 def _times(times: Sequence[datetime.datetime]) -> str:
-    """About eight labels: where days begin, if there are several of them."""
+    """Eight labels at most: where days begin, if there are several of them."""
     if not times:
         return ""
     long = (times[-1] - times[0]).total_seconds() > 3 * 86_400
     days = [at for before, at in pairwise(times) if at.date() != before.date()]
     labelled = days if long else list(times)
     said = ""
-    for at in labelled[:: max(1, len(labelled) // 8)]:
-        x, _ = _point(times, 1.0, at, 0.0)
+    for at in labelled[:: math.ceil(len(labelled) / 8)]:
+        x, floor = _point(times, 1.0, at, 0.0)
+        said += f'<line class="tick" x1="{x:.1f}" x2="{x:.1f}" y1="{floor}" y2="{floor + 5}"/>'
         if x < WIDTH - 60:
             text = at.strftime("%d %b") if long else at.strftime("%d %b %H:%M")
-            said += f'<text class="label" x="{x:.1f}" y="{HEIGHT - 8}">{text}</text>'
+            said += f'<text class="label" x="{x + 3:.1f}" y="{HEIGHT - 8}">{text}</text>'
     return said
 
 
@@ -196,6 +210,6 @@ def _figure(
     key = "".join(f'<span class="key {colour}">{escape(name)}</span>' for name, colour in names)
     return (
         f'<figure><figcaption>{escape(what)} <span class="keys">{key}</span></figcaption>'
-        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(what)}">'
-        f"{inside}</svg></figure>"
+        f'<div class="plot"><svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" '
+        f'aria-label="{escape(what)}">{inside}</svg></div></figure>'
     )

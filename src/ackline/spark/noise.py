@@ -1,0 +1,47 @@
+"""Java's standard error without the lines that mean nothing to anyone who runs a command."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+STDERR = 2
+
+NOISE = (
+    # Spark asks for this module itself.
+    b"WARNING: Using incubator modules: jdk.incubator.vector",
+    # The library of sketches says so on every Java that Spark runs on.
+    b"Warning: Java versions > Java 11 can only operate in restricted mode",
+)
+
+
+@contextmanager
+def without_noise() -> Iterator[None]:
+    """A process started in this block writes its standard error through a filter.
+
+    Both lines are printed past every log, so nothing but a filter can keep them back.
+    """
+    ours, (source, target) = os.dup(STDERR), os.pipe()
+    filtering = threading.Thread(
+        target=_pass_on, args=(source, ours), name="ackline Java's standard error", daemon=True
+    )
+    os.dup2(target, STDERR)
+    os.close(target)
+    filtering.start()
+    try:
+        yield
+    except BaseException:
+        os.dup2(ours, STDERR)
+        # A Java that could not start has said why.
+        filtering.join(timeout=1)
+        raise
+    os.dup2(ours, STDERR)
+
+
+def _pass_on(source: int, target: int) -> None:
+    with os.fdopen(source, "rb") as lines, os.fdopen(target, "wb", buffering=0) as out:
+        for line in lines:
+            if not line.startswith(NOISE):
+                out.write(line)

@@ -1,0 +1,36 @@
+"""Java's standard error: only what means something gets through."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from ackline.spark.noise import NOISE, without_noise
+
+
+def say(*lines):
+    text = "\n".join(lines)
+    subprocess.run(["sh", "-c", 'printf "%s\\n" "$1" >&2', "sh", text], check=True)
+
+
+def test_only_noise_is_kept_back(capfd):
+    def start():
+        say(NOISE[0].decode(), "out of memory", NOISE[1].decode() + " where …")
+        raise ChildProcessError
+
+    with pytest.raises(ChildProcessError), without_noise():
+        start()
+
+    assert capfd.readouterr().err == "out of memory\n"
+
+
+def test_afterwards_standard_error_is_as_before(capfd):
+    before = os.fstat(2).st_ino
+    with without_noise():
+        assert os.fstat(2).st_ino != before
+
+    assert os.fstat(2).st_ino == before
+    say(NOISE[0].decode())
+    assert capfd.readouterr().err == NOISE[0].decode() + "\n"
