@@ -47,6 +47,7 @@ def confirm(tab, word, button):
 
 class TestOneJob:
     def test_enqueue(self, tab, board):
+        tab.goto(f"{board.url}/")
         tab.get_by_role("button", name="Enqueue").click()
         dialog(tab).get_by_label("Queue").fill("mail")
         dialog(tab).get_by_label("Payload (JSON)").fill('{"n": 12345678901234567890')
