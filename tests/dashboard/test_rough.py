@@ -216,7 +216,7 @@ class TestSlips:
         shown.evaluate("node => node.scrollTo(0, node.scrollHeight)")
         expect(shown).to_contain_text('"v": "v39999"')
         tab.get_by_role("button", name="Edit", exact=True).click()
-        expect(dialog(tab)).to_contain_text("Too large to be changed here")
+        expect(dialog(tab)).to_contain_text("Too large to edit here")
         assert max(tab.evaluate("window.long"), default=0) < 1500
 
     def test_the_tab_of_a_link_is_in_view_on_a_phone(self, board, open_tab):
