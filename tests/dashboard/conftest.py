@@ -14,7 +14,6 @@ import msgspec
 import pytest
 from playwright.sync_api import (
     Browser,
-    BrowserContext,
     ConsoleMessage,
     Page,
     expect,
@@ -37,10 +36,15 @@ SOON = 10_000
 """Milliseconds: far more than a change takes to be seen on a busy machine."""
 
 QUICK: dict[str, Any] = {"sweep_every": 0.2, "ping_every": 1.0, "drain": 0.0}
-USUAL: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}, "locale": "en-GB"}
+USUAL: dict[str, Any] = {
+    "viewport": {"width": 1280, "height": 800},
+    "locale": "en-GB",
+    # What fades in is read too early by whoever measures contrast, and costs a frame each time.
+    "reduced_motion": "reduce",
+}
 
-FORGET = "() => { try { localStorage.clear() } catch {} }"
-"""A blank page has nothing to forget, and says so by an error."""
+BLANK = "about:blank"
+FORGET = "() => { localStorage.clear(); sessionStorage.clear() }"
 
 _numbers = itertools.count(1)
 
@@ -182,12 +186,6 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="package")
-def usual_context(browser: Browser) -> BrowserContext:
-    """For tests without wishes of their own; it has the page's program compiled already."""
-    return browser.new_context(**USUAL)
-
-
 class Tab(Page):
     """A page that notes what went wrong in it. (For types: the page is made by the browser.)"""
 
@@ -197,33 +195,54 @@ class Tab(Page):
 OpenTab = Callable[..., Tab]
 
 
-@pytest.fixture
-def open_tab(browser: Browser, usual_context: BrowserContext) -> Iterator[OpenTab]:
-    """Open an address; errors of the page, and what its security policy refuses, fail the test."""
-    tabs: list[Tab] = []
+def new_tab(browser: Browser, **options: Any) -> Tab:
+    page: Any = browser.new_context(**(USUAL | options)).new_page()
+    page.set_default_timeout(SOON)
+    page.mistakes = []
+    page.on("pageerror", lambda error: page.mistakes.append(str(error)))
+    page.on("console", lambda message: _note(page.mistakes, message))
+    return page  # type: ignore[no-any-return]
 
-    def open(address: str, **options: Any) -> Tab:
-        context = browser.new_context(**(USUAL | options)) if options else usual_context
-        page: Any = context.new_page()
-        page.set_default_timeout(SOON)
-        page.mistakes = []
-        page.on("pageerror", lambda error: page.mistakes.append(str(error)))
-        page.on("console", lambda message: _note(page.mistakes, message))
-        tabs.append(page)
+
+@pytest.fixture(scope="package")
+def usual_tab(browser: Browser) -> Tab:
+    """For tests without wishes of their own: a new one costs more than most of them."""
+    return new_tab(browser)
+
+
+@pytest.fixture
+def open_tab(browser: Browser, usual_tab: Tab) -> Iterator[OpenTab]:
+    """Open an address; errors of the page, and what its security policy refuses, fail the test.
+
+    It is the same tab for every test, left blank in between. A test that asks for options, or for a
+    `fresh` one because it listens to it or puts scripts into it, gets a tab that nobody else sees.
+    """
+    own: list[Tab] = []
+
+    def open(address: str = "", *, fresh: bool = False, **options: Any) -> Tab:
+        tab = usual_tab
+        if fresh or options:
+            tab = new_tab(browser, **options)
+            own.append(tab)
         if address:
-            page.goto(address)
-        return page  # type: ignore[no-any-return]
+            tab.goto(address)
+        return tab
 
     expect.set_options(timeout=SOON)
     yield open
-    mistakes = [mistake for tab in tabs for mistake in tab.mistakes]
-    for tab in tabs:
-        if tab.context is usual_context:
-            tab.evaluate(FORGET)
-            tab.close()
-        else:
-            tab.context.close()
+    mistakes = [mistake for tab in (usual_tab, *own) for mistake in tab.mistakes]
+    for tab in own:
+        tab.context.close()
+    leave(usual_tab)
     assert mistakes == []
+
+
+def leave(tab: Tab) -> None:
+    """As if nothing had been there."""
+    if tab.url != BLANK:
+        tab.evaluate(FORGET)
+        tab.goto(BLANK)
+    tab.mistakes.clear()
 
 
 def _note(mistakes: list[str], message: ConsoleMessage) -> None:
@@ -233,5 +252,6 @@ def _note(mistakes: list[str], message: ConsoleMessage) -> None:
 
 
 @pytest.fixture
-def tab(open_tab: OpenTab, board: Board) -> Tab:
-    return open_tab(f"{board.url}/")
+def tab(open_tab: OpenTab) -> Tab:
+    """Nothing is shown in it yet."""
+    return open_tab()

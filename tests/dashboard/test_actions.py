@@ -47,6 +47,7 @@ def confirm(tab, word, button):
 
 class TestOneJob:
     def test_enqueue(self, tab, board):
+        tab.goto(f"{board.url}/")
         tab.get_by_role("button", name="Enqueue").click()
         dialog(tab).get_by_label("Queue").fill("mail")
         dialog(tab).get_by_label("Payload (JSON)").fill('{"n": 12345678901234567890')
@@ -130,10 +131,10 @@ class TestOneJob:
     def test_retry_now(self, tab, board):
         fail(board["mail"], "a", ValueError("boom"), max_attempts=3, backoff=[3600])
         open_job(tab, board, "a")
-        expect(tab.get_by_text("Waits for its next attempt")).to_be_visible()
+        expect(tab.get_by_text("Waiting for its next attempt")).to_be_visible()
         tab.get_by_role("button", name="Retry now").click()
 
-        expect(tab.get_by_text("Waits for a worker")).to_be_visible()
+        expect(tab.get_by_text("Waiting for a worker")).to_be_visible()
         assert board["mail"].status("a").state == "queued"
 
     def test_edit_and_undo(self, tab, board):
@@ -191,7 +192,7 @@ class TestOneJob:
         expect(tab.get_by_text("ValueError: boom").first).to_be_visible()
         tab.get_by_role("button", name="Redrive", exact=True).click()
 
-        expect(tab.get_by_text("Redriven a")).to_be_visible()
+        expect(tab.get_by_text("Redrove a")).to_be_visible()
         assert board["mail"].status("a").state == "queued"
         assert ("redrive", BY) in board.acts("mail", "a")
 
@@ -202,7 +203,7 @@ class TestOneJob:
         dialog(tab).get_by_label("Payload (JSON)").fill('{"order": "mended"}')
         dialog(tab).get_by_role("button", name="Redrive").click()
 
-        expect(tab.get_by_text("Redriven a")).to_be_visible()
+        expect(tab.get_by_text("Redrove a")).to_be_visible()
         job = board["mail"].status("a")
         assert (job.state, job.payload) == ("queued", {"order": "mended"})
 
@@ -360,7 +361,7 @@ class TestWholeQueue:
     def test_keys(self, tab, board):
         tab.goto(f"{board.url}/keyspace")
         tab.get_by_role("button", name="New key").click()
-        dialog(tab).get_by_label(re.compile("divided by")).fill("alerts/7")
+        dialog(tab).get_by_label(re.compile("separated by")).fill("alerts/7")
         dialog(tab).get_by_label("Value").fill('{"seen": false}')
         dialog(tab).get_by_role("button", name="Save").click()
         row = tab.get_by_role("row", name="alerts / 7")

@@ -87,16 +87,16 @@ class TestByTheStoresClock:
 
 
 def test_in_real_time_a_row_leaves_within_a_second_of_the_sweep(start_board, store_url, open_tab):
-    # given: a job that nobody will settle, with a lease of three seconds
+    # given: a job that nobody will settle, with a lease of two seconds
     board = start_board(store_url)
     board["mail"].enqueue({}, id="slow", backoff=[60])
     page = open_tab(f"{board.url}/queues/mail/processing")
     expect(page.locator("[data-connection=live]")).to_be_visible()
-    board["mail"].claim(1, lease=3)
+    board["mail"].claim(1, lease=2)
 
     # when
     row = page.locator('[data-id="slow"]')
-    expect(row.get_by_text(re.compile(r"^[123]s$"))).to_be_visible()
+    expect(row.get_by_text(re.compile(r"^[12]s$"))).to_be_visible()
     while board["mail"].status("slow").state == "processing":
         time.sleep(0.02)
     swept = time.monotonic()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from ackline.service.auth.api_keys import keep_key, new_key, revoke_key
+from ackline.service.auth.api_keys import keep_key, new_key
 from ackline.service.caller import Scope
 from ackline.service.credentials import ApiKey, hash_of
 
@@ -82,17 +82,3 @@ def test_who_may_only_read_sees_no_buttons_and_is_refused_anyway(board, open_tab
         "/api/v1/queues/mail/jobs/a/cancel", headers={"authorization": f"Bearer {text}"}
     )
     assert answer.status_code == 403
-
-
-def test_a_key_that_is_taken_back_while_the_page_is_open(board, open_tab, key_for):
-    text, id = key_for(*Scope)
-    tab = open_tab(f"{board.url}/workers")
-    sign_in(tab, text)
-    expect(tab.get_by_role("heading", level=1)).to_have_text("Workers")
-
-    revoke_key(board.runtime.store, id)
-
-    expect(tab.get_by_text("Your token is no longer valid")).to_be_visible(timeout=30_000)
-    sign_in(tab, key_for(*Scope)[0])
-    expect(tab.get_by_role("heading", name="Sign in")).to_be_hidden()
-    expect(tab.get_by_role("heading", level=1)).to_have_text("Workers")

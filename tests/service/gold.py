@@ -25,13 +25,15 @@ TABLES = {
         SELECT DATE '{day}' AS day, tenant, queue, 'send' AS kind, fingerprint, exception, message,
                jobs, TIMESTAMPTZ '{day} 03:00:00+00' AS first_at,
                TIMESTAMPTZ '{day} 09:12:00+00' AS last_at,
-               [{{'at': TIMESTAMPTZ '{day} 09:12:00+00', 'id': 'mail-7', 'message': message,
+               [{{'at': TIMESTAMPTZ '{day} 09:12:00+00', 'id': 'mail-7', 'message': said,
                   'traceback': ''}}] AS examples
         FROM (VALUES
-            ('default', 'email', 'f1', 'ConnectionError', 'smtp.example.com:# refused', 31::BIGINT),
-            ('default', 'images', 'f2', 'OSError', 'no space left on ''…''', 4::BIGINT),
-            ('acme', 'email', 'f3', 'KeyError', 'secret of acme', 9::BIGINT)
-        ) AS found(tenant, queue, fingerprint, exception, message, jobs)""",
+            ('default', 'email', 'f1', 'ConnectionError', 'smtp.example.com:# refused',
+             'smtp.example.com:587 refused', 31::BIGINT),
+            ('default', 'images', 'f2', 'OSError', 'no space left on ''…''',
+             'no space left on ''/data''', 4::BIGINT),
+            ('acme', 'email', 'f3', 'KeyError', 'secret of acme', 'secret of acme', 9::BIGINT)
+        ) AS found(tenant, queue, fingerprint, exception, message, said, jobs)""",
     "slo": """
         SELECT DATE '{day}' AS day, tenant, queue, objective_seconds, 0.99 AS target, deliveries,
                attained, attained >= 0.99 AS kept

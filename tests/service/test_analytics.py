@@ -54,6 +54,8 @@ class TestFigures:
             93,
             "mail-7",
         )
+        # What is known of its jobs is shown, not only what they were compared by.
+        assert error["message"] == "smtp.example.com:587 refused"
         assert [one["queue"] for one in answer["objectives"]] == ["images", "email"]
         assert answer["objectives"][0]["attained"] == pytest.approx(0.962)
         assert answer["workers"][0]["worker"] == "gpu-1-4180"

@@ -13,6 +13,7 @@ from ackline.queue import NewJob
 from ackline.queues import Queues
 from ackline.service import Settings
 from ackline.service.pulse import BUCKET, SPAN, Pulse, first_since
+from ackline.service.routes.v1 import search
 from ackline.stores.memory import MemoryStore
 from tests.service.conftest import client_for
 
@@ -133,6 +134,27 @@ class TestDlq:
         assert answer["groups"][0]["sample"] == "a2"
         assert answer["groups"][0]["first_at"] <= answer["groups"][0]["last_at"]
 
+    def test_a_group_says_all_that_its_errors_have_in_common(self, api, mail):
+        for n in range(3):
+            dead(mail, f"a{n}", KeyError("template_id"))
+            dead(mail, f"b{n}", ValueError(f"no field 'city' in order {n} of 'shop-1'"))
+            dead(mail, f"d{n}", LookupError(f"no customer 'c-{n}', no 'zip {n}', no {'xyz'[n]!r}"))
+        dead(mail, "c", ConnectionError("10.0.0.1:5432 refused"))
+        groups = api.get("/v1/queues/mail/dlq/groups")["groups"]
+        assert {one["type"]: one["message"] for one in groups} == {
+            "KeyError": "'template_id'",
+            "ValueError": "no field 'city' in order # of 'shop-1'",
+            "LookupError": "no customer 'c-#', no 'zip #', no '…'",
+            "ConnectionError": "10.0.0.1:5432 refused",
+        }
+
+    def test_messages_that_differ_where_none_counts_are_shown_as_they_are_compared(self, api, mail):
+        same = "x" * 200
+        for n in range(2):
+            dead(mail, f"a{n}", ValueError(f"{same}{'yz'[n]}"))
+        (group,) = api.get("/v1/queues/mail/dlq/groups")["groups"]
+        assert group["message"] == same
+
     def test_a_group_is_counted_redriven_and_deleted_alone(self, api, mail):
         for n in range(3):
             dead(mail, f"a{n}", KeyError(f"user-{n}"))
@@ -247,6 +269,20 @@ class TestSearch:
         ]
         assert api.get("/v1/search", text="ann")["hits"][0]["by"] == "payload"
         assert api.get("/v1/search", text="nobody") == {"hits": [], "complete": True}
+
+    def test_ids_that_it_had_no_time_to_look_at_are_no_secret(self, api, mail, monkeypatch):
+        mail.enqueue_many([NewJob(1, id=f"job-{n}") for n in range(9)])
+        monkeypatch.setattr(search, "STEP", 2)
+        assert api.get("/v1/search", text="job-8")["complete"] is True
+        assert api.get("/v1/search", text="job-9")["complete"] is True
+        monkeypatch.setattr(search, "PATIENCE_FOR_IDS", 0.0)
+        assert api.get("/v1/search", text="job-9") == {"hits": [], "complete": False}
+
+    def test_ids_are_looked_through_to_the_end(self, api, mail, monkeypatch):
+        mail.enqueue_many([NewJob(1, id=f"job-{n}") for n in range(9)])
+        monkeypatch.setattr(search, "STEP", 2)
+        hits = api.get("/v1/search", text="JOB-8")["hits"]
+        assert [hit["job"]["id"] for hit in hits] == ["job-8"]
 
     def test_by_the_beginning_of_an_id(self, api, mail):
         mail.enqueue_many([NewJob(1, id=id) for id in ("Boom-1", "boom-12", "a-boom-1")])

@@ -141,7 +141,7 @@ export async function send(method: string, path: string, request: Request = {}):
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     const late = error instanceof DOMException && error.name === "TimeoutError" && method !== "GET";
-    throw new Problem(0, late ? "late" : "unreachable", "The service does not answer.");
+    throw new Problem(0, late ? "late" : "unreachable", "The service is not responding.");
   } finally {
     done();
   }

@@ -6,7 +6,6 @@ import { fieldsOf } from "./raw";
 export type Row = Schemas["Row"];
 export type Rows = Schemas["Rows"];
 export type Attempt = Schemas["Attempt"];
-export type JournalEvent = Schemas["EventDocument"];
 export type JobDocument = Schemas["JobDocument"];
 
 /** A job with its payload and what came of it, each as it was written. */

@@ -1021,7 +1021,8 @@ export interface paths {
          * Search jobs
          * @description Jobs whose id is this or begins so, then those of this kind, then by their payload.
          *
-         *     Ids that begin so are looked for among the first jobs of each state: a store finds whole ones.
+         *     A store finds whole ids at once. For those that only begin so it looks from job to job for a
+         *     second, and then says that the search is not complete.
          */
         get: operations["v1_search_search"];
         put?: never;
@@ -2296,6 +2297,7 @@ export interface components {
         /** WorkerDocument */
         WorkerDocument: {
             alive: boolean;
+            alive_until: number;
             concurrency: number;
             holds: number;
             host: string;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { State } from "../api/client";
-import type { JournalEvent } from "../api/jobs";
+import type { JournalEvent } from "../api/events";
 import { pair, summarize } from "./changes";
 
 const event = (id: string, source: State | null, to: State | null, queue = "mail") =>

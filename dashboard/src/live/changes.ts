@@ -1,6 +1,6 @@
 /** From events to what a page has to fetch again, and what it can strike out by itself. */
 import type { State } from "../api/client";
-import type { JournalEvent } from "../api/jobs";
+import type { JournalEvent } from "../api/events";
 
 export interface Changes {
   /** Jobs that left a state, by queue and state. */

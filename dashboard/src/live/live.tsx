@@ -12,7 +12,8 @@ import {
 } from "react";
 import { onSilence } from "../api/client";
 import { clock } from "../api/clock";
-import { fetchSome, type JournalEvent, type Rows, type Which } from "../api/jobs";
+import type { JournalEvent } from "../api/events";
+import { fetchSome, type Rows, type Which } from "../api/jobs";
 import { fetchMe } from "../api/session";
 import { type Changes, pair, summarize } from "./changes";
 import { withRows, without } from "./lists";

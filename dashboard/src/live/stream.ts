@@ -1,6 +1,6 @@
 /** The stream of events: opened by a ticket, read on by cursor, and opened again when it breaks. */
 import { base, call, heard, Problem, type Schemas, token, withQuery } from "../api/client";
-import type { JournalEvent } from "../api/jobs";
+import type { JournalEvent } from "../api/events";
 
 export type Connection = "connecting" | "live" | "lost";
 

@@ -1,13 +1,13 @@
 /** What the pipeline has made of the journal: the gold tables of the lake. */
 import type { ReactNode } from "react";
 import { type Analytics as Figures, type Hour, useAnalytics } from "../api/analytics";
-import { useOverview } from "../api/overview";
 import { COMMANDS } from "../format/commands";
 import { count, span } from "../format/spans";
 import type { Word } from "../i18n/en";
 import { useT } from "../i18n/i18n";
 import { cx, Empty, Title, Trouble, Waiting } from "../parts/basics";
 import { Chart } from "../parts/charts";
+import { QueueSelect } from "../parts/queue-select";
 import { Relative } from "../parts/times";
 import { Link, setQuery, toJob, toQueue, useAddress, useTitle } from "../routing";
 
@@ -43,20 +43,9 @@ function NotYet({ lake }: { lake: boolean }) {
 
 function Choice({ queue, days }: { queue: string; days: string }) {
   const t = useT();
-  const queues = useOverview().data?.queues ?? [];
   return (
     <div className="flex gap-2">
-      <select
-        aria-label={t("column.queue")}
-        className="field w-40"
-        value={queue}
-        onChange={(event) => setQuery({ queue: event.target.value })}
-      >
-        <option value="">{t("events.anyQueue")}</option>
-        {queues.map((one) => (
-          <option key={one.queue}>{one.queue}</option>
-        ))}
-      </select>
+      <QueueSelect value={queue} />
       <select
         aria-label={t("analytics.days")}
         className="field w-28"

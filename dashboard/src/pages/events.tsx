@@ -1,9 +1,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { useQuery } from "@tanstack/react-query";
-import { call, type Schemas } from "../api/client";
-import type { JournalEvent } from "../api/jobs";
-import { useOverview } from "../api/overview";
+import { fetchLastEvents, type JournalEvent } from "../api/events";
 import { count } from "../format/spans";
 import { plural, useT } from "../i18n/i18n";
 import type { Word } from "../i18n/en";
@@ -11,6 +9,7 @@ import { useAnchor } from "../jobs/anchor";
 import { useLive } from "../live/live";
 import { ACTS } from "../live/stream";
 import { Button, cx, Dot, Empty, Title, Trouble, Waiting } from "../parts/basics";
+import { QueueSelect } from "../parts/queue-select";
 import { Typed } from "../parts/typed";
 import { ShortMoment } from "../parts/times";
 import { Link, setQuery, toJob, toQueue, useAddress, useTitle } from "../routing";
@@ -112,7 +111,7 @@ function useTail(shown: Shown): Tailing {
   const { queue, act, text } = shown;
   const past = useQuery({
     queryKey: ["events", queue, act, text],
-    queryFn: ({ signal }) => fetchLast(shown, signal),
+    queryFn: ({ signal }) => fetchLastEvents(KEPT, { queue, act, text }, signal),
     // What comes afterwards is heard of.
     staleTime: Infinity,
     gcTime: 0,
@@ -132,9 +131,6 @@ function useTail(shown: Shown): Tailing {
   };
 }
 
-const fetchLast = ({ queue, act, text }: Shown, signal: AbortSignal) =>
-  call<Schemas["EventPage"]>("GET", "/v1/events", { query: { last: KEPT, queue, act, text }, signal });
-
 /** Each event once, as many as are kept. */
 function newest(events: JournalEvent[]): JournalEvent[] {
   return [...new Map(events.map((event) => [event.cursor, event])).values()].slice(0, KEPT);
@@ -142,20 +138,9 @@ function newest(events: JournalEvent[]): JournalEvent[] {
 
 function Filters({ shown }: { shown: Shown }) {
   const t = useT();
-  const queues = useOverview().data?.queues ?? [];
   return (
     <div className="flex flex-wrap gap-2 border-y border-line bg-surface px-4 py-2 md:px-6">
-      <select
-        aria-label={t("column.queue")}
-        className="field w-40"
-        value={shown.queue}
-        onChange={(event) => setQuery({ queue: event.target.value })}
-      >
-        <option value="">{t("events.anyQueue")}</option>
-        {queues.map((one) => (
-          <option key={one.queue}>{one.queue}</option>
-        ))}
-      </select>
+      <QueueSelect value={shown.queue} />
       <select
         aria-label={t("column.act")}
         className="field w-36"

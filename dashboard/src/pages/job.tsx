@@ -1,7 +1,8 @@
 import type { ReactNode } from "react";
 import { type JobAction, useFitting, useJobActions } from "../actions/job-actions";
 import { Problem } from "../api/client";
-import { type Attempt, type Job, type JournalEvent, useJob } from "../api/jobs";
+import type { JournalEvent } from "../api/events";
+import { type Attempt, type Job, useJob } from "../api/jobs";
 import { useOverview } from "../api/overview";
 import { span } from "../format/spans";
 import { useSpeech, useT } from "../i18n/i18n";
@@ -9,6 +10,7 @@ import { Badge, Button, Dot, Empty, StateName, Title, Trouble, Waiting } from ".
 import { Icon } from "../parts/icons";
 import { JsonView } from "../parts/json";
 import { Menu } from "../parts/menu";
+import { Traceback } from "../parts/traceback";
 import { Countdown, exact, iso, local, Moment, relative } from "../parts/times";
 import { useTicking } from "../live/ticking";
 import { Link, toQueue, useTitle } from "../routing";
@@ -43,7 +45,7 @@ function Shown({ queue, job }: { queue: string; job: Job }) {
   return (
     <div className="min-h-0 flex-1 overflow-y-auto">
       <Title actions={<Actions queue={queue} job={job} />}>
-        <span className="block text-xs font-normal text-muted">
+        <span className="block text-xs font-normal tracking-normal text-muted">
           <Link href={toQueue(queue, job.state)} className="hover:underline">
             {queue}
           </Link>
@@ -232,26 +234,24 @@ function AttemptFacts({ tried }: { tried: Tried }) {
     worker && t("job.on", { worker }),
   ].filter(Boolean);
   return (
-    <>
-      <span className="min-w-0 flex-1">
-        <span className="flex flex-wrap gap-x-3">
-          <span className="font-medium">{t("job.attempt", { n: number })}</span>
-          {said.map((one) => (
-            <span key={String(one)} className="break-all text-muted">
-              {one}
-            </span>
-          ))}
-        </span>
-        {failure && (
-          <span className="block break-words text-danger">
-            {[failure.type, failure.message].filter(Boolean).join(": ")}
+    <span className="min-w-0 flex-1">
+      <span className="flex flex-wrap gap-x-3">
+        <span className="font-medium">{t("job.attempt", { n: number })}</span>
+        {said.map((one) => (
+          <span key={String(one)} className="break-all text-muted">
+            {one}
           </span>
-        )}
+        ))}
+        <span className="text-muted sm:ml-auto">
+          <Moment at={endedAt ?? startedAt ?? 0} />
+        </span>
       </span>
-      <span className="text-muted">
-        <Moment at={endedAt ?? startedAt ?? 0} />
-      </span>
-    </>
+      {failure && (
+        <span className="block break-words text-danger">
+          {[failure.type, failure.message].filter(Boolean).join(": ")}
+        </span>
+      )}
+    </span>
   );
 }
 
@@ -267,13 +267,7 @@ function FailedAttempt({ tried, failure, open }: { tried: Tried; failure: Attemp
       </summary>
       <div className="px-4 pb-3 pl-11">
         {failure.traceback ? (
-          <pre
-            tabIndex={0}
-            aria-label={t("job.traceback")}
-            className="max-h-96 overflow-auto rounded-md bg-sunken p-3 font-mono text-xs leading-5"
-          >
-            {failure.traceback}
-          </pre>
+          <Traceback>{failure.traceback}</Traceback>
         ) : (
           <p className="text-faint">{t("job.noTraceback")}</p>
         )}

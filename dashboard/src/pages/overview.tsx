@@ -24,10 +24,7 @@ export function OverviewPage() {
       <div className="flex flex-col gap-4 px-4 pb-10 md:px-6">
         <Troubles overview={overview.data} />
         {queues.length === 0 ? (
-          <Empty
-            title={t("overview.empty.title")}
-            command={COMMANDS.enqueue}
-          >
+          <Empty title={t("overview.empty.title")} command={COMMANDS.enqueue}>
             {t("overview.empty.text")}
           </Empty>
         ) : (
@@ -224,12 +221,11 @@ function QueueRow({ figures, shown }: { figures: QueueFigures; shown: number }) 
           <Count queue={figures.queue} state={state as Tab} n={figures.counts[state] ?? 0} />
         </div>
       ))}
-      <div role="cell" className={cx(cell, "max-md:hidden")}>
-        {rate(figures.rate_in)}
-      </div>
-      <div role="cell" className={cx(cell, "max-md:hidden")}>
-        {rate(figures.rate_out)}
-      </div>
+      {[figures.rate_in, figures.rate_out].map((perSecond, at) => (
+        <div key={at} role="cell" className={cx(cell, "max-md:hidden", perSecond === 0 && "text-faint")}>
+          {rate(perSecond)}
+        </div>
+      ))}
       <div role="cell" className={cx(cell, "text-muted max-md:hidden")}>
         {figures.oldest === null ? "—" : coarse(figures.oldest)}
       </div>

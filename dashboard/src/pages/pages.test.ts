@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { before } from "../actions/edit-dialog";
 import { jobFrom } from "../actions/enqueue-dialog";
-import type { Job, JournalEvent } from "../api/jobs";
+import type { JournalEvent } from "../api/events";
+import type { Job } from "../api/jobs";
 import type { QueueFigures } from "../api/overview";
 import type { Worker } from "../api/queues";
 import { moment, thinned } from "../parts/charts";
@@ -9,7 +10,7 @@ import { matches } from "./events";
 import { partsOf, prefixOf } from "./keyspace";
 import { awake, sum, total } from "./overview";
 import { chosenBy } from "./queue-bulk";
-import { crewsOf, healthOf, inOrder } from "./workers";
+import { crewsOf, deathOf, healthOf, inOrder, noteOnDeath } from "./workers";
 
 describe("a worker", () => {
   const worker = (alive: boolean, seen_at: number) => ({ alive, seen_at }) as Worker;
@@ -46,6 +47,22 @@ describe("events", () => {
     const shown = (said: object) => matches(event as JournalEvent, { queue: "", act: "", text: "", ...said });
     expect([{}, { queue: "mail" }, { act: "fail" }, { text: "DER-7" }].every(shown)).toBe(true);
     expect([{ queue: "x" }, { act: "claim" }, { text: "absent" }].some(shown)).toBe(false);
+  });
+});
+
+describe("a dead worker", () => {
+  it("was seen to end, or fell silent", () => {
+    expect(deathOf({ seen_at: 100, alive_until: 100.001 } as Worker)).toBe("ended");
+    expect(deathOf({ seen_at: 100, alive_until: 110 } as Worker)).toBe("silent");
+  });
+  it("has left in the journal why", () => {
+    const events = [
+      { act: "expire", worker: "w1", note: "worker process was killed by SIGKILL" },
+      { act: "claim", worker: "w1", note: "" },
+      { act: "expire", worker: "w2", note: "lease expired" },
+    ] as JournalEvent[];
+    expect(noteOnDeath(events, "w1")).toBe("worker process was killed by SIGKILL");
+    expect(noteOnDeath(events, "w3")).toBeNull();
   });
 });
 

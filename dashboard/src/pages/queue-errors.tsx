@@ -8,6 +8,7 @@ import { Button, Empty, Trouble, Waiting } from "../parts/basics";
 import { useDialog } from "../parts/dialogs";
 import { Icon } from "../parts/icons";
 import { Relative } from "../parts/times";
+import { Traceback } from "../parts/traceback";
 import { Link, toJob } from "../routing";
 
 interface GroupsProps {
@@ -85,15 +86,7 @@ function Group({ queue, group, letters }: { queue: string; group: ErrorGroup; le
               </Link>
             </Fact>
           </dl>
-          {group.traceback && (
-            <pre
-              tabIndex={0}
-              aria-label={t("job.traceback")}
-              className="max-h-80 overflow-auto rounded-md bg-sunken p-3 font-mono text-xs leading-5"
-            >
-              {group.traceback}
-            </pre>
-          )}
+          {group.traceback && <Traceback>{group.traceback}</Traceback>}
           <GroupActions queue={queue} letters={{ ...letters, fingerprint: group.fingerprint }} />
         </div>
       </details>

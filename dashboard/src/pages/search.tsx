@@ -17,7 +17,9 @@ export function SearchPage() {
       {text === "" && <Empty>{t("search.start")}</Empty>}
       {text !== "" && found.isPending && <Waiting />}
       {found.error && <Trouble error={found.error} retry={() => void found.refetch()} />}
-      {found.data?.hits.length === 0 && <Empty>{t("search.none", { text })}</Empty>}
+      {found.data?.hits.length === 0 && (
+        <Empty>{t(found.data.complete ? "search.none" : "search.noneYet", { text })}</Empty>
+      )}
       {found.data && found.data.hits.length > 0 && (
         <div className="px-4 pb-10 md:px-6">
           <ul className="panel">

@@ -1,7 +1,9 @@
 import { useState } from "react";
+import { type JournalEvent, useLastOfWorker } from "../api/events";
 import { useHeld } from "../api/jobs";
 import { useWorkers, type Worker } from "../api/queues";
 import { COMMANDS } from "../format/commands";
+import { span } from "../format/spans";
 import { plural, useT } from "../i18n/i18n";
 import { useTicking } from "../live/ticking";
 import { cx, Empty, Title, Trouble, Waiting } from "../parts/basics";
@@ -147,6 +149,7 @@ function WorkerLine({ crew: { worker, health, posts, holds } }: { crew: Crew }) 
         </summary>
         {open && (
           <div className="border-t border-line bg-sunken py-2 pr-4 pl-12">
+            {health === "dead" && <CauseOfDeath worker={worker} />}
             {posts.map((post) => (
               <Held key={post.queue} worker={post} />
             ))}
@@ -154,6 +157,32 @@ function WorkerLine({ crew: { worker, health, posts, holds } }: { crew: Crew }) 
         )}
       </details>
     </li>
+  );
+}
+
+/** Seconds between the last sign of life and the end of one whose process was seen to end. */
+const AT_ONCE = 0.1;
+
+/** How the death of a worker came to be known. */
+export const deathOf = (worker: Worker): "ended" | "silent" =>
+  worker.alive_until - worker.seen_at < AT_ONCE ? "ended" : "silent";
+
+/** What was written down about it when its jobs were taken back. */
+export function noteOnDeath(events: readonly JournalEvent[], worker: string): string | null {
+  const acts = ["expire", "release"];
+  const last = events.findLast((event) => event.worker === worker && acts.includes(event.act));
+  return last?.note || null;
+}
+
+function CauseOfDeath({ worker }: { worker: Worker }) {
+  const t = useT();
+  const death = deathOf(worker);
+  const last = useLastOfWorker(worker.id, death === "ended");
+  const note = noteOnDeath(last.data?.events ?? [], worker.id);
+  return (
+    <p className="py-1 text-danger">
+      {note ?? t(`workers.died.${death}`, { span: span(worker.alive_until - worker.seen_at) })}
+    </p>
   );
 }
 
@@ -168,7 +197,7 @@ function Held({ worker }: { worker: Worker }) {
           {worker.queue}
         </Link>
         {" · "}
-        {t("column.kinds")} {worker.kinds?.join(", ") ?? t("all")}
+        {worker.kinds ? `${t("column.kinds")}: ${worker.kinds.join(", ")}` : t("workers.allKinds")}
         {held.data && rows.length === 0 && ` · ${t("workers.holdsNothing")}`}
       </p>
       <ul aria-label={t("workers.holds", { worker: worker.id, queue: worker.queue })}>

@@ -147,7 +147,7 @@ export function saying(error: unknown): string {
 export function Title({ children, actions }: { children: ReactNode; actions?: ReactNode }) {
   return (
     <div className="flex min-h-14 flex-wrap items-center gap-x-3 gap-y-2 px-4 py-2.5 md:px-6">
-      <h1 className="min-w-0 grow truncate text-base font-semibold tracking-tight">{children}</h1>
+      <h1 className="min-w-0 grow truncate text-lg font-semibold tracking-tight">{children}</h1>
       {actions}
     </div>
   );

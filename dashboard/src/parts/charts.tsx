@@ -22,6 +22,7 @@ const HEIGHT = 24;
 /** What went in, as an area, and what was completed, as a line. */
 export function Sparkline({ entered, completed }: { entered: number[]; completed: number[] }) {
   const [ins, outs] = [thinned(entered, 60), thinned(completed, 60)];
+  const quiet = [...ins, ...outs].every((n) => n === 0);
   const most = Math.max(1, ...ins, ...outs);
   const points = (numbers: number[]) =>
     numbers.map((n, at) => {
@@ -43,7 +44,7 @@ export function Sparkline({ entered, completed }: { entered: number[]; completed
         points={points(outs).join(" ")}
         fill="none"
         vectorEffect="non-scaling-stroke"
-        className="stroke-completed"
+        className={quiet ? "stroke-line-strong" : "stroke-completed"}
         strokeWidth={1.3}
       />
     </svg>

@@ -46,7 +46,7 @@ function Search() {
         onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()}
         aria-label={t("search.label")}
         placeholder={t("search.placeholder")}
-        className="field bg-canvas pr-8 pl-8"
+        className="field bg-canvas pl-8 md:pr-8"
       />
       <kbd className="pointer-events-none absolute top-1.5 right-2 rounded border border-line bg-surface px-1.5 font-sans text-xs text-faint max-md:hidden">
         /

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ackline import alike
 from ackline.errors import MissingExtra, StoreError
 from ackline.service.queries import sql
 
@@ -43,6 +44,19 @@ class ErrorCluster(msgspec.Struct):
     first_at: float
     last_at: float
     example: str | None
+
+
+class _Told(ErrorCluster):
+    """One with the messages of its latest jobs."""
+
+    said: list[str | None]
+
+    def cluster(self) -> ErrorCluster:
+        fields = msgspec.structs.asdict(self)
+        said = [message for message in fields.pop("said") if message]
+        if said:
+            fields["message"] = str(alike.Wording.of(said))
+        return ErrorCluster(**fields)
 
 
 class Objective(msgspec.Struct):
@@ -87,7 +101,8 @@ class Lake:
 
     def errors(self, **whose: Any) -> list[ErrorCluster]:
         """The errors that were most."""
-        return self._ask("errors", "errors", ErrorCluster, **whose)
+        found = self._ask("errors", "errors", _Told, **whose)
+        return [one.cluster() for one in found]
 
     def objectives(self, **whose: Any) -> list[Objective]:
         """Queues, the least attained first."""

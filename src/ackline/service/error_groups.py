@@ -31,7 +31,7 @@ class ErrorGroup(msgspec.Struct, kw_only=True):
     fingerprint: str
     type: str
     message: str
-    """That of the last one."""
+    """What their errors say; what differs among them is left out, as in `no order '…'`."""
     count: int
     kinds: list[str]
     first_at: float
@@ -51,16 +51,19 @@ def fingerprint(record: Record) -> str:
 
 def groups_in(queue: Queue[Any, Any], which: Filter) -> tuple[list[ErrorGroup], bool]:
     """The groups, the largest first, and whether all of the DLQ was looked at."""
-    groups: dict[str, ErrorGroup] = {}
+    groups: dict[str, _Gathered] = {}
     until = time.monotonic() + PATIENCE
     complete = True
     for step in steps(queue, which):
         for record in step:
-            _add(groups, record)
+            name = fingerprint(record)
+            if name not in groups:
+                groups[name] = _Gathered(name, record)
+            groups[name].add(record)
         if time.monotonic() > until:
             complete = False
             break
-    largest = sorted(groups.values(), key=lambda one: -one.count)
+    largest = sorted((one.told() for one in groups.values()), key=lambda one: -one.count)
     return largest[:MOST_GROUPS], complete and len(largest) <= MOST_GROUPS
 
 
@@ -113,32 +116,42 @@ def _delete(queue: Queue[Any, Any], ids: list[str], by: str) -> int:
     return queue.store.purge(queue.key, dead, len(ids), by)
 
 
-def _add(groups: dict[str, ErrorGroup], record: Record) -> None:
-    name, at = fingerprint(record), record.finished_at or record.created_at
-    found = groups.get(name)
-    if found is None:
-        found = groups[name] = ErrorGroup(
+class _Gathered:
+    """A group while its dead letters come in."""
+
+    def __init__(self, name: str, first: Record) -> None:
+        failure = first.failure
+        self._wording = alike.Wording(failure.message if failure is not None else "")
+        at = _ended(first)
+        self._group = ErrorGroup(
             fingerprint=name,
-            type="",
+            type=failure.type if failure is not None else "",
             message="",
             count=0,
             kinds=[],
             first_at=at,
             last_at=at,
-            sample="",
+            sample=first.id,
             traceback="",
         )
-    found.count += 1
-    found.first_at = min(found.first_at, at)
-    if record.kind not in found.kinds:
-        found.kinds.append(record.kind)
-    if at >= found.last_at or not found.sample:
-        _show(found, record, at)
+
+    def add(self, record: Record) -> None:
+        group, at = self._group, _ended(record)
+        group.count += 1
+        group.first_at = min(group.first_at, at)
+        if record.kind not in group.kinds:
+            group.kinds.append(record.kind)
+        if record.failure is not None:
+            self._wording.add(record.failure.message)
+        if at >= group.last_at:
+            group.last_at, group.sample = at, record.id
+            if record.failure is not None:
+                group.traceback = record.failure.traceback[-LONGEST_SAMPLE:]
+
+    def told(self) -> ErrorGroup:
+        self._group.message = str(self._wording)
+        return self._group
 
 
-def _show(found: ErrorGroup, record: Record, at: float) -> None:
-    failure = record.failure
-    found.last_at, found.sample = at, record.id
-    if failure is not None:
-        found.type, found.message = failure.type, failure.message
-        found.traceback = failure.traceback[-LONGEST_SAMPLE:]
+def _ended(record: Record) -> float:
+    return record.finished_at or record.created_at

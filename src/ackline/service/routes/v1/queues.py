@@ -86,6 +86,8 @@ class WorkerDocument(msgspec.Struct):
     started_at: float
     seen_at: float
     alive: bool
+    alive_until: float
+    """When its last sign of life wears off; of one whose process was seen to end, just then."""
     holds: int
     concurrency: int
     kinds: tuple[str, ...] | None
@@ -250,6 +252,7 @@ def _worker(queue: str, worker: WorkerRecord, now: float) -> WorkerDocument:
         started_at=beat.started_at,
         seen_at=worker.seen_at,
         alive=worker.expires_at > now,
+        alive_until=worker.expires_at,
         holds=worker.holds,
         concurrency=beat.concurrency,
         kinds=beat.kinds,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from litestar import Router, get
@@ -12,7 +11,6 @@ from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
 from ackline.job import QueueKey, Record
-from ackline.queue import Queue
 from ackline.service.caller import Caller, Scope
 from ackline.service.rows import Row, rows_of
 from ackline.stores.base import Filter, Store
@@ -21,11 +19,12 @@ MOST = 50
 PER_QUEUE = 10
 """Hits of one queue, so that one does not hide the others."""
 
-NEAREST = 1000
-"""Jobs of a queue whose ids are looked at for their beginning."""
-
+STEP = 1000
 PATIENCE = 2.0
-"""Seconds to look through payloads."""
+"""Seconds to look through all queues."""
+
+PATIENCE_FOR_IDS = 1.0
+"""Of these, for ids that begin so: the rest is for kinds and payloads."""
 
 Searched = Annotated[
     str, QueryParameter(description="An id, a kind, or a piece of a payload.", max_length=1000)
@@ -52,46 +51,69 @@ class Found(msgspec.Struct):
 async def search(caller: NamedDependency[Caller], text: Searched = "") -> Found:
     """Jobs whose id is this or begins so, then those of this kind, then by their payload.
 
-    Ids that begin so are looked for among the first jobs of each state: a store finds whole ones.
+    A store finds whole ids at once. For those that only begin so it looks from job to job for a
+    second, and then says that the search is not complete.
     """
     caller.require(Scope.READ)
     if not text:
         return Found([], complete=True)
-    return await caller.slowly(_search, caller, text)
+    return await caller.slowly(_Search(caller, text).run)
 
 
-def _search(caller: Caller, text: str) -> Found:
-    found = caller.runtime.store.describe(caller.tenant)
-    keys = [info.key for info in found if caller.may_see(info.key.name)]
-    hits: dict[tuple[str, str], Hit] = {}
-    until = time.monotonic() + PATIENCE
-    for by in ("id", "kind", "payload"):
-        for key in keys:
-            if len(hits) >= MOST or time.monotonic() > until:
-                return Found(list(hits.values())[:MOST], complete=False)
-            line = caller.queue(key.name, Scope.READ).sync
-            for row in rows_of(line, _look(caller, line, key, by, text)):
-                hits.setdefault((key.name, row.id), Hit(key.name, by, row))
-    return Found(list(hits.values())[:MOST], complete=True)
+class _Search:
+    """One text, looked for in every queue that the caller may see."""
 
+    def __init__(self, caller: Caller, text: str) -> None:
+        self._caller = caller
+        self._text = text
+        self._began = time.monotonic()
+        self._complete = True
+        self._hits: dict[tuple[str, str], Hit] = {}
 
-def _look(
-    caller: Caller, line: Queue[Any, Any], key: QueueKey, by: str, text: str
-) -> Iterator[Record]:
-    store = line.store
-    if by == "id":
-        found = [one for one in store.get(key, [text]) if one is not None]
-        found = found or _beginning(store, key, text)
-    else:
-        kinds = frozenset({text}) if by == "kind" else caller.principal.kinds
-        which = Filter(kinds=kinds, text=text if by == "payload" else None)
-        found = store.page(key, which, None, PER_QUEUE).jobs
-    return (one for one in found if caller.may_touch(one.kind))
+    def run(self) -> Found:
+        caller = self._caller
+        known = caller.runtime.store.describe(caller.tenant)
+        keys = [info.key for info in known if caller.may_see(info.key.name)]
+        for by in ("id", "kind", "payload"):
+            for key in keys:
+                if len(self._hits) >= MOST or self._took() > PATIENCE:
+                    return self._found(complete=False)
+                self._look(key, by)
+        return self._found(complete=self._complete)
 
+    def _look(self, key: QueueKey, by: str) -> None:
+        line = self._caller.queue(key.name, Scope.READ).sync
+        found = self._by_id(line.store, key) if by == "id" else self._page(line.store, key, by)
+        mine = (one for one in found if self._caller.may_touch(one.kind))
+        for row in rows_of(line, mine):
+            self._hits.setdefault((key.name, row.id), Hit(key.name, by, row))
 
-def _beginning(store: Store, key: QueueKey, text: str) -> list[Record]:
-    near = store.page(key, Filter(), None, NEAREST).jobs
-    return [one for one in near if one.id.casefold().startswith(text.casefold())][:PER_QUEUE]
+    def _by_id(self, store: Store, key: QueueKey) -> list[Record]:
+        whole = [one for one in store.get(key, [self._text]) if one is not None]
+        return whole or self._beginning(store, key)
+
+    def _beginning(self, store: Store, key: QueueKey) -> list[Record]:
+        start, found, cursor = self._text.casefold(), [], None
+        while True:
+            page = store.page(key, Filter(), cursor, STEP)
+            found += [one for one in page.jobs if one.id.casefold().startswith(start)]
+            cursor = page.cursor
+            if cursor is None or len(found) >= PER_QUEUE:
+                return found[:PER_QUEUE]
+            if self._took() > PATIENCE_FOR_IDS:
+                self._complete = False
+                return found
+
+    def _page(self, store: Store, key: QueueKey, by: str) -> list[Record]:
+        kinds = frozenset({self._text}) if by == "kind" else self._caller.principal.kinds
+        which = Filter(kinds=kinds, text=self._text if by == "payload" else None)
+        return store.page(key, which, None, PER_QUEUE).jobs
+
+    def _took(self) -> float:
+        return time.monotonic() - self._began
+
+    def _found(self, *, complete: bool) -> Found:
+        return Found(list(self._hits.values())[:MOST], complete)
 
 
 router = Router("/", route_handlers=[search], tags=["Search"])
