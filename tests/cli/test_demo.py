@@ -15,6 +15,7 @@ from ackline.demo.books import Bookkeeper
 from ackline.demo.ledger import Ledger
 from ackline.events import Act, Event
 from ackline.job import QueueKey, State
+from tests.waiting import until
 
 
 def running(place: object) -> list[str]:
@@ -119,10 +120,7 @@ def test_a_killed_demo_leaves_no_process(start, place):
     tour.process.kill()
     tour.process.wait()
 
-    until = time.monotonic() + 15
-    while running(place) and time.monotonic() < until:
-        time.sleep(0.1)
-    assert running(place) == []
+    until(lambda: not running(place), 15.0)
 
 
 def test_a_port_that_is_taken_is_not_insisted_on(start):

@@ -1,9 +1,8 @@
-import time
-
 import pytest
 
 from ackline import Worker
 from ackline.job import State
+from tests.waiting import until
 
 PATIENCE = 10.0
 
@@ -20,11 +19,8 @@ def stage(tmp_path, monkeypatch):
 
 def run_until_idle(worker):
     worker.start()
-    until = time.monotonic() + PATIENCE
     try:
-        while any(is_busy(queue) for queue in worker.queues):
-            assert time.monotonic() < until, [dict(queue.counts()) for queue in worker.queues]
-            time.sleep(0.005)
+        until(lambda: not any(is_busy(queue) for queue in worker.queues), PATIENCE)
     finally:
         worker.stop()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from ackline.job import LIVE
@@ -15,6 +14,7 @@ from ackline.service.webhooks.dispatcher import Dispatcher
 from ackline.service.webhooks.settings import WebhookSettings
 from tests.service.conftest import Live
 from tests.service.receiver import Receiver
+from tests.waiting import until
 
 HERE = WebhookSettings(
     networks=("127.0.0.0/8",), plain_http=True, timeout=0.5, backoff=(0.02, 0.02)
@@ -38,14 +38,6 @@ def subscribe(live: Live, receiver: Receiver, **filters: Any) -> dict[str, Any]:
 
 def deliveries(live: Live, id: str, **query: Any) -> list[dict[str, Any]]:
     return live.api.get(f"/v1/webhooks/{id}/deliveries", **query)["deliveries"]  # type: ignore[no-any-return]
-
-
-def until(holds: Any, seconds: float = 10.0) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := holds()):
-        assert time.monotonic() < end, "it never came to that"
-        time.sleep(0.01)
-    return found
 
 
 def all_told(live: Live, receiver: Receiver) -> int:

@@ -10,6 +10,7 @@ import pytest
 
 from ackline.service import Settings
 from ackline.service import runtime as runtimes
+from tests.waiting import until
 
 JOB = "/v1/queues/q/jobs/a"
 
@@ -19,13 +20,6 @@ def settings():
     return Settings(store="memory://", drain=0.0, grace=5.0)
 
 
-def wait_until(holds) -> None:
-    end = time.monotonic() + 10
-    while not holds():
-        assert time.monotonic() < end, "it never came to that"
-        time.sleep(0.005)
-
-
 @pytest.fixture
 def waiting(live):
     """A request that waits for the result of a job that nobody does."""
@@ -33,7 +27,7 @@ def waiting(live):
     with ThreadPoolExecutor(1) as pool:
         path = f"{live.runtime.settings.base}{JOB}/result?wait=30"
         answer = pool.submit(live.client.get, path, timeout=40)
-        wait_until(lambda: len(live.runtime.streams) == 1)
+        until(lambda: len(live.runtime.streams) == 1)
         yield answer
 
 
@@ -80,6 +74,6 @@ def test_a_client_that_leaves_waits_no_more(live):
         gone.set()
 
     threading.Thread(target=ask).start()
-    wait_until(lambda: len(live.runtime.streams) == 1)
+    until(lambda: len(live.runtime.streams) == 1)
     assert gone.wait(10)
-    wait_until(lambda: len(live.runtime.streams) == 0)
+    until(lambda: len(live.runtime.streams) == 0)

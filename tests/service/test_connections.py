@@ -15,6 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ackline.service import Settings, connections, server
 from tests.service.conftest import Live
+from tests.waiting import until
 
 SOON = 0.4
 HALF_HEAD = b"POST /api/queue/enqueue HTTP/1.1\r\nhost: localhost\r\ncontent-ty"
@@ -161,12 +162,8 @@ class TestWhoDoesNotRead:
         with connect(live) as link:
             link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             link.sendall(b"GET /api/queue/listen?prefetch=30 HTTP/1.1\r\nhost: localhost\r\n\r\n")
-            until = time.monotonic() + 10
-            while live.api.get("/queue/stats")["processing"] == 0:
-                assert time.monotonic() < until
-            while live.api.get("/queue/stats")["processing"]:
-                assert time.monotonic() < until
-                time.sleep(0.02)
+            until(lambda: live.api.get("/queue/stats")["processing"])
+            until(lambda: not live.api.get("/queue/stats")["processing"])
 
         assert live.api.get("/queue/stats")["pending"] == 30
 

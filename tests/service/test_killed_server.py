@@ -24,6 +24,7 @@ from ackline.testing.faults.case import EVERYBODY
 from ackline.testing.faults.checker import DRAIN
 from ackline.testing.faults.history import History, Phase, Step, What, read_all
 from tests.service.dying import ANSWERED_EARLY, CLAIMED
+from tests.waiting import until
 
 QUEUE = QueueKey("default", "work")
 LEASE = 1.0
@@ -177,9 +178,7 @@ class Drill:
         """Work everything off, and look what is left."""
         with ackline.open(f"sqlite:///{self._place}/jobs.db") as queues:
             store = queues.store
-            until = time.monotonic() + 60
-            while not self._done(store, jobs) and time.monotonic() < until:
-                time.sleep(0.05)
+            until(lambda: self._done(store, jobs), 60.0)
             self.client.join()
             self.history.write(Step(what=What.PROCESS, phase=Phase.OK, act=DRAIN))
             self.history.close()

@@ -15,6 +15,7 @@ import ackline
 from ackline.service import Settings
 from ackline.service.metrics import siblings
 from ackline.service.metrics.siblings import Siblings, merge
+from tests.waiting import until
 
 
 def samples(text: str) -> dict[tuple[str, ...], float]:
@@ -108,11 +109,7 @@ def test_what_came_too_late(api):
 def test_leases_that_were_taken_back(api):
     api.enqueue(1, lockDuration=1)
     api.get("/queue/poll")
-    time.sleep(0.05)
-    until = time.monotonic() + 10
-    while api.get("/queue/stats")["processing"]:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    until(lambda: not api.get("/queue/stats")["processing"])
 
     taken = [value for place, value in figures(api).items() if "expired_leases" in place[0]]
     assert sum(taken) == 1
@@ -187,20 +184,16 @@ def test_several_processes_tell_the_same(serve):
         assert answer.status_code == 200
     place = ("ackline_http_requests_total", "POST", "/api/queue/enqueue", "200")
     url = process.url.removesuffix("/api") + "/metrics"
-    until = time.monotonic() + 20
-    while True:
-        told = [samples(httpx.get(url, timeout=30).text).get(place, 0) for _ in range(10)]
-        if told == [sent] * 10:
-            break
-        assert max(told) <= sent
-        assert time.monotonic() < until, told
-        time.sleep(0.1)
 
+    def all_agree() -> bool:
+        told = [samples(httpx.get(url, timeout=30).text).get(place, 0) for _ in range(10)]
+        assert max(told) <= sent
+        return told == [sent] * 10
+
+    until(all_agree, 20.0)
     killed = _child(process)
     os.kill(killed, signal.SIGKILL)
-    while _child(process) == killed:
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    until(lambda: _child(process) != killed)
     assert {samples(httpx.get(url, timeout=30).text)[place] for _ in range(5)} == {sent}
     assert process.end(signal.SIGTERM).count("Traceback") == 0
 

@@ -17,6 +17,7 @@ from httpx_sse import connect_sse
 import ackline
 from ackline.job import State
 from tests.service.conftest import Process
+from tests.waiting import until
 
 CURL = shutil.which("curl")
 BASE = "/keyval/api"
@@ -204,10 +205,7 @@ def test_a_killed_process_frees_what_its_streams_held(serve, tmp_path):
         assert next(events).event == "message"
         worker = queues["default"].jobs(states=["processing"]).jobs[0].record.worker
         os.kill(_pid_of(process, worker), signal.SIGKILL)
-        until = time.monotonic() + 10
-        while not queues["default"].counts()[State.QUEUED]:
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        until(lambda: queues["default"].counts()[State.QUEUED])
     assert httpx.get(f"{url}/queue/poll").json()["message"]["attempts"] == 2
 
 

@@ -15,6 +15,7 @@ from httpx_sse import ServerSentEvent, connect_sse
 
 from ackline.job import QueueKey, State
 from ackline.service import Settings
+from tests.waiting import until
 
 DEFAULT = QueueKey("default", "default")
 
@@ -40,13 +41,6 @@ def messages(events, count):
         if event.event == "message":
             found.append(json.loads(event.data))
     return found
-
-
-def soon(holds, seconds=5.0):
-    until = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < until, "it never came true"
-        time.sleep(0.01)
 
 
 def counts(live):
@@ -136,7 +130,7 @@ def test_a_client_that_leaves_gives_all_back(live):
         messages(events, 3)
         assert counts(live)["processing"] == 3
 
-    soon(lambda: counts(live) == {"pending": 3, "processing": 0, "dlq": 0, "total": 3})
+    until(lambda: counts(live) == {"pending": 3, "processing": 0, "dlq": 0, "total": 3})
     assert live.api.get("/queue/poll")["message"]["attempts"] == 1
 
 
@@ -180,7 +174,7 @@ def test_many_listeners_share_the_work(live):
     for thread in threads:
         thread.start()
     ids = [live.api.enqueue(n) for n in range(40)]
-    soon(lambda: counts(live)["total"] == 0, 20)
+    until(lambda: counts(live)["total"] == 0, 20)
     live.runtime.streams.end_all()
     for thread in threads:
         thread.join(10)
@@ -195,7 +189,7 @@ class TestLongPoll:
             target=lambda: answers.append(live.api.get("/queue/poll", wait=10))
         )
         thread.start()
-        soon(lambda: len(live.runtime.streams) == 1)
+        until(lambda: len(live.runtime.streams) == 1)
         id = live.api.enqueue()
         thread.join(5)
 
@@ -210,7 +204,7 @@ class TestLongPoll:
     def test_one_that_leaves_takes_nothing_with_it(self, live):
         with pytest.raises(httpx.ReadTimeout):
             live.client.get("/api/queue/poll?wait=30", timeout=0.3)
-        soon(lambda: len(live.runtime.streams) == 0)
+        until(lambda: len(live.runtime.streams) == 0)
 
         live.api.enqueue()
 
@@ -225,7 +219,7 @@ class TestStop:
             messages(events, 2)
             live.runtime.settings = Settings(drain=1.0)
             live.request_stop()
-            soon(lambda: live.client.get("/readyz").status_code == 503)
+            until(lambda: live.client.get("/readyz").status_code == 503)
             assert live.client.get("/livez").status_code == 200
             assert list(events) == []
 
@@ -234,7 +228,7 @@ class TestStop:
             found = live.runtime.store.describe("default")[0].counts
             return (found[State.QUEUED], found[State.PROCESSING]) == (2, 0)
 
-        soon(given_back)
+        until(given_back)
 
     def test_nothing_is_handed_out_any_more(self, live):
         live.api.enqueue()

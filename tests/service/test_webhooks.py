@@ -20,9 +20,10 @@ from ackline.service.webhooks.settings import WebhookSettings
 from ackline.stores.memory import MemoryStore
 from tests.service import hooks
 from tests.service.conftest import Live
-from tests.service.hooks import HERE, all_told, deliveries, subscribe, until
+from tests.service.hooks import HERE, all_told, deliveries, subscribe
 from tests.service.issuers import Signer, bearer, issuer, key_set
 from tests.service.receiver import Received
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)

@@ -15,8 +15,8 @@ from ackline.service.webhooks import delivery
 from ackline.service.webhooks.dispatcher import Dispatcher
 from ackline.stores.memory import MemoryStore
 from tests.service.dying import HASTY
-from tests.service.hooks import until
 from tests.service.receiver import Receiver
+from tests.waiting import until
 
 SETTINGS = """
 [webhooks]

@@ -7,7 +7,8 @@ import pytest
 import ackline
 from ackline.queues import Queues
 from tests.service import hooks
-from tests.service.hooks import all_told, deliveries, subscribe, until
+from tests.service.hooks import all_told, deliveries, subscribe
+from tests.waiting import until
 
 JOBS = 30
 
@@ -47,7 +48,7 @@ def test_every_end_is_told_once_to_each_who_asked(live, receiver):
     assert receiver.jobs == dict.fromkeys(ids, 2)
     assert len({told.id for told in receiver.received}) == 2 * JOBS
     for webhook in (made["id"], "callbacks"):
-        until(lambda webhook=webhook: len(deliveries(live, webhook, state="completed")) == JOBS)
+        until(lambda webhook=webhook: len(deliveries(live, webhook, state="completed")) == JOBS)  # type: ignore[misc]
 
 
 def test_what_was_given_up_can_be_delivered_again(live, receiver):

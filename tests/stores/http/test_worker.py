@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 import ackline
 from ackline.errors import LeaseLost
@@ -76,11 +77,11 @@ def run_worker(
     worker = ackline.Worker(queue, concurrency=8)
     thread = threading.Thread(target=worker.run)
     thread.start()
-    until = time.monotonic() + seconds
-    while not is_done() and time.monotonic() < until:
-        time.sleep(0.02)
-    worker.stop()
-    thread.join(30)
+    try:
+        until(is_done, seconds)
+    finally:
+        worker.stop()
+        thread.join(30)
     assert not thread.is_alive()
 
 
@@ -137,8 +138,7 @@ def test_a_worker_outlives_a_killed_service_and_nothing_is_lost(service_process)
         killed = threading.Event()
 
         def kill_once_and_restart() -> None:
-            while len(ran) < SOME // 4:
-                time.sleep(0.01)
+            until(lambda: len(ran) >= SOME // 4, 60.0)
             service_process.kill()
             killed.set()
             time.sleep(0.5)

@@ -1,8 +1,7 @@
 """Wait until a session waits for another."""
 
-import time
-
 import psycopg
+from tests.waiting import until
 
 from ackline.testing.servers.postgres import PostgresServer
 
@@ -14,11 +13,8 @@ WHERE application_name = 'ackline' AND wait_event_type = 'Lock'
 
 def until_blocked(server: PostgresServer, sessions: int = 1, seconds: float = 10.0) -> None:
     """Return when so many sessions of stores wait for locks."""
-    until = time.monotonic() + seconds
     with server.connect() as connection:
-        while _blocked(connection) < sessions:
-            assert time.monotonic() < until, "nobody waits for a lock"
-            time.sleep(0.01)
+        until(lambda: _blocked(connection) >= sessions, seconds, "nobody waits for a lock")
 
 
 def _blocked(connection: psycopg.Connection[tuple[int]]) -> int:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.stores.postgres.conftest import OpenStore
 from tests.stores.postgres.words import ids, put, take
+from tests.waiting import until
 
 from ackline.errors import StoreError
 from ackline.job import QueueKey
@@ -51,11 +52,9 @@ def test_a_busy_connection_grows_old_as_well(
 ) -> None:
     monkeypatch.setattr(connections, "OLDEST", 0.3)
     put(store, queue, "a")
-    first, until = session_of(store), time.monotonic() + 5.0
+    first = session_of(store)
 
-    while session_of(store) == first:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    until(lambda: session_of(store) != first)
 
 
 def session_of(store: PostgresStore) -> int:
@@ -85,14 +84,11 @@ class Line:
             self.got.append(name)
 
         self._threads.submit(ask)
-        while len(self.turns._line) == before:
-            time.sleep(0.001)
+        until(lambda: len(self.turns._line) != before)
 
     def after(self, number: int) -> list[str]:
         """Who got one, when so many have."""
-        until = time.monotonic() + 5
-        while len(self.got) < number and time.monotonic() < until:
-            time.sleep(0.001)
+        until(lambda: len(self.got) >= number)
         return self.got
 
 

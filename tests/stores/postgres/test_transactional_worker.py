@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 from tests.stores.postgres.shop import Shop
+from tests.waiting import until
 
 from ackline import Job, LeaseLost, NewJob, Snooze, Worker
 from ackline.events import Act
@@ -20,20 +21,17 @@ Start = Callable[..., Worker]
 
 
 def wait_for(shop: Shop, id: str, *states: State, seconds: float = 15.0) -> State:
-    until = time.monotonic() + seconds
-    while (state := shop.state(id)) not in states:
-        assert time.monotonic() < until, f"{id} is {state}"
-        time.sleep(0.01)
+    def reached() -> State | None:
+        return state if (state := shop.state(id)) in states else None
+
+    state = until(reached, seconds, f"{id} is none of {states}")
     assert state is not None
     return state
 
 
 def wait_until_idle(shop: Shop, seconds: float = 15.0) -> None:
     """Until the worker has said all that it has to say."""
-    until = time.monotonic() + seconds
-    while any(worker.holds for worker in shop.queue.workers()):
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    until(lambda: not any(worker.holds for worker in shop.queue.workers()), seconds)
     time.sleep(0.2)
 
 
@@ -329,8 +327,7 @@ def test_a_transaction_left_open_and_rolled_back_is_run_again(shop: Shop, start:
 
     shop.queue.enqueue({}, id="o-1")
     start(shop.queue)
-    while not left_open:
-        time.sleep(0.01)
+    until(lambda: left_open)
     time.sleep(1.0)
     left_open[0].close()
     try:

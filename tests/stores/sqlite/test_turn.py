@@ -7,11 +7,11 @@ import os
 import signal
 import stat
 import threading
-import time
 from pathlib import Path
 
 import pytest
 from tests.stores.sqlite.conftest import QUEUE, drafts
+from tests.waiting import until
 
 from ackline.stores.sqlite import engine as engine_module
 from ackline.stores.sqlite.turn import Turn
@@ -136,8 +136,5 @@ def test_closed_while_one_stands_in_line(path, holder):
 
     holder.leave()
 
-    end = time.monotonic() + 5
-    while files(f"{path}-lock") != before and time.monotonic() < end:
-        time.sleep(0.01)
-    assert files(f"{path}-lock") == before
+    until(lambda: files(f"{path}-lock") == before)
     assert free(path)
