@@ -49,15 +49,14 @@ class Principal(msgspec.Struct, frozen=True):
 REPLACED = frozenset({State.FAILED, State.CANCELLED})
 """Jobs that an enqueue of the same id replaces."""
 
+
+def taken(id: str) -> Conflict:
+    """An id belongs to a failed or cancelled job of a kind that the caller may not touch."""
+    return Conflict(f"the id {id!r} is taken by a job that your token is not for")
+
+
 ANYONE_HERE = Principal(DEFAULT_TENANT, frozenset(Scope), name="http", operator=True)
 """Whoever reaches the loopback address of this machine."""
-
-
-class Taken(Conflict):
-    """An id that belongs to a failed or cancelled job of a kind that the caller may not touch."""
-
-    def __init__(self, id: str) -> None:
-        super().__init__(f"the id {id!r} is taken by a job that your token is not for")
 
 
 class Caller:
@@ -123,7 +122,7 @@ class Caller:
             return
         for job in self.runtime.store.get(queue, ids):
             if job is not None and job.state in REPLACED and not self.may_touch(job.kind):
-                raise Taken(job.id)
+                raise taken(job.id)
 
     def owned(self, draft: Draft) -> Draft:
         """A draft that replaces no failed job that the caller may not touch."""

@@ -10,7 +10,7 @@ from litestar.params import HeaderParameter
 
 from ackline.job import Draft, Record, State
 from ackline.queue import Enqueued, EnqueueOptions, NewJob, Queued
-from ackline.service.caller import REPLACED, Caller, Taken
+from ackline.service.caller import REPLACED, Caller, taken
 from ackline.service.problems import Refused
 from ackline.service.runtime import Runtime
 from ackline.service.served_queue import ServedQueue
@@ -78,7 +78,7 @@ async def _put_own(caller: Caller, queue: ServedQueue, jobs: list[NewJob[Any]]) 
     answers = await queue.put([caller.owned(_draft(queue, job)) for job in jobs])
     for answer in answers:
         if not isinstance(answer, Queued) and answer.state in REPLACED:
-            raise Taken(answer.id)
+            raise taken(answer.id)
     return answers
 
 
