@@ -62,7 +62,7 @@ def look_through(body: bytes) -> Seen:
             case 4 if _may_be_too_large(mark[_NUMBER]):
                 numbers.append(mark[_NUMBER])
             case 5:
-                raise BadBody(f"{mark[_CONSTANT].decode()} is not a JSON number")
+                raise BadBody(f"{mark[_CONSTANT].decode()} is not a number in JSON")
             case _:
                 pass
     return Seen(numbers, members)

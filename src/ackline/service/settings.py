@@ -191,7 +191,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     for field in Settings.__struct_fields__:
         name = PREFIX + field.upper()
         if name in environment and field in FILE_ONLY:
-            raise ConfigError(f"{name} is ignored: set {field} in the file that --config names")
+            raise ConfigError(f"{name} cannot be a variable: set {field} in the file of --config")
         if name in environment:
             said[field] = _read(name, environment[name], field)
     return said
