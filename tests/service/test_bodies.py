@@ -33,8 +33,8 @@ BAD = {
         "`str`",
         "$.options.backoffSchedule[1]",
     ),
-    b'{"value": 1, "value": 2}': ("'value' stands twice", "value"),
-    b'{"value": {"a": [{"b": 1, "b": 2}]}}': ("'b' stands twice", "b"),
+    b'{"value": 1, "value": 2}': ("'value' appears twice", "value"),
+    b'{"value": {"a": [{"b": 1, "b": 2}]}}': ("'b' appears twice", "b"),
     b'{"value": NaN}': ("NaN is not a number", None),
     b'{"value": -Infinity}': ("-Infinity is not a number", None),
     b'{"value": "\xff"}': ("not UTF-8", None),
@@ -43,7 +43,7 @@ BAD = {
     b'{"value": ' + b"[" * 100_000: ("deeper than 100 levels, at byte 109", None),
     b'{"value": ' + b"9" * 10_000 + b"}": ("out of range", None),
     b'{"value": [1e999]}': ("the number 1e999… is out of range", None),
-    b'{"value": {"\\u0061": 1, "a": 2}}': ("'a' stands twice", "a"),
+    b'{"value": {"\\u0061": 1, "a": 2}}': ("'a' appears twice", "a"),
 }
 
 
@@ -238,7 +238,7 @@ class TestSize:
         problem = api.send(exactly + b" ", status=413)
         assert (problem["type"], problem["detail"]) == (
             "urn:ackline:problem:too-large",
-            "a body has at most 1,000 bytes here: send less at once",
+            "the body is larger than 1,000 bytes: send less at once",
         )
 
     def test_an_announced_one_is_refused_before_it_comes(self, live):

@@ -15,7 +15,7 @@ from ackline.service import Settings
 from ackline.service.runtime import Runtime
 from tests.service.conftest import Live
 
-FEW, MANY = 10, 100
+FEW, MANY = 5, 100
 """Requests for each operation beside those that try its limits one by one."""
 
 CONFIG = {

@@ -449,7 +449,7 @@ def test_limits_are_in_the_file(tmp_path):
 
     acme = settings.tenants["acme"].over(settings.limits)
     assert (acme.requests, acme.jobs, acme.streams) == (100, 0, 5)
-    with pytest.raises(ConfigError, match=r"name limits in the file"):
+    with pytest.raises(ConfigError, match=r"set limits in the file"):
         load(file, {"ACKLINE_LIMITS": "1"})
 
 

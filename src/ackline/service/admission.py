@@ -21,9 +21,9 @@ from ackline.service.runtime import Runtime
 async def admitting(
     runtime: Runtime, queue: AsyncQueue[Any, Any], jobs: int, ids: Sequence[str] = ()
 ) -> AsyncIterator[None]:
-    """Around an enqueue of so many jobs: refused if they are more than the tenant may.
+    """Around an enqueue: refuses more jobs than the tenant may have.
 
-    Those whose ids are there already take no room.
+    Jobs whose ids already exist take no room.
     """
     limits, key = runtime.limits, queue.sync.key
     limits.admit_jobs(key.tenant, jobs)
@@ -39,7 +39,7 @@ async def admitting(
         yield
         return
     except asyncio.CancelledError:
-        # The thread goes on, and what it takes must be left again.
+        # The thread goes on, so the room that it takes has to be given back.
         taking.add_done_callback(partial(_leave, limits, key, jobs))
         raise
     try:

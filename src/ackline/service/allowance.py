@@ -1,4 +1,4 @@
-"""How much a tenant may use: in the file of settings, for everybody and for some."""
+"""How much a tenant may use, as the settings file says for all tenants and for some."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ Seats = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 
 
 class Allowance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a tenant may use; 0 is no limit, and what is not said is as for everybody."""
+    """What a tenant may use; 0 means no limit, and None the same as for all tenants."""
 
     requests: Amount | None = None
     """Requests in a second."""
     requests_burst: Amount | None = None
-    """Requests at once, after a pause; as many as in a second unless said."""
+    """Requests at once, after a pause; by default as many as in a second."""
     jobs: Amount | None = None
     """Jobs enqueued in a second."""
     jobs_burst: Amount | None = None
-    """Jobs at once, after a pause; as many as in a second unless said."""
+    """Jobs at once, after a pause; by default as many as in a second."""
     queue_jobs: Count | None = None
     """Live jobs in one queue."""
     tenant_jobs: Count | None = None
@@ -30,7 +30,7 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Streams that are open at once."""
 
     def over(self, general: Allowance) -> Allowance:
-        """This where it says something, else what holds for everybody."""
+        """This allowance, with the general one where it is None."""
         said = {
             name: getattr(self, name)
             for name in self.__struct_fields__

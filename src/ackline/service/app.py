@@ -98,7 +98,7 @@ def _routes(settings: Settings) -> Router:
 
 
 def _most_bytes(settings: Settings) -> int:
-    """Of a request about one job: no more than can be of use."""
+    """The largest useful body of a request about one job."""
     return min(settings.max_body, settings.max_payload + BESIDE_PAYLOAD)
 
 

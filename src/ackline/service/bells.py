@@ -16,13 +16,13 @@ from ackline.stores.base import Listener, Store, Topic
 logger = logging.getLogger("ackline.service")
 
 LONGEST_WAIT = 1.0
-"""News can be lost; so someone looks again after this many seconds."""
+"""Seconds after which to look again, because news can be lost."""
 
 TROUBLED_WAIT = 1.0
 """Do not spin on a store that is down."""
 
 LINGER = 10.0
-"""Seconds that a bell outlives its last user: who polls comes again."""
+"""Seconds that a bell outlives its last user: a client that polls comes back."""
 
 Place = tuple[tuple[QueueKey, ...], Topic, frozenset[str] | None]
 
@@ -30,9 +30,9 @@ Place = tuple[tuple[QueueKey, ...], Topic, frozenset[str] | None]
 class Bell:
     """Rings when a queue may have news: for one waiter after the other, or for all.
 
-    A job is for one consumer, so `ready` wakes one, and who got all that it asked for passes it
-    on to the next. Everything else is told to all. Who watches passes nothing on, because nobody
-    knows what it does with the news: it hears all of them.
+    A job is for one consumer, so `ready` wakes one, which wakes the next if it got all that it
+    asked for. All other news wakes everyone. A watcher wakes nobody, because nobody knows what it
+    does with the news: it hears all of it.
     """
 
     def __init__(self, store: Store, place: Place, loop: asyncio.AbstractEventLoop) -> None:
@@ -54,7 +54,7 @@ class Bell:
     # --- on the event loop ---
 
     def join(self, waiter: asyncio.Event) -> None:
-        """Wait in line; what rang while nobody waited is told at once."""
+        """Wait in line; if it rang while nobody waited, the waiter is woken at once."""
         self._waiting.append(waiter)
         if self._rung:
             self.ring()
@@ -62,7 +62,7 @@ class Bell:
             self._someone_waits.set()
 
     def leave(self, waiter: asyncio.Event) -> bool:
-        """Wait no more; False if it had been rung for."""
+        """Stop waiting; False if the waiter had been woken."""
         try:
             self._waiting.remove(waiter)
         except ValueError:
@@ -70,18 +70,18 @@ class Bell:
         return True
 
     def watch(self, waiter: asyncio.Event) -> None:
-        """Hear all news from now on, without a place in the line."""
+        """Hear all news from now on, without waiting in line."""
         self._watching.add(waiter)
         self._someone_waits.set()
 
     def unwatch(self, waiter: asyncio.Event) -> None:
-        """Hear no more."""
+        """Stop hearing news."""
         self._watching.discard(waiter)
 
     def ring(self, news: bool = False) -> None:
-        """Wake the next in line, or the one who comes next; or all, who stay in line.
+        """Wake the first in line, or whoever joins next; or all, who stay in line.
 
-        Who watches is woken by `news` only, not because it is time to look.
+        Watchers are only woken by `news`, not because it is time to look.
         """
         for waiter in self._watching if news else ():
             waiter.set()
@@ -95,7 +95,7 @@ class Bell:
             self._someone_waits.set()
 
     def expect(self, seconds: float) -> None:
-        """Ring in so many seconds at the latest: then a job becomes due."""
+        """Ring in `seconds` at the latest: then a job becomes due."""
         due = time.monotonic() + seconds
         if due < self._due:
             self._due = due
@@ -116,7 +116,7 @@ class Bell:
             try:
                 self._listen()
             except Exception:
-                logger.warning("news of %s cannot be heard", self._place[0], exc_info=True)
+                logger.warning("cannot listen for news of %s", self._place[0], exc_info=True)
                 time.sleep(TROUBLED_WAIT)
                 self._tell()
 
@@ -125,7 +125,7 @@ class Bell:
         with self._store.listen(keys, topic, kinds) as self._listener:
             self._tell()  # what came before the listener was there
             while True:
-                # News that wake one listener only are not for a process where nobody waits.
+                # News that wakes only one listener must not go to a process where nobody waits.
                 self._someone_waits.wait()
                 if self._closed:
                     return
@@ -152,7 +152,7 @@ class Bells:
     async def bell(
         self, keys: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
     ) -> AsyncIterator[Bell]:
-        """Use a bell; the last user's leaving closes it, after a while."""
+        """Use a bell; it is closed a while after its last user has left."""
         place: Place = (tuple(keys), topic, kinds)
         loop = asyncio.get_running_loop()
         bell = self._bells.get(place)

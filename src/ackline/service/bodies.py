@@ -34,11 +34,11 @@ MOST_MEMBERS = 10_000
 
 
 class Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """The base of all bodies: what it does not have is refused by name."""
+    """The base of all bodies: an unknown field is refused by its name."""
 
 
 class ManyBody(Body):
-    """A body with a list of objects; too many are refused before they are made."""
+    """A body with a list of objects; too many are refused before they are created."""
 
 
 class ClientLeft(Refused):
@@ -48,7 +48,7 @@ class ClientLeft(Refused):
 
 
 class PatientRequest(Request[Any, Any, Any]):
-    """A request whose client may leave before all of it has come, which is nobody's fault."""
+    """A request whose client may leave before it is complete, which is not an error."""
 
     ahead: Any = msgspec.UNSET
     """A large body, read already."""
@@ -69,9 +69,9 @@ class PatientRequest(Request[Any, Any, Any]):
                 yield piece
         except RequestEntityTooLarge:
             most = self.route_handler.resolve_request_max_body_size()
-            raise TooLarge(f"a body has at most {most:,} bytes here: send less at once") from None
+            raise TooLarge(f"the body is larger than {most:,} bytes: send less at once") from None
         except InternalServerException as error:
-            raise ClientLeft("the client left before its request was whole") from error
+            raise ClientLeft("the client left before its request was complete") from error
 
 
 def _read_large(reader: StrictBody, body: bytes) -> Any:
@@ -107,7 +107,7 @@ def read_json(
 
 
 def _require_readable(number: bytes) -> None:
-    """A payload is kept as it came, so nobody has tried yet to read its numbers."""
+    """Check the numbers of a payload: it is stored as it came, so nothing else has read them."""
     try:
         msgspec.json.decode(number)
     except (msgspec.DecodeError, ValueError):

@@ -67,14 +67,14 @@ def _added(queue: Queue[Any, Any], action: Action, which: Filter) -> int:
 def act(
     queue: Queue[Any, Any], action: Action, which: Filter, target: QueueKey | None, by: str
 ) -> int:
-    """Do it to all that match and were there when it began; answers how many it was done to."""
+    """Do it to all that match and were there when it began; returns how many it was done to."""
     if action == "delete":
         return _delete(queue, which, by)
     decide = _decision(queue, action, target, by)
     began = queue.store.info().now
     done = 0
     for step in _steps(queue, which):
-        # What was enqueued or came back since is not what the caller has seen.
+        # The caller has not seen what was enqueued or came back since.
         seen = [job for job in step if (job.finished_at or job.created_at) <= began]
         done += sum(verdict.applied for verdict in queue.apply([decide(job) for job in seen]))
     return done

@@ -1,4 +1,4 @@
-"""Who calls, and what it may: the only way from a request to a queue."""
+"""Who calls, and what it may do: the only way from a request to a queue."""
 
 from __future__ import annotations
 
@@ -32,32 +32,31 @@ class Scope(enum.StrEnum):
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """Who was recognized: its tenant, and what it is limited to (None: to nothing)."""
+    """A caller that was recognized: its tenant, and its limits (None: no limit)."""
 
     tenant: str
     scopes: frozenset[Scope]
     queues: frozenset[str] | None = None
     kinds: frozenset[str] | None = None
     name: str = ""
-    """Written into the journal beside what it does."""
+    """The journal names it next to what it does."""
     operator: bool = False
-    """Whether it sees figures of all tenants."""
+    """Whether it sees the figures of all tenants."""
     until: float | None = None
-    """When it has to show again who it is; its streams end then."""
+    """When it has to authenticate again; its streams end then."""
 
 
 REPLACED = frozenset({State.FAILED, State.CANCELLED})
 """Jobs that an enqueue of the same id replaces."""
 
+
+def taken(id: str) -> Conflict:
+    """An id belongs to a failed or cancelled job of a kind that the caller may not touch."""
+    return Conflict(f"the id {id!r} is taken by a job that your token is not for")
+
+
 ANYONE_HERE = Principal(DEFAULT_TENANT, frozenset(Scope), name="http", operator=True)
 """Whoever reaches the loopback address of this machine."""
-
-
-class Taken(Conflict):
-    """An id that belongs to a failed or cancelled job of a kind that the caller may not touch."""
-
-    def __init__(self, id: str) -> None:
-        super().__init__(f"the id {id!r} is taken by a job that your token is not for")
 
 
 class Caller:
@@ -76,16 +75,16 @@ class Caller:
 
     @property
     def by(self) -> str:
-        """How the journal calls it."""
+        """Its name in the journal."""
         return self.principal.name
 
     def require(self, scope: Scope) -> None:
-        """Refuse who may not do this at all."""
+        """Refuse a caller that lacks this scope."""
         if scope not in self.principal.scopes:
-            raise Forbidden(f"this needs the scope {scope}, which your token does not have")
+            raise Forbidden(f"your token lacks the scope {scope}, which this needs")
 
     def queue(self, name: str, scope: Scope) -> ServedQueue:
-        """A queue that the caller may do this with, there or not."""
+        """A queue that the caller may do this with, whether it exists or not."""
         self.require(scope)
         require_name("queue", name)
         if not self.may_see(name):
@@ -93,37 +92,37 @@ class Caller:
         return self.runtime.queue(QueueKey(self.tenant, name), keep=scope is not Scope.READ)
 
     def may_see(self, queue: str) -> bool:
-        """Whether a queue is one of those it is limited to."""
+        """Whether it may use this queue."""
         return self.principal.queues is None or queue in self.principal.queues
 
     def may_touch(self, kind: str) -> bool:
-        """Whether a kind is one of those it is limited to; jobs of others are not there for it."""
+        """Whether it may use jobs of this kind; those of other kinds do not exist for it."""
         return self.principal.kinds is None or kind in self.principal.kinds
 
     def require_kind(self, kind: str) -> None:
-        """Refuse a kind that the caller is not limited to."""
+        """Refuse a kind that the caller may not use."""
         if not self.may_touch(kind):
             raise Forbidden(f"your token is not for jobs of kind {kind!r}")
 
     def sees(self, queue: QueueKey, ids: Sequence[str]) -> list[bool]:
-        """Of each job, whether the caller may touch it; one that is not there it may. It blocks."""
+        """Whether the caller may touch each job, or it does not exist. This blocks."""
         if self.principal.kinds is None:
             return [True] * len(ids)
         found = self.runtime.store.get(queue, ids)
         return [job is None or self.may_touch(job.kind) for job in found]
 
     async def require_own(self, queue: ServedQueue, ids: Sequence[str]) -> None:
-        """Refuse to enqueue in the place of failed jobs that the caller may not touch."""
+        """Refuse to replace failed jobs that the caller may not touch."""
         if self.principal.kinds is not None and ids:
             await self.runtime.call(self.require_own_ids, queue.sync.key, ids)
 
     def require_own_ids(self, queue: QueueKey, ids: Sequence[str]) -> None:
-        """The same for who may block."""
+        """The same, for code that may block."""
         if self.principal.kinds is None:
             return
         for job in self.runtime.store.get(queue, ids):
             if job is not None and job.state in REPLACED and not self.may_touch(job.kind):
-                raise Taken(job.id)
+                raise taken(job.id)
 
     def owned(self, draft: Draft) -> Draft:
         """A draft that replaces no failed job that the caller may not touch."""
@@ -134,7 +133,7 @@ class Caller:
         return msgspec.structs.replace(draft, replaces=wanted)
 
     def kinds(self, wanted: Iterable[str] | None) -> frozenset[str] | None:
-        """The kinds to hand out: those asked for, within those that it is limited to."""
+        """The kinds to hand out: those asked for, if the caller may use them."""
         asked = frozenset(wanted) if wanted is not None else None
         for kind in asked or ():
             require_name("kind", kind)
@@ -142,20 +141,22 @@ class Caller:
         return asked if asked is not None else self.principal.kinds
 
     def require_batch(self, size: int) -> None:
-        """Refuse more than one request may have."""
+        """Refuse a batch that is too large for one request."""
         most = self.runtime.settings.max_batch
         if size > most:
             raise TooLarge(f"{size:,} at once; the limit is {most:,}: send several requests")
 
     def require_all_kinds(self) -> None:
-        """Refuse an act on a queue as a whole to who may touch some kinds only."""
+        """Refuse an act on a whole queue to a caller that is limited to some kinds."""
         if self.principal.kinds is not None:
-            raise Forbidden("this concerns all kinds of jobs, and your token is for some only")
+            raise Forbidden("this affects jobs of all kinds, and your token is limited to some")
 
     def require_all_queues(self) -> None:
-        """Refuse what belongs to no queue to who may touch some queues or kinds only."""
+        """Refuse an act on the whole tenant to a caller that is limited to some queues or kinds."""
         if self.principal.queues is not None or self.principal.kinds is not None:
-            raise Forbidden("this belongs to the whole tenant, and your token is for parts of it")
+            raise Forbidden(
+                "this affects the whole tenant, and your token is limited to part of it"
+            )
 
     def room(self, scope: Scope) -> Queues:
         """The tenant's keys and its list of queues."""

@@ -1,4 +1,4 @@
-"""Maintenance of all queues of a store, those that come into being later among them."""
+"""Maintenance of all queues of a store, including those that are created later."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RUNNING = frozenset({State.PROCESSING})
 
 
 class WokenPromoter(Promoter):
-    """Looks after queues where jobs wait for a time to come."""
+    """Looks after queues with jobs that wait for their time."""
 
     def __init__(self, survey: Survey, interval: float) -> None:
         super().__init__([], interval)
@@ -36,7 +36,7 @@ class WokenPromoter(Promoter):
 
 
 class Sweeper(Reaper):
-    """Takes overdue leases back, so many at a time, of queues whose jobs run."""
+    """Takes overdue leases back, a batch at a time, from queues with running jobs."""
 
     name = "sweeper"
 
@@ -54,7 +54,7 @@ class Sweeper(Reaper):
 
 
 class Census(Loop):
-    """Looks which queues there are, has the other loops look after them, and fires schedules."""
+    """Finds the queues that the other loops look after, and fires schedules."""
 
     name = "census"
 
@@ -72,7 +72,7 @@ class Census(Loop):
         if found != self.queues:
             self.queues = found
             for loop in self._loops:
-                # The watcher reaches the store that all are in by any of them.
+                # The watcher needs only one queue to reach the store.
                 loop.queues = found[:1] if isinstance(loop, Watcher) else found
         self._stored = schedules.stored(self._store, {queue.key.tenant for queue in found})
         return super().step()

@@ -30,7 +30,7 @@ class Claims:
         }
 
     async def claim(self, limit: int) -> list[Handed]:
-        """What is there now, up to so many; a client that leaves meanwhile gets nothing."""
+        """Claim what is there now, up to `limit`; a client that leaves meanwhile gets nothing."""
         found: list[Handed] = []
         left = [source for source in self._sources.values() if source.promising]
         try:
@@ -55,7 +55,7 @@ class Claims:
             source.pass_on()
 
     async def release(self, jobs: Iterable[Handed]) -> None:
-        """Give back what the client will not deal with."""
+        """Give back jobs that the client will not process."""
         by_queue: dict[QueueKey, list[Record]] = {}
         for handed in jobs:
             by_queue.setdefault(handed.queue, []).append(handed.job)
@@ -66,7 +66,7 @@ class Claims:
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
-        """Inside, news are heard."""
+        """Hear news inside this block."""
         several = len(self._sources) > 1
         async with AsyncExitStack() as bells:
             for key, source in self._sources.items():

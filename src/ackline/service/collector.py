@@ -1,4 +1,4 @@
-"""The garbage collector, kept from looking through what is only just being made."""
+"""The garbage collector, paused while many objects are being created."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import TracebackType
 class CollectorPaused:
     """While a large text is read, in however many threads.
 
-    Of a million new objects none is garbage, and looking takes ten times as long as making them.
+    None of a million new objects is garbage, and checking takes ten times as long as creating them.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Connections that keep nobody waiting: who sends half a request, or does not read, is let go."""
+"""Connections with time limits: a client that sends half a request or does not read is dropped."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SLOWEST = 16 * 1024
 
 
 class Connection(H11Protocol):
-    """Looks at the clock; all else is uvicorn's, which would wait for ever.
+    """Adds time limits to uvicorn's connection, which would wait forever.
 
-    A request has to be whole within `receive_timeout` of its first byte, and the first one has to
-    begin as soon; a large body has longer. What is sent has to be taken within `send_timeout`.
+    A request has to be complete within `receive_timeout` of its first byte, and the first one
+    must begin as soon; a large body has longer. A client has to read within `send_timeout`.
     """
 
     receive_timeout: float
@@ -74,7 +74,7 @@ class Connection(H11Protocol):
 
     @property
     def _halfway(self) -> bool:
-        """Whether a request has begun and is not whole yet."""
+        """Whether a request has begun and is not complete yet."""
         state = self.conn.their_state
         return state is h11.SEND_BODY or (state is h11.IDLE and bool(self.conn.trailing_data[0]))
 
@@ -94,7 +94,7 @@ class Connection(H11Protocol):
             self._overdue = None
 
     def _time_is_up(self) -> None:
-        # More of it for those who have sent much, and while it is we who do not read.
+        # Allow more time for those that have sent much, and while we are the ones not reading.
         more = 1.0 if self.flow.read_paused else self._received / SLOWEST
         if more >= 1.0:
             self._received = 0
@@ -107,7 +107,7 @@ class Connection(H11Protocol):
         self.transport.close()
 
 
-_TOO_SLOW = raw_answer(TooSlow("the request did not come whole in time"))
+_TOO_SLOW = raw_answer(TooSlow("the request did not arrive completely in time"))
 
 
 def connection_class(settings: Settings) -> type[asyncio.Protocol]:
@@ -120,7 +120,7 @@ def connection_class(settings: Settings) -> type[asyncio.Protocol]:
 
 
 def allow_many() -> None:
-    """Allow as many connections as the system lets us: each is a file, often only 1,024 may be."""
+    """Allow as many connections as the system permits: often only 1,024 files may be open."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):  # it is then as it was
+    with contextlib.suppress(OSError, ValueError):  # keep the limit as it is
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

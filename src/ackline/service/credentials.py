@@ -1,4 +1,4 @@
-"""What callers can show: tokens of which issuers, and API keys. As the settings have them."""
+"""What callers authenticate with, as the settings say: tokens of issuers, and API keys."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def __post_init__(self) -> None:
         if not self.issuer or not self.audience:
-            raise ValueError("an issuer needs its name and an audience, neither of them empty")
+            raise ValueError("an issuer needs a name and an audience")
         if (self.jwks is None) == (self.key_file is None):
             raise ValueError(f"issuer {self.issuer}: give either jwks or key_file")
         if self.jwks is not None:
@@ -65,7 +65,7 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def shared_secret(self) -> bool:
-        """Whether who checks its tokens could also make them."""
+        """Whether its key can both check and create tokens."""
         return self.algorithm.startswith("HS")
 
 
@@ -96,7 +96,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return hmac.compare_digest(self.hash, hash_of(key))
 
     def expired(self, now: float) -> bool:
-        """Whether its time is over."""
+        """Whether it has expired."""
         return self.expires is not None and self.expires.timestamp() <= now
 
     def principal(self, until: float) -> Principal:
@@ -123,7 +123,7 @@ def hash_of(key: str) -> str:
 
 
 def require_tenant(tenant: Any) -> None:
-    """Refuse a tenant that nobody can be of."""
+    """Refuse a tenant that no caller may belong to."""
     require_name("tenant", tenant)
     if tenant == SERVICE_TENANT:
         raise ValueError(f"the tenant {SERVICE_TENANT} is the service's own")
@@ -131,7 +131,10 @@ def require_tenant(tenant: Any) -> None:
 
 def _require_jwks(issuer: Issuer, jwks: str) -> None:
     if issuer.shared_secret:
-        raise ValueError(f"issuer {issuer.issuer}: jwks has public keys, {issuer.algorithm} none")
+        raise ValueError(
+            f"issuer {issuer.issuer}: {issuer.algorithm} has no public keys: "
+            "give key_file instead of jwks"
+        )
     parts = urlsplit(jwks)
     if "://" in jwks and parts.scheme != "https" and not _plain_and_near(parts):
         raise ValueError(f"issuer {issuer.issuer}: jwks must be an https URL or a file's path")

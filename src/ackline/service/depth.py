@@ -1,4 +1,4 @@
-"""How deeply a body is nested: bounded, so that whoever reads it later can."""
+"""How deeply a body may be nested, so that everyone can read it later."""
 
 from __future__ import annotations
 

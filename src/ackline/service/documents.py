@@ -1,4 +1,4 @@
-"""Jobs as answers show them."""
+"""Jobs as responses show them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def unless_null(data: msgspec.Raw | UnsetType) -> msgspec.Raw | None:
-    """A value as it was sent; null is none, as is what was left out."""
+    """A value as it was sent; None if it is null or was left out."""
     return None if isinstance(data, UnsetType) or data == NULL else data
 
 
@@ -38,7 +38,7 @@ def raw(data: bytes | None, codec: str | None = None) -> msgspec.Raw:
 
 
 def raw_or_base64(data: bytes) -> msgspec.Raw:
-    """Bytes of which nobody noted what they are."""
+    """Bytes of unknown format, as JSON."""
     try:
         msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

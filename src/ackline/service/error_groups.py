@@ -91,9 +91,9 @@ def remedy(
     rate: float | None,
     by: str,
 ) -> int:
-    """Redrive or delete dead letters that were there when it began; answers how many.
+    """Redrive or delete dead letters that were there when it began; returns how many.
 
-    With a `rate`, so many a second become due, to spare what they call.
+    With a `rate`, at most that many become due per second, to spare what they call.
     """
     began, done = queue.store.info().now, 0
     for step in letters:

@@ -44,14 +44,14 @@ TAGGED: dict[str, Any] = {
 
 
 class Changed(Refused):
-    """It is not any more as the caller saw it."""
+    """It is no longer as the caller saw it."""
 
     status = 412
     type = "changed"
 
 
 def tagged(document: T, editable: object, rest: object, known: str | None) -> Response[T]:
-    """An answer with its tag, or 304 if the caller has just this."""
+    """A response with its tag, or 304 if the caller already has this."""
     tag = f'"{_hash(editable)}-{_hash(rest)}"'
     headers = {"etag": tag, "cache-control": "private, no-cache"}
     if known is not None and any(one in ("*", tag) for one in _tags(known)):
@@ -60,12 +60,12 @@ def tagged(document: T, editable: object, rest: object, known: str | None) -> Re
 
 
 def require_match(wanted: str | None, editable: object) -> None:
-    """Refuse a change by someone who saw another state than this."""
+    """Refuse a change by someone who saw a different state."""
     if wanted is None:
         return
     now = _hash(editable)
     if not any(one == "*" or one.strip('"').partition("-")[0] == now for one in _tags(wanted)):
-        raise Changed("it was changed since you read it: read it again, then decide", at="If-Match")
+        raise Changed("it has changed since you read it: read it again, then decide", at="If-Match")
 
 
 def names_a_state(wanted: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""Fair shares for clients that take from several queues, also if each request takes but one job."""
+"""Fair shares for clients that take from several queues, even one job per request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def weighted(queues: Sequence[str], weights: Sequence[float] | None) -> Weights:
     """
     once = len(set(queues)) == len(queues)
     if not 1 <= len(queues) <= MOST_QUEUES or not once or "" in queues:
-        raise Unfit(f"name 1 to {MOST_QUEUES} queues, each once by its name", at="queue")
+        raise Unfit(f"name 1 to {MOST_QUEUES} queues, each once", at="queue")
     weights = [1.0] * len(queues) if weights is None else weights
     fit = all(LEAST_WEIGHT <= weight <= MOST_WEIGHT for weight in weights)
     if len(weights) != len(queues) or not fit:
@@ -42,7 +42,7 @@ def weighted(queues: Sequence[str], weights: Sequence[float] | None) -> Weights:
 
 
 class FairShares:
-    """What queues had of the clients that take from the same ones by the same weights."""
+    """How much each queue got from clients that take from the same queues by the same weights."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, Weights, int], tuple[Shares, list[Share]]]

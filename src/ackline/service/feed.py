@@ -1,4 +1,4 @@
-"""A stream of jobs for one client, which never ends."""
+"""An endless stream of jobs for one client."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from ackline.service.held import Handed
 
 
 async def hand_out(claims: Claims, limit: int, wait: float, receive: Receive) -> list[Handed]:
-    """Claim for a request; what it got is remembered until it is settled."""
+    """Claim jobs for a request, and remember them until they are settled."""
     runtime = claims.runtime
     if runtime.draining:
         return []

@@ -44,7 +44,7 @@ class Readiness(msgspec.Struct):
 
 
 class StoreChecks:
-    """What is found out about the store: remembered for a moment, for anyone may ask."""
+    """What was found out about the store, remembered for a moment because anyone may ask."""
 
     def __init__(self) -> None:
         self._looking = asyncio.Lock()
@@ -52,7 +52,7 @@ class StoreChecks:
         self._until = float("-inf")
 
     async def of(self, runtime: Runtime) -> dict[str, Check]:
-        """Look, unless somebody just did."""
+        """Check, unless somebody just did."""
         async with self._looking:
             if time.monotonic() > self._until:
                 self._found = await _store(runtime)
@@ -61,7 +61,7 @@ class StoreChecks:
 
 
 async def examine(runtime: Runtime) -> Readiness:
-    """Look at all that a request may need."""
+    """Check everything that a request may need."""
     store = {} if runtime.draining else await runtime.store_checks.of(runtime)
     checks = {"draining": _draining(runtime), **store, "sweep": _sweep(runtime)}
     return Readiness(all(checks[name].ok for name in NEEDED if name in checks), checks)

@@ -11,7 +11,7 @@ import msgspec
 from ackline.job import QueueKey, Record
 
 MOST_HELD = 100_000
-"""So many are remembered; of an older one, the store is asked."""
+"""How many are remembered; for an older one, the store is asked."""
 
 
 Place = tuple[QueueKey, str]
@@ -68,7 +68,7 @@ class Window:
 
 
 class Held:
-    """Remembers the jobs that this process handed out, so that settling one takes no look."""
+    """Remembers the jobs that this process handed out, so that settling one needs no lookup."""
 
     def __init__(self) -> None:
         self._jobs: OrderedDict[Place, tuple[Record, Window | None]] = OrderedDict()

@@ -10,7 +10,7 @@ from litestar.params import HeaderParameter
 
 from ackline.job import Draft, Record, State
 from ackline.queue import Enqueued, EnqueueOptions, NewJob, Queued
-from ackline.service.caller import REPLACED, Caller, Taken
+from ackline.service.caller import REPLACED, Caller, taken
 from ackline.service.problems import Refused
 from ackline.service.runtime import Runtime
 from ackline.service.served_queue import ServedQueue
@@ -78,19 +78,19 @@ async def _put_own(caller: Caller, queue: ServedQueue, jobs: list[NewJob[Any]]) 
     answers = await queue.put([caller.owned(_draft(queue, job)) for job in jobs])
     for answer in answers:
         if not isinstance(answer, Queued) and answer.state in REPLACED:
-            raise Taken(answer.id)
+            raise taken(answer.id)
     return answers
 
 
 async def _each_once(
     runtime: Runtime, queue: ServedQueue, jobs: Sequence[NewJob[Any]], key: str
 ) -> list[Enqueued]:
-    """What is there is answered, whatever became of it; a failed one is not run again."""
+    """Return jobs that exist, whatever became of them; a failed one is not run again."""
     drafts = [msgspec.structs.replace(_draft(queue, job), replaces=NONE) for job in jobs]
     known = await _there(runtime, queue, drafts, key)
     new = [draft for draft in drafts if draft.id not in known]
     stored = await queue.put(new) if new else []
-    # Sent twice at once: of these, another was the first.
+    # The same request was sent twice at once, and the other one was first.
     second = {answer.id for answer in stored if not isinstance(answer, Queued)}
     await _there(runtime, queue, [draft for draft in drafts if draft.id in second], key)
     answers = iter(stored)
@@ -110,7 +110,7 @@ def _answer(queue: ServedQueue, job: Record) -> Enqueued:
 async def _there(
     runtime: Runtime, queue: ServedQueue, drafts: list[Draft], key: str
 ) -> dict[str, Record]:
-    """The jobs of these ids that are there; refused if one of them is another job."""
+    """The jobs that exist under these ids; refused if one of them is a different job."""
     if not drafts:
         return {}
     store, ids = runtime.store, [draft.id for draft in drafts]
@@ -135,7 +135,7 @@ def _alike(draft: Draft, job: Record, now: float) -> bool:
 
 
 def _as_late(draft: Draft, job: Record, now: float) -> bool:
-    """Whether it would run at the same time, as far as the job still tells."""
+    """Whether it would run at the same time, as far as the job still shows."""
     due = job.created_at + draft.delay if draft.run_at is None else draft.run_at
     if job.state is State.SCHEDULED and not job.attempts:
         return abs(due - (job.run_at or 0.0)) <= CLOCKS

@@ -42,7 +42,7 @@ def backoff_of(waits: Waits) -> Backoff:
 
 
 class JobOptions(Body):
-    """All that can be said about a job beside its payload; times are in seconds."""
+    """All options of a job; times are in seconds."""
 
     id: str | UnsetType = UNSET
     kind: str | UnsetType = UNSET

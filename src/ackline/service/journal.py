@@ -1,4 +1,4 @@
-"""The journal for clients: by pages, and as a stream; with a word for each sweep."""
+"""The journal for clients: as pages and as a stream, with a summary of each sweep."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Journal:
         ]
 
     async def follow(self, after: str | None) -> AsyncIterator[bytes]:
-        """Events behind a cursor (None: from now on), without an end."""
+        """An endless stream of events after a cursor (None: from now on)."""
         stream = self._runtime.streams.open(self._caller.principal.until)
         try:
             tenant, cursor = self._caller.tenant, after or await self.end()
@@ -116,7 +116,7 @@ def tell(events: Iterable[Event]) -> Iterator[Told]:
     for entries in _batches(events):
         for one in entries[:-1]:
             yield event_document(one)
-        # Before the last: who reads on behind that must have had this.
+        # Before the last event: whoever continues after that one must have seen this.
         yield from _sweep(entries)
         yield event_document(entries[-1])
 

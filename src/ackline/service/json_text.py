@@ -1,4 +1,4 @@
-"""What readers of JSON pass over in silence: names that stand twice, numbers beyond all ranges."""
+"""What JSON readers silently accept: duplicate names, and numbers out of range."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Seen(NamedTuple):
 
 
 def look_through(body: bytes) -> Seen:
-    """Refuse names that stand twice in one object, and NaN; what is not JSON otherwise may pass.
+    """Refuse duplicate names in one object, and NaN; other invalid JSON may pass.
 
     It goes by small steps of Python, so that other threads have their turn meanwhile.
     """
@@ -62,7 +62,7 @@ def look_through(body: bytes) -> Seen:
             case 4 if _may_be_too_large(mark[_NUMBER]):
                 numbers.append(mark[_NUMBER])
             case 5:
-                raise BadBody(f"{mark[_CONSTANT].decode()} is not a number that JSON has")
+                raise BadBody(f"{mark[_CONSTANT].decode()} is not a number in JSON")
             case _:
                 pass
     return Seen(numbers, members)
@@ -73,7 +73,7 @@ def _add(name: bytes, names: set[bytes]) -> None:
         name = msgspec.json.encode(msgspec.json.decode(name))
     if name in names:
         twice = msgspec.json.decode(name)
-        raise BadBody(f"the name {twice!r} stands twice in one object: which one counts?", at=twice)
+        raise BadBody(f"the name {twice!r} appears twice in one object", at=twice)
     names.add(name)
 
 

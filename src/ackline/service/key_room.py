@@ -45,7 +45,7 @@ class Room:
         self._tenant = caller.tenant
 
     async def find_all(self, prefix: tuple[str, ...], limit: int) -> list[KeyDocument]:
-        """What stands under keys that start so."""
+        """The keys that start with this prefix."""
         room = self._caller.room(Scope.READ)
         if prefix[:1] == (OWN_KEYS,):
             return []
@@ -68,10 +68,10 @@ class Room:
         require_others_key(key)
         write = KeyWrite(key=key, value=bytes(value), version=version)
         if not await self._runtime.call(self._store.write_keys, self._tenant, [write]):
-            raise Conflict(f"the key {' / '.join(key)} has not version {version} any more")
+            raise Conflict(f"the key {' / '.join(key)} no longer has version {version}")
         written = await self._find(key)
         if written is None:
-            raise Conflict(f"the key {' / '.join(key)} was deleted in the same moment")
+            raise Conflict(f"the key {' / '.join(key)} has just been deleted")
         return _document(written)
 
     async def delete(self, key: tuple[str, ...]) -> None:
@@ -86,11 +86,12 @@ class Room:
         return self._changes(prefix)
 
     async def _watched(self, prefix: tuple[str, ...]) -> list[KeyDocument]:
-        """All keys under a prefix: of a part of them nobody could tell what has gone."""
+        """All keys under a prefix: with only some of them, nobody could tell which are gone."""
         found = await self.find_all(prefix, MOST_WATCHED + 1)
         if len(found) > MOST_WATCHED:
             raise Unfit(
-                f"more than {MOST_WATCHED:,} keys start so: watch a longer prefix", at="prefix"
+                f"more than {MOST_WATCHED:,} keys start with this prefix: watch a longer one",
+                at="prefix",
             )
         return found
 

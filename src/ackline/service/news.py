@@ -1,4 +1,4 @@
-"""Waiting for news of a tenant's queues, those that come into being later among them."""
+"""Waiting for news of a tenant's queues, including those that are created later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workers say became of their jobs, many in one step."""
+"""What workers report about their jobs, many in one step."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _settle(
 def _look_up(
     queue: Queue[Any, Any], outcomes: list[OutcomeBody], held: list[Record | None]
 ) -> None:
-    """Ask the store for jobs that this process did not hand out under their tokens."""
+    """Get jobs from the store that this process did not hand out under these tokens."""
     missing = [index for index, record in enumerate(held) if record is None]
     if missing:
         found = queue.store.get(queue.key, [outcomes[index].id for index in missing])

@@ -36,4 +36,4 @@ def read_page(
     try:
         return store.page(key, which, cursor, limit, order is Order.NEWEST)
     except msgspec.DecodeError:
-        raise Unfit("this is no cursor of such a list", at="cursor") from None
+        raise Unfit("this is not a cursor of this list", at="cursor") from None

@@ -71,9 +71,9 @@ def _refuse_unknown(request: Request[Any, Any, Any]) -> None:
         if name not in known:
             raise Refused(f"this route has no parameter {name!r}", at=name)
         if len(values) > 1 and not known[name].many:
-            raise Refused(f"{name!r} is there {len(values)} times: which one counts?", at=name)
+            raise Refused(f"{name!r} is there {len(values)} times: give it once", at=name)
         if values == ["null"] and known[name].number:
-            raise Refused(f"{name!r} must be a number: leave it out to say nothing", at=name)
+            raise Refused(f"{name!r} must be a number: leave it out for the default", at=name)
 
 
 class Parameter(NamedTuple):

@@ -51,33 +51,33 @@ class Refused(AcklineError):
 
     @property
     def headers(self) -> dict[str, str]:
-        """What its answer says beside the problem."""
+        """Headers to send with the problem."""
         return {}
 
 
 class Forbidden(Refused):
-    """The caller is known, and may not."""
+    """The caller is known, but not allowed to do this."""
 
     status = 403
     type = "forbidden"
 
 
 class Unauthorized(Refused):
-    """Nobody knows who calls."""
+    """The caller is unknown."""
 
     status = 401
     type = "unauthorized"
 
 
 class NotFound(Refused):
-    """There is no such thing, or not for this caller."""
+    """It does not exist, or not for this caller."""
 
     status = 404
     type = "not-found"
 
 
 class Unfit(Refused):
-    """It can be read, and cannot be meant: a cursor that is none, fields that exclude others."""
+    """It can be read but makes no sense: an invalid cursor, fields that exclude each other."""
 
     status = 422
     type = "unfit"
@@ -90,14 +90,14 @@ class NotHttp(Refused):
 
 
 class TooSlow(Refused):
-    """A request that does not come whole in time."""
+    """A request that does not arrive completely in time."""
 
     status = 408
     type = "too-slow"
 
 
 class Conflict(Refused):
-    """It is not as the caller believes."""
+    """Things are not as the caller assumes."""
 
     status = 409
     type = "conflict"
@@ -111,7 +111,7 @@ class Stopping(Refused):
 
     @property
     def headers(self) -> dict[str, str]:
-        """When to come again."""
+        """When to try again."""
         return {"retry-after": str(RETRY_AFTER)}
 
 

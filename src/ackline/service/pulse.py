@@ -43,7 +43,7 @@ class Beats(msgspec.Struct, frozen=True):
 
 
 class Pulse:
-    """Reads on in the journal whenever somebody looks; nobody looks, nothing is read."""
+    """Reads the journal only when somebody looks."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -52,7 +52,7 @@ class Pulse:
         self._counts: dict[QueueKey, dict[int, list[int]]] = defaultdict(dict)
 
     def catch_up(self, now: float) -> bool:
-        """Count what is new; answers whether that was all of it."""
+        """Count what is new; returns whether that was all of it."""
         with self._lock:
             if self._cursor is None:
                 self._cursor = first_since(self._store, now - BUCKET * SPAN)

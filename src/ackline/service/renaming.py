@@ -26,7 +26,7 @@ def rename(source: Line, target: Line, by: str, *, merge: bool = False) -> None:
     there already, as it is after a rename that a crash has interrupted.
     """
     if source.key == target.key:
-        raise Conflict(f"queue {source.name!r} is called so already")
+        raise Conflict(f"queue {source.name!r} already has this name")
     if not merge:
         _require_free(target)
     _require_apart(source, target)
@@ -45,8 +45,8 @@ def _require_free(target: Line) -> None:
     for info in target.store.describe(target.key.tenant, target.name):
         if any(info.counts.values()) or info.settings != DEFAULT_SETTINGS:
             raise Conflict(
-                f"there is a queue {target.name!r} already: `merge` puts both into one, "
-                "with the settings that it has"
+                f"there is already a queue {target.name!r}: `merge` combines both and keeps "
+                "its settings"
             )
 
 
@@ -56,14 +56,14 @@ def _require_apart(source: Line, target: Line) -> None:
         taken = [job.id for job in target.store.get(target.key, ids) if job is not None]
         if taken:
             raise Conflict(
-                f"both queues have a job {taken[0]!r}, and {len(taken) - 1} more or none of the "
-                f"first {len(ids)}: nothing was moved"
+                f"both queues have a job {taken[0]!r}; nothing was moved. Of {len(ids)} ids that "
+                f"were compared, {len(taken)} are in both"
             )
 
 
 def _require_idle(source: Line) -> None:
     if running := source.counts()[State.PROCESSING]:
-        raise Conflict(f"queue {source.name!r} has {running} jobs that run: let them end first")
+        raise Conflict(f"queue {source.name!r} has {running} running jobs: let them finish first")
 
 
 def _move(source: Line, target: Line, settings: QueueSettings, by: str) -> None:
@@ -103,7 +103,8 @@ def _move_all(source: Line, target: Line, by: str, moved: list[str]) -> None:
         if not done:
             raise Conflict(
                 f"{len(jobs)} jobs of {source.name!r} cannot move, {jobs[0].id!r} among them: "
-                f"they run, or {target.name!r} has jobs of their ids. Nothing was changed"
+                f"they are running, or {target.name!r} has jobs with the same ids. "
+                "Nothing was changed"
             )
 
 

@@ -1,4 +1,4 @@
-"""Jobs as lines of a table: what a reader needs to choose one, however large its payload."""
+"""Jobs as rows of a table: enough to choose one, however large its payload."""
 
 from __future__ import annotations
 

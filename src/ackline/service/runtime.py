@@ -35,7 +35,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 MOST_QUEUES = 1000
-"""Queues that are kept at hand; each may have a thread that writes for it."""
+"""Queues that are kept open; each may have a thread that writes for it."""
 
 
 class Runtime:
@@ -55,7 +55,7 @@ class Runtime:
         self.threads = Threads()
         self.slow_work = SlowWork()
         self.worker = worker_id()
-        """Under this name streams hold their leases."""
+        """The name under which streams hold their leases."""
         self.bells = Bells(store)
         self.held = Held()
         self.fair_shares = FairShares()
@@ -91,7 +91,7 @@ class Runtime:
     def queue(self, key: QueueKey, *, keep: bool = True) -> ServedQueue:
         """A queue, ready to be used from the event loop.
 
-        One that is only looked at need not be kept at hand: it may not even be there.
+        One that is only looked at need not be kept open: it may not even exist.
         """
         queue = self._queues.get(key)
         if queue is not None:
@@ -105,7 +105,7 @@ class Runtime:
 
     @contextmanager
     def using(self, key: QueueKey) -> Iterator[ServedQueue]:
-        """A queue that is not closed meanwhile, however many others are asked for."""
+        """A queue that stays open meanwhile, however many others are used."""
         self._used[key] += 1
         try:
             yield self.queue(key)
@@ -132,13 +132,13 @@ class Runtime:
         return await self.threads.call(function, *args, **kwargs)
 
     def soon(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Have something done that no request waits for; the stop does."""
+        """Do something that no request waits for; only the stop does."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def drain(self) -> None:
-        """Stop is near: hand out no more, and end the streams."""
+        """Prepare to stop: hand out no more jobs, and end the streams."""
         self.draining = True
         self.streams.end_all()
 
@@ -148,7 +148,7 @@ class Runtime:
             await self.call(self.metrics.publish)
 
     async def close(self) -> None:
-        """Let go of everything, after what is under way."""
+        """Close everything, after what is in progress."""
         self.drain()
         self._publishing.cancel()
         while self._tasks:

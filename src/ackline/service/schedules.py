@@ -33,7 +33,7 @@ class Stored(msgspec.Struct):
     options: dict[str, Any] = {}
 
     def schedule(self, name: str) -> Schedule:
-        """The same for the library; refuses what cannot be."""
+        """The same for the library; refuses an invalid one."""
         return Schedule(
             name,
             self.cron,

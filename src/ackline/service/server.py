@@ -26,8 +26,8 @@ BACKLOG = 2048
 def bind(settings: Settings) -> socket.socket:
     """Take the address, so that it is known before anything else happens."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # Named, for asyncio leaves out TCP_NODELAY where the protocol is not: each answer, being
-    # written in two pieces, would then wait 40 ms for the client's acknowledgement.
+    # The protocol is named because asyncio sets TCP_NODELAY only then: a response, which is
+    # written in two pieces, would otherwise wait 40 ms for the client's acknowledgement.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -48,7 +48,7 @@ def address_of(listener: socket.socket, settings: Settings) -> str:
 
 
 class QuietServer(uvicorn.Server):
-    """Leaves signals to us: a stop has steps that come before its own."""
+    """Leaves signals to us: our stop has steps before its own."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -121,7 +121,7 @@ class Server:
             self._on_start()
 
     def _drain(self) -> None:
-        logger.info("stopping: not ready any more, streams are ended")
+        logger.info("stopping: no longer ready, ending streams")
         self._runtime.drain()
         loop = asyncio.get_running_loop()
         loop.call_later(self._runtime.settings.drain, self._exit)

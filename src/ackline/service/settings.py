@@ -1,4 +1,4 @@
-"""What `ackline serve` can be told: by a file, by the environment, by flags; the later wins."""
+"""The settings of `ackline serve`: from a file, the environment and flags; the later wins."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FROM_SEEDS: Mapping[str, tuple[str, float]] = {
     "REQUEUE_BATCH_SIZE": ("sweep_batch", 1),
     "OVERDUE_CHECK_INTERVAL_MS": ("sweep_every", 0.001),
 }
-"""Variables that other queues of this sort are set by: which setting, and in which unit."""
+"""Variables that other queues like this use: which setting, and in which unit."""
 
 FROM_MANIFEST: Mapping[str, tuple[str, float]] = {
     "lockDuration": ("lease", 0.001),
@@ -36,7 +36,7 @@ FROM_MANIFEST: Mapping[str, tuple[str, float]] = {
 """Names of a manifest's `queue` section, in milliseconds."""
 
 FILE_ONLY = ("issuers", "api_keys", "limits", "tenants", "webhooks")
-"""Many settings each: too much for a variable."""
+"""Too much for a variable: each has many settings."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,13 +52,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The folder of the lake that `ackline pipeline run` fills; the dashboard shows its figures."""
 
     lease: float = DEFAULTS.lease
-    """How long a message is locked for its consumer, unless its queue or itself says otherwise."""
+    """How long a message is locked for its consumer, unless it or its queue says otherwise."""
     max_attempts: int = DEFAULTS.max_attempts
     backoff: tuple[float, ...] = (1.0, 5.0, 10.0)
     """The waits between attempts, unless a queue or a job says otherwise."""
 
     maintenance: bool = True
-    """Whether to sweep, promote, prune, fire schedules and tell webhooks in this process."""
+    """Whether this process sweeps, promotes, prunes, fires schedules and calls webhooks."""
     sweep_every: float = 1.0
     """How often overdue leases are looked for; 0 leaves it to claims."""
     sweep_batch: int = 100
@@ -81,21 +81,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     drain: float = 0.5
     """At a stop: how long to answer 503 on /readyz before connections are refused."""
     grace: float = 10.0
-    """At a stop: how long requests under way may take to end."""
+    """At a stop: how long requests in progress may take."""
 
     limits: Allowance = Allowance()
     """What each tenant may use; in the file only, as `[limits]`. Nothing is limited by default."""
     tenants: Mapping[str, Allowance] = {}
     """What some tenants may use instead; in the file only, as `[tenants.NAME]`."""
     login_failures: float = 60.0
-    """Tokens and keys that are not believed, from one address in a minute; 0 is no limit."""
+    """Invalid tokens and keys from one address in a minute; 0 is no limit."""
 
     issuers: tuple[Issuer, ...] = ()
-    """Whose tokens are believed; in the file only, as `[[issuers]]`."""
+    """Whose tokens are accepted; in the file only, as `[[issuers]]`."""
     api_keys: tuple[ApiKey, ...] = ()
     """API keys, as hashes; in the file only, as `[[api_keys]]`."""
     stored_keys: bool = False
-    """Whether API keys that `ackline token create` keeps in the store are believed."""
+    """Whether API keys that `ackline token create` keeps in the store are accepted."""
     webhooks: WebhookSettings = WebhookSettings()
     """What webhooks may reach, and how hard they try; in the file only, as `[webhooks]`."""
 
@@ -123,12 +123,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def auth(self) -> bool:
-        """Whether callers have to show who they are."""
+        """Whether callers have to authenticate."""
         return bool(self.issuers or self.api_keys or self.stored_keys)
 
     @property
     def loopback(self) -> bool:
-        """Whether only programs of this machine can reach it."""
+        """Whether only programs on this machine can reach it."""
         if self.host == "localhost":
             return True
         try:
@@ -138,7 +138,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def defaults(self) -> Resolved:
-        """The policy of jobs about which nothing else is said."""
+        """The policy of jobs unless they, their kind or their queue say otherwise."""
         return msgspec.structs.replace(
             DEFAULTS,
             lease=self.lease,
@@ -175,7 +175,7 @@ def _from_file(file: Path) -> dict[str, Any]:
     manifest = said.pop("queue", {})
     if not isinstance(manifest, dict) or manifest.keys() - FROM_MANIFEST.keys():
         known = ", ".join(FROM_MANIFEST)
-        raise ConfigError(f"{file}: its section [queue] can have {known}, nothing else")
+        raise ConfigError(f"{file}: the section [queue] can only have {known}")
     for name, value in manifest.items():
         field, unit = FROM_MANIFEST[name]
         said.setdefault(field, _number(f"{file}: queue.{name}", value) * unit)
@@ -191,7 +191,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     for field in Settings.__struct_fields__:
         name = PREFIX + field.upper()
         if name in environment and field in FILE_ONLY:
-            raise ConfigError(f"{name} is not read: name {field} in the file of --config")
+            raise ConfigError(f"{name} cannot be a variable: set {field} in the file of --config")
         if name in environment:
             said[field] = _read(name, environment[name], field)
     return said
@@ -202,7 +202,7 @@ def _read(name: str, text: str, field: str) -> Any:
     try:
         return msgspec.to_builtins(getattr(_lax({field: value}), field))
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{name}={text!r} cannot be: {error}") from None
+        raise ConfigError(f"{name}={text!r} is not valid: {error}") from None
 
 
 def _number(name: str, value: Any) -> float:
@@ -219,7 +219,7 @@ def _settings(said: Mapping[str, Any], where: str) -> Settings:
     try:
         return _lax(said)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{where} says what cannot be: {error}") from None
+        raise ConfigError(f"{where} is not valid: {error}") from None
 
 
 def _lax(said: Mapping[str, Any]) -> Settings:

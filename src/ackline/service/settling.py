@@ -34,7 +34,7 @@ class Lease:
     ) -> Lease:
         """By its receipt; without one, the lease that the job has now.
 
-        Without a receipt nothing tells one delivery from another: whoever knows the id settles.
+        Without a receipt, deliveries cannot be told apart: whoever knows the id settles the job.
         """
         runtime, key = caller.runtime, queue.sync.key
         token = None if receipt is None else token_of(receipt)
@@ -79,19 +79,21 @@ class Lease:
 
 
 def as_leased(record: Record, token: int) -> Record:
-    """A job as the holder of this token had it, who may settle it again when it is others'."""
+    """A job as the holder of this token had it, who may repeat its settling after losing it."""
     ended = (one.attempt for one in record.history if one.token == token)
     attempt = next(ended, record.attempts)
     return msgspec.structs.replace(record, token=token, attempts=attempt)
 
 
 def receipt_of(record: Record) -> str:
-    """A lease's token as clients hold it: a text, for it may be beyond what their numbers keep."""
+    """A lease's token for clients: a text, because it may be too large for their numbers."""
     return str(record.token)
 
 
 def token_of(receipt: str) -> int:
     """The token of a receipt."""
     if not (receipt.isascii() and receipt.isdecimal() and len(receipt) < 20):
-        raise Unfit(f"{receipt!r} is no receipt: send back what came with the job", at="receipt")
+        raise Unfit(
+            f"{receipt!r} is not a receipt: send back the one that came with the job", at="receipt"
+        )
     return min(int(receipt), LARGEST_TOKEN)

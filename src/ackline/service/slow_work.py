@@ -1,4 +1,4 @@
-"""Long looks and acts on many jobs, apart from the short calls that everybody waits for."""
+"""Searches and acts on many jobs, apart from the short calls that everybody waits for."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_WAITING = 32
 
 
 class TooManyLooks(TooMany):
-    """More long looks at once than a tenant may have waiting."""
+    """More long requests than a tenant may have waiting."""
 
     type = "too-many-looks"
 
@@ -39,7 +39,7 @@ class SlowWork:
         """Run something that may take long."""
         turns = self._turns.setdefault(tenant, _Turns())
         if turns.users >= AT_ONCE + MOST_WAITING:
-            raise TooManyLooks("your tenant has too many long looks under way", "looks")
+            raise TooManyLooks("your tenant has too many long requests in progress", "looks")
         turns.users += 1
         try:
             async with turns.free:

@@ -87,13 +87,17 @@ class Source:
         return claimed.jobs
 
     async def release(self, jobs: Sequence[Record]) -> None:
-        """Give back what a client will not deal with."""
+        """Give back jobs that a client will not process."""
         try:
             transitions = await self._runtime.call(self._releases, jobs)
             verdicts = await self._runtime.call(self._queue.apply, transitions)
             self._runtime.metrics.work.settled(self.key, transitions, verdicts)
         except Exception:
-            logger.exception("%d jobs of %s are left to their leases", len(jobs), self.key)
+            logger.exception(
+                "could not release %d jobs of %s: they wait for their leases to lapse",
+                len(jobs),
+                self.key,
+            )
 
     def _releases(self, jobs: Sequence[Record]) -> list[Transition]:
         policy = self._queue.policies.of
@@ -104,7 +108,7 @@ class Source:
     def hear(self, bell: Bell, always: bool) -> None:
         """Wait at this bell from now on; `always` hears the news also while nobody waits.
 
-        Who is busy with other queues has to, or it would never learn that this one has jobs.
+        A client that is busy with other queues needs that to learn that this one has jobs.
         """
         self._bell = bell
         if always:
@@ -122,7 +126,7 @@ class Source:
             self._bell.join(waiter)
 
     def leave(self, waiter: asyncio.Event) -> None:
-        """Wait no more; if it was rung for, there is something to claim."""
+        """Stop waiting; if the bell rang for it, there is something to claim."""
         if self._bell is not None and not self._bell.leave(waiter):
             self.look()
 

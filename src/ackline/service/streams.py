@@ -12,7 +12,7 @@ from litestar.types import Receive
 
 MEDIA_TYPE = "text/event-stream"
 HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
-"""Nobody between us and the client may keep a piece of the stream back."""
+"""No proxy may hold back a piece of the stream."""
 
 
 def event(name: str, data: bytes = b"", id: str | None = None) -> bytes:
@@ -34,7 +34,7 @@ _NO_BREAKS = {ord(break_): "\N{REPLACEMENT CHARACTER}" for break_ in "\r\n\0"}
 PING = event("ping")
 
 TICKET = "ticket"
-"""The parameter by which a page in a browser shows who it is: it cannot send a header."""
+"""The parameter with which a page in a browser authenticates: it cannot send a header."""
 
 
 def is_stream(handler: Any) -> bool:
@@ -57,19 +57,19 @@ class StreamEnd:
         """Whether it ended because its client is gone."""
 
     async def watch(self, receive: Receive) -> None:
-        """End when the client leaves. Who sends a stream hears of it; who only waits does not."""
+        """End when the client leaves: a stream that only waits would not notice."""
         while (await receive())["type"] != "http.disconnect":
             pass
         self.left = True
         self.end()
 
     def end(self) -> None:
-        """End the stream, as soon as it looks."""
+        """End the stream at its next look."""
         self.ended = True
         self.wake.set()
 
     async def pause(self, seconds: float) -> bool:
-        """Wait to be woken (True), or so many seconds (False)."""
+        """Wait until woken (True), or for this many seconds (False)."""
         try:
             async with asyncio.timeout(seconds):
                 await self.wake.wait()

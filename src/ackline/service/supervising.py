@@ -15,8 +15,8 @@ LEEWAY = 0.2
 class ServiceSupervisor(Supervisor):
     """Supervises processes that share a socket, which it closes for all of them at a stop.
 
-    They cannot: while this process holds it, the kernel goes on taking connections that nobody
-    will answer.
+    They cannot close it themselves: while this process holds it, the kernel goes on accepting
+    connections that nobody will answer.
     """
 
     def __init__(self, *args: Any, listener: socket.socket, drain: float, **options: Any) -> None:
@@ -29,5 +29,5 @@ class ServiceSupervisor(Supervisor):
         self._later(self._drain + LEEWAY, self._refuse)
 
     def _refuse(self) -> None:
-        with contextlib.suppress(OSError):  # at a second signal it is done already
+        with contextlib.suppress(OSError):  # already done by the first signal
             self._listener.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""What everybody owes, in memory that the processes of one service share."""
+"""What each caller owes, in memory that the processes of one service share."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Ledger:
         self._seats: dict[int, set[int]] = {}
 
     def charge(self, name: str, rate: Rate, cost: float = 1.0) -> float:
-        """Let something in, or answer how many seconds it has to wait."""
+        """Let something in, or return how many seconds it has to wait."""
         mark = _mark(name)
         with self._bucket(mark) as at:
             place, due = self._find(at, mark)

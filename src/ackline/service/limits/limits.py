@@ -1,4 +1,4 @@
-"""All limits of a process: asked by the door of every route, and by what enqueues."""
+"""All limits of a process: checked before every route, and when jobs are added."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Limits:
         return self._own.get(tenant, self._general)
 
     def admit_request(self, tenant: str) -> None:
-        """One more request of a tenant."""
+        """Admit one more request of a tenant."""
         allowance = self.of(tenant)
         rate = _rate(allowance.requests, allowance.requests_burst)
         if rate is not None and (wait := self._ledger.charge(f"requests {tenant}", rate)):
@@ -54,7 +54,7 @@ class Limits:
             )
 
     def admit_jobs(self, tenant: str, jobs: int) -> None:
-        """So many more jobs of a tenant, all or none."""
+        """Admit more jobs of a tenant, all or none."""
         allowance = self.of(tenant)
         rate = _rate(allowance.jobs, allowance.jobs_burst)
         if rate is not None and (wait := self._ledger.charge(f"jobs {tenant}", rate, jobs)):
@@ -126,16 +126,16 @@ class Limits:
         self._ledger.leave_seat(seat)
 
     def require_trust(self, address: str) -> None:
-        """Refuse an address that has failed to show who it is too often of late."""
+        """Refuse an address that has recently failed to authenticate too often."""
         if self._failures is not None:
             wait = self._ledger.wait(_place(address), self._failures)
             if wait:
                 raise TooManyFailures(
-                    "too much that came from your address was not believed", "failures", wait
+                    "too many invalid credentials came from your address", "failures", wait
                 )
 
     def note_failure(self, address: str) -> None:
-        """What came from an address was not believed."""
+        """An address sent invalid credentials."""
         if self._failures is not None:
             self._ledger.charge(_place(address), self._failures)
 
@@ -154,7 +154,7 @@ def _full(key: QueueKey, allowance: Allowance) -> str:
         said.append(f"{allowance.queue_jobs:,} live jobs in a queue")
     if allowance.tenant_jobs:
         said.append(f"{allowance.tenant_jobs:,} in all")
-    return f"queue {key.name!r} has no room now: your tenant may have {' and '.join(said)}"
+    return f"queue {key.name!r} is full for now: your tenant may have {' and '.join(said)}"
 
 
 def _place(address: str) -> str:

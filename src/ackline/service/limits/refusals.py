@@ -1,4 +1,4 @@
-"""Refusals that pass: too much, too soon; each says when to come again."""
+"""Temporary refusals: too much, too soon; each says when to try again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TooMany(Refused):
 
     @property
     def headers(self) -> dict[str, str]:
-        """When to come again, for programs."""
+        """When to try again, for programs."""
         return {
             "retry-after": str(self.seconds),
             "ratelimit": f'"{self.what}";r=0;t={self.seconds}',
@@ -52,6 +52,6 @@ class TooManyStreams(TooMany):
 
 
 class TooManyFailures(TooMany):
-    """An address that has shown too much that is not believed."""
+    """Too many invalid credentials from one address."""
 
     type = "too-many-failures"

@@ -46,17 +46,21 @@ class Allowed:
         """Refuse a scheme or a port that is not allowed."""
         parts = urlsplit(url)
         if parts.scheme != "https" and not self._settings.plain_http:
-            raise NotAllowed("only https:// may be called; the setting plain_http allows the other")
+            raise NotAllowed(
+                "only https:// may be called, unless the setting plain_http allows http://"
+            )
         port = parts.port or (443 if parts.scheme == "https" else 80)
         if self._settings.ports and port not in self._settings.ports:
-            raise NotAllowed(f"port {port} may not be called; the setting ports says which")
+            raise NotAllowed(
+                f"port {port} may not be called; the setting ports lists those that may"
+            )
 
     def require_address(self, host: str, address: str) -> None:
         """Refuse an address that is neither public nor in a network that was allowed."""
         found = ipaddress.ip_address(address)
         if not is_public(found) and not any(found in network for network in self._networks):
             raise NotAllowed(
-                f"{host} is not a public address; the setting networks says what else is allowed"
+                f"{host} is not a public address; the setting networks lists what else is allowed"
             )
 
 

@@ -35,14 +35,14 @@ def find(store: Store, tenant: str, id: str) -> Webhook | None:
 
 
 def add(store: Store, webhook: Webhook) -> bool:
-    """Keep a new one; False if there is one of its id."""
+    """Keep a new one; False if its id is taken."""
     return _write(store, webhook, 0)
 
 
 def change(
     store: Store, tenant: str, id: str, alter: Callable[[Webhook], Webhook]
 ) -> Webhook | None:
-    """Change one, and undo nothing that others change meanwhile; None if there is none."""
+    """Change one without undoing concurrent changes; None if there is none."""
     while (entry := _entry(store, tenant, id)) is not None:
         changed = alter(_decode(entry.value))
         if _write(store, changed, entry.version):

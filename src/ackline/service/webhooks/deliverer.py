@@ -24,7 +24,7 @@ from ackline.worker import Worker
 logger = logging.getLogger("ackline.service")
 
 LONGEST_PAUSE = 3600.0
-"""Seconds that a receiver may ask to be spared for."""
+"""How long a receiver may ask to be left alone, in seconds."""
 
 LEASE = 10.0
 """Seconds after which another process takes over from one that died; heartbeats hold it longer."""
@@ -56,7 +56,7 @@ class Deliverer:
         self._stopped = False
 
     def start(self) -> None:
-        """Begin, if it has not begun yet."""
+        """Start, unless it has started already."""
         with self._lock:
             if self._worker is not None or self._stopped:
                 return
@@ -80,7 +80,7 @@ class Deliverer:
             self._worker = worker
 
     def stop(self) -> None:
-        """End after what is under way; what has not begun stays in the queue."""
+        """Stop after what is in progress; the rest stays in the queue."""
         with self._lock:
             self._stopped = True
             worker, self._worker = self._worker, None
@@ -92,7 +92,7 @@ class Deliverer:
             book.find, self._store, job.payload.tenant, job.payload.webhook
         )
         if webhook is None or not webhook.active:
-            return Cancel("the webhook was deleted or switched off")
+            return Cancel("the webhook was deleted or turned off")
         url = job.payload.url or webhook.url
         assert url is not None
         began = time.monotonic()
@@ -127,7 +127,7 @@ class Deliverer:
             await sender.close()
 
     def _switch_off(self, webhook: Webhook) -> None:
-        logger.warning("webhook %s is switched off: its receiver says 410 Gone", webhook.id)
+        logger.warning("webhook %s was turned off: its receiver answered 410 Gone", webhook.id)
         book.change(
             self._store,
             webhook.tenant,
@@ -137,7 +137,7 @@ class Deliverer:
 
 
 def outcome_of(answer: Answer, seconds: float) -> Outcome:
-    """What becomes of a delivery by what its receiver answered."""
+    """What the receiver's answer means for a delivery."""
     status = answer.status
     if 200 <= status < 300:
         return Done(msgspec.to_builtins(Made(status, round(seconds, 4))))

@@ -21,7 +21,7 @@ from ackline.stores.base import Store
 QUEUE = QueueKey(SERVICE_TENANT, "webhooks")
 KIND = "deliver"
 TEST = "test"
-"""The type of a message that tells of no event."""
+"""The type of a message about no event."""
 
 LONGEST_RESULT = 256 * 1024
 """Bytes of a result that a callback carries; a larger one has to be fetched."""
@@ -64,7 +64,7 @@ def of_event(webhook: Webhook, event: Event) -> NewJob[Delivery]:
 def of_end(webhook: Webhook, event: Event, record: Record | None) -> NewJob[Delivery]:
     """Call a job's own URL at its end, with its result or its error.
 
-    Where to, the event says: the job may be gone by now, moved, or enqueued anew with another URL.
+    The event has the URL: by now the job may be gone, moved, or replaced by one with another URL.
     """
     data: dict[str, Any] = msgspec.to_builtins(event_document(event))
     data |= _outcome(record) if _ended_so(record, event) else _untold(event)
@@ -72,7 +72,7 @@ def of_end(webhook: Webhook, event: Event, record: Record | None) -> NewJob[Deli
 
 
 def of_test(webhook: Webhook, id: str, now: float) -> NewJob[Delivery]:
-    """A message that tells of nothing, to see whether it arrives."""
+    """A message about no event, to see whether it arrives."""
     body = Body(TEST, _iso(now), {"webhook": webhook.id})
     return _new(webhook, id, body, None)
 

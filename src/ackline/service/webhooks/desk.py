@@ -74,16 +74,16 @@ class Desk:
         return webhook
 
     async def change(self, id: str, said: dict[str, Any]) -> Webhook:
-        """Change some of what it is."""
+        """Change some of its fields."""
         if id == CALLBACKS and said.keys() - {"active", "note"}:
-            raise InvalidOption("of the callbacks only active and note can be changed")
+            raise InvalidOption("only active and note of the callbacks can be changed")
         if "url" in said:
             self._require_url(said["url"])
         changes = {**said, **filters(said)}
         end = (await self._call(self._store.info)).cursor
 
         def alter(found: Webhook) -> Webhook:
-            # Switched on again, it hears of what comes from then on.
+            # When turned on again, it hears of events from then on.
             since = end if changes.get("active") and not found.active else found.since
             return msgspec.structs.replace(found, **changes, since=since)
 
@@ -105,7 +105,7 @@ class Desk:
     async def delete(self, id: str) -> None:
         """Forget it."""
         if id == CALLBACKS:
-            raise Conflict("the callbacks cannot be deleted: switch them off, `active: false`")
+            raise Conflict("the callbacks cannot be deleted: turn them off with `active: false`")
         if not await self._call(book.delete, self._store, self._tenant, id):
             raise _absent(id)
 
@@ -122,7 +122,7 @@ class Desk:
     # --- deliveries ---
 
     async def send_test(self, id: str) -> str:
-        """Enqueue a message that tells of nothing."""
+        """Enqueue a message about no event."""
         webhook = await self.find(id)
         if webhook.url is None:
             raise Conflict("callbacks have no URL of their own: enqueue a job with a callback_url")
@@ -142,7 +142,7 @@ class Desk:
             text=_written(webhook),
         )
         page = await self._call(read_page, self._store, QUEUE, which, cursor, limit, Order.LINE)
-        # The text may stand in what another delivery tells, too.
+        # The text may also occur in another delivery.
         own = [job for job in page.jobs if _belongs(job, webhook)]
         return DeliveryPage([_document(job) for job in own], page.cursor)
 

@@ -53,7 +53,7 @@ class Dispatcher(Loop):
         self._readers: dict[QueueKey, JournalReader | None] = {}
 
     def step(self) -> float:
-        """Look who wants to hear, then look into each journal."""
+        """Find out who wants to hear, then read each journal."""
         self._webhooks = _by_tenant(book.read_all(self._store))
         pause = super().step()
         if self._webhooks:
@@ -61,7 +61,7 @@ class Dispatcher(Loop):
         return pause
 
     def due(self) -> Sequence[Queue[Any, Any]]:
-        """The queues of tenants that want to hear, and what may still be read for nobody."""
+        """The queues of tenants that want to hear, and those still read for nobody."""
         tenants = {queue.key.tenant for queue in self.queues}
         wanting = {tenant for tenant in tenants if self._wants(tenant)}
         return [
@@ -84,7 +84,7 @@ class Dispatcher(Loop):
         try:
             events = reader.read(PAGE)
         except EventsDropped as error:
-            logger.warning("webhooks were not told of some events of %s: %s", queue.key, error)
+            logger.warning("webhooks missed some events of %s: %s", queue.key, error)
             reader.cursor = error.cursor
             return 0.0
         if events:
@@ -98,7 +98,7 @@ class Dispatcher(Loop):
         self._deliveries.enqueue_many(deliveries)
         self.count("dispatched", len(deliveries))
         with contextlib.suppress(ReaderMoved):
-            # If another process did the same in the same moment, begin anew where it is.
+            # If another process did the same at the same moment, continue where it is.
             reader.save()
             self._readers[key] = reader
 
@@ -138,7 +138,7 @@ class Dispatcher(Loop):
         return reader
 
     def _stop_reading(self, key: QueueKey) -> None:
-        """Give the place in the journal up, lest all of it be kept for nobody."""
+        """Give up the place in the journal, so that it is not kept for nobody."""
         reader = self._readers.get(key)
         if key in self._readers and reader is None:
             return
@@ -149,7 +149,7 @@ class Dispatcher(Loop):
     # --- what is made of events ---
 
     def _deliveries_for(self, key: QueueKey, events: list[Event]) -> list[NewJob[Delivery]]:
-        # Read anew, and after the events: who was there when they happened is there now.
+        # Read again, after the events: a webhook that existed when they happened is there now.
         known = book.read_of(self._store, key.tenant)
         found = [
             delivery.of_event(webhook, event)

@@ -1,4 +1,4 @@
-"""Calling a receiver: at an address that was checked, within a time, and without following on."""
+"""Calling a receiver: at a checked address, within a time limit, and without redirects."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Answer(msgspec.Struct, frozen=True):
 class CheckedNetwork(httpcore.AnyIOBackend):
     """Connects to addresses that may be called, and to the very ones that were checked.
 
-    A name is resolved once for each connection. Whoever resolved it again, after the check, could
-    be sent elsewhere. The name itself still stands in the request and in the TLS greeting.
+    A name is resolved once for each connection. Resolving it again after the check
+    could lead elsewhere. The request and the TLS handshake still have the name itself.
     """
 
     def __init__(self, allowed: Allowed, resolver: Resolve = resolve) -> None:
@@ -131,7 +131,7 @@ class Sender:
         self._pools = Pools(settings, CheckedNetwork(self._allowed, resolver))
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Send a body; whatever the receiver answers is an answer, and no redirect is followed.
+        """Send a body; any status is an answer, and redirects are not followed.
 
         Raises `NotAllowed` or `Unreachable`.
         """
@@ -146,7 +146,7 @@ class Sender:
 
     async def _post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
         parts = urlsplit(url)
-        # Written here, for an IPv6 address needs its brackets.
+        # Written here because an IPv6 address needs its brackets.
         host = {"host": parts.netloc}
         said = [(name.encode(), value.encode()) for name, value in {**host, **headers}.items()]
         pool = self._pools.pool(f"{parts.scheme}://{parts.netloc}")

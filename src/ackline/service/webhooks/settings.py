@@ -16,11 +16,11 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     networks: tuple[str, ...] = ()
     """Networks that may be called although they are not public, such as `10.1.0.0/16`."""
     plain_http: bool = False
-    """Whether `http://` may be called, too."""
+    """Whether `http://` may be called as well."""
     ports: tuple[int, ...] = ()
-    """The only ports that may be called; all, unless said."""
+    """The only ports that may be called; by default all."""
     ca_file: str | None = None
-    """A file with certificates to believe instead of the system's."""
+    """A file with certificates to trust instead of the system's."""
     timeout: Positive = 10.0
     """How long a receiver may take to answer."""
     backoff: tuple[Annotated[float, msgspec.Meta(ge=0)], ...] = (

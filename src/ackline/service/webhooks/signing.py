@@ -1,4 +1,4 @@
-"""Signatures by which receivers know who calls, as Standard Webhooks has them."""
+"""Signatures by which receivers know who calls, as in Standard Webhooks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def new_secret() -> Secret:
 
 
 def rotated(known: Iterable[Secret], now: float, overlap: float) -> tuple[Secret, ...]:
-    """A new secret, and beside it the one before for so many seconds: never more than two."""
+    """A new secret, and the previous one for `overlap` seconds more: never more than two."""
     newest = next(iter(known), None)
     if newest is None or not overlap:
         return (new_secret(),)

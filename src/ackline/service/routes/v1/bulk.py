@@ -85,7 +85,7 @@ def _filter(caller: Caller, data: BulkBody) -> Filter:
 
 def _target(caller: Caller, data: BulkBody) -> QueueKey | None:
     if data.action != "move" and data.to is not None:
-        raise Unfit("`to` belongs to `move` alone", at="$.to")
+        raise Unfit("only `move` has a `to`", at="$.to")
     if data.action == "move" and data.to is None and not data.dry_run:
         raise Unfit("`to` must name the queue to move to", at="$.to")
     return caller.queue(data.to, Scope.ADMIN).sync.key if data.to is not None else None

@@ -65,7 +65,7 @@ async def act_on_dlq(
     """All of a group, or all that match; a redrive no faster than a rate, if asked."""
     line = caller.queue(queue, Scope.ADMIN).sync
     if data.rate is not None and data.action != "redrive":
-        raise Unfit("`rate` belongs to `redrive` alone", at="$.rate")
+        raise Unfit("only `redrive` has a `rate`", at="$.rate")
     which = Filter(states=DEAD, kinds=caller.kinds(data.kinds), text=data.text)
 
     def count() -> int:
