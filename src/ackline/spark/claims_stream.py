@@ -156,7 +156,7 @@ def pack(key: QueueKey, records: list[Record]) -> bytes:
 
 
 def share_out(records: list[Record], count: int) -> Iterator[list[Record]]:
-    """About so many parts of about as many jobs; more of them where payloads are large."""
+    """About this many parts of equal size; more of them where payloads are large."""
     each = -(-len(records) // count)
     part: list[Record] = []
     size = 0

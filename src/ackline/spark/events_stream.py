@@ -192,7 +192,7 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [n for n, page in found.items() if page and read_cursor(page[0].cursor) <= last]
 
     def _walk(self, name: str, after: str, end: str, most: int) -> tuple[str, int]:
-        """The place so many events on, or the end; and how many there are before it."""
+        """The place this many events further, or the end; and how many are before it."""
         store, key, left = self._open().store, QueueKey(self.place.tenant, name), most
         while left > 0:
             page = store.events(key, after, min(left, self.options.page_size))

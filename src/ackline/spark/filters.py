@@ -36,7 +36,7 @@ class Wanted(msgspec.Struct, frozen=True):
 def narrow(
     wanted: Wanted, filters: Iterable[Filter], columns: frozenset[str]
 ) -> tuple[Wanted, list[Filter]]:
-    """Take what the store can do of these filters; answers with those left to Spark."""
+    """Take the filters that the store can apply; returns those left to Spark."""
     left = []
     for one in filters:
         narrower = _narrow(wanted, one, columns)

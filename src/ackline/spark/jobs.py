@@ -1,4 +1,8 @@
-"""Jobs as a table: each task reads one state of one queue, page by page."""
+"""Jobs as a table: each task reads one state of one queue, page by page.
+
+Not several tasks each: a page continues where the one before ended, and a cursor in the middle
+would be a place that jobs pass while they are read, so some would be read twice or never.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,7 @@ class Shelf(InputPartition):
 class JobsReader(DataSourceReader):
     """Reads `jobs`, or of them only the failed ones: `dlq`.
 
-    It is no snapshot: a job that changes its state meanwhile may be seen in both or in neither.
+    It is not a snapshot: a job that changes its state meanwhile may be seen in both or in neither.
     """
 
     def __init__(self, options: ReadJobs, place: Place) -> None:

@@ -45,7 +45,7 @@ def whole_journal(queues: Queues, names: Iterable[str]) -> tuple[dict[str, str],
 
 
 def cut(starts: Mapping[str, str], ends: Mapping[str, str], partitions: int) -> list[Piece]:
-    """The journals between two places, in about so many pieces of about equal length."""
+    """The journals between two places, in about this many pieces of about equal length."""
     open_ = {
         queue: (starts[queue], end)
         for queue, end in ends.items()

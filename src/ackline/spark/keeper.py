@@ -58,7 +58,7 @@ class LeaseKeeper:
         self._thread.start()
 
     def stop(self) -> None:
-        """Leave the leases as they are: whoever starts next goes on with them."""
+        """Leave the leases as they are: the next driver continues with them."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join(timeout=5)

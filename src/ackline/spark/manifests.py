@@ -78,7 +78,7 @@ class ManifestRoom:
         """Pieces of a micro-batch that was cut up: each is to be one of its own."""
 
     def begin(self) -> None:
-        """Take the stream over from whoever reads it, and see what it holds."""
+        """Take the stream over from its last reader, and load what it holds."""
         while True:
             found, version = self._find()
             state = found or StreamState(new_id())
@@ -132,7 +132,7 @@ class ManifestRoom:
 
     @property
     def held(self) -> set[Lease]:
-        """Every lease that the stream still answers for."""
+        """Every lease that the stream is still responsible for."""
         batches: Iterable[tuple[Lease, ...]] = (
             manifest.leases
             for manifest in self.manifests.values()

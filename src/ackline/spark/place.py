@@ -54,7 +54,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 def find_place(options: Common, *, creates: bool = False) -> Place:
     """Check that a store can be used from here, before anything is planned.
 
-    Only who writes makes a file that is not there.
+    Only a writer creates a missing file.
     """
     scheme = options.store.partition(":")[0].lower()
     if scheme == "memory":
@@ -73,7 +73,7 @@ def find_place(options: Common, *, creates: bool = False) -> Place:
 
 
 def missing_queue(place: Place, name: str) -> str | None:
-    """What to say of a queue that is not there; None if it is. It is not made by asking."""
+    """What to say about a queue that does not exist; None if it does. Asking does not create it."""
     with place.open() as queues:
         if queues.store.describe(place.tenant, name):
             return None

@@ -128,7 +128,7 @@ class Refused:
         self._writer.write_table(pyarrow.Table.from_pylist(rows, SCHEMA))
 
     def close(self, *, complete: bool) -> None:
-        """Let the file be seen, or as if there had been none."""
+        """Publish the file, or discard it."""
         if self._files is None:
             return
         if self._writer is not None:
@@ -148,7 +148,7 @@ class Aside(msgspec.Struct, frozen=True):
     folder: str | None
     name: str
     most: int = 1000
-    """So many of one task are listed where there is no folder; with more, it fails."""
+    """How many refused rows of a task are listed where there is no folder; with more, it fails."""
 
     @contextmanager
     def refusing(self) -> Iterator[Refused]:

@@ -47,7 +47,7 @@ class Redriven(msgspec.Struct, frozen=True, kw_only=True):
     redriven: Mapping[str, int]
     """By queue."""
     left: int
-    """Jobs that were not as they were chosen any more: redriven by others, or failed anew."""
+    """Jobs that have changed since they were chosen: redriven by others, or failed again."""
     refused: int
     """Jobs that could not be changed as was said; they are still in the DLQ."""
     rejected: list[Rejected]
