@@ -61,7 +61,7 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self.options.max_jobs_per_trigger)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Claim no more than wait now."""
+        """Claim no more jobs than are waiting now."""
         self._with(Claims.stop_at_present)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> dict[str, Any]:  # noqa: N802

@@ -24,7 +24,7 @@ SLACK = 1e-3
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """Which rows are asked for at most; None is all. Spark looks at times once more itself."""
+    """Which rows are wanted; None means all. Spark checks times again itself."""
 
     queues: frozenset[str] | None = None
     states: frozenset[State] = frozenset(State)

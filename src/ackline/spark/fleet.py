@@ -48,7 +48,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     until_empty: bool = False
     """Whether workers leave when nothing waits or runs any more."""
     environment: Mapping[str, str] = {}
-    """Variables that the module with the handlers goes by."""
+    """Environment variables that the handlers' module reads."""
 
     def __post_init__(self) -> None:
         require_name("fleet", self.name)

@@ -27,7 +27,7 @@ LARGE_PAYLOADS = 16 << 20
 
 
 class Shelf(InputPartition):
-    """The jobs of one queue that stand in one state."""
+    """The jobs of one queue in one state."""
 
     def __init__(self, queue: str, state: State, wanted: Wanted) -> None:
         super().__init__((queue, state))
@@ -97,6 +97,6 @@ class PushingJobsReader(JobsReader):
     """The same, when filters are left to the store. Spark refuses it unless it is set to do so."""
 
     def pushFilters(self, filters: list[SparkFilter]) -> list[SparkFilter]:  # noqa: N802
-        """Take what the store can filter by."""
+        """Take the filters that the store can apply."""
         self.wanted, left = narrow(self.wanted, filters, COLUMNS)
         return left

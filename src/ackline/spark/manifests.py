@@ -44,7 +44,7 @@ class StreamState(msgspec.Struct, frozen=True):
     committed: int = 0
     """The last micro-batch that is known to be done, and whose jobs are settled."""
     write: str = ""
-    """Another one with each write, so that a write whose answer was lost is known again."""
+    """Changes with each write, so that a write whose reply was lost is recognised."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -171,7 +171,7 @@ class ManifestRoom:
                 return
             found, self._version = self._found()
             if found == state:
-                # An earlier try was done, though its answer was lost.
+                # An earlier try succeeded, though its reply was lost.
                 return
 
     def _found(self) -> tuple[StreamState, int]:

@@ -40,7 +40,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return open_queues(self.url, tenant=self.tenant)
 
     def _require_file(self, path: str) -> None:
-        """A file of another machine would not be found, but made: an empty store, silently."""
+        """A file of another machine would silently be created here, as an empty store."""
         here = socket.gethostname()
         if here != self.host and not self.shared_files:
             raise ConfigError(
@@ -95,7 +95,7 @@ def file_of(url: str) -> str | None:
 
 
 def _absolute(url: str) -> str:
-    """Workers run in other directories than the one a relative path was meant for."""
+    """Workers run in other directories, where a relative path would mean another file."""
     path = file_of(url)
     if path is None or os.path.isabs(path):
         return url

@@ -28,7 +28,7 @@ SCHEMA = pyarrow.schema(
 )
 
 UNREADABLE = (KeyError, OverflowError, ValueError)
-"""What Arrow raises for a value that Python has no equal of, such as a time in the year 10000."""
+"""What Arrow raises for a value that Python cannot represent, such as a time in the year 10000."""
 
 
 class RowsRejected(InvalidJob):
@@ -71,7 +71,7 @@ def _as_text(value: Any) -> str:
 
 
 def rows_of(batch: pyarrow.RecordBatch) -> Iterator[dict[str, Any] | Rejected]:
-    """The rows of a batch; one that has a value that cannot be read does not spoil the others."""
+    """The rows of a batch; one with a value that cannot be read does not spoil the others."""
     try:
         yield from batch.to_pylist(maps_as_pydicts="strict")
     except UNREADABLE:

@@ -159,7 +159,7 @@ def _of_queue(
 def still_meant(
     found: Sequence[Record | None], rows: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The jobs that stand in the DLQ by the very failure that they were chosen by."""
+    """The jobs that are still in the DLQ because of the failure they were chosen for."""
     return [
         row
         for record, row in zip(found, rows, strict=True)
