@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -175,7 +176,7 @@ class TestRedriving:
         assert queue.status("a").state == State.FAILED
 
     def test_what_would_be_refused_is_known_before(self, queue, check):
-        said = [
+        said: list[dict[str, Any]] = [
             {},
             {"priority": 9, "payload": "[]"},
             {"priority": 99},

@@ -75,7 +75,7 @@ class Claims:
         self._keeper.stop()
 
     def stop_at_present(self) -> None:
-        """Claim no more jobs than wait now, or come back from leases that lapse."""
+        """Claim no more jobs than are waiting now, or come back from lapsed leases."""
         counts = self._queue.counts()
         self._budget = sum(counts[state] for state in LIVE)
 

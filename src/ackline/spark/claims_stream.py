@@ -61,7 +61,7 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self.options.max_jobs_per_trigger)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Claim no more than wait now."""
+        """Claim no more jobs than are waiting now."""
         self._with(Claims.stop_at_present)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -156,7 +156,7 @@ def pack(key: QueueKey, records: list[Record]) -> bytes:
 
 
 def share_out(records: list[Record], count: int) -> Iterator[list[Record]]:
-    """About so many parts of about as many jobs; more of them where payloads are large."""
+    """About this many parts of equal size; more of them where payloads are large."""
     each = -(-len(records) // count)
     part: list[Record] = []
     size = 0

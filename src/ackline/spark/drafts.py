@@ -72,7 +72,7 @@ class DraftMaker:
             if value is None and self._options.payload_as == "json":
                 raise InvalidPayload("the row has no payload")
             return queue.serdes.encode_payload(value)
-        # It is not written anew, only measured.
+        # It is only measured, not rewritten.
         return queue.serdes.encode_payload(msgspec.Raw(json_bytes("payload", value)))
 
 

@@ -76,6 +76,6 @@ class PushingEventsReader(EventsReader):
     """The same, when filters are left to the store. Spark refuses it unless it is set to do so."""
 
     def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802
-        """Take what the store can filter by."""
+        """Take the filters that the store can apply."""
         self.wanted, left = narrow(self.wanted, filters, frozenset({"queue"}))
         return left

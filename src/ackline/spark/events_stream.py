@@ -103,7 +103,7 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # From here on the journal is kept for us, though the first commit comes much later.
         self._save({name: begun[name] for name in ahead if name in begun})
         if start.get("initial"):
-            # Asked again, the store may have dropped some of it and would tell another beginning.
+            # Asked again, the store may have dropped some of it and would name another beginning.
             begun = places
         return _offset(start["new"], places | self._move(ahead, places, end, most), begun)
 
@@ -182,7 +182,7 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return first_place(queues.store, QueueKey(queues.tenant, name), end, behind=NOTHING_DROPPED)
 
     def _ahead(self, places: Mapping[str, str], end: str) -> list[str]:
-        """The queues of which something has happened."""
+        """The queues in which something has happened."""
         store, last = self._open().store, read_cursor(end)
         found = {
             name: store.events(QueueKey(self.place.tenant, name), cursor, 1)
@@ -192,7 +192,7 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [n for n, page in found.items() if page and read_cursor(page[0].cursor) <= last]
 
     def _walk(self, name: str, after: str, end: str, most: int) -> tuple[str, int]:
-        """The place so many events on, or the end; and how many there are before it."""
+        """The place this many events further, or the end; and how many are before it."""
         store, key, left = self._open().store, QueueKey(self.place.tenant, name), most
         while left > 0:
             page = store.events(key, after, min(left, self.options.page_size))

@@ -24,7 +24,7 @@ SLACK = 1e-3
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """Which rows are asked for at most; None is all. Spark looks at times once more itself."""
+    """Which rows are wanted; None means all. Spark checks times again itself."""
 
     queues: frozenset[str] | None = None
     states: frozenset[State] = frozenset(State)
@@ -36,7 +36,7 @@ class Wanted(msgspec.Struct, frozen=True):
 def narrow(
     wanted: Wanted, filters: Iterable[Filter], columns: frozenset[str]
 ) -> tuple[Wanted, list[Filter]]:
-    """Take what the store can do of these filters; answers with those left to Spark."""
+    """Take the filters that the store can apply; returns those left to Spark."""
     left = []
     for one in filters:
         narrower = _narrow(wanted, one, columns)

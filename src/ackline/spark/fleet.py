@@ -48,7 +48,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     until_empty: bool = False
     """Whether workers leave when nothing waits or runs any more."""
     environment: Mapping[str, str] = {}
-    """Variables that the module with the handlers goes by."""
+    """Environment variables that the handlers' module reads."""
 
     def __post_init__(self) -> None:
         require_name("fleet", self.name)
@@ -92,7 +92,7 @@ class StopFlag:
 
     @property
     def raised(self) -> bool:
-        """Whether it was asked to stop; what cannot be heard now is heard later."""
+        """Whether it was asked to stop; if the store cannot be reached, it asks again later."""
         try:
             return any(
                 entry.key == key
@@ -100,7 +100,7 @@ class StopFlag:
                 for entry in store.read_keys(tenant, key, 1)
             )
         except StoreError as error:
-            logger.warning("whether to stop cannot be heard: %s", error)
+            logger.warning("cannot ask the store whether to stop: %s", error)
             return False
 
 

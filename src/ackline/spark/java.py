@@ -40,7 +40,7 @@ def _java() -> str | None:
 
 
 def java_version(java: str) -> int | None:
-    """The major version that a Java says it is; None if it says nothing that can be read."""
+    """The major version of a Java; None if it cannot be read."""
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
     return int(found[1]) if found else None

@@ -1,4 +1,8 @@
-"""Jobs as a table: each task reads one state of one queue, page by page."""
+"""Jobs as a table: each task reads one state of one queue, page by page.
+
+Not several tasks each: a page continues where the one before ended, and a cursor in the middle
+would be a place that jobs pass while they are read, so some would be read twice or never.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ LARGE_PAYLOADS = 16 << 20
 
 
 class Shelf(InputPartition):
-    """The jobs of one queue that stand in one state."""
+    """The jobs of one queue in one state."""
 
     def __init__(self, queue: str, state: State, wanted: Wanted) -> None:
         super().__init__((queue, state))
@@ -35,7 +39,7 @@ class Shelf(InputPartition):
 class JobsReader(DataSourceReader):
     """Reads `jobs`, or of them only the failed ones: `dlq`.
 
-    It is no snapshot: a job that changes its state meanwhile may be seen in both or in neither.
+    It is not a snapshot: a job that changes its state meanwhile may be seen in both or in neither.
     """
 
     def __init__(self, options: ReadJobs, place: Place) -> None:
@@ -93,6 +97,6 @@ class PushingJobsReader(JobsReader):
     """The same, when filters are left to the store. Spark refuses it unless it is set to do so."""
 
     def pushFilters(self, filters: list[SparkFilter]) -> list[SparkFilter]:  # noqa: N802
-        """Take what the store can filter by."""
+        """Take the filters that the store can apply."""
         self.wanted, left = narrow(self.wanted, filters, COLUMNS)
         return left

@@ -15,7 +15,7 @@ from ackline.stores.base import Store
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """The events of one queue behind `after`, up to and with `until`."""
+    """The events of one queue after `after`, up to and including `until`."""
 
     queue: str
     after: str
@@ -23,7 +23,7 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 NOTHING_DROPPED = make_cursor(0, 0)
-"""Where a journal begins of which nothing has been dropped."""
+"""Where a complete journal begins."""
 
 
 def first_place(store: Store, key: QueueKey, end: str, behind: str | None = None) -> str:
@@ -45,7 +45,7 @@ def whole_journal(queues: Queues, names: Iterable[str]) -> tuple[dict[str, str],
 
 
 def cut(starts: Mapping[str, str], ends: Mapping[str, str], partitions: int) -> list[Piece]:
-    """The journals between two places, in about so many pieces of about equal length."""
+    """The journals between two places, in about this many pieces of about equal length."""
     open_ = {
         queue: (starts[queue], end)
         for queue, end in ends.items()

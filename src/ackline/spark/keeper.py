@@ -58,7 +58,7 @@ class LeaseKeeper:
         self._thread.start()
 
     def stop(self) -> None:
-        """Leave the leases as they are: whoever starts next goes on with them."""
+        """Leave the leases as they are: the next driver continues with them."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join(timeout=5)
@@ -69,7 +69,7 @@ class LeaseKeeper:
             self._held.update(leases)
 
     def drop(self, leases: Iterable[Lease]) -> None:
-        """Keep these no longer."""
+        """Stop keeping these."""
         with self._lock:
             self._held.difference_update(leases)
 
@@ -82,7 +82,7 @@ class LeaseKeeper:
     def _extend(self, leases: Iterable[Lease]) -> set[Lease]:
         several, lost = sorted(leases), set[Lease]()
         if not several and not self._store.describe(self._key.tenant, self._key.name):
-            # A sign of life would make a queue that is perhaps only a mistyped name.
+            # A sign of life would create a queue, and its name may only be mistyped.
             return lost
         for start in range(0, len(several), CHUNK) if several else (0,):
             chunk = several[start : start + CHUNK]

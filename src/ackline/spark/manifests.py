@@ -44,7 +44,7 @@ class StreamState(msgspec.Struct, frozen=True):
     committed: int = 0
     """The last micro-batch that is known to be done, and whose jobs are settled."""
     write: str = ""
-    """Another one with each write, so that a write whose answer was lost is known again."""
+    """Changes with each write, so that a write whose reply was lost is recognised."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -78,7 +78,7 @@ class ManifestRoom:
         """Pieces of a micro-batch that was cut up: each is to be one of its own."""
 
     def begin(self) -> None:
-        """Take the stream over from whoever reads it, and see what it holds."""
+        """Take the stream over from its last reader, and load what it holds."""
         while True:
             found, version = self._find()
             state = found or StreamState(new_id())
@@ -132,7 +132,7 @@ class ManifestRoom:
 
     @property
     def held(self) -> set[Lease]:
-        """Every lease that the stream still answers for."""
+        """Every lease that the stream is still responsible for."""
         batches: Iterable[tuple[Lease, ...]] = (
             manifest.leases
             for manifest in self.manifests.values()
@@ -171,7 +171,7 @@ class ManifestRoom:
                 return
             found, self._version = self._found()
             if found == state:
-                # An earlier try was done, though its answer was lost.
+                # An earlier try succeeded, though its reply was lost.
                 return
 
     def _found(self) -> tuple[StreamState, int]:

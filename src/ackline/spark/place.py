@@ -40,7 +40,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return open_queues(self.url, tenant=self.tenant)
 
     def _require_file(self, path: str) -> None:
-        """A file of another machine would not be found, but made: an empty store, silently."""
+        """A file of another machine would silently be created here, as an empty store."""
         here = socket.gethostname()
         if here != self.host and not self.shared_files:
             raise ConfigError(
@@ -54,7 +54,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 def find_place(options: Common, *, creates: bool = False) -> Place:
     """Check that a store can be used from here, before anything is planned.
 
-    Only who writes makes a file that is not there.
+    Only a writer creates a missing file.
     """
     scheme = options.store.partition(":")[0].lower()
     if scheme == "memory":
@@ -73,7 +73,7 @@ def find_place(options: Common, *, creates: bool = False) -> Place:
 
 
 def missing_queue(place: Place, name: str) -> str | None:
-    """What to say of a queue that is not there; None if it is. It is not made by asking."""
+    """What to say about a queue that does not exist; None if it does. Asking does not create it."""
     with place.open() as queues:
         if queues.store.describe(place.tenant, name):
             return None
@@ -95,7 +95,7 @@ def file_of(url: str) -> str | None:
 
 
 def _absolute(url: str) -> str:
-    """Workers run in other directories than the one a relative path was meant for."""
+    """Workers run in other directories, where a relative path would mean another file."""
     path = file_of(url)
     if path is None or os.path.isabs(path):
         return url

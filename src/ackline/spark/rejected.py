@@ -28,7 +28,7 @@ SCHEMA = pyarrow.schema(
 )
 
 UNREADABLE = (KeyError, OverflowError, ValueError)
-"""What Arrow raises for a value that Python has no equal of, such as a time in the year 10000."""
+"""What Arrow raises for a value that Python cannot represent, such as a time in the year 10000."""
 
 
 class RowsRejected(InvalidJob):
@@ -71,7 +71,7 @@ def _as_text(value: Any) -> str:
 
 
 def rows_of(batch: pyarrow.RecordBatch) -> Iterator[dict[str, Any] | Rejected]:
-    """The rows of a batch; one that has a value that cannot be read does not spoil the others."""
+    """The rows of a batch; one with a value that cannot be read does not spoil the others."""
     try:
         yield from batch.to_pylist(maps_as_pydicts="strict")
     except UNREADABLE:
@@ -128,7 +128,7 @@ class Refused:
         self._writer.write_table(pyarrow.Table.from_pylist(rows, SCHEMA))
 
     def close(self, *, complete: bool) -> None:
-        """Let the file be seen, or as if there had been none."""
+        """Publish the file, or discard it."""
         if self._files is None:
             return
         if self._writer is not None:
@@ -148,7 +148,7 @@ class Aside(msgspec.Struct, frozen=True):
     folder: str | None
     name: str
     most: int = 1000
-    """So many of one task are listed where there is no folder; with more, it fails."""
+    """How many refused rows of a task are listed where there is no folder; with more, it fails."""
 
     @contextmanager
     def refusing(self) -> Iterator[Refused]:

@@ -18,7 +18,7 @@ CHUNK = 1000
 """Jobs per round trip."""
 
 PIECES = 100
-"""Into how many a micro-batch is cut that never ends."""
+"""Into how many pieces a micro-batch that never ends is cut."""
 
 
 class Replay:

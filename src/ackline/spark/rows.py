@@ -9,14 +9,12 @@ from typing import Any
 
 import pyarrow
 import pyarrow.compute
-from msgspec.structs import astuple
 
 from ackline.events import Event, read_cursor
 from ackline.job import Options, QueueKey, Record
 from ackline.spark import schemas
 
 MICROSECONDS = pyarrow.timestamp("us", tz="UTC")
-_FIELDS = Event.__struct_fields__
 
 
 def moment(seconds: float | None) -> datetime | None:
@@ -78,15 +76,24 @@ def claims_batch(key: QueueKey, records: Sequence[Record]) -> pyarrow.RecordBatc
 
 def events_batch(events: Sequence[Event]) -> pyarrow.RecordBatch:
     """Events with the columns of `schemas.EVENTS`."""
-    # All fields at once, for there are many events and each look at one costs.
-    fields = zip(*map(astuple, events), strict=True) if events else ((),) * len(_FIELDS)
-    columns: dict[str, Any] = dict(zip(_FIELDS, fields, strict=True))
-    queues = columns["queue"]
-    columns |= {
-        "tenant": [key.tenant for key in queues],
-        "queue": [key.name for key in queues],
-        "place": list(_places(columns["cursor"])),
-        "at": _times(columns["at"]),
+    cursors = [event.cursor for event in events]
+    columns = {
+        "tenant": [event.queue.tenant for event in events],
+        "queue": [event.queue.name for event in events],
+        "id": [event.id for event in events],
+        "kind": [event.kind for event in events],
+        "place": list(_places(cursors)),
+        "cursor": cursors,
+        "at": _times([event.at for event in events]),
+        "act": [event.act for event in events],
+        "source": [event.source for event in events],
+        "to": [event.to for event in events],
+        "attempt": [event.attempt for event in events],
+        "token": [event.token for event in events],
+        "worker": [event.worker for event in events],
+        "note": [event.note for event in events],
+        "by": [event.by for event in events],
+        "priority": [event.priority for event in events],
     }
     return _batch("events", columns)
 

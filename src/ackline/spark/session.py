@@ -43,19 +43,19 @@ ALWAYS = {
 }
 
 QUIET = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""They print the whole of what is raised anyway."""
+"""They print in full what is raised anyway."""
 
 
 def spark_session(
     master: str | None = None, *, name: str = "ackline", settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Start Spark, or say what it lacks; `master` is `local[*]` unless something else is said."""
+    """Start Spark, or say what is missing; `master` is `local[*]` by default."""
     require_spark(pyspark.__version__)
     master = master or "local[*]"
     local = master.startswith("local")
     if local:
         require_java()
-        # Spark looks the machine's name up, and warns where that is no address of others.
+        # Spark looks up the machine's name, and warns if it is a loopback address.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         # Workers must be this Python, for the packages are installed here. Only by this Spark
         # also looks for formats with it.
@@ -75,7 +75,7 @@ def spark_session(
 
 
 def _quiet() -> dict[str, str]:
-    """Java's own log tells only errors, from its first line on."""
+    """Java's own log has only errors, from its first line on."""
     log = files("ackline.spark").joinpath("log4j2.properties")
     return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log}"}
 

@@ -61,7 +61,7 @@ class Settling:
             seen.pop(manifest.batch, None)
 
     def mismatch(self, batch: int) -> StreamMismatch:
-        """The checkpoint tells of a micro-batch that the store does not know."""
+        """The checkpoint has a micro-batch that the store does not know."""
         state = self._room.state
         return StreamMismatch(
             f"stream {self._options.stream_id!r}: the checkpoint ends with micro-batch {batch}, "

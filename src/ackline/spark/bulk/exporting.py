@@ -11,7 +11,7 @@ from ackline.spark.bulk.files import first_line
 from ackline.spark.place import Place
 
 BYTES = ("payload", "result")
-"""Columns that are bytes, and text to whoever reads JSON or writes a condition."""
+"""Columns that are bytes, and text in JSON and in conditions."""
 
 
 def read_table(spark: SparkSession, place: Place, table: str) -> DataFrame:
@@ -27,7 +27,7 @@ def as_text(rows: DataFrame) -> DataFrame:
 
 
 def chosen(rows: DataFrame, where: str | None) -> DataFrame:
-    """The rows of which a condition holds; a mistake in it is told before anything runs."""
+    """The rows for which a condition holds; a mistake in it is reported before anything runs."""
     if where is None:
         return rows
     try:
@@ -40,7 +40,7 @@ def chosen(rows: DataFrame, where: str | None) -> DataFrame:
 
 
 def export(rows: DataFrame, path: str, format: str, *, overwrite: bool) -> int:
-    """Write rows as Parquet or JSON lines; answers how many."""
+    """Write rows as Parquet or JSON lines; returns how many."""
     written = as_text(rows) if format == "json" else rows
     seen = written.cache()
     try:

@@ -79,7 +79,7 @@ def enqueue_some(
 def refuse_some(
     options: WriteJobs, batches: Iterator[pyarrow.RecordBatch], name: str
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Lines that could not be read, told in the same way."""
+    """Lines that could not be read, reported in the same way."""
     with Aside(options.rejected_path, name, options.max_rejected).refusing() as refused:
         for batch in batches:
             refused.add([Rejected(line, "BrokenLine", BROKEN_LINE) for line in _lines(batch)], 0)

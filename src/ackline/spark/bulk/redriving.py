@@ -47,7 +47,7 @@ class Redriven(msgspec.Struct, frozen=True, kw_only=True):
     redriven: Mapping[str, int]
     """By queue."""
     left: int
-    """Jobs that were not as they were chosen any more: redriven by others, or failed anew."""
+    """Jobs that have changed since they were chosen: redriven by others, or failed again."""
     refused: int
     """Jobs that could not be changed as was said; they are still in the DLQ."""
     rejected: list[Rejected]
@@ -159,7 +159,7 @@ def _of_queue(
 def still_meant(
     found: Sequence[Record | None], rows: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The jobs that stand in the DLQ by the very failure that they were chosen by."""
+    """The jobs that are still in the DLQ because of the failure they were chosen for."""
     return [
         row
         for record, row in zip(found, rows, strict=True)

@@ -116,7 +116,7 @@ class LakeClaim:
             with self._lock:
                 self._let_go()
         except StoreError as error:
-            # The next run finds out that this one is no more.
+            # The next run finds out that this one is gone.
             logger.warning("the claim on the lake could not be released: %s", error)
 
     def _let_go(self) -> None:
@@ -188,7 +188,7 @@ def _is_gone(holder: Holder) -> bool:
 
 
 def _system() -> str:
-    """This machine since it was started, and this room of process numbers on it: a container's."""
+    """This machine since its start, and its process numbers: a container has its own."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"

@@ -1,6 +1,6 @@
-"""Many small batches made few large ones, and old ones dropped.
+"""Makes a few large batches of many small ones, and drops old ones.
 
-So that it can be broken off anywhere: what is to be put together is written aside first; then a
+It can be interrupted anywhere: what is put together is written aside first; then a
 note says what takes the place of what, and what of it is done already; then it is done, and only
 after that is what was written aside removed. Whoever finds such a note finishes it. Nothing is
 concluded from a folder that is missing.
@@ -29,7 +29,7 @@ from ackline.spark.lake.micro_batch import pass_nothing
 from ackline.spark.pipelines import clusters, traffic, workers
 
 TOGETHER = 16
-"""So many batches are made one, and so many of those one again."""
+"""This many batches become one, and this many of those become one again."""
 
 NOTE, ASIDE = "compaction.json", "compacting"
 
@@ -43,7 +43,7 @@ _ADDED_UP: dict[tuple[str, ...], Callable[[DataFrame], DataFrame]] = {
 
 
 SPAN = 86_400.0
-"""Seconds from the first to the last of those, at most: they are dropped together when too old."""
+"""Seconds from the first to the last of those, at most: they expire together."""
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,7 +177,7 @@ class Compaction:
             if batch.last_at >= before:
                 continue
             if not batch.dropped:
-                # First, so that nobody misses what is removed.
+                # Logged first, so that nothing expects what is removed.
                 self._lake.log(msgspec.structs.replace(batch, dropped=True))
                 dropped += 1
             for name in (EVENTS, JOBS):

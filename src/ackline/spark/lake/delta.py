@@ -1,4 +1,4 @@
-"""The lake's tables as Delta tables in another folder, for who reads those.
+"""The lake's tables as Delta tables in another folder, for programs that read those.
 
 What a batch brought is appended together with its number, in one commit; so however often it is
 done, it is there once. Gold is small, and is written as a whole.
@@ -30,7 +30,7 @@ def require_delta() -> Any:
 
 
 class DeltaTables:
-    """Delta tables that tell what the tables of a lake do."""
+    """Delta tables with the same rows as the tables of a lake."""
 
     def __init__(self, lake: Lake, path: str) -> None:
         self._delta = require_delta()
@@ -90,7 +90,7 @@ class DeltaTables:
             table.vacuum(dry_run=False)
 
     def _version(self, name: tuple[str, ...], by: str) -> int:
-        """The last batch that a table has heard of; -1 if of none."""
+        """The last batch that a table has; -1 if it has none."""
         if not self._delta.DeltaTable.is_deltatable(self._at(name)):
             return -1
         found = self._delta.DeltaTable(self._at(name)).transaction_version(by)

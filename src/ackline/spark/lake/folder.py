@@ -23,7 +23,7 @@ class Folder:
 
     def __init__(self, path: str) -> None:
         self.path = path.rstrip("/") if "://" in path else str(Path(path).absolute())
-        """As Spark names it."""
+        """As Spark calls it."""
         try:
             self._files, self._root = pyarrow.fs.FileSystem.from_uri(uri_of(self.path))
         except (pyarrow.ArrowInvalid, OSError) as error:
@@ -77,14 +77,14 @@ class Folder:
         )
 
     def read_json(self, kind: type[Any], *parts: str) -> Any:
-        """What a file says; None if it is not there."""
+        """The contents of a file; None if it does not exist."""
         if not self.exists(*parts):
             return None
         with self._files.open_input_stream(self._own(*parts)) as file:
             return msgspec.json.decode(file.read(), type=kind)
 
     def write_json(self, value: Any, *parts: str) -> None:
-        """Write a file; whoever reads it sees the old one or the new one, never a half."""
+        """Write a file; readers see the old one or the new one, never half of one."""
         with self._replacing(*parts) as file:
             file.write(msgspec.json.format(msgspec.json.encode(value), indent=2))
 
@@ -106,7 +106,7 @@ class Folder:
             self.remove(*above, new)
 
     def write_table(self, table: pyarrow.Table, *parts: str) -> None:
-        """Write one file of Parquet, as whole as that."""
+        """Write one Parquet file, in the same all-or-nothing way."""
         with self._replacing(*parts) as file:
             pyarrow.parquet.write_table(table, file, compression="zstd")
 

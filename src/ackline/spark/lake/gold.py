@@ -1,7 +1,7 @@
 """Gold: small tables that answer questions, each in plain files that any reader of Parquet opens.
 
 Of each day there is one file, which is replaced as a whole. Only days in which something has
-happened since are made anew, from the parts that batches have left.
+happened since are rebuilt, from the parts that batches have left.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ GOLD = "gold"
 BY_DAY = ("hourly", "daily", "slo", "workers", "errors")
 """Tables with a file for each day."""
 OF_ALL = ("busiest", "forecast")
-"""Tables of one file, made anew each time."""
+"""Tables of one file, rebuilt each time."""
 
 RECENT = datetime.timedelta(weeks=8)
 """What the usual load and the forecast are made of."""
 
 
 class Publisher:
-    """Makes the gold tables of a lake tell of all complete batches."""
+    """Brings the gold tables of a lake up to date with all complete batches."""
 
     def __init__(self, spark: SparkSession, lake: Lake) -> None:
         self._spark = spark
         self._lake = lake
 
     def publish(self) -> list[datetime.date]:
-        """Make anew what has changed since; returns the days of it.
+        """Rebuild what has changed since; returns the days that were rebuilt.
 
-        Broken off, it is done again from the beginning: what is written is the same.
+        If it is interrupted, the next run starts over and writes the same.
         """
         mark, batches = self._lake.require(), self._lake.batches
         if not batches:
@@ -100,7 +100,7 @@ class Publisher:
         return read_tables(self._spark, self._lake.folder, *tables)
 
     def _replace(self, name: str, frame: DataFrame, days: Sequence[datetime.date]) -> None:
-        """One file for each day, also of a day that has nothing to tell any more."""
+        """One file for each day, even for a day that has no rows any more."""
         table = frame.toArrow()
         for day in days:
             of_day = table.filter(pyarrow.compute.equal(table["day"], pyarrow.scalar(day)))
@@ -108,7 +108,7 @@ class Publisher:
 
 
 def recent_days(files: Iterable[str], now: datetime.datetime) -> list[str]:
-    """The files of the last weeks; days that are yet to come are those of a wrong clock.
+    """The files of the last weeks; days in the future come from a wrong clock.
 
     >>> recent_days(["2026-11-15.parquet", "2026-11-16.parquet", "2099-01-01.parquet"],
     ...             datetime.datetime(2026, 11, 16))

@@ -1,4 +1,4 @@
-"""What a lake says of itself: its version, whose journal it is, and what each batch brought."""
+"""What a lake says about itself: its version, whose journal it is, and what each batch brought."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     """Which lake it is, by whatever path it is reached."""
     objectives: Mapping[str, float] = msgspec.field(default_factory=DEFAULT_OBJECTIVES.copy)
     published: int = -1
-    """The last batch that the gold tables tell of."""
+    """The last batch that is in the gold tables."""
     published_with: Mapping[str, float] = {}
     """The objectives that they were made with."""
     delta: str | None = None
@@ -50,7 +50,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     events: int
     ended: int
     days: list[datetime.date]
-    """In which something happened: of these the gold tables are made anew."""
+    """Days on which something happened: the gold tables are rebuilt for these."""
     last_at: float
     level: int = 0
     """How often it was put together with others."""
@@ -79,7 +79,7 @@ class Lake:
         self.folder = Folder(path)
 
     def identify(self, queues: Queues) -> str:
-        """Make it if there is none; returns its id."""
+        """Create it if it does not exist; returns its id."""
         if (mark := self.mark) is None:
             location = queues.info().location
             mark = Mark(schema=SCHEMA, store=location, tenant=queues.tenant, id=new_id())
@@ -91,7 +91,7 @@ class Lake:
         return mark.id
 
     def open(self, queues: Queues, *, moved: bool = False) -> Mark:
-        """Make it, or see that it is the one that is meant."""
+        """Create it, or check that it is the right one."""
         self.identify(queues)
         location, mark = queues.info().location, self.require()
         if moved:
@@ -109,7 +109,7 @@ class Lake:
         return mark
 
     def require(self) -> Mark:
-        """What the mark of a lake says that must be there already."""
+        """The mark of a lake that must exist already."""
         mark = self.mark
         if mark is None:
             raise ConfigError(
@@ -120,7 +120,7 @@ class Lake:
 
     @property
     def mark(self) -> Mark | None:
-        """What the lake says of itself; None if it is none yet."""
+        """What the lake says about itself; None if it does not exist yet."""
         try:
             mark: Mark | None = self.folder.read_json(Mark, MARK)
         except msgspec.DecodeError as error:
@@ -133,11 +133,11 @@ class Lake:
         return mark
 
     def change(self, **values: object) -> None:
-        """Say something else in the mark."""
+        """Change the mark."""
         self.folder.write_json(msgspec.structs.replace(self.require(), **values), MARK)
 
     def _require_checkpoint(self) -> None:
-        """Without its checkpoint, Spark would begin anew and everything would be there twice."""
+        """Without its checkpoint, Spark would start over and everything would be there twice."""
         if self.batches and not self.folder.exists(*CHECKPOINT, "offsets"):
             raise ConfigError(
                 f"the lake {self.folder.path} has lost its checkpoint, so nobody knows how far it "

@@ -1,4 +1,4 @@
-"""The run of a lake: from where it stands to now, or on and on."""
+"""A run of a lake: up to now, or until it is stopped."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RETRY_FOR = 60.0
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run is asked for."""
+    """What a run should do."""
 
     url: str
     tenant: str
@@ -61,7 +61,7 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
     events: int
     ended: int
     days: int
-    """Of the gold tables, that were made anew."""
+    """Days that were rebuilt in the gold tables."""
     compacted: int
     dropped: int
     seconds: float

@@ -17,10 +17,10 @@ UTILISATION = 0.7
 """How busy handlers may be: above it, waiting grows out of proportion."""
 
 HALF_LIFE_WEEKS = 2.0
-"""After so many weeks an hour counts half."""
+"""After this many weeks an hour counts half."""
 
 LARGEST_CHANGE = 2.0
-"""How much a week is let grow, or shrink, by what the last two tell."""
+"""How much a forecast may grow or shrink from one week to the next."""
 
 HOURS = 7 * 24
 

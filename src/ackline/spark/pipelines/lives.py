@@ -16,7 +16,7 @@ TERMINAL_STATES = sorted(state.value for state in TERMINAL)
 GIVEN_BACK = [Act.RELEASE.value, Act.SNOOZE.value]
 ANEW = [Act.ENQUEUE.value, Act.REDRIVE.value]
 NOWHERE = ""
-"""The state of a job that is not there, where null would compare as unknown."""
+"""The state of a job that does not exist, where null would compare as unknown."""
 
 
 def is_arrival() -> Column:
@@ -72,7 +72,7 @@ def is_legal() -> Column:
         for source, states in targets.items()
         for to in states
     ]
-    # A move is told twice: the departure in one journal, the arrival in the other.
+    # A move has two entries: the departure in one journal, the arrival in the other.
     for state in LEGAL[Act.MOVE]:
         known += [f"{Act.MOVE} {state} {NOWHERE}", f"{Act.MOVE} {NOWHERE} {state}"]
     return F.concat_ws(" ", "act", "comes_from", "leads_to").isin(known)

@@ -43,7 +43,7 @@ def steps_with_times(entries: DataFrame) -> DataFrame:
     """
     of_job = Window.partitionBy(*JOB).orderBy("place")
     heard = F.last("priority", ignorenulls=True)
-    # Before entries are left out: an edit is no step, but may change the priority.
+    # Before entries are left out: an edit is not a step, but may change the priority.
     entries = entries.withColumn("priority_after", heard.over(of_job.rowsBetween(*_ALL)))
     entries = entries.withColumn("priority", heard.over(of_job.rowsBetween(*_SO_FAR)))
     of_life = Window.partitionBy(*JOB, "life").orderBy("place")
@@ -68,7 +68,7 @@ def _changes_state() -> Column:
 
 
 def _after_the_end() -> Column:
-    """Entries that belong to no life: of jobs that have ended, and are not begun anew."""
+    """Entries that belong to no life: of jobs that have ended, and do not start over."""
     ended = F.coalesce(F.col("source").isin(TERMINAL_STATES), F.lit(False))
     arrived_dead = is_arrival() & F.coalesce(F.col("to").isin(TERMINAL_STATES), F.lit(False))
     return (ended & ~F.col("act").isin(ANEW)) | arrived_dead
@@ -80,7 +80,7 @@ def _seconds_between(start: Column, end: Column) -> Column:
     return F.when(start.isNotNull(), F.greatest(micros / 1e6, F.lit(0.0)))
 
 
-# --- what a step tells, null where it tells nothing of the kind ---
+# --- what a step measures, null where it does not apply ---
 
 
 def wait() -> Column:

@@ -9,7 +9,7 @@ K = 1000
 """How fine a sketch is: ranks are right to about 0.2 %, in 20 KB at most."""
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
-"""What is told of a sketch, by the ending of the column's name."""
+"""What is shown of a sketch, by the suffix of the column's name."""
 
 
 def sketch(values: Column) -> Column:

@@ -1,4 +1,4 @@
-"""What a report tells, gathered from a lake: small lists, whatever the size of the lake."""
+"""The contents of a report, gathered from a lake: small lists, however large the lake is."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "kind": ("tenant", "queue", "kind"),
     "priority": ("tenant", "queue", "priority"),
 }
-"""By what traffic is told, each with the columns that name a row."""
+"""What traffic is grouped by, each with the columns that name a row."""
 
 OF_AN_HOUR = ("enqueued", "completed", "failed", "retried", "stalled", "busy_seconds")
 
@@ -35,7 +35,7 @@ LIKE = {"week": "the last weeks", "day": "the last days", "hour": "the last day"
 HOUR = datetime.timedelta(hours=1)
 
 LONGEST_GAP = 24 * 366
-"""Quiet hours in a row that are all told."""
+"""Quiet hours in a row that are all listed."""
 
 MOST = 20
 """Rows of a list that people are shown."""
@@ -95,7 +95,7 @@ def gather(spark: SparkSession, lake: Lake, last_days: int | None = None) -> Rep
 
 
 def reported_days(lake: Lake, last_days: int | None) -> list[datetime.date]:
-    """The days that something happened on, of the last ones if so many are asked for."""
+    """The days on which something happened, or only the last ones."""
     days = sorted({day for batch in lake.batches for day in batch.days})
     if not days:
         raise ConfigError(
@@ -153,7 +153,7 @@ def _workers(spark: SparkSession, lake: Lake, days: Sequence[datetime.date]) -> 
 
 
 def _ahead(spark: SparkSession, lake: Lake) -> dict[str, Rows]:
-    """What gold has on hours: usual ones and coming ones."""
+    """What gold says about usual and coming hours."""
     busiest = read_tables(spark, lake.folder, (GOLD, "busiest"))
     coming = read_tables(spark, lake.folder, (GOLD, "forecast"))
     sums = (F.sum("enqueued").alias("enqueued"), F.sum("busy_seconds").alias("busy_seconds"))

@@ -155,7 +155,7 @@ def _stalls(report: Report) -> str:
         **{f"held {q}": _span(f"stall_{q}") for q in QUANTILES},
         **{f"until again {q}": _span(f"recovery_{q}") for q in QUANTILES},
     }
-    told = "<p>How long lost workers held jobs, and then until these were delivered again.</p>"
+    told = "<p>How long lost workers held jobs, and how long until these were delivered again.</p>"
     return told + _table(stalled, {"queue": _name("queue")}, columns)
 
 
@@ -188,7 +188,7 @@ def _forecast(report: Report) -> str:
         "at": lambda row: moment(row["peak_hour"]),
         "like": lambda row: LIKE[row["basis"]],
     }
-    told = "<p>Handlers that are needed at once, so that they are busy for 70 % of the time.</p>"
+    told = "<p>How many handlers are needed at once if each is busy 70 % of the time.</p>"
     chart = lines(times, handlers, "Handlers needed, by the hour")
     return told + chart + _table(report.forecast, {"queue": _name("queue")}, columns)
 

@@ -12,7 +12,7 @@ WIDTH, HEIGHT = 860, 220
 LEFT, RIGHT, TOP, BOTTOM = 56, 8, 10, 26
 
 FEW = 3
-"""So many points are hardly a line."""
+"""This few points are hardly a line."""
 
 LONGEST_NAME = 24
 """Characters that fit beside a bar, in the larger type of a phone too."""
@@ -91,7 +91,7 @@ def heat(cells: dict[tuple[int, int], float], what: str) -> str:
         parts.append(f'<text class="label end" x="{LEFT - 8}" y="{y + 16}">{name}</text>')
         for hour in range(24):
             value = cells.get((weekday, hour), 0.0)
-            # Squares of what is seen, or small hours could not be told from none.
+            # Square roots, or quiet hours would look like empty ones.
             shade = math.sqrt(value / most)
             parts.append(
                 f'<rect class="cell" x="{LEFT + hour * across + 1:.1f}" y="{y + 1}" rx="2" '
