@@ -1,6 +1,6 @@
-/** A browser in a C locale calls its language "en-US@posix", which is no tag of a language.
+/** A browser in a C locale calls its language "en-US@posix", which is not a language tag.
  *
- * Whoever hands it to `Intl` is answered with an exception, and the charts do so while they are
+ * `Intl` throws when it is given one like that, and the chart library gives it one as soon as it is
  * loaded: without this, such a browser would show a blank page.
  */
 const known = (tag: string): boolean => {

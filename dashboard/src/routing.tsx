@@ -1,16 +1,10 @@
 /** Which view the address names. Every name in it is one segment, whatever characters it has. */
 import { type AnchorHTMLAttributes, useEffect, useSyncExternalStore } from "react";
+import type { State } from "./api/client";
+import { STATES } from "./api/jobs";
 
-export const TABS = [
-  "queued",
-  "scheduled",
-  "processing",
-  "failing",
-  "failed",
-  "completed",
-  "cancelled",
-] as const;
-export type Tab = (typeof TABS)[number];
+/** A queue has a list for each state. */
+export type Tab = State;
 
 export type View =
   | { page: "overview" | "workers" | "events" | "schedules" | "keyspace" | "analytics" | "search" }
@@ -28,7 +22,7 @@ export function viewOf(path: string): View {
   if (plain && parts.length === 1) return { page: plain };
   if (first !== "queues" || queue === undefined) return { page: "nowhere" };
   if (third === "jobs" && id !== undefined) return { page: "job", queue, id };
-  const tab = TABS.find((one) => one === (third ?? "queued"));
+  const tab = STATES.find((one) => one === (third ?? "queued"));
   return tab && id === undefined ? { page: "queue", queue, tab } : { page: "nowhere" };
 }
 

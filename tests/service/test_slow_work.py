@@ -22,7 +22,7 @@ def test_a_poll_does_not_wait_for_searches(live, monkeypatch):
         assert go_on.wait(30)
         return search.Found([], complete=True)
 
-    monkeypatch.setattr(search, "_search", look)
+    monkeypatch.setattr(search._Search, "run", look)
     live.api.enqueue(1, id="a")
     with ThreadPoolExecutor(SEARCHES) as clients:
         found = [clients.submit(live.api.get, "/v1/search", text="x") for _ in range(SEARCHES)]

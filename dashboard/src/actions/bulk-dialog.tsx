@@ -47,12 +47,16 @@ export function BulkDialog({ queue, action, which, onClose, onDone }: BulkProps)
   const n = preview.data?.count;
   const name = t(`action.${action}`);
   const title = n === undefined ? name : plural(t, "bulk.confirm", n, { action: name });
-  const said = preview.error ? saying(preview.error) : n === undefined ? t("bulk.counting") : n === 0 ? t("bulk.nothing") : plural(t, "bulk.preview", n);
+  const said = () => {
+    if (preview.error) return saying(preview.error);
+    if (n === undefined) return t("bulk.counting");
+    return n === 0 ? t("bulk.nothing") : plural(t, "bulk.preview", n);
+  };
 
   if (action === "delete")
     return (
       <Confirm title={title} button={title} word={queue} act={finish} onClose={onClose} disabled={!n}>
-        <p data-preview={n}>{said}</p>
+        <p data-preview={n}>{said()}</p>
       </Confirm>
     );
   return (
@@ -65,7 +69,7 @@ export function BulkDialog({ queue, action, which, onClose, onDone }: BulkProps)
         disabled={!n || (action === "move" && (to === "" || to === queue))}
         error={doing.error ? saying(doing.error) : null}
       >
-        <p data-preview={n}>{said}</p>
+        <p data-preview={n}>{said()}</p>
         {action === "move" && <TargetQueue value={to} onChange={setTo} except={queue} />}
         {action === "redrive" && "letters" in which && (
           <Field label={t("bulk.rate")}>

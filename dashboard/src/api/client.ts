@@ -54,7 +54,7 @@ function attempt<T>(work: () => T): T | null {
 
 const refused = new Set<() => void>();
 
-/** Hear of it when the service does not know any more who calls. */
+/** Be told when the service no longer accepts the token. */
 export function onRefused(listener: () => void): () => void {
   refused.add(listener);
   return () => refused.delete(listener);
@@ -68,7 +68,7 @@ const PATIENCE = 15_000;
 let heardAt = 0;
 const silence = new Set<(silent: boolean) => void>();
 
-/** Hear of it when the service falls silent although it was asked something, and speaks again. */
+/** Be told when the service stops responding to requests, and when it responds again. */
 export function onSilence(listener: (silent: boolean) => void): () => void {
   silence.add(listener);
   return () => silence.delete(listener);

@@ -86,7 +86,7 @@ export function useWorkers() {
   return useQuery({
     queryKey: ["workers"],
     queryFn: ({ signal }) => call<Schemas["Workers"]>("GET", "/v1/workers", { signal }),
-    // A heartbeat is no event.
+    // A heartbeat is not an event, so the stream does not tell of it.
     refetchInterval: 2000,
   });
 }

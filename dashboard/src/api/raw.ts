@@ -91,7 +91,7 @@ export function fieldsOf(text: string): Record<string, string> {
   return fields;
 }
 
-/** Why this is no JSON, or null if it is. */
+/** Why this is not JSON, or null if it is. */
 export function mistakeIn(text: string): string | null {
   try {
     JSON.parse(text);

@@ -226,6 +226,7 @@ export const en = {
 
   "analytics.days": "Days",
   "analytics.lastDays": "{n} days",
+  "analytics.lastDays.one": "Today",
   "analytics.throughput": "Jobs per hour",
   "analytics.wait": "Time in line",
   "analytics.run": "Time running",

@@ -227,6 +227,7 @@ export const es: Record<Word, string> = {
 
   "analytics.days": "Días",
   "analytics.lastDays": "{n} días",
+  "analytics.lastDays.one": "Hoy",
   "analytics.throughput": "Trabajos por hora",
   "analytics.wait": "Tiempo en cola",
   "analytics.run": "Tiempo de ejecución",

@@ -1,5 +1,5 @@
-import { useEffect, useRef, useState } from "react";
-import { typing } from "../shell/shortcuts";
+import { useState } from "react";
+import { useKeys } from "../shell/keys";
 
 interface Acts {
   open: (id: string) => void;
@@ -7,29 +7,21 @@ interface Acts {
   show: (at: number, id: string) => void;
 }
 
-/** j and k walk through the rows, Enter opens one, x selects it. Answers which row it is. */
+/** j and k walk through the rows, Enter opens one, x selects it. Returns the id of the current row. */
 export function useRowKeys(ids: readonly string[], acts: Acts, start: string | null = null): string | null {
   const [cursor, setCursor] = useState<string | null>(start);
-  const latest = useRef({ ids, acts, cursor });
-  latest.current = { ids, acts, cursor };
-  useEffect(() => {
-    const press = (event: KeyboardEvent) => {
-      if (typing(event)) return;
-      const { ids, acts, cursor } = latest.current;
-      const at = cursor === null ? -1 : ids.indexOf(cursor);
-      const step = event.key === "j" ? 1 : event.key === "k" ? -1 : 0;
-      if (step !== 0 && ids.length > 0) {
-        const next = Math.min(Math.max(at + step, 0), ids.length - 1);
-        setCursor(ids[next]!);
-        acts.show(next, ids[next]!);
-      } else if (cursor !== null && at >= 0) {
-        const onLink = (event.target as HTMLElement).closest("a, button");
-        if (event.key === "Enter" && !onLink) acts.open(cursor);
-        else if (event.key === "x") acts.select?.(cursor);
-      }
-    };
-    addEventListener("keydown", press);
-    return () => removeEventListener("keydown", press);
-  }, []);
+  useKeys((event) => {
+    const at = cursor === null ? -1 : ids.indexOf(cursor);
+    const step = event.key === "j" ? 1 : event.key === "k" ? -1 : 0;
+    if (step !== 0 && ids.length > 0) {
+      const next = Math.min(Math.max(at + step, 0), ids.length - 1);
+      setCursor(ids[next]!);
+      acts.show(next, ids[next]!);
+    } else if (cursor !== null && at >= 0) {
+      const onLink = (event.target as HTMLElement).closest("a, button");
+      if (event.key === "Enter" && !onLink) acts.open(cursor);
+      else if (event.key === "x") acts.select?.(cursor);
+    }
+  });
   return cursor;
 }

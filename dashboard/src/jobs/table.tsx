@@ -10,15 +10,10 @@ import { useAnchor } from "./anchor";
 import { COLUMNS, type Column, tracks } from "./columns";
 import { usePlace } from "./places";
 import { useRowKeys } from "./row-keys";
+import type { Selection } from "./selection";
 
 const HEIGHT = 36;
 const AHEAD = 60;
-
-export interface Selection {
-  ids: ReadonlySet<string>;
-  toggle: (id: string) => void;
-  all: (ids: readonly string[]) => void;
-}
 
 interface TableProps {
   queue: string;

@@ -24,7 +24,7 @@ type Listener = (events: JournalEvent[]) => void;
 
 interface Live {
   connection: Connection;
-  /** Hear of events as they come. */
+  /** Be told of events as they come. */
   listen: (listener: Listener) => () => void;
 }
 
@@ -67,7 +67,7 @@ export function LiveProvider({ from, session, children }: LiveProps) {
       follower.close();
     };
   }, [client, listeners, session]);
-  // A service that hangs keeps its connections open: what it does not answer tells of it.
+  // A service that hangs keeps its connections open: only requests that get no response show it.
   useEffect(() => onSilence(setSilent), []);
 
   const listen = useCallback(

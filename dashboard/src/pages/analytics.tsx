@@ -4,7 +4,7 @@ import { type Analytics as Figures, type Hour, useAnalytics } from "../api/analy
 import { COMMANDS } from "../format/commands";
 import { count, span } from "../format/spans";
 import type { Word } from "../i18n/en";
-import { useT } from "../i18n/i18n";
+import { plural, useT } from "../i18n/i18n";
 import { cx, Empty, Title, Trouble, Waiting } from "../parts/basics";
 import { Chart } from "../parts/charts";
 import { QueueSelect } from "../parts/queue-select";
@@ -54,7 +54,7 @@ function Choice({ queue, days }: { queue: string; days: string }) {
       >
         {["1", "7", "30", "90"].map((one) => (
           <option key={one} value={one}>
-            {t("analytics.lastDays", { n: one })}
+            {plural(t, "analytics.lastDays", Number(one))}
           </option>
         ))}
       </select>

@@ -83,13 +83,9 @@ function Nothing({ shown, complete }: { shown: Shown; complete: boolean }) {
   const t = useT();
   if (!shown.queue && !shown.act && !shown.text) return <Empty>{t("events.empty")}</Empty>;
   const clear = (
-    <button
-      type="button"
-      className="font-medium text-accent"
-      onClick={() => setQuery({ queue: "", act: "", text: "" })}
-    >
+    <Button look="link" onClick={() => setQuery({ queue: "", act: "", text: "" })}>
       {t("queue.clear")}
-    </button>
+    </Button>
   );
   return <Empty action={clear}>{t(complete ? "events.filtered" : "events.filteredSoFar")}</Empty>;
 }

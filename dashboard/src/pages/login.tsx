@@ -10,7 +10,7 @@ interface LoginProps {
   onEnter: (me: Me) => void;
 }
 
-/** The whole page, for who comes without a token. */
+/** The whole page, for those who come without a token. */
 export function Login({ onEnter }: LoginProps) {
   return (
     <main className="flex h-full items-center justify-center bg-canvas p-4">

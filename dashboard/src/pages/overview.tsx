@@ -218,7 +218,7 @@ function QueueRow({ figures, shown }: { figures: QueueFigures; shown: number }) 
       </div>
       {SHOWN.map((state) => (
         <div key={state} role="cell" className={cx(cell, !NARROW.has(state) && "max-md:hidden")}>
-          <Count queue={figures.queue} state={state as Tab} n={figures.counts[state] ?? 0} />
+          <Count queue={figures.queue} state={state} n={figures.counts[state] ?? 0} />
         </div>
       ))}
       {[figures.rate_in, figures.rate_out].map((perSecond, at) => (

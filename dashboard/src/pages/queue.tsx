@@ -1,15 +1,15 @@
-import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef } from "react";
 import { Problem } from "../api/client";
 import { rowsOf, STATES, useRows, type Which } from "../api/jobs";
 import { useOverview } from "../api/overview";
 import { useMay } from "../api/session";
 import { count } from "../format/spans";
 import { plural, useT } from "../i18n/i18n";
-import { usePlace } from "../jobs/places";
-import { JobTable, type Selection } from "../jobs/table";
-import { Badge, cx, Dot, Empty, Title, Trouble, Waiting } from "../parts/basics";
+import { useSelection } from "../jobs/selection";
+import { JobTable } from "../jobs/table";
+import { Badge, Button, cx, Dot, Empty, Title, Trouble, Waiting } from "../parts/basics";
 import { go, Link, setQuery, type Tab, toQueue, useAddress, useTitle } from "../routing";
-import { typing } from "../shell/shortcuts";
+import { useKeys } from "../shell/keys";
 import { BulkBar } from "./queue-bulk";
 import { ErrorGroups } from "./queue-errors";
 import { Filters } from "./queue-filters";
@@ -53,16 +53,12 @@ export function QueuePage({ queue, tab }: { queue: string; tab: Tab }) {
 
 /** [ and ] go to the state before and to the next one. */
 function useTabKeys(queue: string, tab: Tab): void {
-  useEffect(() => {
-    const press = (event: KeyboardEvent) => {
-      const step = event.key === "]" ? 1 : event.key === "[" ? -1 : 0;
-      if (step === 0 || typing(event)) return;
-      const next = STATES[(STATES.indexOf(tab) + step + STATES.length) % STATES.length];
-      if (next) go(toQueue(queue, next));
-    };
-    addEventListener("keydown", press);
-    return () => removeEventListener("keydown", press);
-  }, [queue, tab]);
+  useKeys((event) => {
+    const step = event.key === "]" ? 1 : event.key === "[" ? -1 : 0;
+    if (step === 0) return;
+    const next = STATES[(STATES.indexOf(tab) + step + STATES.length) % STATES.length];
+    if (next) go(toQueue(queue, next));
+  });
 }
 
 function Tabs(props: { queue: string; tab: Tab; counts: Partial<Record<Tab, number>> }) {
@@ -109,37 +105,13 @@ function Tabs(props: { queue: string; tab: Tab; counts: Partial<Record<Tab, numb
 }
 
 function Jobs({ which, total }: { which: Which; total: number }) {
-  const t = useT();
   const rows = useRows(which);
   const shown = useMemo(() => rowsOf(rows.data), [rows.data]);
   const mayAct = useMay("admin");
-  const [start, note] = usePlace();
-  const [ids, setIds] = useState(start.selected);
-  const [everything, setEverything] = useState(false);
-  useEffect(() => note({ selected: ids }), [ids]);
-  const clear = useCallback(() => {
-    setIds(new Set());
-    setEverything(false);
-  }, []);
-  const selection = useMemo<Selection>(
-    () => ({
-      ids,
-      toggle: (id) => {
-        setEverything(false);
-        setIds((before) => {
-          const next = new Set(before);
-          if (!next.delete(id)) next.add(id);
-          return next;
-        });
-      },
-      all: (all) => {
-        setEverything(false);
-        setIds(new Set(all));
-      },
-    }),
-    [ids],
-  );
-  useEscape(clear);
+  const { selection, everything, selectEverything, clear } = useSelection();
+  useKeys((event) => {
+    if (event.key === "Escape") clear();
+  });
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = rows;
   const more = useCallback(() => {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
@@ -148,8 +120,7 @@ function Jobs({ which, total }: { which: Which; total: number }) {
   if (rows.isPending) return <Waiting />;
   if (rows.error && (!rows.data || !(rows.error instanceof Problem && rows.error.unreachable)))
     return <Trouble error={rows.error} retry={() => void rows.refetch()} />;
-  if (shown.length === 0 && !rows.hasNextPage) return <NoJobs which={which} />;
-  const filtered = which.kind !== "" || which.text !== "";
+  if (shown.length === 0 && !hasNextPage) return <NoJobs which={which} />;
   return (
     <>
       <JobTable
@@ -161,51 +132,47 @@ function Jobs({ which, total }: { which: Which; total: number }) {
       />
       <BulkBar
         which={which}
-        ids={shown.filter((row) => ids.has(row.id)).map((row) => row.id)}
-        whole={!hasNextPage && ids.size >= shown.length}
+        ids={shown.filter((row) => selection.ids.has(row.id)).map((row) => row.id)}
+        whole={!hasNextPage && selection.ids.size >= shown.length}
         everything={everything}
-        onEverything={() => setEverything(true)}
+        onEverything={selectEverything}
         onClear={clear}
       />
-      <p className="flex h-8 shrink-0 items-center border-t border-line px-4 text-xs text-muted tabular-nums md:px-6">
-        {filtered
-          ? t("queue.matching", { n: `${count(shown.length)}${hasNextPage ? "+" : ""}` })
-          : hasNextPage
-            ? t("queue.loaded", { n: count(shown.length), total: count(Math.max(total, shown.length)) })
-            : plural(t, "queue.count", shown.length)}
-      </p>
+      <HowMany which={which} loaded={shown.length} total={total} more={hasNextPage} />
     </>
   );
 }
 
-/** Escape takes a selection back. */
-function useEscape(act: () => void): void {
-  useEffect(() => {
-    const press = (event: KeyboardEvent) => {
-      if (event.key === "Escape" && !typing(event)) act();
-    };
-    addEventListener("keydown", press);
-    return () => removeEventListener("keydown", press);
-  }, [act]);
+interface HowManyProps {
+  which: Which;
+  loaded: number;
+  /** All jobs of this state, whatever the filter. */
+  total: number;
+  /** Whether some are not loaded yet. */
+  more: boolean;
+}
+
+function HowMany({ which, loaded, total, more }: HowManyProps) {
+  const t = useT();
+  const said = () => {
+    if (which.kind || which.text) return t("queue.matching", { n: `${count(loaded)}${more ? "+" : ""}` });
+    if (more) return t("queue.loaded", { n: count(loaded), total: count(Math.max(total, loaded)) });
+    return plural(t, "queue.count", loaded);
+  };
+  return (
+    <p className="flex h-8 shrink-0 items-center border-t border-line px-4 text-xs text-muted tabular-nums md:px-6">
+      {said()}
+    </p>
+  );
 }
 
 function NoJobs({ which }: { which: Which }) {
   const t = useT();
-  if (which.kind || which.text)
-    return (
-      <Empty
-        action={
-          <button
-            type="button"
-            className="font-medium text-accent"
-            onClick={() => setQuery({ kind: "", text: "" })}
-          >
-            {t("queue.clear")}
-          </button>
-        }
-      >
-        {t("empty.filtered")}
-      </Empty>
-    );
-  return <Empty>{t(`empty.${which.state}`)}</Empty>;
+  if (!which.kind && !which.text) return <Empty>{t(`empty.${which.state}`)}</Empty>;
+  const clear = (
+    <Button look="link" onClick={() => setQuery({ kind: "", text: "" })}>
+      {t("queue.clear")}
+    </Button>
+  );
+  return <Empty action={clear}>{t("empty.filtered")}</Empty>;
 }

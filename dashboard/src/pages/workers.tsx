@@ -56,7 +56,7 @@ export function Workers() {
   const t = useT();
   useTitle(t("workers.title"));
   const workers = useWorkers();
-  // Silence is no news: what makes a worker late is time alone.
+  // No event tells of a worker that is late: only the time that passes does.
   const now = useTicking((moment) => (moment === null ? null : Math.floor(moment)));
   if (workers.isPending) return <Waiting />;
   if (!workers.data) return <Trouble error={workers.error} retry={() => void workers.refetch()} />;

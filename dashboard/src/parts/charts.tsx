@@ -90,12 +90,12 @@ export interface Line {
   dots?: boolean;
 }
 
-/** Fewer moments than this make no line, but figures. */
+/** With fewer moments than this, figures are shown instead of lines. */
 export const FEW = 3;
 
 interface ChartProps {
   title: string;
-  /** What it shows, for who cannot see it. */
+  /** What it shows, for those who cannot see it. */
   label?: string;
   /** Seconds since 1970. */
   times: number[];
@@ -142,7 +142,7 @@ interface FiguresProps {
   note?: string | undefined;
 }
 
-/** One moment is no line, and a dot tells nothing: its figures do. */
+/** One or two moments do not make a line, so their figures are shown instead. */
 function Figures({ lines, height, note }: FiguresProps) {
   return (
     <div className="flex flex-col justify-center gap-3" style={{ height }}>

@@ -1,43 +1,34 @@
-import { useEffect } from "react";
 import { useT } from "../i18n/i18n";
 import { Dialog } from "../parts/dialog";
 import { useDialog } from "../parts/dialogs";
 import { go } from "../routing";
 import { SEARCH_ID } from "./header";
-
-/** Whether a key belongs to what is being typed, or to a dialog. */
-export function typing(event: KeyboardEvent): boolean {
-  const target = event.target as HTMLElement | null;
-  if (event.metaKey || event.ctrlKey || event.altKey || event.defaultPrevented) return true;
-  if (document.querySelector("dialog[open]")) return true;
-  return Boolean(target?.closest("input:not([type=checkbox]), textarea, select, [role=menu]"));
-}
+import { useKeys } from "./keys";
 
 /** Keys that work on every page. */
 export function useShortcuts(): void {
   const open = useDialog();
-  useEffect(() => {
-    const press = (event: KeyboardEvent) => {
-      if (typing(event)) return;
-      if (event.key === "/") {
-        event.preventDefault();
-        const field = document.getElementById(SEARCH_ID) as HTMLInputElement | null;
-        field?.focus();
-        field?.select();
-      } else if (event.key === "?") {
-        open((close) => <Help onClose={close} />);
-      } else if (event.key === "o") {
-        go("/");
-      } else if (event.key === "j" || event.key === "k") {
-        walk(event.key === "j" ? 1 : -1);
-      }
-    };
-    addEventListener("keydown", press);
-    return () => removeEventListener("keydown", press);
-  }, [open]);
+  useKeys((event) => {
+    if (event.key === "/") {
+      event.preventDefault();
+      focusSearch();
+    } else if (event.key === "?") {
+      open((close) => <Help onClose={close} />);
+    } else if (event.key === "o") {
+      go("/");
+    } else if (event.key === "j" || event.key === "k") {
+      walk(event.key === "j" ? 1 : -1);
+    }
+  });
 }
 
-/** Lead the focus through what is listed; a table of jobs has rows too many for it, and its own way. */
+function focusSearch(): void {
+  const field = document.getElementById(SEARCH_ID) as HTMLInputElement | null;
+  field?.focus();
+  field?.select();
+}
+
+/** Moves the focus through what is listed. A table of jobs has too many rows for that: see `useRowKeys`. */
 function walk(step: 1 | -1): void {
   const stops = [...document.querySelectorAll<HTMLElement>("main [data-walk]")];
   const here = stops.findIndex((one) => one === document.activeElement);
