@@ -56,7 +56,9 @@ class Receiver:
             def do_POST(self) -> None:
                 size = int(self.headers["content-length"])
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                receiver.take(Received(self.path, headers, self.rfile.read(size)), self)
+                body = self.rfile.read(size)
+                if len(body) == size:  # else its sender was killed in the middle
+                    receiver.take(Received(self.path, headers, body), self)
 
             def do_GET(self) -> None:
                 receiver.take(Received(self.path, {}, b""), self)
