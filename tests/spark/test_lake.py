@@ -188,7 +188,7 @@ def _sums(side, name):
     return len(rows) if name[-1] != "errors" else sum(row["jobs"] for row in rows)
 
 
-POINTS = ("bronze", "open", "errors", "logged")
+POINTS = ("bronze", "errors", "logged")
 """`test_killed_lake.py` has all of them, for processes."""
 
 
