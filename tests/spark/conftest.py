@@ -93,7 +93,7 @@ def spark(compiled_once, tmp_path_factory):
         name="ackline tests",
         settings={
             "spark.driver.extraJavaOptions": f"{quiet} {quickly}",
-            "spark.sql.shuffle.partitions": "1",
+            "spark.sql.shuffle.partitions": "2",
             "spark.sql.adaptive.enabled": "false",
             # To compile a plan takes far longer than to interpret it for a few rows.
             "spark.sql.codegen.wholeStage": "false",
