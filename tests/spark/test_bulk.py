@@ -181,7 +181,7 @@ class TestRedriving:
             {"priority": 9, "payload": "[]"},
             {"priority": 99},
             {"payload": "{"},
-            {"payload": json.dumps("x" * queue.max_payload)},
+            {"payload": json.dumps("x" * queue.serdes.max_payload)},
         ]
         ids = [str(number) for number in range(len(said))]
         self.bury(queue, *ids)

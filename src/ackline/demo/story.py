@@ -178,15 +178,14 @@ class Story:
     def _kill_a_worker(self) -> None:
         """Take the one that holds the most, as bad luck does."""
         holds, pids = self._living()
-        if not any(holds.values()):
-            # The workers are still starting, or idle: bad luck waits for a better moment.
-            self._at(self._elapsed + 0.05, self._kill_a_worker)
-            return
-        id = max(holds, key=lambda id: holds[id])
-        with contextlib.suppress(ProcessLookupError):
+        id = max(holds, key=lambda id: holds[id], default="")
+        if holds.get(id) and _kill(pids[id]):
             self.ledger.kills[id] = time.time()
-            os.kill(pids[id], signal.SIGKILL)
             self._tell(f"kill -9 {pids[id]}: a worker with {holds[id]} jobs in hand")
+        else:
+            # The workers are still starting, or idle, or this one has died of something else: bad
+            # luck waits for a better moment.
+            self._at(self._elapsed + 0.05, self._kill_a_worker)
 
     def _living(self) -> tuple[dict[str, int], dict[str, int]]:
         """What each worker holds, and its process."""
@@ -200,3 +199,11 @@ class Story:
                     holds[id] = holds.get(id, 0) + worker.holds
                     pids[id] = worker.beat.pid
         return holds, pids
+
+
+def _kill(pid: int) -> bool:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
