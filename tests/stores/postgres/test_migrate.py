@@ -114,6 +114,7 @@ def test_a_lock_that_is_never_let_go_of_is_told_of(
 ) -> None:
     monkeypatch.setattr(migrate, "LOCK_WAIT", "10ms")
     monkeypatch.setattr(migrate, "PAUSE", 0.001)
+    monkeypatch.setattr(migrate, "LONGEST_PAUSE", 0.01)
     store = store_at(server, schema)
 
     with (

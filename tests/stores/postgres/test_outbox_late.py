@@ -19,7 +19,7 @@ from ackline.stores.postgres.queues import Queues as Remembered
 
 Start = Callable[..., Worker]
 
-PATIENCE = 4.0
+PATIENCE = 2.0
 """Seconds after which a job counts as not found."""
 
 
@@ -67,7 +67,7 @@ def delays(shop: Shop, start: Start, open_store: OpenStore) -> list[float]:
     start(elsewhere, concurrency=8, maintenance=False)
     found = []
     with traffic(shop.queue):
-        for n in range(3):
+        for n in range(2):
             with shop.connect() as tx:
                 shop.queue.enqueue({}, id=f"late {n}", connection=tx)
                 time.sleep(3.0)

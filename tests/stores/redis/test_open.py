@@ -221,6 +221,7 @@ class TestNoLongerSafe:
             store.open()
 
             assert store.info().troubles == ()
+            server.kill()  # asked to end, it would first finish the log that it has just begun
 
 
 class TestUnsafe:
