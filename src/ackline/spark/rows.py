@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
 import pyarrow
@@ -32,20 +31,20 @@ def place_of(cursor: str) -> str:
     return f"{batch:032x}{used:08x}"
 
 
-def _places(cursors: Iterable[str]) -> Iterator[str]:
+def _places(cursors: Iterable[str]) -> list[str]:
     # Many events share their batch, so its part is made once.
+    places = []
     last, head = "", ""
     for cursor in cursors:
         batch, _, used = cursor.partition(".")
         if batch != last:
             last, head = batch, f"{int(batch):032x}"
-        yield head + _used(used)
+        places.append(head + (_USED.get(used) or f"{int(used):08x}"))
+    return places
 
 
-@lru_cache(maxsize=10_000)
-def _used(text: str) -> str:
-    """The part of a place within its batch, where small numbers come again and again."""
-    return f"{int(text):08x}"
+_USED = {str(used): f"{used:08x}" for used in range(1, 4097)}
+"""The part of a place within its batch, where small numbers come again and again."""
 
 
 def jobs_batch(key: QueueKey, records: Sequence[Record]) -> pyarrow.RecordBatch:
@@ -82,7 +81,7 @@ def events_batch(events: Sequence[Event]) -> pyarrow.RecordBatch:
         "queue": [event.queue.name for event in events],
         "id": [event.id for event in events],
         "kind": [event.kind for event in events],
-        "place": list(_places(cursors)),
+        "place": _places(cursors),
         "cursor": cursors,
         "at": _times([event.at for event in events]),
         "act": [event.act for event in events],
