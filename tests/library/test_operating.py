@@ -209,6 +209,17 @@ class TestEdit:
         with pytest.raises(WrongState):
             queue.edit("a", payload=2, seen=queue.status("a"))
 
+    def test_one_that_was_seen_running_and_waits_by_now_has_changed(
+        self, queue: Queue[Any, Any]
+    ) -> None:
+        queue.enqueue(1, id="a")
+        [job] = queue.claim()
+        seen = queue.status("a")
+        queue.release(job)
+
+        with pytest.raises(JobChanged):
+            queue.edit("a", payload=2, seen=seen)
+
     def test_bad_values_change_nothing(self, queue: Queue[Any, Any]) -> None:
         queue.enqueue(1, id="a")
         for change in ({"priority": 10}, {"delay": -1}):
@@ -292,7 +303,8 @@ class TestQueue:
         }
 
     def test_settings_are_shared(self, queues: Queues) -> None:
-        queues["email"].configure(group_limit=3, by="me")
+        changed = queues["email"].configure(group_limit=3, by="me")
+        assert changed == queues["email"].settings()
         again = Queues(queues.store)["email"]
         assert again.settings().group_limit == 3
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -76,6 +77,19 @@ def test_a_loop_that_fails_says_so_and_goes_on(
     assert "the store is away" in caplog.text
     assert loop.stats().failures == 2
     assert "the store is away" in loop.stats().last_error
+
+
+def test_a_loop_that_cannot_learn_what_is_due_has_failed(queue: Queue[Any, Any]) -> None:
+    class Blind(Counting):
+        def due(self) -> Sequence[Queue[Any, Any]]:
+            raise StoreUnavailable("nobody answers")
+
+    loop = Blind(queue)
+    with pytest.raises(ExceptionGroup):
+        loop.step()
+
+    assert (loop.stats().runs, loop.stats().failures) == (1, 1)
+    assert "nobody answers" in loop.stats().last_error
 
 
 def test_a_store_that_is_away_is_told_of_in_a_line(

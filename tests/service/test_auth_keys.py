@@ -183,6 +183,16 @@ class TestKinds:
         assert api.delete("/queue/dlq") == {"deletedCount": 1}
         assert [letter["id"] for letter in whole.get("/queue/dlq")] == ["theirs"]
 
+    def test_jobs_of_others_do_not_crowd_out_what_a_search_finds(self, apis):
+        whole, api = apis
+        for n in range(30):
+            body = {"payload": 1, "id": f"job-{n}", "kind": "theirs" if n < 29 else "mine"}
+            whole.post("/v1/queues/email/jobs", body, 201)
+
+        found = api.get("/v1/search", text="job-")
+
+        assert [hit["job"]["id"] for hit in found["hits"]] == ["job-29"]
+
     def test_and_in_its_schedules(self, apis):
         whole, api = apis
         whole.put("/v1/queues/email/schedules/s", {"cron": "* * * * *", "kind": "theirs"})
@@ -257,7 +267,12 @@ class TestForeignKinds:
         draft = {"id": "z", "kind": "one", "payload": "MQ=="}
 
         limited.post("/v1/queues/q/jobs", job, 409)
-        limited.post("/v1/queues/q/jobs/batch", {"jobs": [job, {**job, "id": "y"}]}, 409)
+        batch = {"jobs": [job, {**job, "id": "y"}]}
+        answers = limited.post("/v1/queues/q/jobs/batch", batch)["jobs"]
+        assert [(answer["id"], answer["state"]) for answer in answers] == [
+            ("z", "failed"),
+            ("y", "queued"),
+        ]
         limited.post("/queue/enqueue", message, 409)
         line = msgspec.json.encode(job)
         assert limited("POST", "/v1/queues/q/import", content=line)["enqueued"] == 0

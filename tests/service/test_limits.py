@@ -17,6 +17,7 @@ from hypothesis import strategies as some
 
 import ackline
 from ackline.errors import ConfigError, StoreUnavailable
+from ackline.job import QueueKey
 from ackline.service import Settings
 from ackline.service.allowance import Allowance
 from ackline.service.auth.api_keys import new_key
@@ -306,6 +307,14 @@ class TestDepth:
         refused(call("POST", path, 429, **({} if body is None else {"json": body})), "queue-full")
 
         assert call("GET", f"/v1/queues/a/jobs/{ids[1]}").json()["state"] == "failed"
+
+    def test_an_act_under_way_keeps_no_room_from_who_enqueues(self, call, runtime):
+        """What has moved already would count twice."""
+        self.fill(call, "a", 3)
+
+        runtime.limits.require_room(QueueKey("acme", "b"), 3, moved=True)
+
+        self.fill(call, "b", 2)
 
     @pytest.mark.parametrize("way", ["v1", "bulk", "store"])
     def test_a_move_needs_room_where_it_leads(self, call, way):

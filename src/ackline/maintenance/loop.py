@@ -74,8 +74,8 @@ class Loop(ABC):
 
         One queue's trouble keeps nobody from the others: it is raised at the end.
         """
-        pause, errors = self.interval, []
-        for queue in self.due():
+        pause, errors = self.interval, list[Exception]()
+        for queue in self._due(errors):
             try:
                 pause = min(pause, self.look_after(queue))
             except Exception as error:
@@ -88,6 +88,13 @@ class Loop(ABC):
             self._last_error = repr(errors[0])
             raise ExceptionGroup(f"the {self.name} failed", errors)
         return max(0.0, pause)
+
+    def _due(self, errors: list[Exception]) -> Sequence[Queue[Any, Any]]:
+        try:
+            return self.due()
+        except Exception as error:
+            errors.append(error)
+            return ()
 
     def start(self) -> None:
         """Run in a thread until `stop`."""

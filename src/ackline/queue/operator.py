@@ -136,8 +136,9 @@ class Operator(Observer[P, R]):
     def configure(self, *, by: str = "", **changes: Any) -> QueueSettings:
         """Change some of the queue's settings; see `QueueSettings`."""
         policies = self.policies
-        policies.change(lambda stored: policies.altered(stored, changes), storable(by))
-        return policies.settings(max_age=0)
+        changed = policies.change(lambda stored: policies.altered(stored, changes), storable(by))
+        policies.settings(max_age=0)
+        return changed
 
     def purge(
         self,
@@ -185,6 +186,9 @@ class Operator(Observer[P, R]):
             raise JobNotFound(self.name, transition.id)
         if verdict.applied:
             return
-        if transition.seen is None or not lifecycle.may_start(transition, transition.seen.state):
+        seen = transition.seen
+        if seen is None or (
+            verdict.state is seen.state and not lifecycle.may_start(transition, seen.state)
+        ):
             raise WrongState(transition.act, transition.id, verdict.state)
         raise JobChanged(transition.id)

@@ -70,15 +70,15 @@ class Policies:
         found = self._store.describe(self._key.tenant, self._key.name)
         return found[0].settings if found else DEFAULT_SETTINGS
 
-    def change(self, change: Callable[[QueueSettings], QueueSettings], by: str = "") -> None:
-        """Change the stored settings; what others change meanwhile is not undone."""
+    def change(
+        self, change: Callable[[QueueSettings], QueueSettings], by: str = ""
+    ) -> QueueSettings:
+        """Change the stored settings, and return them; what others change is not undone."""
         while True:
             stored = self.stored()
             changed = change(stored)
-            if changed == stored:
-                return
-            if self._store.configure(self._key, changed, by, expected=stored):
-                return
+            if changed == stored or self._store.configure(self._key, changed, by, expected=stored):
+                return changed
 
     def altered(self, settings: QueueSettings, changes: Mapping[str, Any]) -> QueueSettings:
         """Settings with some of them changed; raises `ConfigError` if they are invalid."""

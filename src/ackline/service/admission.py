@@ -50,14 +50,14 @@ async def admitting(
 
 def redrive(limits: Limits, queue: Queue[Any, Any], job: Record, delay: float, by: str) -> None:
     """Redrive a job if its queue has room for it; it may block."""
-    with limits.making_room(queue.key, int(job.state is State.FAILED)):
-        queue.redrive(job.id, delay=delay, by=by)
+    limits.require_room(queue.key, int(job.state is State.FAILED))
+    queue.redrive(job.id, delay=delay, by=by)
 
 
 def move(limits: Limits, queue: Queue[Any, Any], job: Record, target: QueueKey, by: str) -> None:
     """Move a job if the other queue has room for it; it may block."""
-    with limits.making_room(target, int(job.state in LIVE), moved=True):
-        queue.move(job.id, target.name, by=by)
+    limits.require_room(target, int(job.state in LIVE), moved=True)
+    queue.move(job.id, target.name, by=by)
 
 
 def _leave(limits: Limits, key: QueueKey, jobs: int, taken: asyncio.Future[None]) -> None:

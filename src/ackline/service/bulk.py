@@ -47,8 +47,8 @@ def act_within(
 ) -> int:
     """Do it to all that match, or to none if there is no room for them where it leads."""
     more = _added(queue, action, which) if limits.counts_jobs_of(queue.key.tenant) else 0
-    with limits.making_room(target or queue.key, more, moved=action == "move"):
-        return act(queue, action, which, target, by)
+    limits.require_room(target or queue.key, more, moved=action == "move")
+    return act(queue, action, which, target, by)
 
 
 def _added(queue: Queue[Any, Any], action: Action, which: Filter) -> int:

@@ -24,7 +24,7 @@ LATER = frozenset({State.SCHEDULED, State.FAILING})
 RUNNING = frozenset({State.PROCESSING})
 
 
-class WokenPromoter(Promoter):
+class SurveyedPromoter(Promoter):
     """Looks after queues with jobs that wait for their time."""
 
     def __init__(self, survey: Survey, interval: float) -> None:
@@ -102,7 +102,7 @@ class Caretaker:
         survey = Survey(store, settings)
         loops: list[Loop] = [
             Dispatcher(store, self.deliverer.start),
-            WokenPromoter(survey, PROMOTE_EVERY),
+            SurveyedPromoter(survey, PROMOTE_EVERY),
             Pruner([], PRUNE_EVERY),
             Watcher([], WATCH_EVERY),
         ]

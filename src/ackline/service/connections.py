@@ -7,10 +7,9 @@ import contextlib
 import resource
 
 import h11
-import msgspec
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ackline.service.problems import MEDIA_TYPE, NotHttp, TooSlow, problem_of, raw_answer
+from ackline.service.problems import NotHttp, TooSlow, raw_answer
 from ackline.service.settings import Settings
 
 SLOWEST = 16 * 1024
@@ -59,17 +58,10 @@ class Connection(H11Protocol):
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
-        """Uvicorn's own is plain text."""
-        problem = problem_of(NotHttp(f"{msg.rstrip('.')}: the connection is closed"))
-        body = msgspec.json.encode(problem)
-        headers = [
-            ("content-type", MEDIA_TYPE),
-            ("content-length", str(len(body))),
-            ("connection", "close"),
-        ]
-        head = h11.Response(status_code=problem.status, headers=headers, reason=problem.title)
-        for part in (head, h11.Data(data=body), h11.EndOfMessage()):
-            self.transport.write(self.conn.send(part))
+        """Uvicorn's own is plain text, and raises if an answer is under way."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            answer = NotHttp(f"{msg.rstrip('.')}: the connection is closed")
+            self.transport.write(raw_answer(answer))
         self.transport.close()
 
     @property

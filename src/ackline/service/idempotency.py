@@ -53,7 +53,10 @@ async def enqueue_once(
         return (await _each_once(caller.runtime, queue, [NewJob(payload, **named)], key))[0]
     if caller.principal.kinds is None or "id" not in options:
         return await queue.enqueue(payload, **options)
-    return (await _put_own(caller, queue, [NewJob(payload, **options)]))[0]
+    [answer] = await _put_own(caller, queue, [NewJob(payload, **options)])
+    if not isinstance(answer, Queued) and answer.state in REPLACED:
+        raise taken(answer.id)
+    return answer
 
 
 async def enqueue_many_once(
@@ -75,11 +78,7 @@ def _named(job: NewJob[Any], id: str) -> NewJob[Any]:
 
 async def _put_own(caller: Caller, queue: ServedQueue, jobs: list[NewJob[Any]]) -> list[Enqueued]:
     """Replace failed jobs of the caller's kinds only, whatever has failed since it looked."""
-    answers = await queue.put([caller.owned(_draft(queue, job)) for job in jobs])
-    for answer in answers:
-        if not isinstance(answer, Queued) and answer.state in REPLACED:
-            raise taken(answer.id)
-    return answers
+    return await queue.put([caller.owned(_draft(queue, job)) for job in jobs])
 
 
 async def _each_once(

@@ -71,22 +71,24 @@ class Limits:
     def admitting(self, key: QueueKey, jobs: int) -> Iterator[None]:
         """Around an enqueue of so many jobs; it may block."""
         self.admit_jobs(key.tenant, jobs)
-        with self.making_room(key, jobs):
-            yield
-
-    @contextmanager
-    def making_room(self, key: QueueKey, jobs: int, *, moved: bool = False) -> Iterator[None]:
-        """Around an act after which so many more jobs of a queue are live; it may block.
-
-        Those that are `moved` count for the queue only: the tenant has them already.
-        """
         if not jobs or not self.counts_jobs_of(key.tenant):
             yield
             return
-        self.take_room(key, jobs, moved=moved)
+        self.take_room(key, jobs)
         try:
             yield
         finally:
+            self.leave_room(key, jobs)
+
+    def require_room(self, key: QueueKey, jobs: int, *, moved: bool = False) -> None:
+        """Before an operator's act that makes so many more jobs of a queue live; it may block.
+
+        Those that are `moved` count for the queue only: the tenant has them already. The room is
+        not kept for as long as the act takes, which may be minutes: what has arrived would count
+        twice, and enqueues would be refused for it.
+        """
+        if jobs and self.counts_jobs_of(key.tenant):
+            self.take_room(key, jobs, moved=moved)
             self.leave_room(key, jobs)
 
     def take_room(self, key: QueueKey, jobs: int, *, moved: bool = False) -> None:

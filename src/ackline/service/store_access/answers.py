@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -26,28 +25,26 @@ def ask(caller: Caller, verb: str, arguments: Arguments) -> Any:
             return store.enqueue(**arguments)
     if verb == "events" and arguments["queue"] is None:
         return _events_of_all(caller, **arguments)
-    with _room_for_steps(caller, **arguments):
-        if arguments.get("transitions") and caller.principal.kinds is not None:
-            answer = _step_within_kinds(caller, verb, arguments)
-        else:
-            answer = getattr(store, verb)(**arguments)
+    _require_room_for_steps(caller, **arguments)
+    if arguments.get("transitions") and caller.principal.kinds is not None:
+        answer = _step_within_kinds(caller, verb, arguments)
+    else:
+        answer = getattr(store, verb)(**arguments)
     if verb in ("claim", "apply"):
         _count(caller, answer, **arguments)
     return _visible(caller, answer)
 
 
-@contextmanager
-def _room_for_steps(
+def _require_room_for_steps(
     caller: Caller,
     queue: QueueKey | None = None,
     transitions: Sequence[Transition] = (),
     **_more: Any,
-) -> Iterator[None]:
-    """Around steps that may make jobs live where they were not: redrives and moves."""
+) -> None:
+    """Before steps that may make jobs live where they were not: redrives and moves."""
     limits = caller.runtime.limits
     steps = [step for step in transitions if step.act in (Act.REDRIVE, Act.MOVE)]
     if queue is None or not steps or not limits.counts_jobs_of(caller.tenant):
-        yield
         return
     found = caller.runtime.store.get(queue, [step.id for step in steps])
     redriven, moved = 0, Counter[QueueKey]()
@@ -56,11 +53,9 @@ def _room_for_steps(
             moved[step.target] += job.state in LIVE
         elif job is not None:
             redriven += job.state is State.FAILED
-    with ExitStack() as rooms:
-        rooms.enter_context(limits.making_room(queue, redriven))
-        for target, jobs in moved.items():
-            rooms.enter_context(limits.making_room(target, jobs, moved=True))
-        yield
+    limits.require_room(queue, redriven)
+    for target, jobs in moved.items():
+        limits.require_room(target, jobs, moved=True)
 
 
 def _count(

@@ -230,8 +230,10 @@ def _receipts(
 ) -> list[Receipt]:
     receipts, accepted = [], set[str]()
     for draft in drafts:
-        if draft.id in fresh:
-            receipts.append(Receipt(draft.id, draft.id not in accepted, states[draft.id]))
+        if draft.id in accepted:
+            receipts.append(Receipt(draft.id, False, states[draft.id]))
+        elif fresh.get(draft.id) is draft:
+            receipts.append(Receipt(draft.id, True, states[draft.id]))
             accepted.add(draft.id)
         else:
             there = known[draft.id]

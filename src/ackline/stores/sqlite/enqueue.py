@@ -85,22 +85,18 @@ def _insert_checked(lines: Lines, drafts: Sequence[Draft], now: float) -> list[R
     _add_jobs(lines, first, new, now)
     states = _add_places(lines, first, new, now)
     sources = [known[id].state if id in known else None for id in fresh]
-    accepted = iter(_report(lines, new, states, sources, now))
-    state_by_id = dict(zip(fresh, states, strict=True))
-    receipts = []
+    reported = iter(_report(lines, new, states, sources, now))
+    receipts: list[Receipt] = []
+    accepted: dict[str, State] = {}
     for draft in drafts:
-        if fresh.get(draft.id) is draft:
-            receipts.append(next(accepted))
-            # The same draft object may be given twice.
-            fresh[draft.id] = _USED
-        elif draft.id in state_by_id:
-            receipts.append(Receipt(draft.id, False, state_by_id[draft.id]))
+        if draft.id in accepted:
+            receipts.append(Receipt(draft.id, False, accepted[draft.id]))
+        elif fresh.get(draft.id) is draft:
+            receipts.append(next(reported))
+            accepted[draft.id] = receipts[-1].state
         else:
             receipts.append(_receipt_of(lines, draft, known[draft.id]))
     return receipts
-
-
-_USED = Draft("", "", b"")
 
 
 def _look_up(lines: Lines, drafts: Sequence[Draft], now: float) -> dict[str, _Known]:

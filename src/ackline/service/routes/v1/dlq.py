@@ -74,9 +74,9 @@ async def act_on_dlq(
     def act() -> int:
         limits = caller.runtime.limits
         counts = data.action == "redrive" and limits.counts_jobs_of(caller.tenant)
-        with limits.making_room(line.key, count() if counts else 0):
-            letters = chosen(line, which, data.fingerprint)
-            return remedy(line, data.action, letters, data.rate, caller.by)
+        limits.require_room(line.key, count() if counts else 0)
+        letters = chosen(line, which, data.fingerprint)
+        return remedy(line, data.action, letters, data.rate, caller.by)
 
     done = await caller.slowly(count if data.dry_run else act)
     return RemedyDone(data.action, data.dry_run, done)

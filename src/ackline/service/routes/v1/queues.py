@@ -193,8 +193,8 @@ async def rename_queue(
 def _rename(caller: Caller, source: Line, target: Line, merge: bool) -> None:
     counts = source.counts()
     more = sum(counts[state] for state in LIVE) if merge else 0
-    with caller.runtime.limits.making_room(target.key, more, moved=True):
-        rename(source, target, caller.by, merge=merge)
+    caller.runtime.limits.require_room(target.key, more, moved=True)
+    rename(source, target, caller.by, merge=merge)
 
 
 @get("/queues/{queue:str}/workers", summary="List a queue's workers")

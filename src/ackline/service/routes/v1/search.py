@@ -94,8 +94,9 @@ class _Search:
 
     def _beginning(self, store: Store, key: QueueKey) -> list[Record]:
         start, found, cursor = self._text.casefold(), [], None
+        which = Filter(kinds=self._caller.principal.kinds)
         while True:
-            page = store.page(key, Filter(), cursor, STEP)
+            page = store.page(key, which, cursor, STEP)
             found += [one for one in page.jobs if one.id.casefold().startswith(start)]
             cursor = page.cursor
             if cursor is None or len(found) >= PER_QUEUE:

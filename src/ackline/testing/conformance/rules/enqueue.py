@@ -145,6 +145,30 @@ class EnqueueRules(StoreCase):
         assert [receipt.accepted for receipt in receipts] == [False, True, True]
         assert bench.counts() == {State.FAILED: 1, State.QUEUED: 2}
 
+    def test_drafts_of_one_id_may_replace_different_kinds(self, bench: Bench) -> None:
+        """The receipts are those of the drafts that were stored, not of the first in line."""
+        bench.bury("a")
+        bench.bury("b")
+        careful, free = frozenset[str](), None
+
+        receipts = bench.store.enqueue(
+            bench.queue,
+            [
+                draft("a", payload=b"1", replaces=careful),
+                draft("a", payload=b"2", replaces=free),
+                draft("b", payload=b"3", replaces=free),
+                draft("b", payload=b"4", replaces=careful),
+            ],
+        )
+
+        assert receipts == [
+            Receipt("a", False, State.FAILED),
+            Receipt("a", True, State.QUEUED),
+            Receipt("b", True, State.QUEUED),
+            Receipt("b", False, State.QUEUED),
+        ]
+        assert [bench.look(id).payload for id in "ab"] == [b"2", b"3"]
+
     def test_a_new_job_does_not_inherit_the_attempts_of_the_one_it_replaced(
         self, bench: Bench
     ) -> None:
