@@ -21,7 +21,7 @@ from ackline.lifecycle import (
     request_cancel,
 )
 from ackline.limits import LONGEST_KEY, LONGEST_NAME, require_others_key
-from ackline.stores.base import REPAIR_LIMIT
+from ackline.stores.base import HISTORY_LIMIT, REPAIR_LIMIT
 from ackline.testing.conformance.bench import LEASE, Bench, failure, lapsed_lease, policy_of
 from ackline.testing.conformance.case import StoreCase
 
@@ -249,6 +249,16 @@ class AttemptRules(StoreCase):
         assert job.failure is not None
         assert job.failure.type == "LeaseExpired"
         assert "victim 2" in job.failure.message
+
+    def test_only_the_last_attempts_are_remembered(self, bench: Bench) -> None:
+        """A job that is retried for months takes no more room than another."""
+        bench.put("a", max_attempts=10 * HISTORY_LIMIT)
+        for _ in range(HISTORY_LIMIT + 2):
+            bench.fail(job := bench.take_one(), delay=0.0)
+
+        history = bench.look("a").history
+        assert len(history) == HISTORY_LIMIT
+        assert (history[0].attempt, history[-1].attempt) == (3, job.attempts)
 
     @pytest.mark.parametrize("way", ["f", "e"])
     def test_keys_if_undelivered_are_written_in_the_same_step(self, bench: Bench, way: str) -> None:

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import pytest
 
 from ackline.job import State
-from ackline.lifecycle import Edit, cancel, edit, move, release, snooze
+from ackline.lifecycle import Edit, cancel, complete, edit, move, release, snooze
 from ackline.stores.base import Filter
 from ackline.testing.conformance.bench import LEASE, Bench, policy_of
 from ackline.testing.conformance.case import StoreCase
@@ -66,6 +66,17 @@ class GroupRules(StoreCase):
 
         bench.complete(first)
         assert bench.take_ids() == ["b"]
+
+    def test_a_claim_takes_the_next_of_a_group_that_its_own_settling_leaves(
+        self, bench: Bench
+    ) -> None:
+        bench.put_all("ab", group="g")
+        bench.put("c")
+        job = bench.take_one()
+
+        claimed = bench.claim(transitions=[complete(job, None, policy_of(job))])
+
+        assert [job.id for job in claimed.jobs] == ["b"]
 
     @pytest.mark.parametrize("way", get_args(Ending))
     def test_the_next_of_a_group_runs_when_one_ends(self, bench: Bench, way: Ending) -> None:

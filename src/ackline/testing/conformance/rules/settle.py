@@ -213,6 +213,15 @@ class SettleRules(StoreCase):
         assert bench.apply_one(extend(job, 45.0)) == Verdict(True, State.PROCESSING)
         assert bench.look("a").deadline == bench.clock.now() + 45.0
 
+    def test_extend_does_not_forget_that_a_job_was_asked_to_stop(self, bench: Bench) -> None:
+        job, other = bench.taken("a"), bench.taken("b")
+        bench.apply_one(request_cancel("a"))
+
+        bench.apply(extend(job, 45.0), extend(other, 45.0))
+
+        assert bench.look("a").cancel_requested
+        assert not bench.look("b").cancel_requested
+
     def test_extend_never_revives_a_lapsed_lease(self, bench: Bench) -> None:
         """Extend: a new deadline, but not for a lease that has run out."""
         job = bench.taken("a")
