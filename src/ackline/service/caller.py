@@ -10,6 +10,7 @@ import msgspec
 from litestar.types import Receive
 
 from ackline.job import Draft, QueueKey, State
+from ackline.lifecycle import KEEPS_ID
 from ackline.limits import require_name
 from ackline.queues import DEFAULT_TENANT, Queues
 from ackline.service.problems import Conflict, Forbidden, TooLarge
@@ -46,7 +47,7 @@ class Principal(msgspec.Struct, frozen=True):
     """When it has to authenticate again; its streams end then."""
 
 
-REPLACED = frozenset({State.FAILED, State.CANCELLED})
+REPLACED = frozenset(State) - KEEPS_ID
 """Jobs that an enqueue of the same id replaces."""
 
 

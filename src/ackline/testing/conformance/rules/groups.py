@@ -71,8 +71,8 @@ class GroupRules(StoreCase):
         self, bench: Bench
     ) -> None:
         bench.put_all("ab", group="g")
+        [job] = bench.take(2)  # which has seen that the other one has to wait
         bench.put("c")
-        job = bench.take_one()
 
         claimed = bench.claim(transitions=[complete(job, None, policy_of(job))])
 
