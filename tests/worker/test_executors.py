@@ -28,7 +28,7 @@ class Scene:
         self.queue = queue
         self.called: list[str] = []
         self.outcomes = queues_of_threads.SimpleQueue[Transition]()
-        setting = Setting(self._settle, NO_HOOKS, Timekeeper())
+        setting = Setting(self._settle, NO_HOOKS, Timekeeper(), lambda: None)
         self.executor = sort(1, setting)
         if sort is LoopExecutor:
             queue.handler(self._run_async)

@@ -25,6 +25,9 @@ LINGER = 0.002
 SETTLE_DOWN = 0.005
 """Seconds after which to look again whether the lanes have taken up what was fetched."""
 
+AT_ONCE = 0.1
+"""Seconds for what should take no time."""
+
 RETRIES = (0.05, 5.0)
 """Seconds between tries while the store cannot be reached."""
 
@@ -34,13 +37,13 @@ class Courier:
 
     def __init__(self, holdings: Holdings, name: str) -> None:
         self._holdings = holdings
-        queue = holdings.queue
-        self._listener = queue.store.listen([queue.key], "ready", queue.handlers.kinds)
         self._nudged = threading.Event()
         self._stopping = False
         self.listening = False
         self._pauses = Pauses(*RETRIES)
         self.idle = False
+        self._lent = False
+        """Whether it may be in a handler."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -52,21 +55,26 @@ class Courier:
         if not self._nudged.is_set():
             self._nudged.set()
             if self.listening:
-                self._listener.wake()
+                self._holdings.listener.wake()
 
     def stop(self) -> None:
         """Carry what is left, then end."""
         self._stopping = True
         self.wake()
 
+    @property
+    def here(self) -> bool:
+        """Whether it is the one that asks: it will look by itself what there is to carry."""
+        return self._thread is threading.current_thread()
+
     def join(self, timeout: float) -> bool:
-        """Wait for the end; False if it did not come."""
+        """Wait for the end; False if it did not come.
+
+        One in a handler that does not end is left behind, as lanes are: others carry the rest.
+        """
         if self._thread.ident is not None:
-            self._thread.join(timeout)
-        if self._thread.is_alive():
-            return False
-        self._listener.close()
-        return True
+            self._thread.join(AT_ONCE if self._lent else timeout)
+        return self._lent or not self._thread.is_alive()
 
     def _run(self) -> None:
         while not self._stopping or self._holdings.outbox:
@@ -136,7 +144,9 @@ class Courier:
             holdings.end_claim(time_to_next(claimed))
         elif want:
             holdings.hear()
+        self._lent = True
         holdings.receive(claimed.jobs, asked_at)
+        self._lent = False
 
     def _exchange(self, batch: list[Settled], want: int) -> Claimed:
         queue = self._holdings.queue
@@ -183,7 +193,7 @@ class Courier:
         self.listening = self.idle = True
         try:
             if not self._nudged.is_set() and not self._stopping:
-                self._listener.wait(seconds)
+                self._holdings.listener.wait(seconds)
                 # Woken or not, it is time to look; if not by this courier, then by another.
                 self._holdings.hear()
         finally:

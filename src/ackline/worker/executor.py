@@ -51,6 +51,8 @@ class Setting:
     settle: Settle
     hooks: Hooks
     timekeeper: Timekeeper
+    stand_in: Callable[[], None]
+    """Have another courier go on with what the one that calls this does."""
     board: Board | None = None
 
 
@@ -81,6 +83,7 @@ class Executor(ABC):
         self.buffer: deque[Held] = deque()
         self._settle = setting.settle
         self._timekeeper = setting.timekeeper
+        self._stand_in = setting.stand_in
         self._board = setting.board
         self._spans: tracing.Spans | None = None
         self._context = contextvars.copy_context()
@@ -94,7 +97,7 @@ class Executor(ABC):
 
     @abstractmethod
     def submit(self, batch: Sequence[Held]) -> None:
-        """Run these, in order, as soon as there is room."""
+        """Run these, in order, as soon as there is room; called by couriers."""
 
     @abstractmethod
     def interrupt(self, held: Held, reason: StopReason) -> None:
@@ -115,12 +118,14 @@ class Executor(ABC):
         """Let go of threads and loops; handlers that still run are left behind."""
 
     def _take_in(self, batch: Sequence[Held]) -> None:
-        # Asked each time: a program may begin to trace after its worker has started.
-        self._spans = self._spans or tracing.spans()
         now = time.monotonic()
         for held in batch:
             held.since = now
         self.buffer.extend(batch)
+
+    def _see_whether_to_trace(self) -> None:
+        # Each time: a program may begin to trace after its worker has started.
+        self._spans = self._spans or tracing.spans()
 
     def take_unstarted(self) -> list[Held]:
         """Take back what has not begun."""

@@ -45,6 +45,7 @@ class Holdings:
         self.claiming = True
         self._news = True
         self._look_at = 0.0
+        self.listener = queue.store.listen([queue.key], "ready", queue.handlers.kinds)
         self.listening = threading.Lock()
         """Held by the courier that waits for news of jobs."""
         self._submit = submit

@@ -13,6 +13,9 @@ from ackline.worker.held import Held
 STALL, BRISK = 0.002, 20
 """When in so many seconds no job was taken up, or few while the process idled, more lanes help."""
 
+QUICK = 0.002
+"""Seconds that the last job may have taken, for a courier to run the next one by itself."""
+
 MOST_HANGING = 4
 """So many times its limit of lanes may hang in handlers that do not stop."""
 
@@ -21,7 +24,8 @@ class ThreadExecutor(Executor):
     """Lanes of threads. Quick handlers share few lanes, slow ones get as many as allowed.
 
     Waking a thread for each job would cost more than a quick job itself. So one lane takes
-    job after job, and only when it has taken none for a moment do others join in.
+    job after job, and only when it has taken none for a moment do others join in. A quick job
+    that comes alone is run in the place of an idle lane by the courier that brought it.
     """
 
     def __init__(self, limit: int, setting: Setting) -> None:
@@ -31,6 +35,10 @@ class ThreadExecutor(Executor):
         self._lanes = 0
         self._taken = 0
         self._hanging = 0
+        self._quick = False
+        """Whether the last job that left nothing to do behind it was quick."""
+        self._lent = False
+        """Whether a courier has the place of an idle lane."""
         self._stopped = False
         self._stalled = threading.Event()
 
@@ -38,6 +46,10 @@ class ThreadExecutor(Executor):
         threading.Thread(target=self._watch_stall, name="ackline lanes", daemon=True).start()
 
     def submit(self, batch: Sequence[Held]) -> None:
+        self._see_whether_to_trace()
+        if len(batch) == 1 and self._lend_place():
+            self._run_here(batch[0])
+            return
         self._take_in(batch)
         if not self._engage(1) or len(self.buffer) > 1:
             # Beyond the one job that a woken lane takes, some may get stuck behind a slow one.
@@ -95,16 +107,57 @@ class ThreadExecutor(Executor):
             try:
                 held = self.buffer.popleft()
             except IndexError:
-                with self._work:
-                    if not self.buffer and not self._stopped:
-                        self._idle += 1
-                        self._work.wait()
-                        self._idle -= 1
-                continue
+                if self._rest():
+                    continue
+                return
             self._taken += 1
-            self._context.copy().run(self._run, held)
+            self._run_timed(held)
             if not self._free_lane(held):
                 return
+
+    def _rest(self) -> bool:
+        """Wait for jobs; False if there are more lanes than may be, so that this one must end."""
+        with self._work:
+            if self._lanes > self.limit + self._hanging:
+                self._lanes -= 1
+                return False
+            if not self.buffer and not self._stopped:
+                self._idle += 1
+                self._work.wait()
+                self._idle -= 1
+        return True
+
+    def _lend_place(self) -> bool:
+        """Whether a courier may run a job: it must not be away for long, nor two of them."""
+        if not self._quick or self._lent:
+            return False
+        with self._work:
+            if self._lent or not self._idle or self.buffer or self._stopped:
+                return False
+            self._lent = True
+            self._idle -= 1
+        return True
+
+    def _run_here(self, held: Held) -> None:
+        # First of all: should the job take long after all, the queue is not to be left alone.
+        self._stand_in()
+        self._run_timed(held)
+        with self._work:
+            held.over = True
+            self._lent = False
+            self._idle += 1
+            if held.written_off:
+                self._hanging -= 1
+                # The lane that was begun in its place is one too many now.
+                self._work.notify()
+        if self.buffer:
+            self._engage(1)
+
+    def _run_timed(self, held: Held) -> None:
+        began = time.monotonic()
+        self._context.copy().run(self._run, held)
+        if not self.buffer:
+            self._quick = time.monotonic() - began < QUICK
 
     def _free_lane(self, held: Held) -> bool:
         """A handler has ended; False if this lane was replaced meanwhile and so must end."""

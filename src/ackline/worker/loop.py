@@ -46,6 +46,7 @@ class LoopExecutor(Executor):
         self._thread.start()
 
     def submit(self, batch: Sequence[Held]) -> None:
+        self._see_whether_to_trace()
         self._take_in(batch)
         self._loop.call_soon_threadsafe(self._fill)
 

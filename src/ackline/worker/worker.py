@@ -276,6 +276,7 @@ class Station:
         joined = [courier.join(timeout=10) for courier in self._couriers]
         if not all(joined):
             logger.error("queue %s: the last outcomes could not be stored", self.queue.key)
+        self._holdings.listener.close()
         self._heartbeat.stop()
         self._timekeeper.stop()
         for executor in self._executors.values():
@@ -285,7 +286,11 @@ class Station:
         sorts = {self.queue.handlers[kind].is_async for kind in self.queue.handlers.kinds}
         makers: dict[bool, type[Executor]] = {True: LoopExecutor, False: ThreadExecutor}
         setting = Setting(
-            self._holdings.outbox.put, worker._hooks, self._timekeeper, inherited_board()
+            self._holdings.outbox.put,
+            worker._hooks,
+            self._timekeeper,
+            self._stand_in,
+            inherited_board(),
         )
         return {sort: makers[sort](worker.concurrency, setting) for sort in sorts}
 
@@ -326,9 +331,16 @@ class Station:
                 self._give_up()
 
     def _wake_courier(self) -> None:
+        if any(courier.here for courier in self._couriers):
+            return
         idle = [courier for courier in self._couriers if courier.idle]
         # Rather one that rests: the one that listens goes on waiting for jobs.
         for courier in sorted(idle, key=lambda one: one.listening)[:1] or self._couriers:
+            courier.wake()
+
+    def _stand_in(self) -> None:
+        # One that is under way looks around when it is back.
+        for courier in [courier for courier in self._couriers if courier.idle][:1]:
             courier.wake()
 
 
