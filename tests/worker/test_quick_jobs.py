@@ -1,0 +1,128 @@
+"""A quick job that comes alone is run by the courier that brought it."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from ackline import JobFailed, State, Worker
+from ackline.worker import executor
+from tests.waiting import until
+
+SOON = 10.0
+
+
+class Scene:
+    """A queue with a handler that is quick, unless it is told to wait."""
+
+    def __init__(self, queue, **options):
+        self.queue = queue
+        self.began, self.go_on = threading.Event(), threading.Event()
+        self.most = self._running = 0
+        self._lock = threading.Lock()
+        queue.handler(**options)(self._run)
+
+    def _run(self, job):
+        with self._lock:
+            self._running += 1
+            self.most = max(self.most, self._running)
+        if job.payload == "slow":
+            self.began.set()
+            self.go_on.wait(SOON)
+        with self._lock:
+            self._running -= 1
+        return threading.current_thread().name
+
+    def by_courier(self):
+        """Have quick jobs run until one was run by a courier."""
+        until(lambda: "courier" in self.queue.enqueue_and_wait("quick", timeout=SOON))
+
+    def slow_by_courier(self):
+        """Have a courier run into a job that is not quick after all."""
+        self.by_courier()
+        until(self._idle)
+        self.queue.enqueue("slow", id="slow")
+        assert self.began.wait(SOON)
+
+    def _idle(self):
+        return not self.queue.counts()[State.PROCESSING]
+
+
+def test_a_slow_job_is_run_by_a_lane(queue, start):
+    @queue.handler
+    def slow(job):
+        time.sleep(0.003)  # longer than what counts as quick
+        return threading.current_thread().name
+
+    start(queue)
+    ran_in = [queue.enqueue_and_wait(1, timeout=SOON) for _ in range(5)]
+    assert not [name for name in ran_in if "courier" in name]
+
+
+def test_a_job_that_is_not_quick_after_all_keeps_no_other_waiting(queue, start, monkeypatch):
+    # Only news make a courier look, not the time.
+    monkeypatch.setattr("ackline.queue.consumer.LONGEST_POLL", 60.0)
+    monkeypatch.setattr("ackline.worker.courier.LONGEST_POLL", 60.0)
+    scene = Scene(queue)
+    start(queue)
+    scene.slow_by_courier()
+
+    # One at a time: news of each has to be heard while the courier is away.
+    ran_in = [queue.enqueue_and_wait("quick", timeout=SOON) for _ in range(5)]
+
+    # The other courier must not run any: nobody would hear of the next.
+    assert not [name for name in ran_in if "courier" in name]
+    scene.go_on.set()
+    assert "courier" in queue.result("slow", timeout=SOON)
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_no_more_run_at_once_than_may(queue, start, concurrency):
+    scene = Scene(queue)
+    start(queue, concurrency=concurrency)
+    scene.slow_by_courier()
+    queue.enqueue_many(["slow"] * 3)
+    if concurrency > 1:
+        until(lambda: scene.most == concurrency)
+    scene.go_on.set()
+    queue.enqueue_and_wait("quick", priority=0, timeout=SOON)
+    assert scene.most == concurrency
+
+
+def test_one_that_ignores_its_timeout_is_replaced_and_its_place_goes_back(
+    queue, start, monkeypatch
+):
+    monkeypatch.setattr(executor, "GIVE_UP", 0.05)
+    scene = Scene(queue, timeout=0.3, max_attempts=1)
+    start(queue, concurrency=1)
+    scene.slow_by_courier()
+    with pytest.raises(JobFailed, match=r"took longer than 0\.3 s"):
+        queue.result("slow", timeout=SOON)
+    assert queue.enqueue_and_wait("quick", timeout=SOON)
+
+    scene.go_on.set()
+    until(lambda: scene._running == 0)
+    scene.most = 0
+    scene.by_courier()
+    queue.enqueue_many(["quick"] * 50)
+    queue.enqueue_and_wait("quick", priority=0, timeout=SOON)
+    assert scene.most == 1
+
+
+def test_a_stop_leaves_it_behind(queue, monkeypatch):
+    monkeypatch.setattr("ackline.worker.worker.LAST_MOMENT", 0.05)
+    scene = Scene(queue)
+    worker = Worker(queue, grace=0.05)
+    worker.start()
+    scene.slow_by_courier()
+
+    began = time.monotonic()
+    worker.stop()
+
+    assert time.monotonic() - began < 5
+    assert queue.status("slow").state is State.QUEUED
+    scene.go_on.set()
+    until(lambda: not [one for one in threading.enumerate() if "ackline courier" in one.name])
+    assert queue.status("slow").state is State.QUEUED
