@@ -278,7 +278,7 @@ class TestWhoListens:
         self, queue: Queue[Any, Any], call: Callable[..., Future[Any]]
     ) -> None:
         waiting = call(queue.enqueue_and_wait, 1, timeout=30)
-        until(lambda: queue.waiter._turn.locked())
+        until(queue.waiter._turn.locked)
         queue.close()
         with pytest.raises(Timeout, match="closed"):
             waiting.result(5)

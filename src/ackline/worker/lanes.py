@@ -129,7 +129,7 @@ class ThreadExecutor(Executor):
 
     def _lend_place(self) -> bool:
         """Whether a courier may run a job: it must not be away for long, nor two of them."""
-        if not self._quick or self._lent:
+        if not self._quick:
             return False
         with self._work:
             if self._lent or not self._idle or self.buffer or self._stopped:
