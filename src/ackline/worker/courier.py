@@ -188,7 +188,7 @@ class Courier:
     def _listen(self, seconds: float) -> None:
         if not self._holdings.listening.acquire(blocking=False):
             # One is enough: two would both go for every job, and one of them in vain.
-            self._rest(seconds)
+            self._rest(self._holdings.nap(seconds))
             return
         self.listening = self.idle = True
         try:

@@ -21,6 +21,10 @@ from ackline.worker.shares import Shares
 
 logger = logging.getLogger("ackline")
 
+LIVELY, NAP = 0.1, 0.005
+"""For so many seconds after a courier has begun to run a job, others look every so many whether
+it is back: to wake one of them for each job would take as long as the job."""
+
 
 class Holdings:
     """The leased jobs of one queue: how many are wanted, and whom they go to."""
@@ -51,6 +55,7 @@ class Holdings:
         self._submit = submit
         self._demand = Demand(concurrency, self.batch)
         self._reserved = 0
+        self._lively_until = 0.0
         self._lock = threading.Lock()
         self._craves = craves
         self.troubled = False
@@ -75,6 +80,21 @@ class Holdings:
     def quiet_for(self) -> float:
         """Seconds for which a claim would bring nothing, as far as is known."""
         return max(0.0, self._look_at - time.monotonic())
+
+    # --- who listens for it ---
+
+    def lend(self) -> bool:
+        """A courier is about to run a job; whether another has to be woken to listen meanwhile."""
+        with self._lock:
+            now = time.monotonic()
+            resting = now >= self._lively_until
+            self._lively_until = now + LIVELY
+            return resting
+
+    def nap(self, seconds: float) -> float:
+        """Of so many seconds, how many a courier may rest before it looks whether one listens."""
+        with self._lock:
+            return min(seconds, NAP) if time.monotonic() < self._lively_until else seconds
 
     # --- how much to claim ---
 

@@ -339,6 +339,8 @@ class Station:
             courier.wake()
 
     def _stand_in(self) -> None:
+        if not self._holdings.lend():
+            return
         # One that is under way looks around when it is back.
         for courier in [courier for courier in self._couriers if courier.idle][:1]:
             courier.wake()
