@@ -108,7 +108,7 @@ class Courier:
 
     def _rest(self, seconds: float) -> None:
         self.idle = True
-        self._nudged.wait(seconds)
+        self._nudged.wait(self._holdings.nap(seconds))
         self.idle = False
 
     def _carry(self) -> None:
@@ -188,7 +188,7 @@ class Courier:
     def _listen(self, seconds: float) -> None:
         if not self._holdings.listening.acquire(blocking=False):
             # One is enough: two would both go for every job, and one of them in vain.
-            self._rest(self._holdings.nap(seconds))
+            self._rest(seconds)
             return
         self.listening = self.idle = True
         try:

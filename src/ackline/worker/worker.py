@@ -341,9 +341,10 @@ class Station:
     def _stand_in(self) -> None:
         if not self._holdings.lend():
             return
-        # One that is under way looks around when it is back.
-        for courier in [courier for courier in self._couriers if courier.idle][:1]:
-            courier.wake()
+        for courier in self._couriers:
+            # Also one that seems to be under way: it may be about to rest.
+            if not courier.here:
+                courier.wake()
 
 
 def _beat(worker: Worker, queue: Queue[Any, Any]) -> WorkerBeat:
