@@ -36,7 +36,7 @@ class ThreadExecutor(Executor):
         self._taken = 0
         self._hanging = 0
         self._quick = False
-        """Whether the last job that left nothing to do behind it was quick."""
+        """Whether the last job that came alone was quick."""
         self._lent = False
         """Whether a courier has the place of an idle lane."""
         self._stopped = False
@@ -111,7 +111,10 @@ class ThreadExecutor(Executor):
                     continue
                 return
             self._taken += 1
-            self._run_timed(held)
+            if self.buffer:
+                self._context.copy().run(self._run, held)
+            else:
+                self._run_timed(held)
             if not self._free_lane(held):
                 return
 
@@ -154,10 +157,10 @@ class ThreadExecutor(Executor):
             self._engage(1)
 
     def _run_timed(self, held: Held) -> None:
+        """Run a job that came alone, as the next one may that is to be as quick."""
         began = time.monotonic()
         self._context.copy().run(self._run, held)
-        if not self.buffer:
-            self._quick = time.monotonic() - began < QUICK
+        self._quick = time.monotonic() - began < QUICK
 
     def _free_lane(self, held: Held) -> bool:
         """A handler has ended; False if this lane was replaced meanwhile and so must end."""
