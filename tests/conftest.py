@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +13,12 @@ from ackline import Queue, Worker
 from ackline.testing import ManualClock
 from ackline.testing.servers.postgres import PostgresServer
 from ackline.testing.servers.redis import RedisServer
+
+
+def pytest_configure() -> None:
+    """Tests start hundreds of Pythons: each would compile all sources anew where none are kept."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
 
 
 @pytest.fixture
