@@ -21,6 +21,15 @@ def pytest_configure() -> None:
     sys.dont_write_bytecode = False
 
 
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+    """Classes and modules that are slow as a whole: thousands of cases to make and to deselect."""
+    if collector.config.option.markexpr != "not slow":
+        return None
+    marks = list(getattr(obj, "pytestmark", ())) if isinstance(obj, type) else []
+    slow = any(mark.name == "slow" for mark in [*collector.iter_markers(), *marks])
+    return [] if slow else None
+
+
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock()
