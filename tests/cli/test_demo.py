@@ -141,7 +141,7 @@ def test_too_short_a_story(cli):
 
 def test_bad_luck_waits_for_workers_that_come_late():
     # given a demo of which all but the end has passed before a worker had anything in hand
-    told = []
+    told: list[str] = []
     with ackline.open("memory://") as queues, subprocess.Popen(["sleep", "60"]) as worker:
         story = Story(queues, 8.0, told.append)
         story.play(7.0)

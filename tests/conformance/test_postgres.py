@@ -30,9 +30,7 @@ def wiping(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]
 
 class TestPostgres(StoreConformance):
     @pytest.fixture(autouse=True)
-    def _server(
-        self, postgres_server: PostgresServer, wiping: psycopg.Connection[Any]
-    ) -> None:
+    def _server(self, postgres_server: PostgresServer, wiping: psycopg.Connection[Any]) -> None:
         self.server = postgres_server
         # One schema for all cases: to empty it takes a fifteenth of the time that making one does.
         for (delete,) in wiping.execute(OTHER_ROWS, [SCHEMA]).fetchall():

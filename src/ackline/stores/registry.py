@@ -59,7 +59,7 @@ def _factory(url: str, scheme: str) -> StoreFactory:
         if scheme in BUILT_IN:
             built_in: StoreFactory = importlib.import_module(BUILT_IN[scheme]).from_url
             return built_in
-        for point in _entry_points(name=scheme):
+        for point in _entry_points().select(name=scheme):
             added: StoreFactory = point.load()
             return added
     except ModuleNotFoundError as error:
@@ -69,8 +69,8 @@ def _factory(url: str, scheme: str) -> StoreFactory:
     raise UnknownStore(url, known)
 
 
-def _entry_points(**which: str) -> EntryPoints:
+def _entry_points() -> EntryPoints:
     # A tenth of the time that `import ackline` takes, for what few programs need.
     from importlib.metadata import entry_points
 
-    return entry_points(group=GROUP, **which)
+    return entry_points(group=GROUP)
