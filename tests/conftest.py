@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +13,21 @@ from ackline import Queue, Worker
 from ackline.testing import ManualClock
 from ackline.testing.servers.postgres import PostgresServer
 from ackline.testing.servers.redis import RedisServer
+
+
+def pytest_configure() -> None:
+    """Tests start hundreds of Pythons: each would compile all sources anew where none are kept."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+
+
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+    """Classes and modules that are slow as a whole: thousands of cases to make and to deselect."""
+    if collector.config.option.markexpr != "not slow":
+        return None
+    marks = list(getattr(obj, "pytestmark", ())) if isinstance(obj, type) else []
+    slow = any(mark.name == "slow" for mark in [*collector.iter_markers(), *marks])
+    return [] if slow else None
 
 
 @pytest.fixture

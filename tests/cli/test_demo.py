@@ -6,15 +6,19 @@ import re
 import shlex
 import signal
 import socket
+import subprocess
 import time
 import urllib.request
 
 import pytest
 
+import ackline
 from ackline.demo.books import Bookkeeper
 from ackline.demo.ledger import Ledger
+from ackline.demo.story import Story
 from ackline.events import Act, Event
 from ackline.job import QueueKey, State
+from ackline.stores.base import WorkerBeat
 from tests.waiting import until
 
 
@@ -133,6 +137,36 @@ def test_a_port_that_is_taken_is_not_insisted_on(start):
 
 def test_too_short_a_story(cli):
     assert cli("demo", "--seconds", "0.2").code == 2
+
+
+def test_bad_luck_waits_for_workers_that_come_late():
+    # given a demo of which all but the end has passed before a worker had anything in hand
+    told: list[str] = []
+    with ackline.open("memory://") as queues, subprocess.Popen(["sleep", "60"]) as worker:
+        story = Story(queues, 8.0, told.append)
+        story.play(7.0)
+        assert not any(line.startswith("kill -9") for line in told)
+        email = queues["acme/email"]
+        beat = WorkerBeat(
+            id="late",
+            host="here",
+            pid=worker.pid,
+            started_at=0.0,
+            concurrency=6,
+            kinds=None,
+            ttl=60.0,
+        )
+        email.store.heartbeat(email.key, beat, [])
+        email.claim(2, worker="late")
+
+        # when
+        story.play(7.5)
+        story.play(7.6)
+
+    # then it is killed, once
+    assert worker.returncode == -signal.SIGKILL
+    kills = [line for line in told if line.startswith("kill -9")]
+    assert kills == [f"kill -9 {worker.pid}: a worker with 2 jobs in hand"]
 
 
 # --- the books themselves must be able to fail ---

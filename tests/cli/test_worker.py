@@ -162,13 +162,23 @@ def test_memory_cannot_be_shared_by_processes(cli):
     assert "--processes 1" in answer.err
 
 
-@pytest.fixture(params=[RedisServer, MortalPostgres])
+@pytest.fixture
 def server(request):
     with request.param() as server:
         yield server
 
 
-@pytest.mark.parametrize("processes", ["1", "2"])
+# Each server and each number once; all four on demand.
+@pytest.mark.parametrize(
+    ("server", "processes"),
+    [
+        (RedisServer, "1"),
+        (MortalPostgres, "2"),
+        pytest.param(RedisServer, "2", marks=pytest.mark.slow),
+        pytest.param(MortalPostgres, "1", marks=pytest.mark.slow),
+    ],
+    indirect=["server"],
+)
 def test_a_server_that_is_down_is_waited_for(start, server, processes):
     """At its start, and while it works."""
     server.kill()

@@ -69,17 +69,7 @@ def place(connect: Callable[[], Queues]) -> TestPlace:
 
 
 @pytest.fixture(scope="session")
-def compiled_once(tmp_path_factory):
-    """Spark starts many Pythons: each would compile all libraries anew where none may be kept."""
-    with pytest.MonkeyPatch.context() as patch:
-        if os.environ.get("PYTHONDONTWRITEBYTECODE"):
-            patch.delenv("PYTHONDONTWRITEBYTECODE")
-            patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("compiled")))
-        yield
-
-
-@pytest.fixture(scope="session")
-def spark(compiled_once, tmp_path_factory):
+def spark(tmp_path_factory):
     """One Spark for all tests of a process; it takes some seconds to start."""
     from ackline.spark.session import _quiet, spark_session
 

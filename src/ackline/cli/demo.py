@@ -165,17 +165,27 @@ class Show:
     # --- the play ---
 
     def _play(self, figures: bool) -> None:
+        self._play_until_workers_come()
         began = time.monotonic()
         while (elapsed := time.monotonic() - began) < (self._seconds or float("inf")):
-            self._story.play(elapsed)
-            self._look()
-            self._stage.refresh(elapsed)
+            self._play_at(elapsed)
             if figures:
                 self._figures.look(elapsed)
-            for member in self._crew:
-                if not member.alive:
-                    raise Refusal(f"a process of the demo ended by itself, {member.last_words()}")
             time.sleep(TICK)
+
+    def _play_until_workers_come(self) -> None:
+        """On a slow machine the story begins later, so that there is as much of it to be seen."""
+        while not self._pids:
+            self._play_at(0.0)
+            time.sleep(TICK)
+
+    def _play_at(self, elapsed: float) -> None:
+        self._story.play(elapsed)
+        self._look()
+        self._stage.refresh(elapsed)
+        for member in self._crew:
+            if not member.alive:
+                raise Refusal(f"a process of the demo ended by itself, {member.last_words()}")
 
     def _look(self) -> None:
         for name in QUEUES:

@@ -48,7 +48,7 @@ class Story:
         self._act = min(ACT, whole)
         self._ends = whole - min(DRAIN * whole, LONGEST_DRAIN) if seconds else math.inf
         self._turn = 0
-        self._elapsed = 0.0
+        self._seeks_a_victim = False
         self._order = itertools.count()
         self._script: list[tuple[float, int, Step]] = []
         self._at(0.0, self._everyday)
@@ -56,11 +56,12 @@ class Story:
 
     def play(self, elapsed: float) -> None:
         """Do all that is due by now."""
-        self._elapsed = elapsed
         while self._script and self._script[0][0] <= min(elapsed, self._ends):
             at, _, step = heapq.heappop(self._script)
             self._now = at
             step()
+        if self._seeks_a_victim:
+            self._kill_a_worker()
 
     def _at(self, moment: float, step: Step) -> None:
         heapq.heappush(self._script, (moment, next(self._order), step))
@@ -179,13 +180,12 @@ class Story:
         """Take the one that holds the most, as bad luck does."""
         holds, pids = self._living()
         id = max(holds, key=lambda id: holds[id], default="")
-        if holds.get(id) and _kill(pids[id]):
+        # The workers may be still starting, or idle, or this one has died of something else: bad
+        # luck waits for a better moment, and does not miss it because nothing new comes by then.
+        self._seeks_a_victim = not (holds.get(id) and _kill(pids[id]))
+        if not self._seeks_a_victim:
             self.ledger.kills[id] = time.time()
             self._tell(f"kill -9 {pids[id]}: a worker with {holds[id]} jobs in hand")
-        else:
-            # The workers are still starting, or idle, or this one has died of something else: bad
-            # luck waits for a better moment.
-            self._at(self._elapsed + 0.05, self._kill_a_worker)
 
     def _living(self) -> tuple[dict[str, int], dict[str, int]]:
         """What each worker holds, and its process."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Self
 
 from litestar import Litestar, Request, Router
 from litestar.di import NamedDependency, Provide
@@ -85,16 +85,23 @@ def attach(routes: Litestar, runtime: Runtime) -> ASGIApp:
     return KeepSegments(Measured(Seated(routes, runtime.limits), runtime.metrics.requests))
 
 
+class _Branch(Router):
+    """Registered once, by whoever made it; Litestar would copy all routes below it again."""
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        return self
+
+
 def _routes(settings: Settings) -> Router:
     of_many = [enqueue.batch_router, work.router, store.router]
-    wide = Router("/", route_handlers=of_many, request_max_body_size=settings.max_body)
+    wide = _Branch("/", route_handlers=of_many, request_max_body_size=settings.max_body)
     work_and_jobs = [queues, enqueue, jobs, claims, bulk, transfer, schedules, events, keys]
     for_readers = [overview, rows, dlq, search, analytics]
     for_programs = [tickets, webhooks]
     modules = (*work_and_jobs, *for_readers, *for_programs)
-    v1 = Router("/v1", route_handlers=[*(one.router for one in modules), wide])
+    v1 = _Branch("/v1", route_handlers=[*(one.router for one in modules), wide])
     simple = [messages, dead_letters, keys, documentation]
-    return Router(settings.base or "/", route_handlers=[v1, *(module.router for module in simple)])
+    return _Branch(settings.base or "/", route_handlers=[v1, *(module.router for module in simple)])
 
 
 def _most_bytes(settings: Settings) -> int:

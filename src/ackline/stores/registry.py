@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
 
 from ackline.clock import Clock
 from ackline.errors import ConfigError, MissingExtra, UnknownStore
 from ackline.stores.base import Store
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 StoreFactory = Callable[[str, Clock | None], Store]
 
@@ -56,11 +59,18 @@ def _factory(url: str, scheme: str) -> StoreFactory:
         if scheme in BUILT_IN:
             built_in: StoreFactory = importlib.import_module(BUILT_IN[scheme]).from_url
             return built_in
-        for point in entry_points(group=GROUP, name=scheme):
+        for point in _entry_points().select(name=scheme):
             added: StoreFactory = point.load()
             return added
     except ModuleNotFoundError as error:
         extra = next((extra for extra in EXTRAS if scheme.startswith(extra)), scheme)
         raise MissingExtra(f"{scheme}:// (no module {error.name!r})", extra) from error
-    known = [*BUILT_IN, *(point.name for point in entry_points(group=GROUP))]
+    known = [*BUILT_IN, *(point.name for point in _entry_points())]
     raise UnknownStore(url, known)
+
+
+def _entry_points() -> EntryPoints:
+    # A tenth of the time that `import ackline` takes, for what few programs need.
+    from importlib.metadata import entry_points
+
+    return entry_points(group=GROUP)

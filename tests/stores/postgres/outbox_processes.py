@@ -6,6 +6,7 @@ python -m tests.stores.postgres.outbox_processes work URL SCHEMA TABLE
 
 import random
 import sys
+import threading
 from typing import Any
 
 import psycopg
@@ -41,11 +42,18 @@ def produce(url: str, schema: str, table: str, first: int, last: int, seed: int,
 
 def work(url: str, schema: str, table: str) -> None:
     """Each job leaves a row with its completion, in one transaction; a second one would fail."""
-    queue = open_queue(url, schema)
+    queue, mine = open_queue(url, schema), threading.local()
+
+    def connection() -> psycopg.Connection[Any]:
+        if getattr(mine, "connection", None) is None or mine.connection.closed:
+            mine.connection = psycopg.connect(url, autocommit=True)
+        kept: psycopg.Connection[Any] = mine.connection
+        return kept
 
     @queue.handler(lease=2.0, max_attempts=100, backoff=[0.05])
     def run(job: Job[Any]) -> None:
-        with psycopg.connect(url) as tx:
+        tx = connection()
+        with tx.transaction():
             tx.execute(f"INSERT INTO {table}.ran VALUES (%s)", [job.id])
             job.complete(connection=tx)
 

@@ -154,7 +154,7 @@ def test_what_ran_is_what_was_committed(
     scene = Scene(server, schema, "joined", seed)
     queue = Queues(store)[QUEUE]
 
-    killed = scene.run(queue, transactions=1000, kills=25)
+    killed = scene.run(queue, transactions=1000, kills=15)
 
     committed, ran = scene.ids("committed"), scene.ids("ran")
     assert ran == committed, f"seed {seed}, {killed} killed"

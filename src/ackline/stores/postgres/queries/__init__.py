@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from ackline.stores.statements import read_statements
 
@@ -15,7 +17,8 @@ def in_schema(text: str, schema: str) -> str:
     return _SCHEMA.sub(lambda _: f'"{schema}"', text)
 
 
+@functools.lru_cache(maxsize=8)
 def statements(schema: str) -> Mapping[str, str]:
     """All statements by name, for a schema."""
     found = read_statements(__package__)
-    return {name: in_schema(text, schema) for name, text in found.items()}
+    return MappingProxyType({name: in_schema(text, schema) for name, text in found.items()})
