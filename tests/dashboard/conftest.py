@@ -132,10 +132,6 @@ def sort(request: pytest.FixtureRequest) -> str:
 
 
 both_stores = pytest.mark.parametrize("sort", ["sqlite", "redis"], indirect=True)
-sooner_or_later_both_stores = pytest.mark.parametrize(
-    "sort", ["sqlite", pytest.param("redis", marks=pytest.mark.slow)], indirect=True
-)
-"""For what one service does on any store: the second is only asked on demand."""
 
 
 def url_of(sort: str, folder: Path, request: pytest.FixtureRequest) -> str:

@@ -7,7 +7,9 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.dashboard.conftest import both_stores, sooner_or_later_both_stores
+from tests.dashboard.conftest import both_stores
+
+pytestmark = both_stores
 
 BY = "http"
 """How the journal calls a page that needs no token."""
@@ -43,7 +45,6 @@ def confirm(tab, word, button):
     send.click()
 
 
-@sooner_or_later_both_stores
 class TestOneJob:
     def test_enqueue(self, tab, board):
         tab.goto(f"{board.url}/")
@@ -207,7 +208,6 @@ class TestOneJob:
         assert (job.state, job.payload) == ("queued", {"order": "mended"})
 
 
-@both_stores
 class TestManyJobs:
     def test_a_selection(self, tab, board):
         board["mail"].enqueue_many([{"n": n} for n in range(5)])
@@ -268,7 +268,6 @@ class TestManyJobs:
         expect(differing).to_have_text(['  "order": "order-1"', '  "order": "order-0"'])
 
 
-@sooner_or_later_both_stores
 class TestWholeQueue:
     def test_pause_and_resume(self, tab, board):
         board["mail"].enqueue(1)

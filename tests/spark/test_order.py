@@ -46,10 +46,7 @@ def run(frame, checkpoint, lake):
     query.awaitTermination()
 
 
-# What differs between stores is read and written without Spark too, in other tests.
-@pytest.mark.parametrize(
-    "url", ["redis", pytest.param("postgres", marks=pytest.mark.slow)], indirect=True
-)
+@pytest.mark.parametrize("url", ["redis", "postgres"], indirect=True)
 def test_from_rows_to_jobs_to_a_lake(spark, url, read, stream, tmp_path):
     rows = spark.range(100).selectExpr(
         "concat('j', id) as id",

@@ -34,6 +34,9 @@ TICK = 0.1
 
 PAGE = 5000
 
+PATIENCE = 60.0
+"""Seconds that the workers may take to start."""
+
 SHORTEST = 1.0
 """Seconds in which at least something happens."""
 
@@ -175,7 +178,12 @@ class Show:
 
     def _play_until_workers_come(self) -> None:
         """On a slow machine the story begins later, so that there is as much of it to be seen."""
+        until = time.monotonic() + PATIENCE
         while not self._pids:
+            if time.monotonic() > until:
+                raise Refusal(
+                    f"no worker of the demo came within {PATIENCE:g} s: is the machine too busy?"
+                )
             self._play_at(0.0)
             time.sleep(TICK)
 

@@ -10,8 +10,6 @@ from tests.faults.drilling import run_drill
 QUICK = [drill for drill in DRILLS.values() if not drill.slow]
 HONEST = [drill for drill in DRILLS.values() if drill.breaks is None]
 
-FEW = 5
-
 ENOUGH = {"wake-up-deaf": 3, "server-none": 3}
 """How often a control must be struck to fail for sure."""
 
@@ -24,8 +22,8 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("drill", QUICK, ids=lambda drill: drill.name)
-def test_a_few_times(drill: Drill, tmp_path):
-    count = ENOUGH.get(drill.name, FEW)
+def test_ten_times(drill: Drill, tmp_path):
+    count = ENOUGH.get(drill.name, 10)
 
     report = run_drill(drill, tmp_path, count=count, seed=2)
 
