@@ -9,12 +9,12 @@ import pyarrow
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from ackline.queues import Queues
+from ackline.spark.event_rows import events_batch
 from ackline.spark.filters import Wanted, narrow
 from ackline.spark.journal import Piece, cut, read_piece, whole_journal
 from ackline.spark.options import ReadEvents
 from ackline.spark.place import Place
 from ackline.spark.retrying import retrying
-from ackline.spark.rows import events_batch
 
 
 class Stretch(InputPartition):
