@@ -143,7 +143,7 @@ def test_no_events_are_no_rows():
 
 
 @pytest.fixture
-def filled(queues: Any, clock: Any) -> Callable[[], Events]:
+def filled(queues: Any, clock: Any) -> Callable[..., Events]:
     queue = queues["mail"]
     queue.pause()
     queue.resume()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import Any
 
 import pyarrow
@@ -38,16 +38,22 @@ def events_batch(events: Sequence[Event]) -> pyarrow.RecordBatch:
 
 
 def _shared(batches: Sequence[Batch]) -> dict[str, pyarrow.Array]:
-    ends = pyarrow.array(list(accumulate(len(one.entries) for one in batches)), pyarrow.int32())
+    ends = list(accumulate(len(one.entries) for one in batches))
+    run_ends = pyarrow.array(ends, pyarrow.int32())
 
     def spread(values: pyarrow.Array) -> pyarrow.Array:
-        runs = pyarrow.RunEndEncodedArray.from_arrays(ends, values)
+        runs = pyarrow.RunEndEncodedArray.from_arrays(run_ends, values)
         return pyarrow.compute.run_end_decode(runs)
 
     def texts(values: list[str]) -> pyarrow.Array:
         return spread(pyarrow.array(values, TEXT))
 
-    numbers, digits = _within(batches)
+    # The second part of a cursor says how many rows of its batch, and those left out, come first.
+    offsets = [one.end[1] - end for one, end in zip(batches, ends, strict=True)]
+    most = max((one.end[1] for one in batches), default=0)
+    rows = _rows(max(ends, default=0).bit_length()).slice(1, ends[-1] if ends else 0)
+    used = pyarrow.compute.add(rows, spread(pyarrow.array(offsets, pyarrow.int64())))
+    numbers, digits = (parts.take(used) for parts in _parts(most.bit_length()))
     return {
         "tenant": texts([one.queue.tenant for one in batches]),
         "queue": texts([one.queue.name for one in batches]),
@@ -57,17 +63,14 @@ def _shared(batches: Sequence[Batch]) -> dict[str, pyarrow.Array]:
     }
 
 
-def _within(batches: Sequence[Batch]) -> tuple[pyarrow.Array, pyarrow.Array]:
-    """The second parts of cursors and of places: those of large batches come again and again."""
-    most = max((one.end[1] for one in batches), default=0)
-    spans = (range(one.used + 1, one.end[1] + 1) for one in batches)
-    used = pyarrow.array(list(chain.from_iterable(spans)), pyarrow.int64())
-    numbers, digits = _parts(most.bit_length())
-    return numbers.take(used), digits.take(used)
+@cache
+def _rows(bits: int) -> pyarrow.Array:
+    return pyarrow.array(range(1 << bits), pyarrow.int64())
 
 
 @cache
 def _parts(bits: int) -> tuple[pyarrow.Array, pyarrow.Array]:
+    """The second parts of cursors and of places; the same ones come again and again."""
     all_of_them = range(1 << bits)
     numbers = pyarrow.array([str(used) for used in all_of_them], TEXT)
     return numbers, pyarrow.array([f"{used:08x}" for used in all_of_them], TEXT)

@@ -52,7 +52,7 @@ class EventsReader(DataSourceReader):
         """Stretches of about equal length, of each queue."""
         with self.place.open() as queues:
             starts, ends = self._span(queues)
-        pieces = cut(starts, ends, self.options.partitions)
+        pieces = cut(starts, ends, self.options.tasks)
         return [Stretch(piece) for piece in pieces] or [InputPartition(None)]
 
     def _span(self, queues: Queues) -> tuple[dict[str, str], dict[str, str]]:

@@ -127,7 +127,7 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         require_offset(start)
         require_offset(end)
         starts = {**start["queues"], **end["begun"]}
-        return [Stretch(piece) for piece in cut(starts, end["queues"], self.options.partitions)]
+        return [Stretch(piece) for piece in cut(starts, end["queues"], self.options.tasks)]
 
     def commit(self, end: Offset) -> None:
         """What is before this is done: the journal need not be kept for us any longer."""
