@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import overload
 
 import msgspec
 
@@ -82,8 +83,127 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     callback: str | None = None
 
 
+class Batch(msgspec.Struct, frozen=True, gc=False):
+    """Entries of one batch of the journal: all of them, or some that follow its first `used`."""
+
+    number: int
+    at: float
+    queue: QueueKey
+    entries: Sequence[Entry]
+    used: int = 0
+
+    @property
+    def end(self) -> tuple[int, int]:
+        """The place after the last of the entries."""
+        return self.number, self.used + len(self.entries)
+
+    def part(self, start: int, end: int) -> Batch:
+        """Some of the entries, by their places among these."""
+        entries = self.entries[start:end]
+        return Batch(self.number, self.at, self.queue, entries, self.used + start)
+
+
+class Events(Sequence[Event]):
+    """Events in the order of the journal, made of their batches when they are first looked at.
+
+    Who wants a million of them by the column takes the batches, and no event is ever made.
+    """
+
+    __slots__ = ("_made", "batches")
+
+    def __init__(self, batches: list[Batch]) -> None:
+        self.batches = batches
+        self._made: list[Event] | None = None
+
+    @classmethod
+    def take(cls, batches: Iterable[Batch], after: tuple[int, int], limit: int) -> Events:
+        """At most so many behind a place, of batches that begin with the one of that place.
+
+        No batch is asked for in vain.
+        """
+        found: list[Batch] = []
+        number, used = after
+        left = limit
+        if left > 0:
+            for batch in batches:
+                start = used if batch.number == number else 0
+                size = len(batch.entries) - start
+                if size <= 0:
+                    continue
+                found.append(batch.part(start, start + left) if start or size > left else batch)
+                left -= size
+                if left <= 0:
+                    break
+        return cls(found)
+
+    @classmethod
+    def of(cls, events: Sequence[Event]) -> Events:
+        """Any events; those that come without batches are one each."""
+        if isinstance(events, Events):
+            return events
+        return cls([_batch_of(event) for event in events])
+
+    def until(self, cursor: str) -> Events:
+        """Those that are not behind a cursor."""
+        last = read_cursor(cursor)
+        if not self.batches or self.batches[-1].end <= last:
+            return self
+        number, used = last
+        whole = [batch for batch in self.batches if batch.end <= last]
+        cut = [
+            batch.part(0, used - batch.used)
+            for batch in self.batches[len(whole) :]
+            if batch.number == number and batch.used < used
+        ]
+        return Events(whole + cut)
+
+    @property
+    def cursor(self) -> str | None:
+        """The cursor after the last of them."""
+        return make_cursor(*self.batches[-1].end) if self.batches else None
+
+    def _all(self) -> list[Event]:
+        if self._made is None:
+            self._made = [
+                Event(f"{batch.number}.{used}", batch.at, batch.queue, *_fields(entry))
+                for batch in self.batches
+                for used, entry in enumerate(batch.entries, batch.used + 1)
+            ]
+        return self._made
+
+    def __len__(self) -> int:
+        return sum([len(batch.entries) for batch in self.batches])
+
+    def __bool__(self) -> bool:
+        return bool(self.batches)
+
+    @overload
+    def __getitem__(self, index: int) -> Event: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Event]: ...
+    def __getitem__(self, index: int | slice) -> Event | list[Event]:
+        return self._all()[index]
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self._all())
+
+    def __eq__(self, other: object) -> bool:
+        return self._all() == list(other) if isinstance(other, (Events, list)) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self._all())
+
+
+def _batch_of(event: Event) -> Batch:
+    number, used = read_cursor(event.cursor)
+    entry = Entry(*_fields(event)[-len(Entry.__struct_fields__) :])
+    return Batch(number, event.at, event.queue, [entry], used - 1)
+
+
+_fields = msgspec.structs.astuple
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[Entry]).decode
 _skim = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 
 
@@ -92,14 +212,8 @@ def pack(entries: Sequence[Entry]) -> bytes:
     return _encode(entries)
 
 
-def unpack(
-    batch: int, at: float, queue: QueueKey, packed: bytes, *, skip: int = 0
-) -> Iterable[Event]:
-    """Decode one batch into events, leaving out the first `skip`."""
-    for index, entry in enumerate(_decode(packed)):
-        if index >= skip:
-            cursor = make_cursor(batch, index + 1)
-            yield Event(cursor, at, queue, *msgspec.structs.astuple(entry))
+unpack = msgspec.msgpack.Decoder(list[Entry]).decode
+"""The entries of one packed batch."""
 
 
 def count(packed: bytes) -> int:

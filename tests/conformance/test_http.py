@@ -63,16 +63,15 @@ class ForAllTenants(HttpStore):
         of_one = super().describe
         return [info for one in whose for info in of_one(one, name, dropped=dropped)]
 
-    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
+    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> Sequence[Event]:
         if queue is not None or len(self._known) == 1:
             return super().events(queue, after, limit)
         arguments = {"queue": None, "after": after, "limit": limit}
         found = [event for one in self._known for event in self._events_of(one, arguments)]
         return sorted(found, key=lambda event: read_cursor(event.cursor))[:limit]
 
-    def _events_of(self, tenant: str, arguments: dict[str, Any]) -> list[Event]:
-        events: list[Event] = self._ask(Store.events, tenant=tenant, **arguments)
-        return events
+    def _events_of(self, tenant: str, arguments: dict[str, Any]) -> Sequence[Event]:
+        return self._ask(Store.events, tenant=tenant, **arguments)
 
     def listen(
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None

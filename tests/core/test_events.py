@@ -3,7 +3,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackline.events import Act, Entry, count, make_cursor, pack, read_cursor, unpack, unseen
+from ackline.events import (
+    Act,
+    Batch,
+    Entry,
+    Events,
+    count,
+    make_cursor,
+    pack,
+    read_cursor,
+    unpack,
+    unseen,
+)
 from ackline.job import QueueKey, State
 
 QUEUE = QueueKey("default", "mail")
@@ -24,9 +35,14 @@ entries = st.builds(
 )
 
 
+def read(packed: bytes, number: int = 7, used: int = 0) -> Events:
+    batch = Batch(number, 1.5, QUEUE, unpack(packed))
+    return Events.take([batch], (number, used), 10**6)
+
+
 @given(st.lists(entries), st.integers(0, 5))
 def test_a_batch_comes_back_as_it_was_packed(batch, skip):
-    events = list(unpack(7, 1.5, QUEUE, pack(batch), skip=skip))
+    events = read(pack(batch), used=skip)
 
     fields = Entry.__struct_fields__
     assert [[getattr(event, name) for name in fields] for event in events] == [
@@ -38,7 +54,7 @@ def test_a_batch_comes_back_as_it_was_packed(batch, skip):
 def test_of_an_entry_of_an_earlier_version_the_priority_is_unknown():
     packed = msgspec.msgpack.encode([["enqueue", "a", "k", None, "queued"]])
 
-    [event] = unpack(7, 1.5, QUEUE, packed)
+    [event] = read(packed)
 
     assert (event.id, event.to, event.priority) == ("a", State.QUEUED, None)
 
@@ -68,7 +84,7 @@ def test_batches_of_all_sizes_are_counted(size):
 @given(st.integers(1, 3), st.integers(1, 3), st.tuples(st.integers(1, 3), st.integers(0, 3)))
 def test_unseen_are_those_that_a_reader_would_get(batch, size, reader):
     entries = [Entry(Act.CLAIM, "a", "k", None, None)] * size
-    behind = [e for e in unpack(batch, 0.0, QUEUE, pack(entries)) if read_cursor(e.cursor) > reader]
+    behind = [e for e in read(pack(entries), batch) if read_cursor(e.cursor) > reader]
 
     assert unseen(batch, size, reader) == len(behind)
     assert unseen(batch, size, None) == 0
@@ -77,7 +93,7 @@ def test_unseen_are_those_that_a_reader_would_get(batch, size, reader):
 def test_a_cursor_is_behind_its_entry():
     batch = [Entry(Act.ENQUEUE, id, "k", None, State.QUEUED) for id in "abc"]
 
-    cursors = [event.cursor for event in unpack(7, 0.0, QUEUE, pack(batch))]
+    cursors = [event.cursor for event in read(pack(batch))]
 
     assert [read_cursor(cursor) for cursor in cursors] == [(7, 1), (7, 2), (7, 3)]
 
@@ -96,3 +112,66 @@ def test_no_cursor_is_before_everything(nothing):
 def test_what_is_no_cursor_is_refused(cursor):
     with pytest.raises(ValueError, match="not a journal cursor"):
         read_cursor(cursor)
+
+
+def journal(*sizes: int) -> list[Batch]:
+    """Batches of so many entries each, numbered from 1."""
+    return [
+        Batch(number, 1.5, QUEUE, [Entry(Act.CLAIM, id, "k", None, None) for id in "abcd"[:size]])
+        for number, size in enumerate(sizes, 1)
+    ]
+
+
+sizes = st.lists(st.integers(1, 4), max_size=6)
+places = st.tuples(st.integers(0, 7), st.integers(0, 5))
+
+
+@given(sizes, places, st.integers(-1, 12))
+def test_as_many_as_asked_for_behind_a_place(sizes, after, limit):
+    batches = [batch for batch in journal(*sizes) if batch.number >= after[0]]
+    all_of_them = [event for batch in batches for event in Events([batch])]
+
+    found = Events.take(batches, after, limit)
+
+    behind = [event for event in all_of_them if read_cursor(event.cursor) > after]
+    assert found == behind[: max(0, limit)]
+    assert len(found) == len(list(found))
+    assert bool(found) == bool(list(found))
+    assert found.cursor == (found[-1].cursor if found else None)
+
+
+@given(sizes, places, places, st.integers(0, 12))
+def test_what_is_not_behind_a_place(sizes, after, until, limit):
+    batches = [batch for batch in journal(*sizes) if batch.number >= after[0]]
+    found = Events.take(batches, after, limit)
+
+    cut = found.until(make_cursor(*until))
+
+    assert cut == [event for event in found if read_cursor(event.cursor) <= until]
+
+
+def test_no_batch_is_read_beyond_those_that_are_needed():
+    batches = iter(journal(2, 2, 2))
+
+    assert len(Events.take(batches, (0, 0), 4)) == 4
+    assert next(batches).number == 3
+
+
+@given(sizes, places)
+def test_events_without_batches_are_one_each(sizes, after):
+    found = Events.take(journal(*sizes), after, 100)
+
+    assert Events.of(list(found)) == found
+    assert Events.of(found) is found
+
+
+def test_events_are_a_sequence_that_compares_as_a_list_does():
+    found = Events(journal(2, 1))
+    first, second, third = found
+
+    assert (found[0], found[-1], found[1:]) == (first, third, [second, third])
+    assert [*found] == found
+    assert found != [first]
+    assert found != (first, second, third)
+    assert third in found
+    assert repr(found) == repr([first, second, third])

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import queue as _queue
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -218,7 +219,7 @@ class TestCut:
         refused: list[EventsDropped] = []
         read = queue.store.events
 
-        def read_too_late(*arguments: Any) -> list[Event]:
+        def read_too_late(*arguments: Any) -> Sequence[Event]:
             if not refused and queue.counts()[State.COMPLETED]:
                 cut(queue)
                 try:

@@ -297,9 +297,9 @@ MEMORY = [
     ),
     Mutant(
         "a journal cursor skips an entry",
-        _LOOKING,
-        "skip = used if batch.number == number else 0",
-        "skip = used + 1 if batch.number == number and used else 0",
+        "events.py",
+        "start = used if batch.number == number else 0",
+        "start = used + 1 if batch.number == number and used else 0",
     ),
     Mutant(
         "a cancel request outlives its lease",
@@ -819,8 +819,8 @@ REDIS = [
     Mutant(
         "redis: a journal cursor repeats its batch",
         f"{_REDIS}/journal.py",
-        "skip = used if number == batch else 0",
-        "skip = 0",
+        "Events.take(_until_dropped(batches), read_cursor(after), limit)",
+        "Events.take(_until_dropped(batches), (read_cursor(after)[0], 0), limit)",
     ),
     Mutant(
         "redis: a job past its retention is shown",

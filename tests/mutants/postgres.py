@@ -366,8 +366,8 @@ POSTGRES = [
     Mutant(
         "postgres: a journal cursor repeats its batch",
         _JOURNAL,
-        "skip=used if number == batch else 0",
-        "skip=0",
+        "Events.take(batches, start, limit)",
+        "Events.take(batches, (start[0], 0), limit)",
     ),
     Mutant(
         "postgres: a failed job is never tried again",

@@ -18,13 +18,13 @@ from ackline.events import Act
 from ackline.job import State
 from ackline.queues import Queues
 from ackline.spark import schemas
+from ackline.spark.event_rows import events_batch
 from ackline.spark.lake.gold import BY_DAY, OF_ALL, Publisher
 from ackline.spark.lake.lake import Lake
 from ackline.spark.lake.micro_batch import MicroBatch
 from ackline.spark.lake.running import Asked, Run
 from ackline.spark.options import Common
 from ackline.spark.place import find_place
-from ackline.spark.rows import events_batch
 from ackline.stores.registry import store_from_url
 from tests.spark.histories import live_through
 

@@ -11,9 +11,10 @@ from ackline.events import Act
 from ackline.job import QueueKey, State
 from ackline.queues import Queues
 from ackline.spark import schemas
+from ackline.spark.event_rows import events_batch
 from ackline.spark.pipelines.audit import findings
 from ackline.spark.pipelines.auditing import limits_of, run_audit
-from ackline.spark.rows import events_batch, jobs_batch
+from ackline.spark.rows import jobs_batch
 from ackline.stores.base import Filter
 from ackline.stores.memory import MemoryStore
 from tests.spark.histories import all_events, change, live_through

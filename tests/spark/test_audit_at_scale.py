@@ -7,8 +7,9 @@ import pyarrow.parquet
 import pytest
 
 from ackline.job import QueueKey
+from ackline.spark.event_rows import events_batch
 from ackline.spark.pipelines.audit import findings
-from ackline.spark.rows import events_batch, jobs_batch
+from ackline.spark.rows import jobs_batch
 from tests.spark.generating import ATTEMPTS, live, spoil
 
 PIECE = 100_000

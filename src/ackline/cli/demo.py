@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -205,7 +205,7 @@ class Show:
             self._narrator.read(events)
         self._narrator.read_crashes(self._keeper.books.crashes)
 
-    def _read(self) -> list[Event]:
+    def _read(self) -> Sequence[Event]:
         try:
             return self._queues.store.events(None, self._cursor, PAGE)
         except EventsDropped as error:

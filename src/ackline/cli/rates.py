@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 
 import msgspec
 
@@ -67,7 +68,7 @@ class Rates:
         self._cursor = self._store.info().cursor
         return into, out, False
 
-    def _read(self) -> list[Event] | None:
+    def _read(self) -> Sequence[Event] | None:
         """The next events; None if some of them are gone already."""
         try:
             page = self._store.events(None, self._cursor, PAGE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -67,7 +68,7 @@ def _events_of(queue: Queue[Any, Any], id: str) -> tuple[list[Event], bool]:
     return found, True
 
 
-def _read(queue: Queue[Any, Any], cursor: str | None) -> list[Event]:
+def _read(queue: Queue[Any, Any], cursor: str | None) -> Sequence[Event]:
     try:
         return queue.store.events(queue.key, cursor, PAGE)
     except EventsDropped as error:  # someone has pruned while we look

@@ -80,7 +80,7 @@ class JournalReader:
             raise InvalidOption(f"a reader reads at least 1 event, not {limit}")
         if self._saved is None:
             self._begin()
-        events = self._store.events(self._key, self._cursor, limit)
+        events = list(self._store.events(self._key, self._cursor, limit))
         if events:
             self._cursor = events[-1].cursor
         return events

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -68,7 +68,7 @@ class Journal:
         call = self._runtime.call
         return await call(look_back, self._store, self._key, end, count, chosen), end
 
-    def _visible(self, events: list[Event]) -> list[Event]:
+    def _visible(self, events: Sequence[Event]) -> list[Event]:
         caller, kinds = self._caller, self._caller.principal.kinds
         return [
             one

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -83,7 +83,7 @@ def _between(
     return found
 
 
-def _read(store: Store, key: QueueKey | None, cursor: str) -> list[Event]:
+def _read(store: Store, key: QueueKey | None, cursor: str) -> Sequence[Event]:
     try:
         return store.events(key, cursor, PAGE)
     except EventsDropped as error:  # the journal does not go back so far any more

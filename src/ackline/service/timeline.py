@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from ackline.errors import EventsDropped
 from ackline.events import Event
@@ -34,7 +35,7 @@ def timeline(store: Store, key: QueueKey, job: Record) -> tuple[list[Event], boo
     return found, True
 
 
-def _read(store: Store, key: QueueKey, cursor: str) -> list[Event]:
+def _read(store: Store, key: QueueKey, cursor: str) -> Sequence[Event]:
     try:
         return store.events(key, cursor, PAGE)
     except EventsDropped as error:  # pruned while we look

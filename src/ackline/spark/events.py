@@ -9,12 +9,12 @@ import pyarrow
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from ackline.queues import Queues
+from ackline.spark.event_rows import events_batch
 from ackline.spark.filters import Wanted, narrow
 from ackline.spark.journal import Piece, cut, read_piece, whole_journal
 from ackline.spark.options import ReadEvents
 from ackline.spark.place import Place
 from ackline.spark.retrying import retrying
-from ackline.spark.rows import events_batch
 
 
 class Stretch(InputPartition):
@@ -52,7 +52,7 @@ class EventsReader(DataSourceReader):
         """Stretches of about equal length, of each queue."""
         with self.place.open() as queues:
             starts, ends = self._span(queues)
-        pieces = cut(starts, ends, self.options.partitions)
+        pieces = cut(starts, ends, self.options.tasks)
         return [Stretch(piece) for piece in pieces] or [InputPartition(None)]
 
     def _span(self, queues: Queues) -> tuple[dict[str, str], dict[str, str]]:

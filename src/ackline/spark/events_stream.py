@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from ackline.errors import ConfigError
-from ackline.events import read_cursor
+from ackline.events import Events, read_cursor
 from ackline.job import QueueKey
 from ackline.queues import Queues
 from ackline.spark.events import Stretch, read_stretch
@@ -127,7 +127,7 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         require_offset(start)
         require_offset(end)
         starts = {**start["queues"], **end["begun"]}
-        return [Stretch(piece) for piece in cut(starts, end["queues"], self.options.partitions)]
+        return [Stretch(piece) for piece in cut(starts, end["queues"], self.options.tasks)]
 
     def commit(self, end: Offset) -> None:
         """What is before this is done: the journal need not be kept for us any longer."""
@@ -195,11 +195,10 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The place this many events further, or the end; and how many are before it."""
         store, key, left = self._open().store, QueueKey(self.place.tenant, name), most
         while left > 0:
-            page = store.events(key, after, min(left, self.options.page_size))
-            page = [event for event in page if read_cursor(event.cursor) <= read_cursor(end)]
-            if not page:
+            page = Events.of(store.events(key, after, min(left, self.options.page_size))).until(end)
+            if page.cursor is None:
                 return end, most - left
-            after, left = page[-1].cursor, left - len(page)
+            after, left = page.cursor, left - len(page)
         return after, most
 
 

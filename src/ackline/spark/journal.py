@@ -7,7 +7,7 @@ from functools import partial
 
 import msgspec
 
-from ackline.events import Event, make_cursor, read_cursor
+from ackline.events import Events, make_cursor, read_cursor
 from ackline.job import QueueKey
 from ackline.queues import Queues
 from ackline.spark.retrying import retrying
@@ -71,17 +71,14 @@ def _steps(start: str, end: str, count: int) -> Iterator[tuple[str, str]]:
 
 def read_piece(
     store: Store, tenant: str, piece: Piece, page_size: int, retry_for: float = 0.0
-) -> Iterator[list[Event]]:
+) -> Iterator[Events]:
     """The events of a piece, a page at a time; `EventsDropped` if some are gone."""
-    key, after, until = QueueKey(tenant, piece.queue), piece.after, read_cursor(piece.until)
+    key, after = QueueKey(tenant, piece.queue), piece.after
     while True:
-        page = retrying(partial(store.events, key, after, page_size), retry_for)
-        if not page:
+        found = Events.of(retrying(partial(store.events, key, after, page_size), retry_for))
+        page = found.until(piece.until)
+        if page.cursor is not None:
+            yield page
+        if page.cursor is None or page.cursor != found.cursor:
             return
-        if read_cursor(page[-1].cursor) > until:
-            page = [event for event in page if read_cursor(event.cursor) <= until]
-            if page:
-                yield page
-            return
-        yield page
-        after = page[-1].cursor
+        after = page.cursor

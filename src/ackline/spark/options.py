@@ -5,6 +5,7 @@ Spark hands them over as text, their names in any case; `asked.py` reads them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
@@ -62,10 +63,14 @@ class ReadEvents(Reading, frozen=True, kw_only=True, rename="camel"):
 
     page_size: Annotated[
         int, Meta(ge=1, le=100_000, description="Rows in memory at once, for each task.")
-    ] = 5000
+    ] = 10_000
     partitions: Annotated[
-        int, Meta(ge=1, le=10_000, description="Tasks that read in parallel, about.")
-    ] = 8
+        Annotated[int, Meta(ge=1, le=10_000)] | None,
+        Meta(
+            description="Tasks that read in parallel, about: by default as many as the machine "
+            "that plans the query has cores. On a cluster, as many as its executors have is best."
+        ),
+    ] = None
     start: Annotated[
         str, Meta(description="`oldest` that is kept, `now`, or a cursor to read on behind.")
     ] = "oldest"
@@ -90,6 +95,11 @@ class ReadEvents(Reading, frozen=True, kw_only=True, rename="camel"):
         float,
         Meta(ge=0, description="Seconds that an unreachable store is tried again for."),
     ] = 60.0
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks to plan for: at least two, for a cluster's driver may be small."""
+        return self.partitions or max(2, os.cpu_count() or 2)
 
     def __post_init__(self) -> None:
         super().__post_init__()

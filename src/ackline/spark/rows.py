@@ -1,4 +1,4 @@
-"""Jobs and events as Arrow batches."""
+"""Jobs as Arrow batches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow
 import pyarrow.compute
 
-from ackline.events import Event, read_cursor
+from ackline.events import read_cursor
 from ackline.job import Options, QueueKey, Record
 from ackline.spark import schemas
 
@@ -31,22 +31,6 @@ def place_of(cursor: str) -> str:
     return f"{batch:032x}{used:08x}"
 
 
-def _places(cursors: Iterable[str]) -> list[str]:
-    # Many events share their batch, so its part is made once.
-    places = []
-    last, head = "", ""
-    for cursor in cursors:
-        batch, _, used = cursor.partition(".")
-        if batch != last:
-            last, head = batch, f"{int(batch):032x}"
-        places.append(head + (_USED.get(used) or f"{int(used):08x}"))
-    return places
-
-
-_USED = {str(used): f"{used:08x}" for used in range(1, 4097)}
-"""The part of a place within its batch, where small numbers come again and again."""
-
-
 def jobs_batch(key: QueueKey, records: Sequence[Record]) -> pyarrow.RecordBatch:
     """Jobs with the columns of `schemas.JOBS`."""
     failures = [record.failure for record in records]
@@ -54,11 +38,11 @@ def jobs_batch(key: QueueKey, records: Sequence[Record]) -> pyarrow.RecordBatch:
         "state": [record.state.value for record in records],
         "worker": [record.worker for record in records],
         "cancel_requested": [record.cancel_requested for record in records],
-        "started_at": _times(record.started_at for record in records),
-        "deadline": _times(record.deadline for record in records),
-        "run_at": _times(record.run_at for record in records),
-        "finished_at": _times(record.finished_at for record in records),
-        "expires_at": _times(record.expires_at for record in records),
+        "started_at": times(record.started_at for record in records),
+        "deadline": times(record.deadline for record in records),
+        "run_at": times(record.run_at for record in records),
+        "finished_at": times(record.finished_at for record in records),
+        "expires_at": times(record.expires_at for record in records),
         "max_attempts": [_own_attempts(record.options) for record in records],
         "result": [record.result for record in records],
         "error_type": [failure and failure.type for failure in failures],
@@ -73,30 +57,6 @@ def claims_batch(key: QueueKey, records: Sequence[Record]) -> pyarrow.RecordBatc
     return _batch("claims", _shared(key, records))
 
 
-def events_batch(events: Sequence[Event]) -> pyarrow.RecordBatch:
-    """Events with the columns of `schemas.EVENTS`."""
-    cursors = [event.cursor for event in events]
-    columns = {
-        "tenant": [event.queue.tenant for event in events],
-        "queue": [event.queue.name for event in events],
-        "id": [event.id for event in events],
-        "kind": [event.kind for event in events],
-        "place": _places(cursors),
-        "cursor": cursors,
-        "at": _times([event.at for event in events]),
-        "act": [event.act for event in events],
-        "source": [event.source for event in events],
-        "to": [event.to for event in events],
-        "attempt": [event.attempt for event in events],
-        "token": [event.token for event in events],
-        "worker": [event.worker for event in events],
-        "note": [event.note for event in events],
-        "by": [event.by for event in events],
-        "priority": [event.priority for event in events],
-    }
-    return _batch("events", columns)
-
-
 def _shared(key: QueueKey, records: Sequence[Record]) -> dict[str, Any]:
     return {
         "tenant": [key.tenant] * len(records),
@@ -107,7 +67,7 @@ def _shared(key: QueueKey, records: Sequence[Record]) -> dict[str, Any]:
         "payload": [record.payload for record in records],
         "codec": [record.options.codec or "json" for record in records],
         "attempts": [record.attempts for record in records],
-        "created_at": _times(record.created_at for record in records),
+        "created_at": times(record.created_at for record in records),
         "token": [record.token for record in records],
         "group": [record.options.group for record in records],
         "headers": [list(record.options.headers.items()) for record in records],
@@ -122,7 +82,8 @@ def _own_attempts(options: Options) -> int | None:
     return len(options.backoff.delays) + 1 if options.backoff.delays else None
 
 
-def _times(seconds: Iterable[float | None]) -> pyarrow.Array:
+def times(seconds: Iterable[float | None]) -> pyarrow.Array:
+    """Times of a store as a column."""
     # As whole microseconds: making datetimes of them would cost most of the time.
     exact = pyarrow.array(seconds, pyarrow.float64())
     micros = pyarrow.compute.round(pyarrow.compute.multiply(exact, 1e6))

@@ -446,7 +446,7 @@ class Store(Protocol):
     def workers(self, queue: QueueKey) -> list[WorkerRecord]:
         """The workers that have given a sign of life, dead ones included until pruned."""
 
-    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
+    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> Sequence[Event]:
         """The journal after a cursor, in order, nothing skipped; None reads all queues.
 
         Raises `EventsDropped` if entries after the cursor are gone, in any of the queues.

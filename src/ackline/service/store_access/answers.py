@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ackline.events import Act, Event
+from ackline.events import Act, Event, Events
 from ackline.job import LIVE, QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict
 from ackline.limits import OWN_KEYS
@@ -104,7 +104,7 @@ def _visible(caller: Caller, answer: Any) -> Any:
             return msgspec.structs.replace(answer, lapsed=_seen(caller, answer.lapsed))
         case [Record() | None, *_] if caller.principal.kinds is not None:
             return [job if job and _sees(caller, job) else None for job in answer]
-        case [Event() | QueueInfo() | Key(), *_]:
+        case Events() | [Event() | QueueInfo() | Key(), *_]:
             return _seen(caller, answer)
         case _:
             return answer

@@ -168,7 +168,7 @@ class HttpStore:
     def workers(self, queue: QueueKey) -> list[WorkerRecord]:
         return self._ask(Store.workers, queue=queue)
 
-    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
+    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> Sequence[Event]:
         """The journal after a cursor; without a queue, of all queues of the token's tenant."""
         return self._ask(Store.events, queue=queue, after=after, limit=limit)
 

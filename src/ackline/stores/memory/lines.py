@@ -8,7 +8,7 @@ from collections import deque
 import msgspec
 
 from ackline.config import DEFAULT_SETTINGS, QueueSettings
-from ackline.events import Act, Entry
+from ackline.events import Act, Batch
 from ackline.job import Draft, Failure, Options, QueueKey, Record, State
 from ackline.stores.base import HISTORY_LIMIT, WorkerBeat
 
@@ -157,14 +157,6 @@ class Line:
     def _compact(self) -> None:
         self.row = deque((job.at, job.num, job) for job in self.jobs())
         self.heap = []
-
-
-class Batch(msgspec.Struct, frozen=True):
-    """One batch of the journal."""
-
-    number: int
-    at: float
-    entries: list[Entry]
 
 
 class WorkerEntry(msgspec.Struct, frozen=True):

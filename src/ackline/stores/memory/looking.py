@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from ackline.events import Event, make_cursor, read_cursor
+from ackline.events import Batch, Events, read_cursor
 from ackline.job import QueueKey, Record, State
 from ackline.stores.base import (
     Filter,
@@ -20,7 +20,7 @@ from ackline.stores.base import (
     read_place,
     require_kept,
 )
-from ackline.stores.memory.lines import Batch, Shelf, StoredJob
+from ackline.stores.memory.lines import Shelf, StoredJob
 from ackline.stores.memory.room import Room
 
 _STATE_ORDER = {state: index for index, state in enumerate(State)}
@@ -103,32 +103,17 @@ def workers(shelf: Shelf) -> list[WorkerRecord]:
     ]
 
 
-def events(room: Room, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
+def events(room: Room, queue: QueueKey | None, after: str | None, limit: int) -> Events:
     """The journal after a cursor."""
-    number, used = read_cursor(after)
+    start = read_cursor(after)
     shelves = list(room.shelves.values()) if queue is None else [room.shelf(queue)]
     require_kept(queue, after, max((shelf.dropped for shelf in shelves), default=(0, 0)))
     batches = heapq.merge(
-        *(_batches_from(shelf, number) for shelf in shelves), key=lambda pair: pair[1].number
+        *(_batches_from(shelf, start[0]) for shelf in shelves), key=lambda batch: batch.number
     )
-    found: list[Event] = []
-    for key, batch in batches:
-        skip = used if batch.number == number else 0
-        for index in range(skip, len(batch.entries)):
-            if len(found) >= limit:
-                return found
-            entry = batch.entries[index]
-            found.append(
-                Event(
-                    make_cursor(batch.number, index + 1),
-                    batch.at,
-                    key,
-                    *msgspec.structs.astuple(entry),
-                )
-            )
-    return found
+    return Events.take(batches, start, limit)
 
 
-def _batches_from(shelf: Shelf, number: int) -> Iterator[tuple[QueueKey, Batch]]:
+def _batches_from(shelf: Shelf, number: int) -> Iterator[Batch]:
     start = bisect.bisect_left(shelf.journal, number, key=lambda batch: batch.number)
-    return ((shelf.key, shelf.journal[at]) for at in range(start, len(shelf.journal)))
+    return (shelf.journal[at] for at in range(start, len(shelf.journal)))

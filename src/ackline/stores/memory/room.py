@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ackline.events import Entry, make_cursor
+from ackline.events import Batch, Entry, make_cursor
 from ackline.job import QueueKey
 from ackline.stores.base import Key
-from ackline.stores.memory.lines import Batch, Shelf
+from ackline.stores.memory.lines import Shelf
 
 
 class Room:
@@ -34,7 +34,7 @@ class Room:
         """Append one batch, in the same step as what it tells of."""
         if entries:
             self._last_batch += 1
-            shelf.journal.append(Batch(self._last_batch, at, entries))
+            shelf.journal.append(Batch(self._last_batch, at, shelf.key, entries))
             shelf.events += len(entries)
 
     def journal_end(self) -> str:

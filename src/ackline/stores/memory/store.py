@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ackline.clock import Clock, SystemClock
 from ackline.config import QueueSettings, readable
 from ackline.errors import StoreClosed
-from ackline.events import Event
+from ackline.events import Events
 from ackline.job import Draft, QueueKey, Record
 from ackline.lifecycle import Transition, Verdict
 from ackline.stores.base import (
@@ -167,7 +167,7 @@ class MemoryStore:
         with self._lock:
             return looking.workers(self._room.shelf(queue))
 
-    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
+    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> Events:
         with self._lock:
             return looking.events(self._room, queue, after, limit)
 

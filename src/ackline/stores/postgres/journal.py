@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ackline.events import Event, make_cursor, read_cursor, unpack, unseen
+from ackline.events import Batch, Events, make_cursor, read_cursor, unpack, unseen
 from ackline.job import QueueKey
 from ackline.stores.base import require_kept
 from ackline.stores.postgres.arrays import Ints
@@ -48,23 +47,21 @@ def journal_end(tx: Transaction) -> str:
 
 def events(
     tx: Transaction, queues: Queues, queue: QueueKey | None, after: str | None, limit: int
-) -> list[Event]:
+) -> Events:
     """The journal after a cursor."""
-    batch, used = read_cursor(after)
+    start = read_cursor(after)
     num = None
     if queue is not None:
         entry = queues.begin(tx, queue)
         if entry is None:
-            return []
+            return Events([])
         num = entry.num
     require_kept(queue, after, last_dropped(tx, num))
-    found = itertools.chain.from_iterable(
-        unpack(
-            number, row[4], queue or queue_of(*row[7:]), row[6], skip=used if number == batch else 0
-        )
-        for number, row in _batches(tx, num, batch)
+    batches = (
+        Batch(number, row[4], queue or queue_of(*row[7:]), unpack(row[6]))
+        for number, row in _batches(tx, num, start[0])
     )
-    return list(itertools.islice(found, max(limit, 0)))
+    return Events.take(batches, start, limit)
 
 
 def _batches(tx: Transaction, queue: int | None, start: int) -> Iterator[tuple[int, Row]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ackline.clock import Clock
 from ackline.config import QueueSettings, readable
-from ackline.events import Event
+from ackline.events import Events
 from ackline.job import Draft, QueueKey, Record
 from ackline.lifecycle import Transition, Verdict
 from ackline.stores.base import (
@@ -182,7 +182,7 @@ class PostgresStore:
     def workers(self, queue: QueueKey) -> list[WorkerRecord]:
         return self._engine.read(lambda tx: look.workers(tx, self._queues, queue))
 
-    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
+    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> Events:
         return self._engine.read(lambda tx: journal.events(tx, self._queues, queue, after, limit))
 
     def listen(

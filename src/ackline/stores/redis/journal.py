@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, count, repeat
 from typing import Any
 
 import msgspec
 
 from ackline.errors import EventsDropped
-from ackline.events import Act, Event, make_cursor, read_cursor
-from ackline.job import QueueKey, State
+from ackline.events import Act, Batch, Entry, Events, make_cursor, read_cursor
+from ackline.job import QueueKey
 from ackline.stores.base import require_kept
 from ackline.stores.redis.connection import Connection
 from ackline.stores.redis.names import LARGEST_MARK, MARK_BITS, Names
@@ -28,45 +29,49 @@ LAST_TIME = 2**64 - 1
 _HEAD = 8
 _EACH = 3
 
+_ACTS = {act.value: act for act in Act}
+_STATES = (*STATES, None)
+"""By their codes; nowhere is -1, so it is the last."""
+
 _decode = msgspec.msgpack.Decoder(list[Any]).decode
 
 
 def read_events(
     connection: Connection, names: Names, queue: QueueKey, after: str | None, limit: int
-) -> list[Event]:
+) -> Events:
     """The journal of one queue after a cursor."""
-    return _take(_follow(connection, names, queue, after, None), limit)
+    return _take(_follow(connection, names, queue, after, limit, None), after, limit)
 
 
-def read_all_events(
-    connection: Connection, names: Names, after: str | None, limit: int
-) -> list[Event]:
+def read_all_events(connection: Connection, names: Names, after: str | None, limit: int) -> Events:
     """The journals of all queues after a cursor, as one."""
     if limit <= 0:
-        return []
+        return Events([])
     # First this: what is written from now on has a higher number, so no late one is skipped.
     end = last_batch(connection, names)
     queues = all_queues(connection, names)
-    journals = [_follow(connection, names, queue, after, end) for queue in queues]
+    journals = [_follow(connection, names, queue, after, limit, end) for queue in queues]
     try:
-        return _take(heapq.merge(*journals, key=lambda event: read_cursor(event.cursor)), limit)
+        return _take(heapq.merge(*journals, key=lambda batch: batch.number), after, limit)
     except EventsDropped:
         require_kept(None, after, last_dropped(connection, names, queues))
         raise
 
 
-def _take(events: Iterator[Event], limit: int) -> list[Event]:
-    found: list[Event] = []
+def _take(batches: Iterator[Batch], after: str | None, limit: int) -> Events:
+    return Events.take(_until_dropped(batches), read_cursor(after), limit)
+
+
+def _until_dropped(batches: Iterator[Batch]) -> Iterator[Batch]:
+    found = False
     try:
-        for event in events:
-            if len(found) >= limit:
-                break
-            found.append(event)
+        for batch in batches:
+            yield batch
+            found = True
     except EventsDropped:
         # Dropped while we read: what came before is whole, and who reads on is told.
         if not found:
             raise
-    return found
 
 
 def last_dropped(
@@ -122,9 +127,16 @@ def _seconds(time: tuple[int, int]) -> float:
 
 
 def _follow(
-    connection: Connection, names: Names, queue: QueueKey, after: str | None, end: int | None
-) -> Iterator[Event]:
-    batch, used = read_cursor(after)
+    connection: Connection,
+    names: Names,
+    queue: QueueKey,
+    after: str | None,
+    limit: int,
+    end: int | None,
+) -> Iterator[Batch]:
+    """Batches that have events behind a cursor; of each, no more entries are made than needed."""
+    start = read_cursor(after)
+    batch, most = start[0], start[1] + limit
     base, last = names.base(queue), "+" if end is None else _name_of(names, end)
     chunk = FIRST_CHUNK
     while True:
@@ -133,17 +145,17 @@ def _follow(
             # In this order: what is dropped in between counts as dropped, too.
             pipe.xrange(f"{base}:journal", _name_of(names, batch), last, chunk)
             pipe.hget(f"{base}:queue", "trimmed")
-            entries, trimmed = pipe.execute()
+            read, trimmed = pipe.execute()
         require_kept(queue, after, _dropped(names, trimmed))
-        for name, fields in entries:
+        for name, fields in read:
             number = _batch_of(names, name)
-            skip = used if number == batch else 0
-            yield from _unpack(number, queue, fields, skip)
-        if len(entries) < chunk:
+            if (number, int(fields[b"n"])) > start:
+                yield _unpack(number, queue, fields, most)
+        if len(read) < chunk:
             return
         chunk = CHUNK
-        batch, used = number + 1, 0
-        after = make_cursor(batch, used)
+        batch = number + 1
+        after = make_cursor(batch, 0)
 
 
 def _dropped(names: Names, trimmed: bytes | None) -> tuple[int, int]:
@@ -163,39 +175,46 @@ def _name_of(names: Names, batch: int) -> str:
     return f"{min(batch, LAST_TIME)}-0"
 
 
-def _unpack(
-    batch: int, queue: QueueKey, fields: Mapping[bytes, bytes], skip: int
-) -> Iterator[Event]:
-    flat, priorities, callbacks = _decode(fields[b"e"]), _priorities(fields), _callbacks(fields)
-    at, position, index = float(flat[0]), 1, 0
-    while position < len(flat):
-        word, comes_from, leads_to, token, worker, note, by, count = flat[
+def _unpack(number: int, queue: QueueKey, fields: Mapping[bytes, bytes], most: int) -> Batch:
+    """A batch, or as much of it: runs of entries that have all but a few fields in common."""
+    flat, position = _decode(fields[b"e"]), 1
+    priorities, callbacks = _priorities(fields), _callbacks(fields)
+    entries: list[Entry] = []
+    while position < len(flat) and len(entries) < most:
+        word, comes_from, leads_to, token, worker, note, by, size = flat[
             position : position + _HEAD
         ]
-        act, source, to = Act(word), _state(comes_from), _state(leads_to)
+        act, source, to = _ACTS[word], _STATES[comes_from], _STATES[leads_to]
         position += _HEAD
-        for start in range(position, position + _EACH * count, _EACH):
-            index += 1
-            if index > skip:
-                id, kind, attempt = flat[start : start + _EACH]
-                yield Event(
-                    make_cursor(batch, index), at, queue, act, id, kind, source, to, attempt,
-                    token, worker, note, by, priorities[index - 1], callbacks.get(index),
-                )  # fmt: skip
-        position += _EACH * count
+        end = position + _EACH * min(size, most - len(entries))
+        each = zip(
+            flat[position:end:_EACH],
+            flat[position + 1 : end : _EACH],
+            flat[position + 2 : end : _EACH],
+            # Last, for they have no end: nothing is taken of them beyond the entries.
+            priorities,
+            callbacks,
+            strict=False,
+        )
+        entries += [
+            Entry(act, id, kind, source, to, attempt, token, worker, note, by, priority, callback)
+            for id, kind, attempt, priority, callback in each
+        ]
+        position += _EACH * size
+    return Batch(number, float(flat[0]), queue, entries)
 
 
-def _priorities(fields: Mapping[bytes, bytes]) -> Sequence[int | None]:
-    """Of each entry of a batch; digits at its end may be left out, or all of them."""
-    told = [None if digit == ord("-") else digit - ord("0") for digit in fields.get(b"p", b"")]
-    return told + [None] * (int(fields[b"n"]) - len(told))
+def _priorities(fields: Mapping[bytes, bytes]) -> Iterator[int | None]:
+    """Of the entries of a batch; digits at its end may be left out, or all of them."""
+    if b"p" not in fields:
+        return repeat(None)
+    told = [None if digit == ord("-") else digit - ord("0") for digit in fields[b"p"]]
+    return chain(told, repeat(None))
 
 
-def _callbacks(fields: Mapping[bytes, bytes]) -> Mapping[int, str]:
-    """Where the jobs of some entries call back, by the number of the entry in its batch."""
-    flat = _decode(fields[b"c"]) if b"c" in fields else []
-    return dict(zip(flat[::2], flat[1::2], strict=True))
-
-
-def _state(code: int) -> State | None:
-    return None if code < 0 else STATES[code]
+def _callbacks(fields: Mapping[bytes, bytes]) -> Iterator[str | None]:
+    """Where the jobs of the entries of a batch call back; few do."""
+    if b"c" not in fields:
+        return repeat(None)
+    flat = _decode(fields[b"c"])
+    return map(dict(zip(flat[::2], flat[1::2], strict=True)).get, count(1))

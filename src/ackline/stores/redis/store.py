@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ackline.clock import Clock
 from ackline.config import QueueSettings, readable
-from ackline.events import Event, make_cursor
+from ackline.events import Events, make_cursor
 from ackline.job import Draft, QueueKey, Record
 from ackline.lifecycle import Transition, Verdict
 from ackline.stores.base import (
@@ -178,7 +178,7 @@ class RedisStore:
     def workers(self, queue: QueueKey) -> list[WorkerRecord]:
         return look.workers(self._scripts, queue)
 
-    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
+    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> Events:
         if queue is None:
             return read_all_events(self._connection, self._names, after, limit)
         return read_events(self._connection, self._names, queue, after, limit)

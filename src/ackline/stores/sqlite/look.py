@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from ackline.events import Event, make_cursor, read_cursor, unpack
+from ackline.events import Batch, Events, make_cursor, read_cursor, unpack
 from ackline.job import QueueKey, Record, State
 from ackline.stores.base import (
     Filter,
@@ -225,13 +225,13 @@ def journal_end(execute: Execute) -> str:
     return make_cursor(rows[0][0] + 1 if rows else 1, 0)
 
 
-def events(execute: Execute, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
+def events(execute: Execute, queue: QueueKey | None, after: str | None, limit: int) -> Events:
     """The journal after a cursor."""
     batch, used = read_cursor(after)
     batch = min(batch, LAST_BATCH)
     num = None if queue is None else queue_number(execute, queue)
     if queue is not None and num is None:
-        return []
+        return Events([])
     require_kept(queue, after, last_dropped(execute, num))
     if num is None:
         rows = execute(sql("read_all"), (batch,))
@@ -243,8 +243,5 @@ def events(execute: Execute, queue: QueueKey | None, after: str | None, limit: i
         [(tenant, name)] = execute(sql("queue_name"), (num,))
         return QueueKey(tenant, name)
 
-    found = itertools.chain.from_iterable(
-        unpack(number, at, key_of(num), entries, skip=used if number == batch else 0)
-        for number, num, at, entries in rows
-    )
-    return list(itertools.islice(found, max(limit, 0)))
+    batches = (Batch(number, at, key_of(num), unpack(entries)) for number, num, at, entries in rows)
+    return Events.take(batches, (batch, used), limit)

@@ -11,7 +11,7 @@ import msgspec
 
 from ackline.clock import Clock, SystemClock
 from ackline.config import QueueSettings, readable
-from ackline.events import Event
+from ackline.events import Events
 from ackline.job import Draft, QueueKey, Record
 from ackline.lifecycle import Transition, Verdict
 from ackline.stores.base import (
@@ -221,7 +221,7 @@ class SqliteStore:
         with self._engine.read() as execute:
             return look.workers(execute, queue)
 
-    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
+    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> Events:
         with self._engine.read() as execute:
             return look.events(execute, queue, after, limit)
 

@@ -206,7 +206,7 @@ class Bench:
 
     def journal(self) -> list[Event]:
         """The whole journal of this queue."""
-        return self.store.events(self.queue, None, ENOUGH)
+        return list(self.store.events(self.queue, None, ENOUGH))
 
     def steps(self, id: str) -> list[tuple[Act, State | None, State | None]]:
         """What the journal tells of one job."""

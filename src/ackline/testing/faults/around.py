@@ -97,7 +97,7 @@ class StoreAround:
     def workers(self, queue: QueueKey) -> list[WorkerRecord]:
         return self.inner.workers(queue)
 
-    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> list[Event]:
+    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> Sequence[Event]:
         return self.inner.events(queue, after, limit)
 
     def listen(

@@ -13,6 +13,7 @@ from typing import Any, Self
 import msgspec
 
 from ackline.errors import StoreError
+from ackline.events import Event
 from ackline.job import LIVE, Record
 from ackline.queue import Queue
 from ackline.queues import Queues
@@ -157,7 +158,8 @@ class Scene:
     def evidence(self) -> Evidence:
         """All that is known now."""
         store, key = self.queue.store, self.queue.key if self.alone else None
-        events, cursor = [], None
+        events: list[Event] = []
+        cursor = None
         while page := store.events(key, cursor, PAGE):
             events += page
             cursor = page[-1].cursor
