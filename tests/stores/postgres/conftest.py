@@ -8,7 +8,7 @@ from tests.stores.postgres.shop import Shop
 from ackline import Queue, Queues
 from ackline.clock import Clock
 from ackline.job import QueueKey
-from ackline.stores.postgres import PostgresStore
+from ackline.stores.postgres import PostgresStore, hints
 from ackline.stores.postgres.address import read_address
 from ackline.testing.servers.postgres import PostgresServer
 
@@ -64,3 +64,12 @@ def work(store: PostgresStore, queue: QueueKey) -> Queue[Any, Any]:
 def shop(server: PostgresServer, schema: str, work: Queue[Any, Any]) -> Shop:
     """An application in the same database, whose transactions the store takes part in."""
     return Shop(server, schema[:58], work)
+
+
+@pytest.fixture
+def without_full_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if dead rows had made them costly: the head of a line is seen once an hour."""
+    monkeypatch.setattr(hints, "FULL_EVERY", 3600.0)
+    monkeypatch.setattr(hints, "FULL_SHARE", 1e9)
+    monkeypatch.setattr(hints, "IDLE_SHARE", 1e9)
+    monkeypatch.setattr(hints, "CHEAP", -1.0)

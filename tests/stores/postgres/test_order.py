@@ -153,6 +153,7 @@ class TestHints:
         assert hints.look_again([self.LINE]).full
 
 
+@pytest.mark.usefixtures("without_full_looks")
 def test_a_claim_that_is_run_again_passes_nothing_over(
     store: PostgresStore, queue: QueueKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:

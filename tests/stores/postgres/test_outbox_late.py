@@ -23,15 +23,6 @@ PATIENCE = 2.0
 """Seconds after which a job counts as not found."""
 
 
-@pytest.fixture
-def without_full_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if dead rows had made them costly: the head of a line is seen once an hour."""
-    monkeypatch.setattr(hints, "FULL_EVERY", 3600.0)
-    monkeypatch.setattr(hints, "FULL_SHARE", 1e9)
-    monkeypatch.setattr(hints, "IDLE_SHARE", 1e9)
-    monkeypatch.setattr(hints, "CHEAP", -1.0)
-
-
 @contextmanager
 def traffic(work: Queue[Any, Any]) -> Iterator[None]:
     """Others keep enqueueing, so that a worker always finds something behind its hints."""
