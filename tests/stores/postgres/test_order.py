@@ -158,7 +158,8 @@ def test_a_claim_that_is_run_again_passes_nothing_over(
     store: PostgresStore, queue: QueueKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hints, "BACK_EVERY", 3600.0)
-    put(store, queue, "first", "second", "third")
+    for id in ("first", "second", "third"):  # each with a rank of its own
+        put(store, queue, id)
     take(store, queue, 0)
     flush, turns = Transaction.flush, []
 
