@@ -19,7 +19,6 @@ from ackline import (
 )
 from ackline.config import Policy
 from ackline.testing import ManualClock
-from tests.waiting import until
 
 
 @pytest.fixture
@@ -233,52 +232,3 @@ class TestKeeping:
         queue.claim()
         with pytest.raises(WrongState):
             queue.keep_result("a", 10)
-
-
-class TestWhoListens:
-    def test_one_who_waits_alone_needs_no_other_thread(
-        self,
-        queue: Queue[Any, Any],
-        call: Callable[..., Future[Any]],
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        looked: list[str] = []
-        get = queue.store.get
-
-        def watched(*asked: Any) -> Any:
-            looked.append(threading.current_thread().name)
-            return get(*asked)
-
-        monkeypatch.setattr(queue.store, "get", watched)
-        waiting = call(
-            lambda: (queue.enqueue_and_wait(1, timeout=5), threading.current_thread().name)
-        )
-        run(queue, "done")
-        result, waited_in = waiting.result(5)
-        assert result == "done"
-        assert set(looked) == {waited_in}
-
-    def test_those_who_are_left_are_served_when_the_first_has_its_result(
-        self,
-        queue: Queue[Any, Any],
-        call: Callable[..., Future[Any]],
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        # Only news make it look, not the time.
-        monkeypatch.setattr("ackline.queue.waiting.LONGEST_WAIT", 60.0)
-        waiting = {id: call(queue.enqueue_and_wait, 1, id=id, timeout=5) for id in "abc"}
-        jobs: dict[str, Any] = {}
-        while len(jobs) < 3:
-            jobs |= {job.id: job for job in queue.claim(3, wait=5)}
-        for id, job in jobs.items():
-            queue.complete(job, id)
-            assert waiting[id].result(5) == id
-
-    def test_one_who_waits_alone_is_told_that_the_queue_is_closed(
-        self, queue: Queue[Any, Any], call: Callable[..., Future[Any]]
-    ) -> None:
-        waiting = call(queue.enqueue_and_wait, 1, timeout=30)
-        until(queue.waiter._turn.locked)
-        queue.close()
-        with pytest.raises(Timeout, match="closed"):
-            waiting.result(5)

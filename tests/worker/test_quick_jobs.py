@@ -7,8 +7,13 @@ import time
 
 import pytest
 
-from ackline import JobFailed, State, Worker
+from ackline import JobFailed, NewJob, State, Worker
 from ackline.worker import executor
+from ackline.worker.executor import Setting
+from ackline.worker.held import Held
+from ackline.worker.lanes import ThreadExecutor
+from ackline.worker.running import NO_HOOKS
+from ackline.worker.timekeeper import Timekeeper
 from tests.waiting import until
 
 SOON = 10.0
@@ -76,6 +81,40 @@ def test_a_job_that_is_not_quick_after_all_keeps_no_other_waiting(queue, start, 
     assert not [name for name in ran_in if "courier" in name]
     scene.go_on.set()
     assert "courier" in queue.result("slow", timeout=SOON)
+
+
+def test_what_was_claimed_with_it_does_not_wait_for_its_end(queue, start):
+    scene = Scene(queue)
+
+    @queue.handler("async")
+    async def beside(job):
+        return "ran"
+
+    start(queue)
+    scene.by_courier()
+    queue.enqueue_many([NewJob("slow"), NewJob("x", kind="async", id="beside")])
+    assert queue.result("beside", timeout=SOON) == "ran"
+    scene.go_on.set()
+
+
+def test_the_place_of_a_lane_that_was_called_is_not_lent(queue):
+    executor = ThreadExecutor(1, Setting(lambda *_: None, NO_HOOKS, Timekeeper(), lambda: None))
+    scene = Scene(queue)
+    queue.enqueue_many(["quick"] * 3)
+    first, second, third = (
+        Held(queue, job.record, queue.handlers["default"], queue.policies.of(job.record))
+        for job in queue.claim(3)
+    )
+    executor.submit([first])
+    until(lambda: executor._idle == 1 and executor._quick)
+    with executor._work:  # until this is left, no lane wakes
+        executor.submit([second])
+        executor.take_unstarted()
+        assert not executor.run_alone(third)
+    until(lambda: executor._idle == 1)
+    assert executor.run_alone(third)
+    assert scene.most == 1
+    executor.stop()
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])

@@ -1,8 +1,7 @@
-"""Waiting for results: one listener for all that a process expects of a queue."""
+"""Waiting for results: one thread and one listener for all that a process expects of a queue."""
 
 from __future__ import annotations
 
-import itertools
 import logging
 import os
 import threading
@@ -63,17 +62,12 @@ class Expected:
         self._callback = callback
         if self._arrived.is_set():
             callback()
-        else:
-            self._waiter.serve()
 
     def wait(self, timeout: float, *, now: bool = False) -> Record:
         """The finished job; `now` looks at once instead of waiting for news first."""
-        until = time.monotonic() + timeout
         if now:
             self._waiter.look(self)
-        if not self.arrived and timeout > 0:
-            self._waiter.listen_for(self, until)
-        if not self._arrived.wait(max(0.0, until - time.monotonic())):
+        if not self._arrived.wait(timeout):
             raise self.timeout(timeout)
         return self.record()
 
@@ -103,10 +97,6 @@ class Expected:
 class ResultWaiter:
     """Subscribes before the first job is enqueued, then looks whenever some job has ended.
 
-    The first who waits listens for all, so that no other thread has to be woken for its result.
-    When it has that, a thread of the waiter's own goes on for the others; it also serves those
-    who want to be called back.
-
     Where many are waited for, it looks up a job when somebody starts to wait for it and when the
     journal says that it has ended; and all of them now and then, for a journal is trimmed.
     """
@@ -124,10 +114,7 @@ class ResultWaiter:
         self._expected: dict[str, list[Expected]] = {}
         self._unseen: set[str] = set()
         self._lock = threading.Lock()
-        self._turn = threading.Lock()
-        """Held by the thread that listens."""
-        self._needed = threading.Event()
-        """Set for this waiter's own thread, while somebody waits who does not listen."""
+        self._someone_waits = threading.Event()
         self._cursor: str | None = None
         self._look_at_all_at = 0.0
         self._in_vain = 0
@@ -149,6 +136,7 @@ class ResultWaiter:
         with self._lock:
             self._expected.setdefault(id, []).append(expected)
             self._unseen.add(id)
+            self._someone_waits.set()
         if since is not None and since != self.heard:
             self._listener.wake()
         return expected
@@ -163,7 +151,7 @@ class ResultWaiter:
                 self._expected.pop(expected.id, None)
                 self._unseen.discard(expected.id)
             if not self._expected and not self.closed:
-                self._needed.clear()
+                self._someone_waits.clear()
 
     def look(self, expected: Expected) -> None:
         """See whether a job has finished already."""
@@ -176,60 +164,31 @@ class ResultWaiter:
         if self._pid != os.getpid():
             return  # the thread and those who wait are the parent's
         self.closed = True
-        self._needed.set()
+        self._someone_waits.set()
         self._listener.wake()
         if self._thread is not threading.current_thread():
             self._thread.join(timeout=5)
         self._listener.close()
 
-    def serve(self) -> None:
-        """Listen in this waiter's own thread, as long as somebody waits."""
-        self._needed.set()
-
-    def listen_for(self, expected: Expected, until: float) -> None:
-        """Listen in the caller's thread until its job has arrived, unless another does already."""
-        if not self._turn.acquire(blocking=False):
-            return
-        try:
-            self._cursor = None
-            while not (self.closed or expected.arrived):
-                left = until - time.monotonic()
-                if left <= 0:
-                    break
-                self._listen(left)
-        finally:
-            self._turn.release()
-            # Not before: whoever comes in between has found the turn taken.
-            if self._others_wait(expected):
-                self.serve()
-
     def _run(self) -> None:
         while not self.closed:
-            self._needed.wait()
-            with self._turn:
-                # What has happened while nobody waited need not be read.
+            if not self._someone_waits.is_set():
+                # What happens while nobody waits need not be read.
                 self._cursor = None
-                while self._expected and not self.closed:
-                    self._listen(LONGEST_WAIT)
-            with self._lock:
-                if not self._expected and not self.closed:
-                    self._needed.clear()
+                self._someone_waits.wait()
+            self._listener.wait(LONGEST_WAIT)
+            self.heard += 1
+            if self._in_vain > PATIENCE:
+                time.sleep(BREATH)
+            self._in_vain += 1
+            try:
+                self._look()
+                self.trouble = None
+            except Exception as error:
+                self._wait_out(error)
         closed = Timeout(f"queue {self.key} was closed while waiting for results")
         for waiting in self._waiting_for(None).values():
             self._arrive(waiting, None, closed)
-
-    def _listen(self, seconds: float) -> None:
-        """Wait for news, then look for what is expected."""
-        self._listener.wait(min(LONGEST_WAIT, seconds))
-        self.heard += 1
-        if self._in_vain > PATIENCE:
-            time.sleep(BREATH)
-        self._in_vain += 1
-        try:
-            self._look()
-            self.trouble = None
-        except Exception as error:
-            self._wait_out(error)
 
     def _wait_out(self, error: Exception) -> None:
         if self.trouble is None:
@@ -282,11 +241,6 @@ class ResultWaiter:
         for id, record in zip(ids, self._store.get(self.key, ids), strict=True):
             if record is None or record.state.terminal:
                 self._arrive(expected[id], record)
-
-    def _others_wait(self, expected: Expected) -> bool:
-        with self._lock:
-            waiting = itertools.chain.from_iterable(self._expected.values())
-            return any(one is not expected for one in waiting)
 
     def _waiting_for(self, ids: set[str] | None) -> dict[str, tuple[Expected, ...]]:
         # Those who come later may wait for a later job of the same id.

@@ -72,8 +72,12 @@ class Courier:
 
         One in a handler that does not end is left behind, as lanes are: others carry the rest.
         """
-        if self._thread.ident is not None:
-            self._thread.join(AT_ONCE if self._lent else timeout)
+        if self._thread.ident is None:
+            return True
+        if self._lent:
+            self._thread.join(AT_ONCE)
+        if not self._lent:
+            self._thread.join(timeout)
         return self._lent or not self._thread.is_alive()
 
     def _run(self) -> None:
@@ -145,8 +149,10 @@ class Courier:
         elif want:
             holdings.hear()
         self._lent = True
-        holdings.receive(claimed.jobs, asked_at)
-        self._lent = False
+        try:
+            holdings.receive(claimed.jobs, asked_at)
+        finally:
+            self._lent = False
 
     def _exchange(self, batch: list[Settled], want: int) -> Claimed:
         queue = self._holdings.queue

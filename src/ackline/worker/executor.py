@@ -95,9 +95,13 @@ class Executor(ABC):
     def start(self) -> None:
         """Be ready to run."""
 
+    def run_alone(self, held: Held) -> bool:  # noqa: ARG002
+        """Run the only job of a claim in the courier's own thread; False if that is not for now."""
+        return False
+
     @abstractmethod
     def submit(self, batch: Sequence[Held]) -> None:
-        """Run these, in order, as soon as there is room; called by couriers."""
+        """Run these, in order, as soon as there is room."""
 
     @abstractmethod
     def interrupt(self, held: Held, reason: StopReason) -> None:

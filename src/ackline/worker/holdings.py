@@ -21,7 +21,7 @@ from ackline.worker.shares import Shares
 
 logger = logging.getLogger("ackline")
 
-LIVELY, NAP = 0.1, 0.005
+LIVELY, NAP = 0.03, 0.005
 """For so many seconds after a courier has begun to run a job, others look every so many whether
 it is back: to wake one of them for each job would take as long as the job."""
 

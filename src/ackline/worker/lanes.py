@@ -37,19 +37,30 @@ class ThreadExecutor(Executor):
         self._hanging = 0
         self._quick = False
         """Whether the last job that came alone was quick."""
-        self._lent = False
-        """Whether a courier has the place of an idle lane."""
+        self._called = 0
+        """Lanes that wait, but have been called already."""
+        self._guest: Held | None = None
+        """The job that a courier runs in the place of an idle lane."""
         self._stopped = False
         self._stalled = threading.Event()
 
     def start(self) -> None:
         threading.Thread(target=self._watch_stall, name="ackline lanes", daemon=True).start()
 
+    def run_alone(self, held: Held) -> bool:
+        if not self._lend_place(held):
+            return False
+        self._see_whether_to_trace()
+        # First of all: should the job take long after all, the queue is not to be left alone.
+        self._stand_in()
+        try:
+            self._run_timed(held)
+        finally:
+            self._return_place(held)
+        return True
+
     def submit(self, batch: Sequence[Held]) -> None:
         self._see_whether_to_trace()
-        if len(batch) == 1 and self._lend_place():
-            self._run_here(batch[0])
-            return
         self._take_in(batch)
         if not self._engage(1) or len(self.buffer) > 1:
             # Beyond the one job that a woken lane takes, some may get stuck behind a slow one.
@@ -66,11 +77,15 @@ class ThreadExecutor(Executor):
         with self._work:
             if held.written_off or held.over:
                 return
-            if self._hanging >= MOST_HANGING * self.limit:
+            if held is self._guest:
+                # The lane in whose place it runs is still there.
+                self._idle += 1
+            elif self._hanging >= MOST_HANGING * self.limit:
                 self.stuck = True
                 return
+            else:
+                self._hanging += 1
             held.written_off = True
-            self._hanging += 1
         self._engage(1)
 
     def stop(self) -> None:
@@ -83,6 +98,9 @@ class ThreadExecutor(Executor):
         """Have so many lanes more take up jobs; how many of them idled until now."""
         with self._work:
             woken = min(lanes, self._idle)
+            # Now, not when they wake: until then somebody else could count on them.
+            self._idle -= woken
+            self._called += woken
             self._work.notify(woken)
             for _ in range(min(lanes - woken, self.limit + self._hanging - self._lanes)):
                 self._lanes += 1
@@ -107,9 +125,8 @@ class ThreadExecutor(Executor):
             try:
                 held = self.buffer.popleft()
             except IndexError:
-                if self._rest():
-                    continue
-                return
+                self._rest()
+                continue
             self._taken += 1
             if self.buffer:
                 self._context.copy().run(self._run, held)
@@ -118,41 +135,34 @@ class ThreadExecutor(Executor):
             if not self._free_lane(held):
                 return
 
-    def _rest(self) -> bool:
-        """Wait for jobs; False if there are more lanes than may be, so that this one must end."""
+    def _rest(self) -> None:
         with self._work:
-            if self._lanes > self.limit + self._hanging:
-                self._lanes -= 1
-                return False
-            if not self.buffer and not self._stopped:
-                self._idle += 1
+            if self.buffer or self._stopped:
+                return
+            self._idle += 1
+            while not self._called:
                 self._work.wait()
-                self._idle -= 1
-        return True
+                if self._stopped:
+                    return
+            self._called -= 1
 
-    def _lend_place(self) -> bool:
+    def _lend_place(self, held: Held) -> bool:
         """Whether a courier may run a job: it must not be away for long, nor two of them."""
         if not self._quick:
             return False
         with self._work:
-            if self._lent or not self._idle or self.buffer or self._stopped:
+            if self._guest is not None or not self._idle or self.buffer or self._stopped:
                 return False
-            self._lent = True
+            self._guest = held
             self._idle -= 1
         return True
 
-    def _run_here(self, held: Held) -> None:
-        # First of all: should the job take long after all, the queue is not to be left alone.
-        self._stand_in()
-        self._run_timed(held)
+    def _return_place(self, held: Held) -> None:
         with self._work:
             held.over = True
-            self._lent = False
-            self._idle += 1
-            if held.written_off:
-                self._hanging -= 1
-                # The lane that was begun in its place is one too many now.
-                self._work.notify()
+            self._guest = None
+            if not held.written_off:
+                self._idle += 1
         if self.buffer:
             self._engage(1)
 

@@ -304,6 +304,9 @@ class Station:
 
     def _submit(self, batch: Sequence[Held]) -> None:
         self._heartbeat.expect(min(held.lease for held in batch))
+        # Only if nothing else was claimed with it, which would have to wait for its end.
+        if len(batch) == 1 and self._executors[batch[0].handler.is_async].run_alone(batch[0]):
+            return
         if len(self._executors) == 1:
             next(iter(self._executors.values())).submit(batch)
             return
