@@ -11,7 +11,7 @@ from ackline.testing.servers.redis import RedisServer
 
 DURABILITY = {
     "none": "no persistence: a crash of the server takes everything",
-    "everysec": "append-only file, synced every second: a power cut may take the last second",
+    "everysec": "append-only file, synced every second: a power cut may take the last two seconds",
     "always": "append-only file, synced before each answer",
 }
 

@@ -80,7 +80,10 @@ class MissingExtra(ConfigError):
     """The store exists, but its driver is not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs a driver: pip install 'ackline[{extra}]'")
+        super().__init__(
+            f"{what} needs the extra {extra!r}: pip install 'ackline[{extra}]', "
+            f"or '.[{extra}]' in a checkout"
+        )
         self.extra = extra
 
 
@@ -166,7 +169,7 @@ class QueueNotEmpty(AcklineError):
         jobs = f"{live} jobs that wait or run" if live else "jobs in transit"
         super().__init__(
             f"queue {queue!r} was not dropped: it still has {jobs}. "
-            "Wait for them to finish, or use force=True"
+            "Wait for them to finish, or force it: that deletes them"
         )
         self.live = live
 

@@ -66,12 +66,19 @@ def test_purge_asks_first(cli, email):
     assert cli("purge", "email", "--state", "queued", "-y", "--json").document == {"purged": 1}
 
 
+def test_a_delayed_redrive_is_told_as_one(cli, email):
+    bury(email, "a")
+    assert cli("redrive", "email", "a", "--delay", "10m").code == 0
+    assert "redriven, runs later" in cli("show", "email", "a").out
+
+
 def test_drop_asks_first_and_keeps_what_is_not_done(cli, email):
     email.enqueue(1)
-    assert "--yes" in cli("drop", "email").err
-    refused = cli("drop", "email", "--yes")
-    assert refused.code == 1
-    assert "force" in refused.err
+    for asked in ([], ["--yes"]):
+        refused = cli("drop", "email", *asked)
+        assert refused.code == 1
+        assert "--force" in refused.err
+    assert "--yes" in cli("drop", "email", "--force").err
     assert cli("drop", "email", "-y", "--force").out == "email dropped; 1 job purged\n"
     assert cli("queues", "--json").document == {"queues": []}
     assert cli("drop", "email", "-y").code == 1

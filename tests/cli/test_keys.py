@@ -18,5 +18,5 @@ def test_keys_that_a_dead_job_left_are_shown_and_deleted(cli, queues):
         {"key": ["failed", "7"], "value": {"order": 7}, "version": 1}
     ]
     assert cli("keys", "failed", "7", "--delete").code == 0
-    assert cli("keys", "failed").out == "no keys that start so\n"
+    assert cli("keys", "failed").out == "no key begins with 'failed'\n"
     assert cli("keys", "failed", "7", "--delete").code == 1

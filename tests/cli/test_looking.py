@@ -190,6 +190,21 @@ def test_doctor_finds_all_well(cli, queues):
     assert cli("doctor", "--json").document["ok"] is True
 
 
+def test_doctor_finds_jobs_that_nobody_is_there_for(cli, email, monkeypatch):
+    email.enqueue(1)
+    assert cli("doctor").code == 0  # a worker may be about to start
+    monkeypatch.setattr("ackline.cli.doctor.UNATTENDED", -1.0)
+    answer = cli("doctor")
+    assert answer.code == 1
+    assert "queued and no worker, the first has waited" in answer.out + answer.err
+
+
+def test_ids_are_not_broken_in_narrow_terminals(cli, email, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    id = email.enqueue({"a": "long " * 20}).id
+    assert id in cli("list", "email").out
+
+
 def test_doctor_finds_overdue_leases(cli, place):
     class Past(SystemClock):
         def now(self) -> float:

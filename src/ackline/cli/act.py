@@ -152,6 +152,12 @@ def drop(
     Refused while jobs wait or run, unless forced. Its journal stays for as long as it is kept.
     """
     found = session.known_queue(queue)
+    live = _count(found, [state for state in State if not state.terminal], None)
+    if live and not force:
+        raise Refusal(
+            f"{plain(queue)} has {count(live, 'job')} that wait or run: wait for them to finish, "
+            "or add --force to delete them too"
+        )
     if not yes:
         _confirm(session, found, None, None)
     gone = found.drop(force=force, by=who())

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal
-from ackline.cli.queues import LOOK, new_table
+from ackline.cli.queues import LOOK, first_in_line, new_table
 from ackline.cli.readers import waits_for
 from ackline.cli.session import Session, file_of
 from ackline.cli.versions import ackline_version, python_version
@@ -33,6 +33,9 @@ SHOWN = 5
 """Stuck jobs that are named."""
 
 LITTLE_ROOM = 128 * 1024 * 1024
+
+UNATTENDED = 60.0
+"""Seconds after which jobs that no worker is there for are a fault, not a moment between two."""
 
 LATE = 86400.0
 """Seconds that events may wait for a registered reader."""
@@ -68,7 +71,8 @@ def doctor(session: Session) -> None:
     else:
         _tell(session, findings)
     if wrong:
-        raise Refusal(f"{count(len(wrong), 'thing')} to look after: {wrong[0].says}. {wrong[0].do}")
+        first = f"{wrong[0].what}: {wrong[0].says}. {wrong[0].do}"
+        raise Refusal(f"{count(len(wrong), 'thing')} to look after: {first}")
 
 
 def _examine(session: Session) -> Iterator[Finding]:
@@ -152,12 +156,7 @@ def _queue(queues: Queues, info: QueueInfo, now: float) -> Iterator[Finding]:
     if info.settings.paused:
         yield Finding("note", name, "paused", f"ackline resume {name}")
     elif counts[State.QUEUED] and not alive:
-        yield Finding(
-            "note",
-            name,
-            f"{count(counts[State.QUEUED], 'job')} queued and no worker",
-            "start one: ackline worker MODULE:QUEUE",
-        )
+        yield _unattended(queue, name, counts[State.QUEUED], now)
     if counts[State.FAILED]:
         yield Finding(
             "note",
@@ -166,6 +165,17 @@ def _queue(queues: Queues, info: QueueInfo, now: float) -> Iterator[Finding]:
             f"ackline list {name} --state failed",
         )
     yield from _late_readers(queue, now)
+
+
+def _unattended(queue: Queue[Any, Any], name: str, queued: int, now: float) -> Finding:
+    """Wrong once they have waited for long: a fleet that is gone is what a monitor must see."""
+    waited = first_in_line(queue, now) or 0.0
+    return Finding(
+        "wrong" if waited > UNATTENDED else "note",
+        name,
+        f"{count(queued, 'job')} queued and no worker, the first has waited {span(waited)}",
+        "start one: ackline worker MODULE:QUEUE",
+    )
 
 
 def _overdue(

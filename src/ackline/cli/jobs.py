@@ -66,6 +66,7 @@ def list_jobs(
 def _show_page(session: Session, page: JobPage[Any], newest: bool) -> None:
     now = session.queues.info().now
     table = new_table("id", "state", "kind", "pri", "tries", "age", "")
+    table.columns[0].no_wrap = True  # an id is there to be copied
     table.columns[0].overflow = "fold"
     for column in table.columns[3:6]:
         column.justify = "right"

@@ -45,7 +45,8 @@ def keys(
             session.document({"key": entry.key, "value": _value(entry), "version": entry.version})
         return
     if not found:
-        session.say("no keys" + (" that start so" if parts else ""), "dim")
+        beginning = "/".join(map(plain, parts))
+        session.say(f"no key begins with {beginning!r}" if parts else "no keys", "dim")
         return
     table = new_table("key", "value")
     for entry in found:

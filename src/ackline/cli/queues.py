@@ -109,7 +109,7 @@ def workers(session: Session, queue: QueueArgument) -> None:
         session.document({"workers": [worker_document(worker, now) for worker in found]})
         return
     if not found:
-        session.say("No worker has shown itself on this queue.")
+        session.say("No worker is running on this queue.")
         return
     session.say(workers_table(found, now))
 

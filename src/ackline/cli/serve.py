@@ -126,8 +126,14 @@ def _run(
 
     def announce() -> None:
         info = runtime.store.info()
-        where = f"{address_of(listener, settings)}{settings.base}"
-        logger.info("serving %s at %s", f"{info.name} {info.location}", where)
+        where = address_of(listener, settings)
+        logger.info(
+            "serving %s at %s%s, dashboard at %s/",
+            f"{info.name} {info.location}",
+            where,
+            settings.base,
+            where,
+        )
 
     server = Server(runtime, announce)
     if id is not None:

@@ -167,11 +167,11 @@ def _sum(books: Books) -> Text:
         (f"{books.enqueued:,}", "bold"),
         " = completed ",
         (f"{states[State.COMPLETED]:,}", "bold green"),
-        " + failed (DLQ) ",
+        " + DLQ ",
         (f"{states[State.FAILED]:,}", "bold red"),
         " + cancelled ",
         (f"{states[State.CANCELLED]:,}", "bold"),
-        " + still waiting ",
+        " + waiting ",
         (f"{books.waiting:,}", "bold"),
         *([f" + gone since {books.gone:,}"] if books.gone else []),
     )

@@ -90,10 +90,6 @@ def happened(event: Event) -> str:
     by = f" by {plain(event.by)}" if event.by else ""
     again = f"attempt {event.attempt}"
     match event.act, event.to:
-        case Act.ENQUEUE, State.SCHEDULED:
-            text = "scheduled"
-        case Act.ENQUEUE, _:
-            text = "enqueued"
         case Act.CLAIM, _:
             text = f"claimed, {again}, worker {plain(event.worker)}"
         case Act.COMPLETE, _:
@@ -108,12 +104,17 @@ def happened(event: Event) -> str:
             text = "taken from its dead worker and cancelled, as was asked"
         case Act.EXPIRE, _:
             text = f"taken from its dead worker, {again}, queued again"
+        case act, State.SCHEDULED if act in _LATER:
+            text = _LATER[act]
         case _:
             text = _PAST.get(event.act, event.act.value)
     return f"{text}{by}{note}"
 
 
+_LATER = {Act.ENQUEUE: "scheduled", Act.REDRIVE: "redriven, runs later"}
+
 _PAST = {
+    Act.ENQUEUE: "enqueued",
     Act.SNOOZE: "snoozed, runs later",
     Act.RELEASE: "released, queued again",
     Act.EXTEND: "lease extended",

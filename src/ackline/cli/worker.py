@@ -39,7 +39,9 @@ def worker(
             metavar="MODULE:QUEUE...", help="Queues with handlers, as Python names them."
         ),
     ],
-    concurrency: Annotated[int, typer.Option(min=1, help="Handlers at once, per process.")] = 16,
+    concurrency: Annotated[
+        int, typer.Option(min=1, help="Handlers at once, for each queue and process.")
+    ] = 16,
     weights: Annotated[
         Any,
         typer.Option(

@@ -35,7 +35,10 @@ def bind(settings: Settings) -> socket.socket:
     except OSError as error:
         listener.close()
         where = f"{settings.host} port {settings.port}"
-        raise ConfigError(f"cannot listen on {where}: {error.strerror or error}") from None
+        raise ConfigError(
+            f"cannot listen on {where}: {error.strerror or error}. "
+            "Choose another port with --port (0 takes any that is free)"
+        ) from None
     # From now on clients wait instead of being refused, whichever process will answer them.
     listener.listen(BACKLOG)
     return listener

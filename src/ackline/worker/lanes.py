@@ -140,11 +140,9 @@ class ThreadExecutor(Executor):
             if self.buffer or self._stopped:
                 return
             self._idle += 1
-            while not self._called:
-                self._work.wait()
-                if self._stopped:
-                    return
-            self._called -= 1
+            self._work.wait_for(lambda: self._called or self._stopped)
+            if not self._stopped:
+                self._called -= 1
 
     def _lend_place(self, held: Held) -> bool:
         """Whether a courier may run a job: it must not be away for long, nor two of them."""
