@@ -24,7 +24,8 @@ def export(
 ) -> None:
     """Write jobs as JSON lines: all, or of some states or kinds.
 
-    Each line has what it takes to enqueue the job again, and what became of it.
+    Each line has what it takes to enqueue the job again, and what became of it. Enqueued again,
+    jobs that had finished run once more: choose with --state.
 
     ackline export email --state failed > failed.jsonl
     ackline enqueue email --from failed.jsonl --full
