@@ -127,13 +127,10 @@ def _run(
     def announce() -> None:
         info = runtime.store.info()
         where = address_of(listener, settings)
-        logger.info(
-            "serving %s at %s%s, dashboard at %s/",
-            f"{info.name} {info.location}",
-            where,
-            settings.base,
-            where,
-        )
+        store = f"{info.name} {info.location}"
+        if id is None:
+            logger.info("dashboard at %s/", where)
+        logger.info("serving %s at %s%s", store, where, settings.base)
 
     server = Server(runtime, announce)
     if id is not None:
@@ -185,9 +182,11 @@ def _supervise(settings: Settings, options: list[str]) -> None:
         program = [sys.executable, "-m", "ackline", "serve", *options]
         return [*program, "--socket", str(number), "--shared", shared, "--id", id]
 
+    where = address_of(listener, settings)
+    logger.info("dashboard at %s/", where)
     logger.info(
         "serving at %s%s by %s",
-        address_of(listener, settings),
+        where,
         settings.base,
         count(settings.processes, "process", "processes"),
     )
