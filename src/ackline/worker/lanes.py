@@ -50,10 +50,10 @@ class ThreadExecutor(Executor):
     def run_alone(self, held: Held) -> bool:
         if not self._lend_place(held):
             return False
-        self._see_whether_to_trace()
-        # First of all: should the job take long after all, the queue is not to be left alone.
-        self._stand_in()
         try:
+            self._see_whether_to_trace()
+            # First of all: should the job take long after all, the queue is not to be left alone.
+            self._stand_in()
             self._run_timed(held)
         finally:
             self._return_place(held)
