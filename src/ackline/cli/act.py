@@ -16,7 +16,7 @@ from ackline.cli.queues import ACT, QueueArgument, who
 from ackline.cli.session import Session
 from ackline.cli.words import count, plain
 from ackline.errors import JobNotFound, WrongState
-from ackline.job import State
+from ackline.job import LIVE, State
 from ackline.queue import Queue
 
 IdArgument = Annotated[str, typer.Argument(help="The job's id.", show_default=False)]
@@ -152,11 +152,10 @@ def drop(
     Refused while jobs wait or run, unless forced. Its journal stays for as long as it is kept.
     """
     found = session.known_queue(queue)
-    live = _count(found, [state for state in State if not state.terminal], None)
-    if live and not force:
+    if not force and (live := _count(found, [*LIVE], None)):
         raise Refusal(
-            f"{plain(queue)} has {count(live, 'job')} that wait or run: wait for them to finish, "
-            "or add --force to delete them too"
+            f"{plain(queue)} has {count(live, 'job')} waiting or running: wait for the end, "
+            "or add --force to delete what is left too"
         )
     if not yes:
         _confirm(session, found, None, None)
