@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, TypeVar
 
 from ackline.stores.base import Joined, Store
@@ -27,14 +27,9 @@ class AsyncTransaction(Protocol):
         """Commit."""
 
 
-@contextlib.contextmanager
-def within(store: Store, connection: object | None) -> Iterator[Joined]:
+def within(store: Store, connection: object | None) -> AbstractContextManager[Joined]:
     """The store's part in a caller's transaction; without one, the store itself."""
-    if connection is None:
-        yield store
-    else:
-        with store.join(connection) as joined:
-            yield joined
+    return nullcontext(store) if connection is None else store.join(connection)
 
 
 async def within_async(store: Store, connection: object, work: Callable[[Joined], T]) -> T:

@@ -113,6 +113,8 @@ def _settle(
     except InvalidJob as error:
         # Nonsense must not reach the store: it would refuse the whole batch, again and again.
         return lifecycle.fail(record, failure_from(record, error), policy, random)
+    if isinstance(outcome, Done) and outcome.result_ttl is None:
+        return lifecycle.complete(record, encoded, policy)  # as below, sooner
     return lifecycle.settle(record, outcome, encoded, _reason(record, outcome), policy, random)
 
 

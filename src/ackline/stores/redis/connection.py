@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 import redis
@@ -16,7 +15,7 @@ from redis.sentinel import Sentinel
 from ackline.errors import StoreClosed, StoreUnavailable
 from ackline.stores.redis.address import Address
 from ackline.stores.redis.direct import Direct
-from ackline.stores.redis.errors import translated
+from ackline.stores.redis.errors import Translated
 from ackline.stores.redis.scripts import Script, script
 
 WAIT_SHARE = 0.8
@@ -31,13 +30,15 @@ class Connection:
     def __init__(self, address: Address) -> None:
         self.address = address
         self.where = str(address)
+        self.translated = Translated(self.where, address.prefix)
+        """Within it, errors of the client become errors of ours."""
         self._client: Any = None
         self._direct: Any = None
 
     def open(self) -> None:
         """Make the client; nothing is sent yet, except by a cluster's."""
         if self._client is None:
-            with self.translated():
+            with self.translated:
                 self._client = _make_client(self.address)
                 # A cluster's client finds the node, and a sentinel's pool the server.
                 found = self.address.mode in ("cluster", "sentinel")
@@ -49,10 +50,6 @@ class Connection:
             client, self._client = self._client, None
             self._direct.close()
             client.close()
-
-    def translated(self) -> AbstractContextManager[None]:
-        """Within it, errors of the client become errors of ours."""
-        return translated(self.where, self.address.prefix)
 
     @property
     def client(self) -> Any:
@@ -76,7 +73,7 @@ class Connection:
     def run(self, name: str, keys: Sequence[str], arguments: Iterable[Argument] = ()) -> Any:
         """Run the script of a verb."""
         given = (len(keys), *keys, *arguments)
-        with self.translated():
+        with self.translated:
             self._require_open()
             return _evaluate(self._direct, script(name), given)
 
@@ -85,7 +82,7 @@ class Connection:
         if not self.waits:
             return self.run(name, keys, arguments)
         given = (len(keys), *keys, *arguments)
-        with self.translated(), self.client.client() as one:
+        with self.translated, self.client.client() as one:
             # On one and the same connection: a server waits for what that connection wrote.
             answer = _evaluate(one, script(name), given)
             counters = f"{self.address.prefix}:counters"
@@ -113,7 +110,7 @@ class Connection:
 
     def listen_to(self, channels: Sequence[str]) -> Any:
         """A subscription with a connection of its own."""
-        with self.translated():
+        with self.translated:
             subscription = self.client.pubsub(ignore_subscribe_messages=False)
             try:
                 subscription.subscribe(*channels)

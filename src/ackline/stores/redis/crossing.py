@@ -76,7 +76,7 @@ def _over(state: State, at: float, now: float) -> bool:
 def finish_move(scripts: QueueScripts, queue: QueueKey, id: str) -> bool:
     """Bring a job that is on its way to its new queue; or back, if its id is taken there."""
     names = scripts.names
-    with scripts.connection.translated():
+    with scripts.connection.translated:
         away = scripts.connection.client.hget(f"{names.base(queue)}:away", id)
     if away is None:
         # Somebody else has brought it.
@@ -114,7 +114,7 @@ def deliver_keys(scripts: QueueScripts, queue: QueueKey) -> None:
 def finish_crossings(scripts: QueueScripts, queue: QueueKey) -> None:
     """Complete what a crash left halfway."""
     deliver_keys(scripts, queue)
-    with scripts.connection.translated():
+    with scripts.connection.translated:
         ids = scripts.connection.client.hkeys(f"{scripts.names.base(queue)}:away")
     for id in ids:
         finish_move(scripts, queue, id.decode())

@@ -7,6 +7,7 @@ import os
 import time
 from typing import Any
 
+from hiredis import pack_command
 from redis.exceptions import ConnectionError, ResponseError, TimeoutError
 
 FRESH = 0.02
@@ -25,7 +26,7 @@ class Direct:
         """Send a command, once, and read its answer."""
         connection = self._take()
         try:
-            connection.send_command(*command, check_health=False)
+            connection.send_packed_command([pack_command(command)], check_health=False)
             return connection.read_response()
         except ResponseError:
             raise

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from types import TracebackType
 
 import msgspec
 from redis import exceptions
@@ -142,15 +141,32 @@ _MEANINGS = (
 )
 
 
-@contextlib.contextmanager
-def translated(where: str, prefix: str = "ackline") -> Iterator[None]:
-    """Raise our errors instead of the client's."""
-    try:
-        yield
-    except (exceptions.RedisError, exceptions.RedisClusterException) as error:
-        raise translate(error, where, prefix) from error
-    except OSError as error:
-        raise StoreUnavailable(f"{where} cannot be reached: {error}") from error
+class Translated:
+    """Within it, our errors are raised instead of the client's.
+
+    It keeps nothing from one use to the next, so all threads share one: each command is sent
+    within it.
+    """
+
+    def __init__(self, where: str, prefix: str) -> None:
+        self._where = where
+        self._prefix = prefix
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            return
+        if isinstance(error, (exceptions.RedisError, exceptions.RedisClusterException)):
+            raise translate(error, self._where, self._prefix) from error
+        if isinstance(error, OSError):
+            raise StoreUnavailable(f"{self._where} cannot be reached: {error}") from error
 
 
 def translate(error: Exception, where: str, prefix: str = "ackline") -> StoreError:

@@ -63,7 +63,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 def read_facts(connection: Connection) -> list[Facts]:
     """Ask the server, or all primaries of a cluster: each has a part of the queues."""
     client = connection.client
-    with connection.translated():
+    with connection.translated:
         if not connection.clustered:
             return [_facts_of(client, connection.where)]
         return [
@@ -119,7 +119,7 @@ def _fsync(client: Any, **node: Any) -> str | None:
 
 def require_ours(connection: Connection, names: Names) -> None:
     """Refuse the keys of another program, or of a newer Ackline."""
-    with connection.translated():
+    with connection.translated:
         client = connection.client
         # Only to see whether this user may: workers would never be woken.
         client.publish(names.channel(QueueKey("default", ""), "changes"), "")

@@ -78,7 +78,7 @@ def last_dropped(
     connection: Connection, names: Names, queues: Sequence[QueueKey]
 ) -> tuple[int, int]:
     """The last batch that was dropped of any of these queues, and how many events it had."""
-    with connection.translated():
+    with connection.translated:
         pipe = connection.client.pipeline(transaction=False)
         for queue in queues:
             pipe.hget(f"{names.base(queue)}:queue", "trimmed")
@@ -100,7 +100,7 @@ def first_needed(names: Names, queue: QueueKey, keep_from: str | None) -> tuple[
 
 def all_queues(connection: Connection, names: Names) -> list[QueueKey]:
     """Every queue, of every tenant."""
-    with connection.translated():
+    with connection.translated:
         entries = connection.client.smembers(names.registry)
     return sorted(names.queue_of(entry.decode()) for entry in entries)
 
@@ -108,14 +108,14 @@ def all_queues(connection: Connection, names: Names) -> list[QueueKey]:
 def last_batch(connection: Connection, names: Names) -> int:
     """The number below or at which all batches have been written already."""
     if not names.clustered:
-        with connection.translated():
+        with connection.translated:
             return int(connection.client.hget(f"{names.prefix}:counters", "batch") or 0)
     return int((earliest_time(connection) - CLOCKS_APART) * 1e6) << MARK_BITS
 
 
 def earliest_time(connection: Connection) -> float:
     """The time of the server; of a cluster's, that of the node whose clock is behind most."""
-    with connection.translated():
+    with connection.translated:
         if not connection.clustered:
             return _seconds(connection.client.time())
         times = connection.client.time(target_nodes="primaries")
@@ -140,7 +140,7 @@ def _follow(
     base, last = names.base(queue), "+" if end is None else _name_of(names, end)
     chunk = FIRST_CHUNK
     while True:
-        with connection.translated():
+        with connection.translated:
             pipe = connection.client.pipeline(transaction=False)
             # In this order: what is dropped in between counts as dropped, too.
             pipe.xrange(f"{base}:journal", _name_of(names, batch), last, chunk)

@@ -32,7 +32,7 @@ _VERSION = struct.Struct(">Q")
 def settings_of(scripts: QueueScripts, queue: QueueKey) -> tuple[bytes | None, QueueSettings]:
     """The settings of a queue, as they are kept and as they are meant."""
     base = scripts.names.base(queue)
-    with scripts.connection.translated():
+    with scripts.connection.translated:
         kept = scripts.connection.client.hget(f"{base}:queue", "settings")
     return kept, DEFAULT_SETTINGS if kept is None else decode_settings(kept)
 

@@ -187,7 +187,7 @@ class RedisListener:
     def _subscribe(self) -> None:
         subscription = self._connection.listen_to(self._channels)
         try:
-            with self._connection.translated():
+            with self._connection.translated:
                 for _ in self._channels:
                     # Only when the server has confirmed them all is nothing missed any more.
                     subscription.parse_response(block=True)

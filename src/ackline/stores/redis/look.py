@@ -152,7 +152,7 @@ def describe(
             for key in all_queues(connection, names)
             if (tenant is None or key.tenant == tenant) and (name is None or key.name == name)
         ]
-    with connection.translated():
+    with connection.translated:
         pipe = connection.client.pipeline(transaction=False)
         for key in keys:
             pipe.hget(f"{names.base(key)}:queue", "settings")

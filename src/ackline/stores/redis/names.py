@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import zlib
 from urllib.parse import quote, unquote
 
@@ -21,6 +22,7 @@ MARK_BITS = 20
 LARGEST_MARK = (1 << MARK_BITS) - 1
 
 
+@functools.lru_cache(maxsize=4096)
 def _encode(name: str) -> str:
     # Neither `/` nor `}` is left in it: no two names meet, and the hash tag ends where it should.
     return quote(name, safe="")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -110,8 +110,9 @@ class BodyReader:
         return self._head
 
 
-def draft_runs(drafts: Sequence[Draft]) -> Iterator[bytes | str | int | float]:
+def draft_runs(drafts: Sequence[Draft]) -> list[bytes | str | int]:
     """Drafts as the script takes them: neighbours that differ only in id and payload together."""
+    packed: list[bytes | str | int] = []
     start = 0
     while start < len(drafts):
         first = drafts[start]
@@ -120,13 +121,14 @@ def draft_runs(drafts: Sequence[Draft]) -> Iterator[bytes | str | int | float]:
             end += 1
         options = first.options
         head = body_head(first.kind, first.priority, options)
-        yield from (first.kind, first.priority, options.group or "", repr(first.delay))
-        yield "" if first.run_at is None else repr(first.run_at)
-        yield "" if first.replaces is None else _encode(sorted(first.replaces))
-        yield end - start
-        yield from [draft.id for draft in drafts[start:end]]
-        yield from [head + draft.payload for draft in drafts[start:end]]
+        packed += (first.kind, first.priority, options.group or "", repr(first.delay))
+        packed.append("" if first.run_at is None else repr(first.run_at))
+        packed.append("" if first.replaces is None else _encode(sorted(first.replaces)))
+        packed.append(end - start)
+        packed += [draft.id for draft in drafts[start:end]]
+        packed += [head + draft.payload for draft in drafts[start:end]]
         start = end
+    return packed
 
 
 def _alike(one: Draft, other: Draft) -> bool:

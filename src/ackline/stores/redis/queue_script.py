@@ -45,7 +45,7 @@ class QueueScripts:
 
     def make(self, queue: QueueKey) -> None:
         """Make a queue, unless it is there."""
-        with self.connection.translated():
+        with self.connection.translated:
             # First this: a queue that is not in the registry would be seen by nobody.
             self.connection.client.setnx(self.names.schema, SCHEMA)
             self.connection.client.sadd(self.names.registry, self.names.entry(queue))

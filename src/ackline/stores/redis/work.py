@@ -36,8 +36,8 @@ from ackline.stores.redis.packing import (
 from ackline.stores.redis.queue_script import QueueScripts
 from ackline.stores.redis.steps import Steps
 
-LEAP = 1 << 20
-"""A token is up to this much above the last one, when the clock has not passed that yet."""
+LEAP_BITS = 20
+"""A token is up to a number of so many bits above the last one, if the clock is not past that."""
 
 _leaps = random.Random()
 # Not `secrets`: asking the kernel lets go of the interpreter, and a busy worker gets it back late.
@@ -95,7 +95,7 @@ def claim(
     return Claimed(
         jobs=_leased(jobs, again, request, int(token), now) if jobs else [],
         verdicts=settled or _verdicts(transitions, in_full(verdicts), ends),
-        lapsed=[seen.record for seen in seen_jobs(lapsed)],
+        lapsed=[seen.record for seen in seen_jobs(lapsed)] if lapsed else [],
         next_at=float(next_at) if next_at else None,
         now=now,
     )
@@ -117,7 +117,7 @@ def _pack_request(request: ClaimRequest) -> bytes:
         "worker": request.worker,
         "limit": max(0, request.limit),
         "lease": request.lease,
-        "leap": _leaps.randint(1, LEAP),
+        "leap": _leaps.getrandbits(LEAP_BITS) + 1,
         "leases": dict(request.lease_of_kind),
     }
     if request.kinds is not None:
