@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.mutants.handing import HANDING
 from tests.mutants.mutant import LIFECYCLE, Mutant
 from tests.mutants.postgres import POSTGRES, POSTGRES_ALONE
 
@@ -406,14 +407,14 @@ REDIS = [
     Mutant(
         "redis: an enqueue does not look at the versions of its keys",
         f"{_LUA}/enqueue.lua",
-        "if not as_expected(room, 5, last_key) then\n"
+        "if not as_expected(room, 6, last_key) then\n"
         "  return redis.error_reply('KEYSCHANGED')\nend\n",
         "",
     ),
     Mutant(
         "redis: an enqueue writes none of its keys",
         f"{_LUA}/enqueue.lua",
-        "write_given(room, 5, last_key)\n",
+        "write_given(room, 6, last_key)\n",
         "",
     ),
     Mutant(
@@ -729,7 +730,7 @@ REDIS = [
     Mutant(
         "redis: an enqueue is not told",
         f"{_LUA}/enqueue.lua",
-        "if number > first then\n  tell(queue, 'ready')\nend\n",
+        "  if number > first then\n    tell(queue, 'ready')\n  end\n",
         "",
     ),
     Mutant(
@@ -920,6 +921,15 @@ REDIS_ALONE = [
 ]
 """Seen only where a server has no memory, loses its last writes, or is cut off."""
 
-ALL = [*RULES, *MEMORY, *SQLITE, *REDIS, *REDIS_ALONE, *POSTGRES, *POSTGRES_ALONE]
+ALL = [
+    *RULES,
+    *MEMORY,
+    *SQLITE,
+    *REDIS,
+    *REDIS_ALONE,
+    *HANDING,
+    *POSTGRES,
+    *POSTGRES_ALONE,
+]
 QUICK = [RULES[0], MEMORY[3]]
 """The control in every run: two that must die."""

@@ -25,7 +25,7 @@ from ackline.queue.joining import within
 from ackline.queue.recovery import Way, count_recovered
 from ackline.queue.settler import Settler
 from ackline.retry import Backoff
-from ackline.stores.base import Claimed, ClaimRequest, Joined
+from ackline.stores.base import Claimed, ClaimRequest, Joined, Listener
 
 logger = logging.getLogger("ackline")
 
@@ -131,7 +131,12 @@ class Consumer(Settler[P, R]):
         return [self.wrap(record) for record in claimed.jobs]
 
     def claim_request(
-        self, limit: int, lease: float | None, kinds: Iterable[str] | None, worker: str | None
+        self,
+        limit: int,
+        lease: float | None,
+        kinds: Iterable[str] | None,
+        worker: str | None,
+        listener: Listener | None = None,
     ) -> ClaimRequest:
         """Check what a caller asks for, and fill in what it left out."""
         require_seconds("lease", lease, above_zero=True)
@@ -145,6 +150,7 @@ class Consumer(Settler[P, R]):
             lease=lease or settings.policy.lease or self.policies.defaults.lease,
             kinds=names_in(kinds),
             lease_of_kind=own if lease is None else {},
+            listener=listener,
         )
 
     def claim_records(
@@ -190,6 +196,8 @@ class Consumer(Settler[P, R]):
             verdicts=claimed.verdicts,
             next_at=again.now if at_once else again.next_at,
             now=again.now,
+            since=again.since,
+            more=again.more,
         )
 
     def _claim_waiting(

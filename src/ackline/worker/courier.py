@@ -81,7 +81,7 @@ class Courier:
         return self._lent or not self._thread.is_alive()
 
     def _run(self) -> None:
-        while not self._stopping or self._holdings.outbox:
+        while not self._stopping or self._holdings.outbox or self._holdings.expected:
             try:
                 self._turn()
             except Exception as error:
@@ -90,6 +90,8 @@ class Courier:
 
     def _turn(self) -> None:
         holdings = self._holdings
+        if holdings.withdraw():
+            self._withdraw()
         # Cleared before looking, so that what comes in meanwhile cuts the next rest short.
         self._nudged.clear()
         pending = len(holdings.outbox)
@@ -144,15 +146,27 @@ class Courier:
         self._pauses.reset()
         holdings.troubled = False
         holdings.settled(batch, claimed.verdicts)
-        if brought < want:
+        if brought < want and not claimed.more:
             holdings.end_claim(time_to_next(claimed))
         elif want:
             holdings.hear()
         self._lent = True
         try:
-            holdings.receive(claimed.jobs, asked_at)
+            holdings.receive(claimed.jobs, min(asked_at, claimed.since))
         finally:
             self._lent = False
+
+    def _withdraw(self) -> None:
+        """Claim nothing: what was handed over is given back, and nothing else will be."""
+        holdings = self._holdings
+        try:
+            claimed = holdings.queue.claim_records(holdings.request(0))
+        except BaseException:
+            if not self._stopping:
+                # Else it is too late: the lease of a job on its way will expire.
+                holdings.withdraw_again()
+            raise
+        holdings.receive(claimed.jobs, claimed.since)
 
     def _exchange(self, batch: list[Settled], want: int) -> Claimed:
         queue = self._holdings.queue

@@ -47,6 +47,8 @@ class Holdings:
         self.outbox = Outbox(self.batch // 2, lambda: not unstarted())
         self.unstarted = unstarted
         self.claiming = True
+        self._waiting = queue.store.capabilities.hands_over
+        """Whether a job may be handed over at any moment."""
         self._news = True
         self._look_at = 0.0
         self.listener = queue.store.listen([queue.key], "ready", queue.handlers.kinds)
@@ -96,6 +98,30 @@ class Holdings:
         with self._lock:
             return min(seconds, NAP) if time.monotonic() < self._lively_until else seconds
 
+    # --- how it ends ---
+
+    def stop_claiming(self) -> None:
+        """From now on jobs that come are given back."""
+        self.claiming = False
+
+    @property
+    def expected(self) -> bool:
+        """Whether the store has yet to be told that no job must be handed over any more."""
+        return self._waiting and not self.claiming
+
+    def withdraw(self) -> bool:
+        """Whether the caller is to tell the store so; True only once."""
+        with self._lock:
+            # A claim under way would say otherwise: whoever made it comes by here, too.
+            if not self.expected or self._reserved:
+                return False
+            self._waiting = False
+            return True
+
+    def withdraw_again(self) -> None:
+        """The store was not told."""
+        self._waiting = True
+
     # --- how much to claim ---
 
     def want(self, settling: int) -> int:
@@ -126,7 +152,8 @@ class Holdings:
 
     def request(self, limit: int) -> ClaimRequest:
         """A claim for the kinds that this process has handlers for."""
-        return self.queue.claim_request(limit, None, self.queue.handlers.kinds, self.worker)
+        kinds = self.queue.handlers.kinds
+        return self.queue.claim_request(limit, None, kinds, self.worker, self.listener)
 
     def receive(self, records: Sequence[Record], asked_at: float) -> None:
         """Take in the jobs that were asked for at this moment, and have them run."""

@@ -13,10 +13,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from redis import exceptions
+from redis._parsers.hiredis import NOT_ENOUGH_DATA
 
 from ackline.errors import StoreError
 from ackline.pauses import Pauses
 from ackline.stores.redis.connection import Connection
+from ackline.stores.redis.inbox import Inbox
 
 logger = logging.getLogger("ackline")
 
@@ -24,9 +26,6 @@ PULSE = 15.0
 """Seconds of silence after which a listener asks whether the other side is still there."""
 
 PIECE = 65536
-PONG = b"*2\r\n$4\r\npong\r\n$0\r\n\r\n"
-"""The answer to a ping within a subscription: the only thing that is no news."""
-
 RETRIES = (0.05, 2.0)
 """Seconds between tries to listen again."""
 
@@ -44,7 +43,9 @@ class RedisListener:
         channels: Sequence[str],
         arm: Callable[[], None],
         forget: Callable[[RedisListener], None],
+        inbox: Inbox | None = None,
     ) -> None:
+        self.inbox = inbox
         self._connection = connection
         self._channels = channels
         self._arm = arm
@@ -143,26 +144,36 @@ class RedisListener:
 
     def _read_subscribed(self) -> bool:
         """Read what came together with the confirmation; whether there was a message among it."""
-        news = False
-        while (message := self._subscription.get_message(timeout=0.0)) is not None:
-            news = news or message["type"] == "message"
-        # From now on only bytes are read, see below.
-        self._subscription.connection._sock.setblocking(False)
-        return news
+        connection = self._subscription.connection
+        connection._sock.setblocking(False)
+        return self._take_in(connection._parser._reader)
 
     def _read(self) -> bool:
         """Read all that has come; whether there was a message among it.
 
-        What it says does not matter, so it is not taken apart: that would cost more than all
-        else between an enqueue and the worker's claim.
+        Not by the client's own means: they would cost more than all else between an enqueue and
+        the worker's claim.
         """
         self._heard, self._asked = time.monotonic(), None
-        socket, data = self._subscription.connection._sock, b""
-        with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):
-            while chunk := socket.recv(PIECE):
-                data += chunk[-len(PONG) :] if len(chunk) == PIECE else chunk
-            raise exceptions.ConnectionError("the server closed the connection for news")
-        return data.replace(PONG, b"") != b""
+        connection, news = self._subscription.connection, False
+        reader = connection._parser._reader
+        try:
+            while chunk := connection._sock.recv(PIECE):
+                reader.feed(chunk)
+                news = self._take_in(reader) or news
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return news
+        raise exceptions.ConnectionError("the server closed the connection for news")
+
+    def _take_in(self, reader: Any) -> bool:
+        """Take apart what was read; whether there was a message among it."""
+        news = False
+        while (message := reader.gets()) is not NOT_ENOUGH_DATA:
+            if message[0] == b"message":
+                news = True
+                if self.inbox is not None and message[2]:
+                    self.inbox.put(message[2])
+        return news
 
     def _feel_pulse(self) -> None:
         """After a long silence, see whether there is still somebody at the other end."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+import msgspec
+
 from ackline.clock import Clock
 from ackline.config import QueueSettings, readable
 from ackline.events import Events, make_cursor
@@ -35,6 +37,7 @@ from ackline.stores.redis import keep, look, work
 from ackline.stores.redis.address import Address, Durability
 from ackline.stores.redis.connection import Connection
 from ackline.stores.redis.facts import Facts, read_facts, require_ours, weakest
+from ackline.stores.redis.inbox import Inbox
 from ackline.stores.redis.journal import (
     earliest_time,
     last_batch,
@@ -57,11 +60,14 @@ class RedisStore:
     """
 
     capabilities = Capabilities(
-        name="redis", persistent=True, shared=True, batch=200, journal=1_000_000
+        name="redis", persistent=True, shared=True, batch=200, journal=1_000_000, hands_over=True
     )
 
     def __init__(self, address: Address, clock: Clock | None = None) -> None:
         names = Names(address.prefix, address.mode == "cluster")
+        if names.clustered:
+            # There a script cannot know whether anybody listens: it may be on another node.
+            self.capabilities = msgspec.structs.replace(self.capabilities, hands_over=False)
         self._address = address
         self._clock = clock
         self._connection = Connection(address)
@@ -129,7 +135,9 @@ class RedisStore:
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
     ) -> Claimed:
-        return work.claim(self._scripts, queue, request, transitions)
+        listener = request.listener
+        inbox = listener.inbox if isinstance(listener, RedisListener) else None
+        return work.claim(self._scripts, queue, request, transitions, inbox)
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
         return work.apply(self._scripts, queue, transitions)
@@ -194,7 +202,11 @@ class RedisStore:
                 for queue in queues:
                     self._scripts.run("arm", queue)
 
-        listener = RedisListener(self._connection, channels, arm, self._listeners.discard)
+        inbox = None
+        if topic == "ready" and len(queues) == 1 and self.capabilities.hands_over:
+            inbox = Inbox()
+            channels.append(self._names.channel(queues[0], f"to:{inbox.name}"))
+        listener = RedisListener(self._connection, channels, arm, self._listeners.discard, inbox)
         self._listeners.add(listener)
         return listener
 

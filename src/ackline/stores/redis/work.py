@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,6 +23,7 @@ from ackline.stores.base import (
     WorkerBeat,
 )
 from ackline.stores.redis.crossing import apply_in_cluster
+from ackline.stores.redis.inbox import Inbox
 from ackline.stores.redis.packing import (
     ASKED,
     GONE,
@@ -63,7 +66,7 @@ def enqueue(
         return []
     distinct = len({draft.id for draft in drafts}) == len(drafts)
     room = scripts.names.room_beside(queue)
-    arguments = [int(distinct), room, len(keys), *pack_writes(keys), *draft_runs(drafts)]
+    arguments = [int(distinct), _leap(), room, len(keys), *pack_writes(keys), *draft_runs(drafts)]
     letters, results = scripts.change("enqueue", queue, arguments)
     waiting = iter(results)
     receipts = []
@@ -83,21 +86,52 @@ def claim(
     queue: QueueKey,
     request: ClaimRequest,
     transitions: Sequence[Transition],
+    inbox: Inbox | None = None,
 ) -> Claimed:
-    """Apply, promote what is due, lease the next in line, tell what has lapsed."""
+    """Apply, promote what is due, lease the next in line, tell what has lapsed.
+
+    What was handed over is taken first; if there is nothing to apply, nobody else is asked then.
+    """
+    if inbox is None:
+        return _claim(scripts, queue, request, transitions)
+    handed = inbox.take(request.worker)
+    if handed and request.limit > 0 and not transitions:
+        return inbox.claimed(handed)
+    try:
+        return _claim(scripts, queue, request, transitions, inbox, handed)
+    except BaseException:
+        inbox.put_back(handed)
+        raise
+
+
+def _claim(
+    scripts: QueueScripts,
+    queue: QueueKey,
+    request: ClaimRequest,
+    transitions: Sequence[Transition],
+    inbox: Inbox | None = None,
+    handed: Sequence[Record] = (),
+) -> Claimed:
+    asked_at = time.monotonic()
     settled: list[Verdict] | None = None
     if transitions and _settle_first(scripts, transitions):
         settled, transitions = apply(scripts, queue, transitions), ()
     steps = Steps(scripts.names, queue).pack(transitions)
-    answer = scripts.run("claim", queue, [_pack_request(request), *steps])
-    time, token, next_at, verdicts, ends, jobs, again, lapsed = answer
-    now = float(time)
+    packed = _pack_request(request, len(handed), inbox)
+    answer = scripts.run("claim", queue, [packed, *steps])
+    moment, token, next_at, verdicts, ends, jobs, again, lapsed, late = answer
+    now = float(moment)
+    leased = _leased(jobs, again, request, int(token), now) if jobs else []
+    if inbox is not None:
+        inbox.waits(asked_at, now)
+        handed = [*handed, *inbox.accept(late, request.worker)]
     return Claimed(
-        jobs=_leased(jobs, again, request, int(token), now) if jobs else [],
+        jobs=[*handed, *leased] if handed else leased,
         verdicts=settled or _verdicts(transitions, in_full(verdicts), ends),
         lapsed=[seen.record for seen in seen_jobs(lapsed)] if lapsed else [],
         next_at=float(next_at) if next_at else None,
         now=now,
+        since=inbox.since(handed) if inbox and handed else math.inf,
     )
 
 
@@ -112,14 +146,20 @@ def _settle_first(scripts: QueueScripts, transitions: Sequence[Transition]) -> b
     return scripts.names.clustered and any(map(_crosses, transitions))
 
 
-def _pack_request(request: ClaimRequest) -> bytes:
+def _leap() -> int:
+    return _leaps.getrandbits(LEAP_BITS) + 1
+
+
+def _pack_request(request: ClaimRequest, handed: int, inbox: Inbox | None) -> bytes:
     packed: dict[str, Any] = {
         "worker": request.worker,
-        "limit": max(0, request.limit),
+        "limit": max(0, request.limit - handed),
         "lease": request.lease,
-        "leap": _leaps.getrandbits(LEAP_BITS) + 1,
+        "leap": _leap(),
         "leases": dict(request.lease_of_kind),
     }
+    if inbox is not None:
+        packed |= {"inbox": inbox.name, "received": inbox.received}
     if request.kinds is not None:
         packed["kinds"] = sorted(request.kinds)
     return _encode(packed)

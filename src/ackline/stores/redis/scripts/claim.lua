@@ -1,12 +1,13 @@
 -- Apply steps, promote what is due, lease the next jobs in line, tell what has lapsed.
 --
 -- KEYS[3]   the tenant's room for keys
--- ARGV[2]   the request (packed): worker, limit, lease, leap, kinds, leases
+-- ARGV[2]   the request (packed): worker, limit, lease, leap, kinds, leases; of one who waits to
+--           be handed jobs also its inbox, and the token that it has received there last
 -- ARGV[3…]  steps, see lib/steps.lua
 -- Returns   {now, token or '', when the next job is due or lapses or '', verdicts and how refused
 --            jobs ended (both as apply.lua), flat {id, body} of the leased jobs, flat {index from
 --            0, attempts, flags} of those among them that a worker has had before, those whose
---            lease has lapsed}
+--            lease has lapsed, what was handed over but not received or '', see lib/handing.lua}
 --
 -- include lib/queue.lua
 -- include lib/job.lua
@@ -16,11 +17,12 @@
 -- include lib/steps.lua
 -- include lib/claim.lua
 -- include lib/look.lua
+-- include lib/handing.lua
 
 local request = cmsgpack.unpack(ARGV[2])
 local queue = open_queue(KEYS[1])
 if not queue then
-  return {exact(now), '', '', {GONE, count_steps(3)}, {}, {}, {}, {}}
+  return {exact(now), '', '', {GONE, count_steps(3)}, {}, {}, {}, {}, ''}
 end
 
 insist()
@@ -30,6 +32,12 @@ if ARGV[3] then
 end
 if next(left) then
   leave_groups(queue, left)
+end
+local inbox, handed = request.inbox, ''
+local promise = inbox and redis.call('HGET', queue.base .. ':waiting', inbox)
+if promise then
+  handed = unreceived(queue, promise, request.received)
+  request.limit = request.limit - (handed == '' and 0 or 1)
 end
 local due, token, jobs, again = nil, nil, {}, {}
 if not queue.paused then
@@ -43,7 +51,13 @@ if not queue.paused then
   end
 end
 -- The claimer will wait for more: from now on it wants to be told.
-local wanting = not queue.idle and #jobs < 2 * request.limit
+local short = #jobs < 2 * request.limit
+if inbox and short then
+  wait_for_job(queue, inbox, ARGV[2])
+elseif promise then
+  redis.call('HDEL', queue.base .. ':waiting', inbox)
+end
+local wanting = not queue.idle and short
 if wanting then
   queue.idle = true
   queue.topics.ready = nil
@@ -58,4 +72,4 @@ if lapse and lapse <= now then
 end
 local next_at = sooner(due, lapse)
 return {exact(now), token and whole(token) or '', next_at and exact(next_at) or '',
-  verdicts, ends, jobs, again, late}
+  verdicts, ends, jobs, again, late, handed}

@@ -21,7 +21,8 @@ end
 insist()
 note(queue, 'drop', NOWHERE, NOWHERE, 0, '', '', ARGV[2], '', '', 0)
 close_queue(queue)
-redis.call('DEL', queue.base .. ':counts', queue.base .. ':kinds', queue.base .. ':workers')
+redis.call('DEL', queue.base .. ':counts', queue.base .. ':kinds', queue.base .. ':workers',
+  queue.base .. ':waiting')
 redis.call('HDEL', queue.base .. ':queue', 'settings', 'ageing', 'paused', 'group_limit',
   'max_jobs', 'idle')
 return 1

@@ -1,9 +1,10 @@
 -- Insert what is not there yet, and write the keys that belong to it.
 --
 -- ARGV[2]   '1' if no id is given twice
--- ARGV[3]   the room of those keys
--- ARGV[4]   how many of them there are
--- ARGV[5…]  for each: encoded key, expected version or '', 'set' or 'drop', value; then
+-- ARGV[3]   the leap of a token, see lib/claim.lua
+-- ARGV[4]   the room of those keys
+-- ARGV[5]   how many of them there are
+-- ARGV[6…]  for each: encoded key, expected version or '', 'set' or 'drop', value; then
 --           runs of drafts that differ only in id and body, one after the other:
 --           kind, priority, group, delay, run_at or '', kinds that they may replace (packed)
 --           or '' for any, n, n ids, n rests of bodies
@@ -14,15 +15,18 @@
 --
 -- include lib/queue.lua
 -- include lib/job.lua
+-- include lib/groups.lua
 -- include lib/room.lua
+-- include lib/claim.lua
+-- include lib/handing.lua
 
 local queue = open_queue(KEYS[1])
 if not queue then
   return redis.error_reply('NOQUEUE')
 end
 
-local room, last_key = ARGV[3], 4 + 4 * tonumber(ARGV[4])
-if not as_expected(room, 5, last_key) then
+local room, last_key = ARGV[4], 5 + 4 * tonumber(ARGV[5])
+if not as_expected(room, 6, last_key) then
   return redis.error_reply('KEYSCHANGED')
 end
 
@@ -77,7 +81,7 @@ local function stays(id, replaces)
 end
 
 -- gate
-local function has_room()
+local function fits_in()
   local new, seen = 0, {}
   for _, run in ipairs(runs) do
     for index = run[2], run[3] do
@@ -95,11 +99,11 @@ local function has_room()
   return new == 0 or live + new <= queue.max_jobs
 end
 
-if queue.max_jobs and not has_room() then
+if queue.max_jobs and not fits_in() then
   return redis.error_reply('FULL ' .. whole(queue.max_jobs))
 end
 
-write_given(room, 5, last_key)
+write_given(room, 6, last_key)
 
 local function replaced_jobs()
   local replaced, seen = {}, {}
@@ -209,15 +213,38 @@ for _, where in ipairs(runs) do
 end
 
 call_many('HSET', queue.base .. ':job', bodies)
-call_many('HSET', queue.base .. ':place', places)
-for line, members in pairs(lines) do
-  call_many('ZADD', line, members)
+
+-- The one job that this step has made ready, if nobody is before it in line and it is in no group.
+local function next_in_line()
+  local kind = next(kinds)
+  local key = kind and ready_line(queue, kind)
+  if not kind or #bodies ~= 2 or #bodies[2] > LARGEST_HANDED or redis.call('EXISTS', key) == 1 then
+    return nil
+  end
+  local line = lines[key]
+  return {id = bodies[1], body = bodies[2], kind = kind, rank = tonumber(line[1]), member = line[2]}
 end
-for kind in pairs(kinds) do
-  open_line(queue, kind)
+
+local function hand_over_if_alone()
+  if not queue.idle or queue.paused or #runs ~= 1 or ARGV[runs[1][1] + 2] ~= '' then
+    return false
+  end
+  local job = next_in_line()
+  return job and hand_over(queue, job, tonumber(ARGV[3]))
 end
-if number > first then
-  tell(queue, 'ready')
+
+-- What one who waits has got, nobody else has to be woken for.
+if not hand_over_if_alone() then
+  call_many('HSET', queue.base .. ':place', places)
+  for line, members in pairs(lines) do
+    call_many('ZADD', line, members)
+  end
+  for kind in pairs(kinds) do
+    open_line(queue, kind)
+  end
+  if number > first then
+    tell(queue, 'ready')
+  end
 end
 close_queue(queue)
 return {table.concat(letters), results}

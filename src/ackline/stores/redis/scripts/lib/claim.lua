@@ -251,6 +251,11 @@ end
 
 local FRESH_FRONT = struct.pack(FRONT, PROCESSING, 0, 0, 0)
 
+-- The first place of a job; its rank is packed already, for neighbours often share it.
+local function first_place(head, body, rank)
+  return FRESH_FRONT .. string.sub(body, 1, 8) .. head.first .. rank .. head.tail
+end
+
 -- The next place of a job that some worker has had before; returns its attempts and flags, too.
 local function lease_again(queue, lease, head, id, place, rank)
   local had = string.byte(place, 3)
@@ -321,7 +326,7 @@ local function take(queue, request)
           if rank ~= same then
             same, packed = rank, struct.pack('>d', rank)
           end
-          places[at + 1] = FRESH_FRONT .. sub(body, 1, 8) .. head.first .. packed .. head.tail
+          places[at + 1] = first_place(head, body, packed)
         end
         places[at] = id
         leased[at], leased[at + 1] = head.deadline, members[index]

@@ -1,0 +1,101 @@
+"""Where jobs arrive that were handed over to one who waits, see `scripts/lib/handing.lua`."""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Sequence
+
+from ackline.job import Record, State
+from ackline.stores.base import Claimed
+from ackline.stores.redis.packing import ASKED, BodyReader
+
+_HANDED = struct.Struct(">QddIBH")
+
+REMEMBERED = 64
+"""Tokens: a job that came by a message and with a claim, too, comes close together."""
+
+
+class Inbox:
+    """Of one listener; those who claim with it share what arrives."""
+
+    def __init__(self) -> None:
+        self.name = uuid.uuid4().hex
+        self._lock = threading.Lock()
+        self._messages: deque[bytes] = deque()
+        self._put_back: list[Record] = []
+        self._accepted: deque[int] = deque(maxlen=REMEMBERED)
+        self._asked_at, self._now = 0.0, 0.0
+
+    @property
+    def received(self) -> int:
+        """The token of the last job that has arrived, 0 before the first."""
+        with self._lock:
+            return self._accepted[-1] if self._accepted else 0
+
+    def put(self, message: bytes) -> None:
+        """A message has come."""
+        self._messages.append(message)
+
+    def take(self, worker: str) -> list[Record]:
+        """The jobs that have come, each once."""
+        with self._lock:
+            jobs, self._put_back = self._put_back, []
+        while self._messages:
+            try:
+                message = self._messages.popleft()
+            except IndexError:
+                break  # another courier was quicker
+            jobs += self.accept(message, worker)
+        return jobs
+
+    def put_back(self, jobs: list[Record]) -> None:
+        """They could not be passed on: the next claim is to take them."""
+        with self._lock:
+            self._put_back += jobs
+
+    def accept(self, packed: bytes, worker: str) -> list[Record]:
+        """The job that was handed over, unless it has arrived before or there is none."""
+        if not packed:
+            return []
+        token, started, deadline, attempts, flags, size = _HANDED.unpack_from(packed)
+        with self._lock:
+            if token in self._accepted:
+                return []
+            self._accepted.append(token)
+        at = _HANDED.size + size
+        id, body = packed[_HANDED.size : at].decode(), BodyReader().read(packed[at:])
+        return [
+            Record(
+                id,
+                body.kind,
+                State.PROCESSING,
+                body.payload,
+                body.priority,
+                body.options,
+                attempts,
+                body.created_at,
+                token,
+                worker,
+                started,
+                deadline,
+                cancel_requested=bool(flags & ASKED),
+            )
+        ]
+
+    def waits(self, asked_at: float, now: float) -> None:
+        """A claim was sent at a moment of `time.monotonic`, and run at a time of the server."""
+        self._asked_at, self._now = asked_at, now
+
+    def since(self, jobs: Sequence[Record]) -> float:
+        """From when on the leases of jobs count at the earliest, by `time.monotonic`."""
+        first = min(job.started_at or self._now for job in jobs)
+        return min(time.monotonic(), self._asked_at + first - self._now)
+
+    def claimed(self, jobs: list[Record]) -> Claimed:
+        """What has come, as the answer to a claim that did not have to be made."""
+        now = max(job.started_at or self._now for job in jobs)
+        return Claimed(jobs=jobs, verdicts=[], now=now, since=self.since(jobs), more=True)

@@ -1,0 +1,143 @@
+"""Mutants of handing jobs over to those who wait: most would lose one, or run it twice."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_TESTS = "tests/stores/redis"
+_ALONE = f"{_TESTS}/test_handing_over.py"
+_WORKERS = f"{_TESTS}/test_handed_to_workers.py"
+_LUA = "stores/redis/scripts"
+_HANDING = f"{_LUA}/lib/handing.lua"
+_INBOX = "stores/redis/inbox.py"
+
+HANDING = [
+    Mutant(
+        "redis: a job is handed to one who has gone",
+        _HANDING,
+        "[2] > 0 then",
+        "[2] >= 0 then",
+        _ALONE,
+    ),
+    Mutant(
+        "redis: a job is handed to one who does not want its kind",
+        _HANDING,
+        "if wants_kind(request, job.kind) and listens(queue, inbox) then",
+        "if listens(queue, inbox) then",
+        _ALONE,
+    ),
+    Mutant(
+        "redis: what was handed over and lost is not brought by the next claim",
+        _HANDING,
+        "if string.sub(promise, 1, 1) ~= 'h' then",
+        "if true then",
+        _ALONE,
+    ),
+    Mutant(
+        "redis: a claim brings a job that was handed over and went to another",
+        _HANDING,
+        "if not job or job.state ~= PROCESSING or job.token ~= token then",
+        "if not job then",
+        _ALONE,
+    ),
+    Mutant(
+        "redis: who was handed a job still waits for one",
+        _HANDING,
+        "    'h' .. struct.pack('>I8', lease.token) .. job.id)",
+        "    'w' .. cmsgpack.pack(request))",
+        _ALONE,
+    ),
+    Mutant(
+        "redis: a job that is handed over is not noted as claimed",
+        _HANDING,
+        "  note_run(queue, 'claim', QUEUED, PROCESSING, lease.token, request.worker, '', '',\n"
+        "    {job.id, job.kind, 1})\n",
+        "",
+        _ALONE,
+    ),
+    Mutant(
+        "redis: a job that is handed over counts as queued",
+        _HANDING,
+        "  shift(queue, QUEUED, PROCESSING, 1)\n",
+        "",
+        _ALONE,
+    ),
+    Mutant(
+        "redis: the token of a job that is handed over is given out again",
+        _HANDING,
+        "  save_lease(queue, lease.token, false)\n",
+        "",
+        _ALONE,
+    ),
+    Mutant(
+        "redis: inboxes are never forgotten",
+        _HANDING,
+        "  redis.call('EXPIRE', queue.base .. ':waiting', MEMORY)\n",
+        "",
+        _ALONE,
+    ),
+    Mutant(
+        "redis: a job is handed over in a paused queue",
+        f"{_LUA}/enqueue.lua",
+        "not queue.idle or queue.paused or",
+        "not queue.idle or",
+        _ALONE,
+    ),
+    Mutant(
+        "redis: a job of a group is handed over",
+        f"{_LUA}/enqueue.lua",
+        "#runs ~= 1 or ARGV[runs[1][1] + 2] ~= '' then",
+        "#runs ~= 1 then",
+        _ALONE,
+    ),
+    Mutant(
+        "redis: a job is handed over that others stand before",
+        f"{_LUA}/enqueue.lua",
+        " or redis.call('EXISTS', key) == 1 then",
+        " then",
+        _ALONE,
+    ),
+    Mutant(
+        "redis: what is on its way does not count for the claim",
+        f"{_LUA}/claim.lua",
+        "(handed == '' and 0 or 1)",
+        "0",
+        _ALONE,
+    ),
+    Mutant(
+        "redis: who got enough still waits to be handed a job",
+        f"{_LUA}/claim.lua",
+        "  redis.call('HDEL', queue.base .. ':waiting', inbox)\nend\nlocal wanting",
+        "end\nlocal wanting",
+        _ALONE,
+    ),
+    Mutant(
+        "redis: a job comes by message and again with a claim",
+        _INBOX,
+        "            if token in self._accepted:\n                return []\n",
+        "",
+        _ALONE,
+    ),
+    Mutant(
+        "redis: a claim that fails loses what had arrived",
+        "stores/redis/work.py",
+        "        inbox.put_back(handed)\n",
+        "        pass\n",
+        _ALONE,
+    ),
+    Mutant(
+        "redis: a lease that was handed over counts from when the worker looks",
+        _INBOX,
+        "return min(time.monotonic(), self._asked_at + first - self._now)",
+        "return time.monotonic()",
+        _ALONE,
+    ),
+    Mutant(
+        "redis: a worker that stops goes on waiting to be handed jobs",
+        "stores/redis/work.py",
+        '        packed |= {"inbox": inbox.name, "received": inbox.received}\n',
+        "        if request.limit:\n"
+        '            packed |= {"inbox": inbox.name, "received": inbox.received}\n',
+        _WORKERS,
+    ),
+]

@@ -1,0 +1,181 @@
+"""Workers that are handed jobs: they start them at once, and give them back when they stop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from tests.stores.redis.conftest import SOON
+from tests.waiting import until
+
+import ackline
+from ackline import State
+from ackline.events import Act
+from ackline.queue import Queue
+
+Open = Callable[[], Queue[Any, Any]]
+
+
+@pytest.fixture
+def open_queue(url) -> Iterator[Open]:
+    """Opens the queue once more, as another process would."""
+    opened: list[ackline.Queues] = []
+
+    def open_one() -> Queue[Any, Any]:
+        opened.append(ackline.open(url))
+        return opened[-1]["work"]
+
+    yield open_one
+    for queues in opened:
+        queues.close()
+
+
+COUNT = """
+local count = 0
+for _, promise in ipairs(redis.call('HVALS', KEYS[1])) do
+  count = count + (string.sub(promise, 1, 1) == 'w' and 1 or 0)
+end
+return count
+"""
+
+
+def waiting(client, prefix) -> int:
+    """How many workers wait to be handed a job."""
+    return int(client.eval(COUNT, 1, f"{prefix}:{{default/work}}:waiting"))
+
+
+class Scene:
+    """Handlers that note what runs, and may be held."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+        self.began, self.go_on = threading.Event(), threading.Event()
+        self.most = self._running = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, job) -> str:
+        with self._lock:
+            self.ran.append(job.id)
+            self._running += 1
+            self.most = max(self.most, self._running)
+        if job.payload == "slow":
+            self.began.set()
+            self.go_on.wait(SOON)
+        with self._lock:
+            self._running -= 1
+        return "done"
+
+
+def test_jobs_one_by_one_are_all_handed_over_and_done_once(open_queue, start, client, prefix):
+    queue, scene = open_queue(), Scene()
+    queue.handler(scene)
+    start(queue, concurrency=2)
+
+    for n in range(50):
+        until(lambda: waiting(client, prefix))
+        queue.enqueue(n, id=str(n))
+
+    until(lambda: queue.counts()[State.COMPLETED] == 50)
+    assert sorted(scene.ran, key=int) == [str(n) for n in range(50)]
+    acts = [event.act for event in queue.store.events(queue.key, None, 1000)]
+    assert acts.count(Act.CLAIM) == 50
+
+
+def test_a_worker_for_one_job_at_a_time_is_not_handed_a_second(open_queue, start, client, prefix):
+    queue, scene = open_queue(), Scene()
+    queue.handler(scene)
+    start(queue, concurrency=1)
+    until(lambda: waiting(client, prefix))
+
+    queue.enqueue("slow", id="slow")
+    assert scene.began.wait(SOON)
+    queue.enqueue("quick", id="quick")
+    time.sleep(0.05)  # time enough to be handed over, were it to be
+
+    assert queue.status("quick").state is State.QUEUED
+    scene.go_on.set()
+    until(lambda: queue.counts()[State.COMPLETED] == 2)
+    assert scene.most == 1
+
+
+def test_others_take_jobs_while_the_one_that_was_handed_one_is_busy(
+    open_queue, start, client, prefix
+):
+    scene = Scene()
+    for _ in range(2):
+        queue = open_queue()
+        queue.handler(scene)
+        start(queue, concurrency=1)
+    until(lambda: waiting(client, prefix) == 2)
+
+    queue.enqueue("slow")
+    assert scene.began.wait(SOON)
+    for n in range(10):
+        queue.enqueue(n)
+
+    until(lambda: queue.counts()[State.COMPLETED] == 10)
+    scene.go_on.set()
+    until(lambda: queue.counts()[State.COMPLETED] == 11)
+
+
+def test_a_worker_that_stops_is_handed_nothing_more(open_queue, start, client, prefix):
+    """It may take long to stop: a job that came meanwhile would wait for it."""
+    queue, scene = open_queue(), Scene()
+    queue.handler(scene)
+    worker = start(queue, concurrency=2, grace=SOON)
+    until(lambda: waiting(client, prefix))
+    queue.enqueue("slow")
+    assert scene.began.wait(SOON)
+    until(lambda: waiting(client, prefix))
+
+    stopping = threading.Thread(target=worker.stop)
+    stopping.start()
+    until(lambda: not waiting(client, prefix))
+    queue.enqueue("quick", id="quick")
+
+    assert queue.status("quick").state is State.QUEUED
+    scene.go_on.set()
+    stopping.join(SOON)
+    assert scene.ran == [scene.ran[0]]
+
+
+def test_what_was_on_its_way_to_a_worker_that_stops_is_given_back(
+    open_queue, start, client, prefix, monkeypatch
+):
+    queue, scene = open_queue(), Scene()
+    queue.handler(scene)
+    worker = start(queue, concurrency=2)
+    until(lambda: waiting(client, prefix))
+    [listener] = [one for one in queue.store._listeners if one.inbox]
+    monkeypatch.setattr(listener.inbox, "put", lambda _message: None)
+    # As if no courier came to look for it before the stop.
+    monkeypatch.setattr(type(worker._stations[0]._holdings), "want", lambda *_: 0)
+
+    queue.enqueue("quick", id="quick")
+    assert queue.status("quick").state is State.PROCESSING
+    worker.stop()
+
+    job = queue.status("quick")
+    assert (job.state, job.attempts) == (State.QUEUED, 0)
+    assert scene.ran == []
+
+
+def test_a_message_that_is_lost_costs_a_moment_not_a_lease(
+    open_queue, start, client, prefix, monkeypatch
+):
+    queue, scene = open_queue(), Scene()
+    queue.handler(scene)
+    start(queue, concurrency=2)
+    until(lambda: waiting(client, prefix))
+    [listener] = [one for one in queue.store._listeners if one.inbox]
+    monkeypatch.setattr(listener, "_take_in", lambda _reader: False)
+
+    began = time.monotonic()
+    queue.enqueue("quick", id="quick")
+
+    until(lambda: queue.counts()[State.COMPLETED] == 1)
+    assert time.monotonic() - began < 5.0  # a poll is one second, a lease thirty
+    assert queue.status("quick").attempts == 1

@@ -1,0 +1,377 @@
+"""A job goes straight to one who waits for it: never lost on the way, and never twice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from redis.exceptions import ConnectionError
+from tests.stores.redis.conftest import QUEUE, SOON, OpenStore, done, drafts, wants
+
+from ackline.config import QueueSettings
+from ackline.errors import StoreUnavailable
+from ackline.events import Act
+from ackline.job import Draft, Options, Record, State
+from ackline.lifecycle import release
+from ackline.stores.base import ClaimRequest
+from ackline.stores.redis import RedisStore
+from ackline.stores.redis.inbox import Inbox
+from ackline.stores.redis.listen import RedisListener
+
+
+class Waiter:
+    """One who claims with a listener, and so may be handed jobs."""
+
+    def __init__(self, store: RedisStore, worker: str, kinds: frozenset[str] | None = None) -> None:
+        self.store = store
+        self.worker = worker
+        self.kinds = kinds
+        listener = store.listen([QUEUE], "ready", kinds)
+        assert isinstance(listener, RedisListener)
+        self.listener = listener
+
+    @property
+    def inbox(self) -> Inbox:
+        assert self.listener.inbox is not None
+        return self.listener.inbox
+
+    def request(self, limit: int = 1) -> ClaimRequest:
+        return ClaimRequest(
+            worker=self.worker, limit=limit, lease=30.0, kinds=self.kinds, listener=self.listener
+        )
+
+    def claim(self, limit: int = 1) -> list[Record]:
+        return self.store.claim(QUEUE, self.request(limit)).jobs
+
+    def ids(self, limit: int = 1) -> list[str]:
+        return [job.id for job in self.claim(limit)]
+
+    def lose_messages(self, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+        lost: list[bytes] = []
+        monkeypatch.setattr(self.inbox, "put", lost.append)
+        return lost
+
+
+@pytest.fixture
+def waiter(store) -> Iterator[Waiter]:
+    """One who waits for a job: there was none when it claimed."""
+    store.enqueue(QUEUE, [])
+    waiter = Waiter(store, "w")
+    assert waiter.claim() == []
+    yield waiter
+    waiter.listener.close()
+
+
+def scripts_run(client) -> int:
+    """How many the server has run so far."""
+    return int(client.info("commandstats")["cmdstat_evalsha"]["calls"])
+
+
+def state_of(store: RedisStore, id: str = "id0") -> State:
+    [job] = store.get(QUEUE, [id])
+    assert job is not None
+    return job.state
+
+
+class TestTheWay:
+    def test_one_who_waits_is_woken_with_the_job_and_need_not_ask(self, store, waiter, client):
+        store.enqueue(QUEUE, drafts(1))
+        assert state_of(store) is State.PROCESSING
+
+        assert waiter.listener.wait(SOON)
+        before = scripts_run(client)
+        claimed = store.claim(QUEUE, waiter.request(5))
+        assert scripts_run(client) == before
+
+        [job] = claimed.jobs
+        assert claimed.more
+        assert (job.id, job.worker, job.attempts, job.payload) == ("id0", "w", 1, b"x" * 10)
+        [seen] = store.get(QUEUE, ["id0"])
+        assert (job.token, job.deadline, job.started_at, job.created_at) == (
+            seen.token,
+            seen.deadline,
+            seen.started_at,
+            seen.created_at,
+        )
+        assert store.apply(QUEUE, [done(job)])[0].applied
+
+    def test_a_settled_job_and_the_next_one_in_the_inbox_are_one_call(self, store, waiter, client):
+        store.enqueue(QUEUE, drafts(1))
+        waiter.listener.wait(SOON)
+        [first] = waiter.claim()
+        assert waiter.claim() == []  # waits again
+        store.enqueue(QUEUE, drafts(1, start=1))
+        waiter.listener.wait(SOON)
+
+        before = scripts_run(client)
+        claimed = store.claim(QUEUE, waiter.request(5), [done(first)])
+        assert scripts_run(client) == before + 1
+
+        assert [job.id for job in claimed.jobs] == ["id1"]
+        assert [verdict.applied for verdict in claimed.verdicts] == [True]
+        assert not claimed.more
+
+    def test_counts_journal_and_holds_are_as_if_it_had_claimed(self, store, waiter):
+        store.enqueue(QUEUE, [Draft("id0", "mail", b"1", priority=7)])
+
+        events = store.events(QUEUE, None, 10)
+        assert [(event.act, event.to) for event in events] == [
+            (Act.ENQUEUE, State.QUEUED),
+            (Act.CLAIM, State.PROCESSING),
+        ]
+        assert (events[0].priority, events[1].worker, events[1].attempt) == (7, "w", 1)
+        counts = store.describe("default", "mail")[0].counts
+        assert {state: count for state, count in counts.items() if count} == {State.PROCESSING: 1}
+        assert [lease.id for lease in store.leases(QUEUE, worker="w")] == ["id0"]
+
+    def test_each_has_a_token_of_its_own_though_the_clock_stands_still(self, timed):
+        timed.enqueue(QUEUE, [])
+        waiter = Waiter(timed, "w")
+
+        tokens = []
+        for n in range(3):
+            assert waiter.claim() == []
+            timed.enqueue(QUEUE, drafts(1, start=n))
+            waiter.listener.wait(SOON)
+            tokens += [job.token for job in waiter.claim()]
+
+        assert tokens == sorted(set(tokens))
+        assert len(tokens) == 3
+
+    def test_only_one_of_many_is_handed_it(self, store, open_store: OpenStore):
+        store.enqueue(QUEUE, [])
+        waiters = [Waiter(open_store(), f"w{n}") for n in range(5)]
+        for waiter in waiters:
+            assert waiter.claim() == []
+
+        store.enqueue(QUEUE, drafts(1))
+
+        [seen] = store.get(QUEUE, ["id0"])
+        woken = [waiter for waiter in waiters if waiter.listener.wait(0.1)]
+        assert [waiter.worker for waiter in woken] == [seen.worker]
+        assert woken[0].ids() == ["id0"]
+
+    def test_each_of_many_jobs_goes_to_another(self, store, open_store: OpenStore):
+        store.enqueue(QUEUE, [])
+        waiters = [Waiter(open_store(), f"w{n}") for n in range(4)]
+        for waiter in waiters:
+            assert waiter.claim() == []
+
+        for n in range(4):
+            store.enqueue(QUEUE, drafts(1, start=n))
+
+        for waiter in waiters:
+            assert waiter.listener.wait(SOON)
+        received = [id for waiter in waiters for id in waiter.ids()]
+        assert sorted(received) == ["id0", "id1", "id2", "id3"]
+
+
+class TestWhatIsNotHandedOver:
+    def test_to_one_who_has_gone(self, store, waiter):
+        waiter.listener.close()
+
+        store.enqueue(QUEUE, drafts(1))
+
+        assert state_of(store) is State.QUEUED
+        assert [job.id for job in store.claim(QUEUE, wants(1, "other")).jobs] == ["id0"]
+
+    def test_to_one_who_has_withdrawn(self, store, waiter):
+        assert waiter.claim(limit=0) == []
+
+        store.enqueue(QUEUE, drafts(1))
+
+        assert state_of(store) is State.QUEUED
+
+    def test_to_one_who_got_all_that_he_wanted(self, store, waiter):
+        store.enqueue(QUEUE, drafts(2))
+        assert len(waiter.claim()) == 1
+        assert len(waiter.claim()) == 1
+
+        store.enqueue(QUEUE, drafts(1, start=2))
+
+        assert state_of(store, "id2") is State.QUEUED
+
+    def test_a_second_job_before_the_first_was_received(self, store, waiter):
+        for n in range(2):
+            store.enqueue(QUEUE, drafts(1, start=n))
+
+        assert state_of(store, "id1") is State.QUEUED
+        assert waiter.listener.wait(SOON)
+        assert waiter.ids(limit=5) == ["id0"]
+        assert waiter.ids(limit=5) == ["id1"]
+
+    def test_a_kind_that_nobody_waits_for(self, store):
+        store.enqueue(QUEUE, [])
+        waiter = Waiter(store, "w", frozenset({"video"}))
+        assert waiter.claim() == []
+
+        store.enqueue(QUEUE, drafts(1))
+        assert state_of(store) is State.QUEUED
+
+        store.enqueue(QUEUE, [Draft("film", "video", b"1")])
+        assert waiter.listener.wait(SOON)
+        assert waiter.ids() == ["film"]
+
+    @pytest.mark.parametrize(
+        "draft",
+        [
+            Draft("id0", "mail", b"1", delay=60.0),
+            Draft("id0", "mail", b"1", options=Options(group="g")),
+            Draft("id0", "mail", b"x" * 70_000),
+        ],
+        ids=["scheduled", "in a group", "large"],
+    )
+    def test_what_is_not_simply_the_next(self, store, waiter, draft):
+        store.enqueue(QUEUE, [draft])
+
+        assert state_of(store) in (State.QUEUED, State.SCHEDULED)
+        if draft.delay == 0:
+            assert waiter.listener.wait(SOON)
+            assert waiter.ids() == ["id0"]
+
+    def test_in_a_paused_queue(self, store, waiter):
+        store.configure(QUEUE, QueueSettings(paused=True))
+        assert waiter.claim() == []
+
+        store.enqueue(QUEUE, drafts(1))
+
+        assert state_of(store) is State.QUEUED
+
+    def test_one_with_others_before_it_in_line(self, store, waiter):
+        store.enqueue(QUEUE, drafts(3))
+        store.claim(QUEUE, wants(5, "other", frozenset({"none"})))  # somebody wants to be told
+
+        store.enqueue(QUEUE, drafts(1, start=3))
+
+        assert state_of(store, "id3") is State.QUEUED
+        assert waiter.ids(limit=9) == ["id0", "id1", "id2", "id3"]
+
+    def test_an_id_that_is_there_already(self, store, waiter):
+        store.enqueue(QUEUE, drafts(1))
+        assert waiter.listener.wait(SOON)
+        [job] = waiter.claim()
+        assert waiter.claim() == []
+
+        [receipt] = store.enqueue(QUEUE, drafts(1))
+
+        assert (receipt.accepted, receipt.state) == (False, State.PROCESSING)
+        assert not waiter.listener.wait(0.05)
+        assert store.apply(QUEUE, [done(job)])[0].applied
+
+
+class TestLost:
+    def test_a_message_that_did_not_arrive_is_brought_by_the_next_claim(
+        self, store, waiter, monkeypatch
+    ):
+        lost = waiter.lose_messages(monkeypatch)
+        store.enqueue(QUEUE, drafts(1))
+        waiter.listener.wait(SOON)
+        assert len(lost) == 1
+
+        [job] = waiter.claim()
+
+        [seen] = store.get(QUEUE, ["id0"])
+        assert (job.id, job.token, job.deadline, job.attempts) == (
+            "id0",
+            seen.token,
+            seen.deadline,
+            1,
+        )
+        assert store.apply(QUEUE, [done(job)])[0].applied
+
+    def test_a_connection_that_broke_loses_nothing(self, store, waiter, client):
+        store.enqueue(QUEUE, drafts(1))
+        for one in client.client_list(_type="pubsub"):
+            client.client_kill(one["addr"])
+
+        until = time.monotonic() + SOON
+        found: list[str] = []
+        while not found and time.monotonic() < until:
+            waiter.listener.wait(1.0)
+            found = waiter.ids()
+
+        assert found == ["id0"]
+
+    def test_by_message_and_by_claim_it_comes_once(self, store, waiter, monkeypatch):
+        late = waiter.lose_messages(monkeypatch)
+        store.enqueue(QUEUE, drafts(1))
+        waiter.listener.wait(SOON)
+        assert waiter.ids() == ["id0"]
+
+        monkeypatch.undo()
+        waiter.inbox.put(late[0])
+
+        assert waiter.ids() == []
+
+    def test_what_is_on_its_way_counts(self, store, waiter):
+        """Who wants one job gets one, though the message was not read when he asked again."""
+        for n in range(2):
+            store.enqueue(QUEUE, drafts(1, start=n))
+
+        assert waiter.ids() == ["id0"]
+        waiter.listener.wait(SOON)
+        assert waiter.ids() == ["id1"]
+
+    def test_a_job_that_went_to_another_meanwhile_is_not_brought(self, store, waiter, monkeypatch):
+        waiter.lose_messages(monkeypatch)
+        store.enqueue(QUEUE, drafts(1))
+        [handed] = store.get(QUEUE, ["id0"])
+        store.apply(QUEUE, [release(handed, "taken back")])
+        [other] = store.claim(QUEUE, wants(1, "other")).jobs
+
+        assert waiter.ids() == []
+        assert store.apply(QUEUE, [done(other)])[0].applied
+
+    def test_withdrawing_brings_what_was_on_its_way(self, store, waiter):
+        store.enqueue(QUEUE, drafts(1))
+
+        assert waiter.ids(limit=0) == ["id0"]
+
+    def test_a_claim_that_failed_keeps_what_had_arrived(self, store, waiter, monkeypatch):
+        store.enqueue(QUEUE, drafts(1))
+        waiter.listener.wait(SOON)
+        [first] = waiter.claim()
+        assert waiter.claim() == []
+        store.enqueue(QUEUE, drafts(1, start=1))
+        waiter.listener.wait(SOON)
+
+        def broken(*_command: object) -> None:
+            raise ConnectionError("cut off")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(store._connection._direct, "execute_command", broken)
+            with pytest.raises(StoreUnavailable):
+                store.claim(QUEUE, waiter.request(5), [done(first)])
+
+        claimed = store.claim(QUEUE, waiter.request(5), [done(first)])
+        assert [job.id for job in claimed.jobs] == ["id1"]
+
+
+class TestTime:
+    def test_a_lease_counts_from_when_it_was_handed_over(self, store, waiter):
+        claimed_at = time.monotonic()
+        store.enqueue(QUEUE, drafts(1))
+        enqueued_at = time.monotonic()
+        waiter.listener.wait(SOON)
+        time.sleep(0.05)  # the worker was busy, or stopped: the lease runs all the while
+
+        claimed = store.claim(QUEUE, waiter.request())
+
+        assert claimed_at - 0.02 < claimed.since < enqueued_at
+
+    def test_inboxes_of_workers_that_died_do_not_pile_up(self, store, client, prefix):
+        store.enqueue(QUEUE, [])
+        for n in range(20):
+            waiter = Waiter(store, f"w{n}")
+            waiter.claim()
+            waiter.listener.close()
+        key = f"{prefix}:{{default/mail}}:waiting"
+        assert client.hlen(key) == 20
+        assert 0 < client.ttl(key) <= 60
+
+        for n in range(5):
+            store.enqueue(QUEUE, drafts(1, start=n))
+            store.claim(QUEUE, wants(9, "other"))  # wants to be told of the next
+
+        assert client.hlen(key) == 0
