@@ -1,4 +1,4 @@
-"""Mutants of handing jobs over to those who wait: most would lose one, or run it twice."""
+"""Mutants of handing jobs and results over to those who wait: they would be lost, or come twice."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ _ALONE = f"{_TESTS}/test_handing_over.py"
 _WORKERS = f"{_TESTS}/test_handed_to_workers.py"
 _LUA = "stores/redis/scripts"
 _HANDING = f"{_LUA}/lib/handing.lua"
+_ENDS = f"{_TESTS}/test_told_ends.py"
+_LISTEN = "stores/redis/listen.py"
 _INBOX = "stores/redis/inbox.py"
 
 HANDING = [
@@ -131,6 +133,27 @@ HANDING = [
         "return min(time.monotonic(), self._asked_at + first - self._now)",
         "return time.monotonic()",
         _ALONE,
+    ),
+    Mutant(
+        "redis: jobs that end together are told as one",
+        f"{_LUA}/lib/steps.lua",
+        "  if count == 1 then\n    tell_end",
+        "  if count > 0 then\n    tell_end",
+        _ENDS,
+    ),
+    Mutant(
+        "redis: news of an earlier job of an id answers for a later one",
+        "queue/waiting.py",
+        "                if not expected.only:\n                    return False\n",
+        "",
+        _ENDS,
+    ),
+    Mutant(
+        "redis: news that says nothing is passed over",
+        _LISTEN,
+        'return None if not said or b"" in said else',
+        "return None if not said else",
+        _ENDS,
     ),
     Mutant(
         "redis: a worker that stops goes on waiting to be handed jobs",

@@ -65,7 +65,7 @@ class AsyncProducer(AsyncQueueBase[P, R]):
         if isinstance(answer, Completed):
             result: R = answer.result
             return result
-        with waiter.expect(draft.id, heard) as expected:
+        with waiter.expect(draft.id, heard, draft.surely_new) as expected:
             return await self._outcome(expected, timeout)
 
     async def result(self, id: str, timeout: float = 0.0) -> R:

@@ -112,7 +112,7 @@ class Producer(QueueBase[P, R]):
             result: R = answer.result
             return result
         # Not before: a look would find the failed job of this id that the new one replaces.
-        with waiter.expect(draft.id, heard) as expected:
+        with waiter.expect(draft.id, heard, draft.surely_new) as expected:
             return self.serdes.outcome_of(expected.wait(timeout))
 
     def result(self, id: str, timeout: float = 0.0) -> R:

@@ -10,6 +10,7 @@ from ackline import codec
 from ackline.codec import Serde
 from ackline.errors import InvalidPayload, JobCancelled, JobFailed, Timeout
 from ackline.job import Record, State
+from ackline.stores.base import Ended
 
 R = TypeVar("R")
 
@@ -63,7 +64,7 @@ class Serdes(msgspec.Struct, Generic[R], frozen=True):
             return None
         return codec.decode("progress", record.progress, self.result, Any)
 
-    def outcome_of(self, record: Record) -> R:
+    def outcome_of(self, record: Record | Ended) -> R:
         """The result of a finished job, or the error that it ended with."""
         match record.state:
             case State.COMPLETED:

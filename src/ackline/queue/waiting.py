@@ -11,7 +11,7 @@ from typing import Self
 
 from ackline.errors import EventsDropped, JobNotFound, Timeout
 from ackline.job import QueueKey, Record
-from ackline.stores.base import Store
+from ackline.stores.base import Ended, Store, Telling
 
 logger = logging.getLogger("ackline")
 
@@ -34,15 +34,17 @@ FEW = 16
 class Expected:
     """A job that somebody waits for."""
 
-    def __init__(self, waiter: ResultWaiter, id: str) -> None:
+    def __init__(self, waiter: ResultWaiter, id: str, only: bool = False) -> None:
         self.id = id
+        self.only = only
+        """Whether no other job has ever had this id, so that all that is told of it is of this."""
         self._waiter = waiter
         self._arrived = threading.Event()
-        self._record: Record | None = None
+        self._record: Record | Ended | None = None
         self._error: BaseException | None = None
         self._callback: Callable[[], None] | None = None
 
-    def arrive(self, record: Record | None, error: BaseException | None = None) -> None:
+    def arrive(self, record: Record | Ended | None, error: BaseException | None = None) -> None:
         """The job has finished, is gone, or cannot be waited for."""
         self._record, self._error = record, error
         self._arrived.set()
@@ -63,7 +65,7 @@ class Expected:
         if self._arrived.is_set():
             callback()
 
-    def wait(self, timeout: float, *, now: bool = False) -> Record:
+    def wait(self, timeout: float, *, now: bool = False) -> Record | Ended:
         """The finished job; `now` looks at once instead of waiting for news first."""
         if now:
             self._waiter.look(self)
@@ -79,7 +81,7 @@ class Expected:
         error.__cause__ = self._waiter.trouble
         return error
 
-    def record(self) -> Record:
+    def record(self) -> Record | Ended:
         """What arrived."""
         if self._error is not None:
             raise self._error
@@ -126,13 +128,13 @@ class ResultWaiter:
         """Whether its thread runs: not once closed, nor in a process forked off this one."""
         return not self.closed and self._pid == os.getpid()
 
-    def expect(self, id: str, since: int | None = None) -> Expected:
-        """Start to wait for a job; use it in a `with` block.
+    def expect(self, id: str, since: int | None = None, only: bool = False) -> Expected:
+        """Start to wait for a job, maybe the only one that ever had its id; use it with `with`.
 
         With what `heard` was before the job was enqueued, it is looked up at once if its news
         may have come too early.
         """
-        expected = Expected(self, id)
+        expected = Expected(self, id, only)
         with self._lock:
             self._expected.setdefault(id, []).append(expected)
             self._unseen.add(id)
@@ -178,6 +180,8 @@ class ResultWaiter:
                 self._someone_waits.wait()
             self._listener.wait(LONGEST_WAIT)
             self.heard += 1
+            if self._was_told():
+                continue
             if self._in_vain > PATIENCE:
                 time.sleep(BREATH)
             self._in_vain += 1
@@ -189,6 +193,18 @@ class ResultWaiter:
         closed = Timeout(f"queue {self.key} was closed while waiting for results")
         for waiting in self._waiting_for(None).values():
             self._arrive(waiting, None, closed)
+
+    def _was_told(self) -> bool:
+        """Whether the news has said all about those that are waited for."""
+        told = self._listener.told() if isinstance(self._listener, Telling) else None
+        if told is None:
+            return False
+        for ended in told:
+            for expected in self._waiting_for({ended.id}).get(ended.id, ()):
+                if not expected.only:
+                    return False
+                self._arrive((expected,), ended)
+        return True
 
     def _wait_out(self, error: Exception) -> None:
         if self.trouble is None:
@@ -251,7 +267,7 @@ class ResultWaiter:
     def _arrive(
         self,
         waiting: tuple[Expected, ...],
-        record: Record | None,
+        record: Record | Ended | None,
         error: BaseException | None = None,
     ) -> None:
         self._in_vain = 0

@@ -318,6 +318,23 @@ class Listener(Protocol):
     def __exit__(self, *_error: object) -> None: ...
 
 
+class Ended(msgspec.Struct, frozen=True, gc=False):
+    """A job that has completed, as the news of it says."""
+
+    id: str
+    result: bytes | None
+    state: Literal[State.COMPLETED] = State.COMPLETED
+    failure: None = None
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """What a listener to `ends` can do where the news says how jobs have ended."""
+
+    def told(self) -> Sequence[Ended] | None:
+        """All that has ended since the last call; None if something else may have."""
+
+
 class Joined(Protocol):
     """A transaction of the caller's: what is done here is done when the caller commits.
 

@@ -44,6 +44,8 @@ class Courier:
         self.idle = False
         self._lent = False
         """Whether it may be in a handler."""
+        self._handed = False
+        """Whether the job that it brought last was handed over, to a worker with nothing to do."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -90,7 +92,7 @@ class Courier:
 
     def _turn(self) -> None:
         holdings = self._holdings
-        if holdings.withdraw():
+        if holdings.expected and holdings.withdraw():
             self._withdraw()
         # Cleared before looking, so that what comes in meanwhile cuts the next rest short.
         self._nudged.clear()
@@ -121,7 +123,10 @@ class Courier:
         """Settle and claim; only settle while there is nothing to claim."""
         holdings = self._holdings
         batch = holdings.outbox.take(holdings.batch)
-        want = 0 if batch and holdings.quiet_for() else holdings.reserve(len(batch))
+        # Whoever waits for the outcome of a job alone need not wait for a claim as well.
+        only_settle = batch and (self._handed or holdings.quiet_for())
+        self._handed = False
+        want = 0 if only_settle else holdings.reserve(len(batch))
         if not batch and not want:
             self._rest(LINGER)  # another courier, or another queue, goes first
             return
@@ -146,6 +151,7 @@ class Courier:
         self._pauses.reset()
         holdings.troubled = False
         holdings.settled(batch, claimed.verdicts)
+        self._handed = claimed.more
         if brought < want and not claimed.more:
             holdings.end_claim(time_to_next(claimed))
         elif want:

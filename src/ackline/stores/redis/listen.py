@@ -7,6 +7,7 @@ import logging
 import os
 import select
 import ssl
+import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from redis._parsers.hiredis import NOT_ENOUGH_DATA
 
 from ackline.errors import StoreError
 from ackline.pauses import Pauses
+from ackline.stores.base import Ended
 from ackline.stores.redis.connection import Connection
 from ackline.stores.redis.inbox import Inbox
 
@@ -26,6 +28,11 @@ PULSE = 15.0
 """Seconds of silence after which a listener asks whether the other side is still there."""
 
 PIECE = 65536
+MOST_SAID = 1000
+"""Messages to keep for one who never asks what was said."""
+
+_LENGTH = struct.Struct(">H")
+
 RETRIES = (0.05, 2.0)
 """Seconds between tries to listen again."""
 
@@ -171,9 +178,13 @@ class RedisListener:
         while (message := reader.gets()) is not NOT_ENOUGH_DATA:
             if message[0] == b"message":
                 news = True
-                if self.inbox is not None and message[2]:
-                    self.inbox.put(message[2])
+                self._receive(message[2])
         return news
+
+    def _receive(self, message: bytes) -> None:
+        """Most messages are empty: it is time to look."""
+        if self.inbox is not None and message:
+            self.inbox.put(message)
 
     def _feel_pulse(self) -> None:
         """After a long silence, see whether there is still somebody at the other end."""
@@ -217,6 +228,30 @@ class RedisListener:
         if subscription is not None:
             with contextlib.suppress(exceptions.RedisError, OSError):
                 subscription.close()
+
+
+class RedisEndsListener(RedisListener):
+    """Keeps what the news says of jobs that have ended, for one who asks after each wait."""
+
+    def __init__(self, *given: Any) -> None:
+        self._said: list[bytes] = []
+        super().__init__(*given)
+
+    def told(self) -> list[Ended] | None:
+        said, self._said = self._said, []
+        # Nothing was said when it was woken, had to listen again, or has waited long enough.
+        return None if not said or b"" in said else [_read_end(one) for one in said]
+
+    def _receive(self, message: bytes) -> None:
+        self._said.append(message)
+        if len(self._said) > MOST_SAID:
+            self._said = [b""]
+
+
+def _read_end(message: bytes) -> Ended:
+    end = _LENGTH.size + _LENGTH.unpack_from(message)[0]
+    id, has_result = message[_LENGTH.size : end].decode(), message[end : end + 1] == b"1"
+    return Ended(id, message[end + 1 :] if has_result else None)
 
 
 def _poll(descriptors: Sequence[int], seconds: float) -> list[int]:

@@ -44,7 +44,7 @@ from ackline.stores.redis.journal import (
     read_all_events,
     read_events,
 )
-from ackline.stores.redis.listen import RedisListener
+from ackline.stores.redis.listen import RedisEndsListener, RedisListener
 from ackline.stores.redis.names import SCHEMA, Names
 from ackline.stores.redis.queue_script import QueueScripts
 from ackline.stores.redis.safety import require_safe, troubles_of
@@ -206,7 +206,8 @@ class RedisStore:
         if topic == "ready" and len(queues) == 1 and self.capabilities.hands_over:
             inbox = Inbox()
             channels.append(self._names.channel(queues[0], f"to:{inbox.name}"))
-        listener = RedisListener(self._connection, channels, arm, self._listeners.discard, inbox)
+        kind = RedisEndsListener if topic == "ends" else RedisListener
+        listener = kind(self._connection, channels, arm, self._listeners.discard, inbox)
         self._listeners.add(listener)
         return listener
 

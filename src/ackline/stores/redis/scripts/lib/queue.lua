@@ -201,7 +201,7 @@ local function publish(queue)
   for topic in pairs(queue.topics) do
     -- Those who wait for jobs say so; while none does, nobody has to be told.
     if topic ~= 'ready' or queue.idle then
-      redis.call('PUBLISH', queue.base .. ':' .. topic, '')
+      redis.call('PUBLISH', queue.base .. ':' .. topic, topic == 'ends' and queue.ended or '')
     end
   end
   if queue.topics.ready and queue.idle then

@@ -212,6 +212,17 @@ local function explain_refusals(queue, first, verdicts, unfit)
   end
 end
 
+-- Bytes of a result that is told with the news of it: a larger one is looked up.
+local LARGEST_TOLD = 4096
+
+-- How a job alone has ended, for those who wait for it: '1' and its result or '0' for none, behind
+-- the length of its id and the id; nothing if it is to be looked up.
+local function tell_end(queue, id, result)
+  if not result or #result <= LARGEST_TOLD then
+    queue.ended = struct.pack('>Hc0', #id, id) .. (result and '1' .. result or '0')
+  end
+end
+
 -- Most batches complete leases and do nothing else: no job has to be taken apart for that.
 -- gate
 local function complete_all(queue, run)
@@ -265,6 +276,9 @@ local function complete_all(queue, run)
   call_many('HSET', queue.base .. ':place', saving)
   call_many('HSET', queue.base .. ':result', results)
   shift(queue, PROCESSING, COMPLETED, count)
+  if count == 1 then
+    tell_end(queue, saving[1], results[2])
+  end
   if #unfit > 0 then
     explain_refusals(queue, first, verdicts, unfit)
   end

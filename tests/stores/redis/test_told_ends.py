@@ -1,0 +1,137 @@
+"""The news that a job has completed says how: whoever waits for it need not look it up."""
+
+from __future__ import annotations
+
+import pytest
+from tests.stores.redis.conftest import BOOM, QUEUE, SOON, done, drafts, wants
+from tests.waiting import until
+
+import ackline
+from ackline.config import DEFAULTS
+from ackline.job import Draft
+from ackline.lifecycle import bury
+from ackline.queue import waiting
+from ackline.queue.waiting import ResultWaiter
+from ackline.stores.base import Ended, Telling
+from ackline.stores.redis import listen
+
+
+@pytest.fixture
+def listener(store):
+    store.enqueue(QUEUE, [])
+    with store.listen([QUEUE], "ends") as listener:
+        assert isinstance(listener, Telling)
+        yield listener
+
+
+def complete(store, *results: bytes | None) -> None:
+    """Complete so many jobs in one step."""
+    store.enqueue(QUEUE, drafts(len(results)))
+    jobs = store.claim(QUEUE, wants(len(results))).jobs
+    steps = [done(job, result) for job, result in zip(jobs, results, strict=True)]
+    assert all(verdict.applied for verdict in store.apply(QUEUE, steps))
+
+
+class TestWhatIsSaid:
+    @pytest.mark.parametrize("result", [b"1", b"", None, b"\x00\xff", b"x" * 4096])
+    def test_one_job_is_told_with_its_result(self, store, listener, result):
+        complete(store, result)
+
+        assert listener.wait(SOON)
+        assert listener.told() == [Ended("id0", result)]
+        assert listener.told() is None
+
+    def test_a_large_result_has_to_be_looked_up(self, store, listener):
+        complete(store, b"x" * 4097)
+
+        assert listener.wait(SOON)
+        assert listener.told() is None
+
+    def test_jobs_that_end_together_have_to_be_looked_up(self, store, listener):
+        complete(store, b"1", b"2")
+
+        assert listener.wait(SOON)
+        assert listener.told() is None
+
+    def test_one_that_failed_has_to_be_looked_up(self, store, listener):
+        store.enqueue(QUEUE, drafts(1))
+        [job] = store.claim(QUEUE, wants(1)).jobs
+        store.apply(QUEUE, [bury(job, BOOM, DEFAULTS)])
+
+        assert listener.wait(SOON)
+        assert listener.told() is None
+
+    def test_of_two_one_that_says_nothing_means_to_look(self, store, listener):
+        complete(store, b"1")
+        store.enqueue(QUEUE, drafts(1, start=5))
+        [job] = store.claim(QUEUE, wants(1)).jobs
+        store.apply(QUEUE, [bury(job, BOOM, DEFAULTS)])
+
+        while listener.wait(0.1):
+            pass
+        assert listener.told() is None
+
+    def test_who_was_woken_or_listens_again_has_to_look(self, store, listener, client):
+        listener.wake()
+        assert listener.wait(SOON)
+        assert listener.told() is None
+
+        client.client_kill_filter(_type="pubsub")
+        complete(store, b"1")
+        assert listener.wait(SOON)
+        assert listener.told() is None
+
+    def test_what_nobody_asks_for_does_not_pile_up(self, listener, monkeypatch):
+        monkeypatch.setattr(listen, "MOST_SAID", 3)
+        for _ in range(10):
+            listener._receive(b"\x00\x01a0")
+
+        assert len(listener._said) <= 3
+        assert listener.told() is None
+
+
+class TestWhoWaits:
+    @pytest.fixture
+    def queues(self, url):
+        with ackline.open(url) as queues:
+            yield queues
+
+    def test_a_result_arrives_without_being_looked_up(self, queues, start, monkeypatch):
+        queue = queues["mail"]
+        queue.handler(lambda job: {"got": job.payload})
+        start(queue)
+        looks: list[str] = []
+        monkeypatch.setattr(
+            ResultWaiter, "_look_up", lambda _self, expected: looks.extend(expected)
+        )
+
+        results = [queue.enqueue_and_wait(n, timeout=SOON) for n in range(20)]
+
+        assert results == [{"got": n} for n in range(20)]
+        assert looks == []
+
+    def test_jobs_of_others_lead_to_no_look(self, queues, store, monkeypatch):
+        monkeypatch.setattr(waiting, "LONGEST_WAIT", 60.0)
+        store.enqueue(QUEUE, [Draft("mine", "mail", b"1", delay=60.0)])
+        looks: list[None] = []
+        monkeypatch.setattr(ResultWaiter, "_look", lambda _self: looks.append(None))
+        waiter = queues["mail"].waiter
+
+        with waiter.expect("mine", only=True):
+            for n in range(5):
+                store.enqueue(QUEUE, drafts(1, start=n))
+                [job] = store.claim(QUEUE, wants(1)).jobs
+                store.apply(QUEUE, [done(job)])
+            until(lambda: waiter.heard)
+            assert looks == []
+
+            waiter._listener.wake()
+            until(lambda: looks)
+
+    def test_the_end_of_an_earlier_job_is_not_taken_for_that_of_a_later_one(self, queues, store):
+        """An id that a caller has chosen may have been another job's a moment ago."""
+        waiter = queues["mail"].waiter
+        with waiter.expect("id0") as expected:
+            waiter._listener._receive(b"\x00\x03id01" + b'"old"')
+            assert not waiter._was_told()
+            assert not expected.arrived
