@@ -163,4 +163,18 @@ HANDING = [
         '            packed |= {"inbox": inbox.name, "received": inbox.received}\n',
         _WORKERS,
     ),
+    Mutant(
+        "redis: a worker that wants no more goes on waiting to be handed jobs",
+        "worker/courier.py",
+        "if holdings.waiting and not want and holdings.withdraw():",
+        "if holdings.waiting and not holdings.claiming and holdings.withdraw():",
+        _WORKERS,
+    ),
+    Mutant(
+        "redis: a courier ends though a job may be on its way",
+        "worker/courier.py",
+        " or self._holdings.outbox or self._holdings.waiting:",
+        " or self._holdings.outbox:",
+        _WORKERS,
+    ),
 ]

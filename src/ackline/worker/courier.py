@@ -83,7 +83,7 @@ class Courier:
         return self._lent or not self._thread.is_alive()
 
     def _run(self) -> None:
-        while not self._stopping or self._holdings.outbox or self._holdings.expected:
+        while not self._stopping or self._holdings.outbox or self._holdings.waiting:
             try:
                 self._turn()
             except Exception as error:
@@ -92,12 +92,12 @@ class Courier:
 
     def _turn(self) -> None:
         holdings = self._holdings
-        if holdings.expected and holdings.withdraw():
-            self._withdraw()
         # Cleared before looking, so that what comes in meanwhile cuts the next rest short.
         self._nudged.clear()
         pending = len(holdings.outbox)
         want = holdings.want(pending)
+        if holdings.waiting and not want and holdings.withdraw():
+            self._withdraw()
         if not self._stopping and not self._worth_it(pending, want):
             self._rest(LINGER if pending else SETTLE_DOWN if want else LONGEST_POLL)
             if not self._holdings.outbox:
@@ -153,6 +153,7 @@ class Courier:
         holdings.settled(batch, claimed.verdicts)
         self._handed = claimed.more
         if brought < want and not claimed.more:
+            holdings.await_more()
             holdings.end_claim(time_to_next(claimed))
         elif want:
             holdings.hear()
@@ -163,14 +164,13 @@ class Courier:
             self._lent = False
 
     def _withdraw(self) -> None:
-        """Claim nothing: what was handed over is given back, and nothing else will be."""
+        """Claim nothing, for no more is wanted: it brings what was handed over before it."""
         holdings = self._holdings
         try:
             claimed = holdings.queue.claim_records(holdings.request(0))
         except BaseException:
-            if not self._stopping:
-                # Else it is too late: the lease of a job on its way will expire.
-                holdings.withdraw_again()
+            # When stopping it is too late: the lease of a job on its way will expire.
+            holdings.waiting = not self._stopping
             raise
         holdings.receive(claimed.jobs, claimed.since)
 

@@ -47,7 +47,7 @@ class Holdings:
         self.outbox = Outbox(self.batch // 2, lambda: not unstarted())
         self.unstarted = unstarted
         self.claiming = True
-        self._waiting = queue.store.capabilities.hands_over
+        self.waiting = False
         """Whether a job may be handed over at any moment."""
         self._news = True
         self._look_at = 0.0
@@ -98,29 +98,20 @@ class Holdings:
         with self._lock:
             return min(seconds, NAP) if time.monotonic() < self._lively_until else seconds
 
-    # --- how it ends ---
+    # --- whether to be handed one ---
 
-    def stop_claiming(self) -> None:
-        """From now on jobs that come are given back."""
-        self.claiming = False
-
-    @property
-    def expected(self) -> bool:
-        """Whether the store has yet to be told that no job must be handed over any more."""
-        return self._waiting and not self.claiming
+    def await_more(self) -> None:
+        """A claim brought too few: the store may hand over the next job."""
+        self.waiting = self.queue.store.capabilities.hands_over
 
     def withdraw(self) -> bool:
-        """Whether the caller is to tell the store so; True only once."""
+        """Whether the caller is to tell the store not to; True only once."""
         with self._lock:
-            # A claim under way would say otherwise: whoever made it comes by here, too.
-            if not self.expected or self._reserved:
+            # A claim under way may say otherwise: whoever made it comes by here, too.
+            if not self.waiting or self._reserved:
                 return False
-            self._waiting = False
+            self.waiting = False
             return True
-
-    def withdraw_again(self) -> None:
-        """The store was not told."""
-        self._waiting = True
 
     # --- how much to claim ---
 

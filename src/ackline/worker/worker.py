@@ -248,7 +248,7 @@ class Station:
 
     def stop_claiming(self) -> None:
         """Claim no more, and give back what has not begun."""
-        self._holdings.stop_claiming()
+        self._holdings.claiming = False
         self._accept_any_handler()
         for executor in self._executors.values():
             self._holdings.give_back(executor.take_unstarted())

@@ -152,7 +152,10 @@ def test_what_was_on_its_way_to_a_worker_that_stops_is_given_back(
     [listener] = [one for one in queue.store._listeners if one.inbox]
     monkeypatch.setattr(listener.inbox, "put", lambda _message: None)
     # As if no courier came to look for it before the stop.
-    monkeypatch.setattr(type(worker._stations[0]._holdings), "want", lambda *_: 0)
+    holdings = worker._stations[0]._holdings
+    withdraw = holdings.withdraw
+    monkeypatch.setattr(holdings, "want", lambda _settling: 0)
+    monkeypatch.setattr(holdings, "withdraw", lambda: not holdings.claiming and withdraw())
 
     queue.enqueue("quick", id="quick")
     assert queue.status("quick").state is State.PROCESSING
@@ -161,6 +164,37 @@ def test_what_was_on_its_way_to_a_worker_that_stops_is_given_back(
     job = queue.status("quick")
     assert (job.state, job.attempts) == (State.QUEUED, 0)
     assert scene.ran == []
+
+
+def test_a_worker_that_wants_no_more_is_handed_nothing(
+    open_queue, start, client, prefix, monkeypatch
+):
+    """How many jobs it wants ahead shrinks with its pace, also while nobody claims."""
+    queue, scene = open_queue(), Scene()
+    queue.handler(scene)
+    worker = start(queue, concurrency=2)
+    until(lambda: waiting(client, prefix))
+    monkeypatch.setattr(worker._stations[0]._holdings, "want", lambda _settling: 0)
+
+    until(lambda: not waiting(client, prefix))
+    queue.enqueue("quick", id="quick")
+
+    assert queue.status("quick").state is State.QUEUED
+
+
+def test_what_was_on_its_way_to_a_worker_that_wants_no_more_is_not_left_alone(
+    open_queue, start, client, prefix, monkeypatch
+):
+    """It would lose its lease while nobody keeps it."""
+    queue, scene = open_queue(), Scene()
+    queue.handler(scene)
+    worker = start(queue, concurrency=2)
+    until(lambda: waiting(client, prefix))
+    monkeypatch.setattr(worker._stations[0]._holdings, "want", lambda _settling: 0)
+
+    queue.enqueue("quick", id="quick")
+
+    until(lambda: queue.counts()[State.COMPLETED] == 1)
 
 
 def test_a_message_that_is_lost_costs_a_moment_not_a_lease(
