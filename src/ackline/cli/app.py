@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -174,9 +175,18 @@ def _explain_usage(error: Any) -> int:
     message = error.format_message()
     if not message.strip() or type(error).__name__ == "NoArgsIsHelpError":
         return USAGE  # the help was shown already
-    message = message.rstrip(".")
+    message = _in_our_words(message.rstrip("."))
     _complain(f"{message[0].lower()}{message[1:]}\nTry: {path} --help")
     return USAGE
+
+
+def _in_our_words(message: str) -> str:
+    """What Typer says of a value, without the phrases of the validator inside it."""
+    message = message.replace("Value error, ", "").replace("Input should be", "it must be")
+    return _AS_TEXT.sub("", message)
+
+
+_AS_TEXT = re.compile(r", unable to parse string as an? \w+$")
 
 
 def _complain(message: str) -> None:

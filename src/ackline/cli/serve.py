@@ -35,7 +35,10 @@ logger = logging.getLogger("ackline")
 def serve(
     session: Session,
     host: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
-    port: Annotated[int | None, typer.Option(help="The port; 0 takes a free one.")] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(parser=values.port, metavar="PORT", help="The port; 0 takes a free one."),
+    ] = None,
     base_path: Annotated[
         str | None, typer.Option(metavar="PATH", help="What the paths of all routes begin with.")
     ] = None,
