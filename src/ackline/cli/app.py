@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ackline.cli.exits import PIPE_CLOSED, USAGE, code_for, leave_pipe, message_for
+from ackline.cli.help import Command, Group
 from ackline.cli.session import DEFAULT_STORE, Common, Session
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -56,6 +57,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=True,
     rich_markup_mode="rich",
+    cls=Group,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -117,7 +119,7 @@ def command(
         parameters = [p.replace(kind=p.KEYWORD_ONLY) for p in (context, *own, *shared)]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in parameters}
-        (group or app).command(name, rich_help_panel=panel, hidden=hidden)(run)
+        (group or app).command(name, cls=Command, rich_help_panel=panel, hidden=hidden)(run)
         return function
 
     return register

@@ -46,7 +46,7 @@ def relay(
         typer.Option("--from", metavar="URL", help="The store they are in; else --store."),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Pass on what is ready, then end.")] = False,
-    batch: Annotated[int, typer.Option(min=1, help="Jobs per round trip.")] = BATCH,
+    batch: Annotated[int, typer.Option(metavar="N", min=1, help="Jobs per round trip.")] = BATCH,
     lease: Annotated[
         float,
         typer.Option(

@@ -42,7 +42,9 @@ def serve(
     base_path: Annotated[
         str | None, typer.Option(metavar="PATH", help="What the paths of all routes begin with.")
     ] = None,
-    processes: Annotated[int | None, typer.Option(min=1, help="How many processes.")] = None,
+    processes: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="How many processes.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(metavar="FILE", help="Settings, as TOML.")] = None,
     lake: Annotated[
         str | None,
