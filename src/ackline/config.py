@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import ParamSpec, TypeVar
 
 import msgspec
 
@@ -12,6 +15,9 @@ from ackline.errors import ConfigError
 from ackline.job import NO_OPTIONS, Options, Record, as_read_back
 from ackline.limits import LONGEST_DELAY, require_seconds
 from ackline.retry import Backoff
+
+Q = ParamSpec("Q")
+T = TypeVar("T")
 
 HOUR, DAY = 3600.0, 86400.0
 
@@ -42,6 +48,32 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=F
         )
         require_seconds("keep_failed", self.keep_failed)
         require_seconds("keep_cancelled", self.keep_cancelled)
+
+
+def hint_for(unknown: Iterable[str], known: Iterable[str]) -> str:
+    """What to do about names that do not exist here; empty if nobody can guess."""
+    names = sorted(unknown)
+    if of_policy := [name for name in names if name in Policy.__struct_fields__]:
+        said = ", ".join(f"{name}=…" for name in of_policy)
+        return f". For a whole queue, write queue.configure(policy=ackline.Policy({said}))"
+    guesses = (difflib.get_close_matches(name, list(known), 1) for name in names)
+    return next((f". Did you mean {found[0]}?" for found in guesses if found), "")
+
+
+def hinting(function: Callable[Q, T]) -> Callable[Q, T]:
+    """Have a function say where options belong that it does not have."""
+    known = inspect.signature(function).parameters.keys()
+
+    @functools.wraps(function)
+    def call(*args: Q.args, **options: Q.kwargs) -> T:
+        if unknown := options.keys() - known:
+            raise TypeError(
+                f"{function.__qualname__}() has no option {', '.join(sorted(unknown))}"
+                f"{hint_for(unknown, known)}"
+            )
+        return function(*args, **options)
+
+    return call
 
 
 class Resolved(msgspec.Struct, frozen=True, gc=False):

@@ -7,7 +7,7 @@ AcklineError
 ├── InvalidJob             refused before anything was stored
 │   ├── InvalidName        an id, kind, queue or tenant that cannot be kept
 │   ├── InvalidOption      a priority, delay, … outside its range
-│   └── InvalidPayload     cannot be encoded, or not without changing it
+│   └── InvalidPayload     cannot be encoded unchanged, or is not of its declared type
 │       └── PayloadTooLarge
 ├── Timeout                waited long enough; the job itself is untouched
 ├── JobNotFound            no job has this id (any more)
@@ -100,7 +100,7 @@ class InvalidOption(InvalidJob):
 
 
 class InvalidPayload(InvalidJob):
-    """A payload or result that cannot be encoded, or not without changing it."""
+    """A payload or result that cannot be encoded unchanged, or is not of its declared type."""
 
 
 class PayloadTooLarge(InvalidPayload):

@@ -10,6 +10,7 @@ from typing import Any, Self
 from ackline import codec
 from ackline.clock import Clock
 from ackline.codec import DumpsLoads, Serde, serde_from
+from ackline.config import hinting
 from ackline.job import QueueKey
 from ackline.limits import OWN_KEYS, require_name, require_others_key
 from ackline.queue import Queue
@@ -20,6 +21,7 @@ from ackline.stores.registry import store_from_url
 DEFAULT_TENANT = "default"
 
 
+@hinting
 def open(
     url: str, *, tenant: str | None = None, clock: Clock | None = None, token: str | None = None
 ) -> Queues:
@@ -59,6 +61,7 @@ class Queues:
             self._queues[name] = self.queue(name)
         return self._queues[name]
 
+    @hinting
     def queue(
         self,
         name: str,

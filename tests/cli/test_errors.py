@@ -28,6 +28,36 @@ def test_usage_errors_are_two_lines(cli, arguments, words):
 
 
 @pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["list", "q", "--state", "gone"], "'--state': 'gone' is not one of 'scheduled', "),
+        (
+            ["worker", "x:y", "--log-format", "x"],
+            "'--log-format': 'x' is not one of 'text', 'json'\n",
+        ),
+        (["worker", "x:y", "--concurrency", "0"], "'--concurrency': it must be greater than"),
+        (["list", "q", "--limit", "x"], "'--limit': it must be a valid integer\n"),
+    ],
+)
+def test_values_are_refused_without_the_phrases_of_a_validator(cli, arguments, says):
+    assert f"ackline: invalid value for {says}" in cli(*arguments).err
+
+
+@pytest.mark.parametrize("command", ["serve", "demo"])
+@pytest.mark.parametrize("port", ["99999", "-1", "http"])
+def test_a_port_that_cannot_be_one(cli, command, port):
+    answer = cli(command, "--port", port)
+    assert answer.code == 2
+    assert f"{port!r} is not a port: write a number from 0 to 65535" in answer.err
+
+
+def test_an_option_of_the_service_that_cannot_work_is_named(cli):
+    answer = cli("serve", "--base-path", "api")
+    assert answer.code == 2
+    assert "--base-path api is not valid: base_path must be a path such as /api" in answer.err
+
+
+@pytest.mark.parametrize(
     ("store", "code", "words"),
     [
         ("/nowhere/at/all.db", 3, "no directory"),

@@ -37,7 +37,7 @@ def test_several_queues_and_other_names_for_programs(cli, queues):
 
 def test_runs_until_it_is_told_to_stop(start, queues):
     process = start("relay", "--to", "sqlite:///other.db", "--queue", "email")
-    process.wait_for("relay of email", "started")
+    process.wait_for("relay of email in ", "ackline.db to email in ", "other.db: started")
     queues["email"].enqueue(1)
     with ackline.open("sqlite:///other.db") as other:
         assert other["email"].claim(wait=20)
@@ -69,6 +69,7 @@ def test_a_source_that_is_not_there_is_not_made(cli, place):
 
     assert answer.code == 3
     assert "there is no store" in answer.err
+    assert "or name another with --from." in answer.err
     assert not (place / "none.db").exists()
 
 
@@ -77,3 +78,27 @@ def test_a_queue_without_a_name(cli, queues):
 
     assert answer.code == 2
     assert "NAME=OTHER" in answer.err
+
+
+def test_a_queue_that_is_not_there_is_warned_of_once_and_waited_for(start, queues):
+    queues["email"].enqueue(1)
+    process = start("relay", "--to", "other.db", "--queue", "emial", "--queue", "email")
+    process.wait_for("has no queue 'emial'. Did you mean 'email'?")
+    process.wait_for("relay of emial", "started")
+    queues["emial"].enqueue(2)
+    with ackline.open("sqlite:///other.db") as other:
+        assert other["emial"].claim(wait=20)
+
+    answer = process.end(signal.SIGTERM)
+
+    assert answer.code == 0
+    assert "has no queue" not in answer.err
+
+
+def test_once_for_a_queue_that_is_not_there(cli, queues):
+    queues["email"].enqueue(1)
+
+    answer = cli("relay", "--to", "other.db", "--queue", "emial", "--once")
+
+    assert answer.code == 0
+    assert answer.err.count("has no queue 'emial'. Did you mean 'email'?") == 1

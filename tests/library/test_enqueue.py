@@ -215,7 +215,8 @@ class TestPayloads:
         @queue.handler("mail")
         def send(job: Job[Mail]) -> None: ...
 
-        queue.enqueue({"to": 5}, kind="mail")
+        elsewhere = ackline.Queues(queue.store)[queue.name]
+        elsewhere.enqueue({"to": 5}, kind="mail")
         [job] = queue.claim()
         with pytest.raises(ackline.InvalidPayload, match="the payload cannot be read as json"):
             _ = job.payload

@@ -136,3 +136,21 @@ def test_options_that_other_processes_could_not_read_are_refused(
         queue.handler("k", **options)
 
     assert not queue.handlers
+
+
+def test_a_second_handler_of_a_kind_is_refused_by_the_names_of_both(queue: Queue[Any, Any]) -> None:
+    class Sender:
+        def __call__(self, job: Job[Any]) -> None: ...
+
+    def first(job: Job[Any]) -> None: ...
+
+    queue.handler("a")(first)
+    queue.handler("b")(functools.partial(first))
+    where = f"{__name__}:test_a_second_handler_of_a_kind_is_refused_by_the_names_of_both.<locals>"
+    for kind in ("a", "b"):
+        with pytest.raises(ackline.ConfigError) as caught:
+            queue.handler(kind)(Sender())
+        assert str(caught.value) == (
+            f"kind {kind!r} has a handler already, {where}.first, so {where}.Sender needs "
+            'a kind of its own: @queue.handler("…")'
+        )

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 import ackline
@@ -17,7 +18,9 @@ from ackline import (
     PayloadTooLarge,
     Queue,
     Queues,
+    aio,
 )
+from ackline.aio import AsyncQueues
 
 NAIVE = dt.datetime(2026, 1, 1)  # noqa: DTZ001
 AWARE = dt.datetime(2126, 1, 1, tzinfo=dt.UTC)
@@ -209,6 +212,102 @@ def test_other_options_outside_their_range(queue: Queue[Any, Any], options: Any)
 def test_an_option_that_nobody_knows(queue: Queue[Any, Any]) -> None:
     with pytest.raises(TypeError, match="unknown job option: prioritty"):
         queue.enqueue(1, prioritty=5)  # type: ignore[call-arg]
+
+
+class TestOptionsInTheWrongPlace:
+    HINT = r"queue\.configure\(policy=ackline\.Policy\((max_attempts|keep_failed)=…\)\)"
+
+    def test_of_a_policy_among_a_queues_settings(self, queue: Queue[Any, Any]) -> None:
+        with pytest.raises(ackline.ConfigError, match=self.HINT):
+            queue.configure(max_attempts=5)
+
+    def test_of_a_policy_for_a_handler_or_a_job(self, queue: Queue[Any, Any]) -> None:
+        with pytest.raises(TypeError, match=self.HINT):
+            queue.handler("mail", keep_failed=5)  # type: ignore[call-overload]
+        with pytest.raises(TypeError, match=self.HINT):
+            queue.enqueue(1, keep_failed=5)  # type: ignore[call-arg]
+
+    def test_of_a_policy_when_something_is_opened(self, queue: Queue[Any, Any]) -> None:
+        queue.handler(print)
+        for make in (
+            lambda: ackline.open("memory://", max_attempts=5),  # type: ignore[call-arg]
+            lambda: aio.open("memory://", max_attempts=5),  # type: ignore[call-arg]
+            lambda: Queues(queue.store).queue("email", max_attempts=5),  # type: ignore[call-arg]
+            lambda: AsyncQueues(Queues(queue.store)).queue("email", max_attempts=5),  # type: ignore[call-arg]
+            lambda: ackline.Worker(queue, max_attempts=5),  # type: ignore[call-arg]
+        ):
+            with pytest.raises(TypeError, match=self.HINT):
+                make()
+
+    def test_a_slip_of_the_pen(self, queue: Queue[Any, Any]) -> None:
+        with pytest.raises(ackline.ConfigError, match=r"no setting polcy\. Did you mean policy\?"):
+            queue.configure(polcy=ackline.Policy())
+        with pytest.raises(TypeError, match=r"Did you mean max_attempts\?"):
+            queue.handler("mail", max_attempt=5)  # type: ignore[call-overload]
+
+    def test_what_nobody_can_guess(self, queue: Queue[Any, Any]) -> None:
+        with pytest.raises(TypeError, match=r"unknown job option: zzz$"):
+            queue.enqueue(1, zzz=5)  # type: ignore[call-arg]
+
+
+class Email(msgspec.Struct):
+    to: str
+
+
+class TestPayloadsOfAnotherTypeThanDeclared:
+    WHY = r"kind 'default' does not fit its declared type, Email: .*to`"
+
+    def test_by_the_queue(self, queue: Queue[Any, Any], queues: Queues) -> None:
+        typed = queues.queue("email", payload=Email)
+        for payload in ({}, {"to": 5}, "ann", None):
+            with pytest.raises(InvalidPayload, match="declared type, Email"):
+                typed.enqueue(payload)
+        with pytest.raises(InvalidPayload, match=self.WHY):
+            typed.enqueue_many([{"to": "ann"}, {"to": 5}])
+
+    def test_by_a_handler_of_this_process(self, queue: Queue[Any, Any]) -> None:
+        @queue.handler
+        def send(job: ackline.Job[Email]) -> None: ...
+
+        with pytest.raises(InvalidPayload, match=self.WHY):
+            queue.enqueue({})
+
+    def test_when_a_job_is_edited(self, queues: Queues) -> None:
+        typed = queues.queue("edited", payload=Email)
+        typed.enqueue({"to": "ann"}, id="one")
+        with pytest.raises(InvalidPayload, match=self.WHY):
+            typed.edit("one", payload={})
+        [job] = typed.claim()
+        assert job.payload == Email("ann")
+
+    def test_a_handlers_type_comes_before_that_of_the_queue(self, queues: Queues) -> None:
+        typed = queues.queue("numbers", payload=Email)
+
+        @typed.handler("number")
+        def count(job: ackline.Job[int]) -> None: ...
+
+        typed.enqueue(5, kind="number")
+        with pytest.raises(InvalidPayload, match="declared type, int"):
+            typed.enqueue({"to": "ann"}, kind="number")
+
+    def test_with_a_serde_of_ones_own(self, queue: Queue[Any, Any], queues: Queues) -> None:
+        for serde in ("msgpack", OWN):
+            typed = queues.queue("email", payload=Email, serde=serde)
+            with pytest.raises(InvalidPayload, match=self.WHY):
+                typed.enqueue({})
+
+
+class _Own:
+    name = "own"
+
+    def dumps(self, value: Any) -> bytes:
+        return msgspec.json.encode(value)
+
+    def loads(self, data: bytes) -> Any:
+        return msgspec.json.decode(data)
+
+
+OWN = _Own()
 
 
 @pytest.mark.parametrize(

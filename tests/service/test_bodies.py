@@ -127,7 +127,20 @@ def test_too_large_a_payload(api):
 
 def test_routes_that_are_not_there(api):
     assert api.get("/queue/nothing", status=404)["type"].endswith("not-found")
-    assert api.put("/queue/poll", {}, status=405)["title"] == "Method Not Allowed"
+
+
+def test_a_method_that_a_route_does_not_have(api):
+    answer = api.client.put("/api/queue/poll", json={})
+
+    assert answer.status_code == 405
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["allow"] == "GET, OPTIONS"
+    assert answer.json() == {
+        "type": "urn:ackline:problem:method-not-allowed",
+        "title": "Method Not Allowed",
+        "status": 405,
+        "detail": "PUT is not possible here, only GET, OPTIONS",
+    }
 
 
 def nested(levels, inside=b"", before=b"", after=b""):

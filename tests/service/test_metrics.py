@@ -106,6 +106,17 @@ def test_what_came_too_late(api):
     assert found["ackline_job_run_seconds_count", "default", "default"] == 1
 
 
+def test_what_has_not_happened_yet_is_0_so_that_the_first_time_is_a_rise(api):
+    api.enqueue(1)
+
+    found = figures(api)
+    assert found["ackline_stale_settles_total", "default", "default"] == 0
+    ways = {place[-1]: value for place, value in found.items() if "expired_leases" in place[0]}
+    assert ways == dict.fromkeys(["monitor", "heartbeat", "sweep", "claim", "hand"], 0)
+    done = {place[2] for place in found if place[0] == "ackline_maintenance_total"}
+    assert done >= {"promoted", "pruned", "expired", "dead_lettered", "fired", "dispatched"}
+
+
 def test_leases_that_were_taken_back(api):
     api.enqueue(1, lockDuration=1)
     api.get("/queue/poll")

@@ -32,4 +32,4 @@ def test_a_number_cannot_be_null(api):
 def test_a_path_tells_all_that_can_be_asked_of_it(api):
     answer = api.client.options(f"{api.base}/v1/queues/email")
     assert answer.status_code == 204
-    assert answer.headers["allow"] == "DELETE, GET, OPTIONS, PATCH"
+    assert answer.headers["allow"] == "DELETE, GET, HEAD, OPTIONS, PATCH"

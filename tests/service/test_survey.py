@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from ackline.cron import Schedule
 from ackline.job import State
 from ackline.queues import Queues
-from ackline.service import Settings
+from ackline.service import Settings, schedules
 from ackline.service.caretaker import Caretaker
 from ackline.service.survey import Survey
 from ackline.stores.base import Store
@@ -119,3 +120,15 @@ def test_a_queue_stays_the_same_object(store):
     assert first in survey.queues()
     assert survey.queues(frozenset({State.PROCESSING})) == ()
     assert len(survey.queues(frozenset({State.QUEUED, State.FAILED}))) == 2
+
+
+def test_what_schedules_enqueue_is_counted(store, caretaker, clock):
+    queue = Queues(store)["email"]
+    queue.enqueue(1, delay=3600)
+    schedules.write(store, queue.key, Schedule("tick", "* * * * *"))
+    step(caretaker, "census")
+    clock.advance(60)
+
+    step(caretaker, "census")
+
+    assert caretaker.loops[0].stats().done == {"fired": 1}

@@ -274,6 +274,21 @@ class TestWork:
         assert len(claim(api, 5, wait=10)) == 1
         later.join()
 
+    @pytest.mark.parametrize(
+        ("act", "many", "more"),
+        [("settle", "outcomes", {"outcome": "complete"}), ("extend", "leases", {})],
+    )
+    def test_a_bad_token_is_called_a_token_and_located(self, api, act, many, more):
+        id = api.enqueue()
+        [job] = api.post("/v1/queues/default/claim", {})["jobs"]
+        good, bad = ({"id": id, "token": token, **more} for token in (job["token"], "x"))
+
+        problem = api.post(f"/v1/queues/default/{act}", {many: [good, bad]}, status=422)
+
+        assert problem["at"] == f"$.{many}[1].token"
+        assert problem["detail"].startswith("'x' is not a token: ")
+        assert api.get(f"/v1/queues/default/jobs/{id}")["state"] == "processing"
+
 
 class TestQueues:
     def test_unknown(self, api):

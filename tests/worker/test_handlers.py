@@ -66,8 +66,9 @@ def test_a_payload_of_the_wrong_type_fails_the_attempt_with_the_reason(queue, st
         return job.payload.to
 
     start(queue)
+    elsewhere = ackline.Queues(queue.store)[queue.name]
     with pytest.raises(JobFailed, match=r"missing required field `to`"):
-        queue.enqueue_and_wait({}, kind="email", timeout=SOON)
+        elsewhere.enqueue_and_wait({}, kind="email", timeout=SOON)
 
 
 def test_a_payload_type_that_cannot_be_found_is_refused_at_once(queue):

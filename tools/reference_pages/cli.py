@@ -9,6 +9,8 @@ from typing import Any
 import typer
 from tools.reference_pages.markdown import WRITTEN_BY, table
 
+from ackline.cli.help import is_example, paragraphs, placeholder
+
 
 def cli_page() -> str:
     """Every command with its arguments and options."""
@@ -48,10 +50,10 @@ def _command(name: str, command: Any) -> str:
     own = [p for p in own if not getattr(p, "hidden", False)]
     arguments = [p for p in own if p.param_type_name == "argument"]
     options = [p for p in own if p.param_type_name == "option"]
-    usage = " ".join(["ackline", name, *(map(_placeholder, arguments)), *(["…"] * bool(options))])
+    usage = " ".join(["ackline", name, *(map(placeholder, arguments)), *(["…"] * bool(options))])
     parts = [f"## {name}", f"```text\n{usage}\n```", _help(command.help)]
     if arguments:
-        rows = [(f"`{_placeholder(p)}`", _cell(p.help)) for p in arguments]
+        rows = [(f"`{placeholder(p)}`", _cell(p.help)) for p in arguments]
         parts.append(table(("argument", ""), rows))
     if options:
         parts.append(_options(options))
@@ -59,17 +61,9 @@ def _command(name: str, command: Any) -> str:
 
 
 def _help(text: str) -> str:
-    paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
     return "\n\n".join(
-        f"```text\n{part}\n```" if part.startswith("ackline ") else part for part in paragraphs
+        f"```text\n{part}\n```" if is_example(part) else part for part in paragraphs(text)
     )
-
-
-def _placeholder(parameter: Any) -> str:
-    name = parameter.metavar or parameter.name.upper()
-    if parameter.nargs == -1 and not name.endswith("..."):
-        name += "..."
-    return name if parameter.required else f"[{name}]"
 
 
 def _options(parameters: Iterable[Any]) -> str:

@@ -14,6 +14,7 @@ from ackline.aio.operator import AsyncOperator
 from ackline.aio.producer import AsyncProducer
 from ackline.clock import Clock
 from ackline.codec import DumpsLoads, Serde
+from ackline.config import hinting
 from ackline.queue import Queue
 from ackline.queue.base import P, R
 from ackline.queues import Queues
@@ -44,6 +45,7 @@ class AsyncQueues:
             return self._add(self.sync[name])
         return self._queues[name]
 
+    @hinting
     def queue(
         self,
         name: str,
@@ -136,6 +138,7 @@ class Opening:
             await self._opened.close()
 
 
+@hinting
 def open(
     url: str, *, tenant: str | None = None, clock: Clock | None = None, token: str | None = None
 ) -> Opening:

@@ -80,7 +80,9 @@ def edit(
     queue: QueueArgument,
     id: IdArgument,
     payload: Annotated[str | None, typer.Option(metavar="JSON", help="A new payload.")] = None,
-    priority: Annotated[int | None, typer.Option(help="0 (lowest) to 9 (highest).")] = None,
+    priority: Annotated[
+        int | None, typer.Option(metavar="N", help="0 (lowest) to 9 (highest).")
+    ] = None,
     delay: Annotated[
         float | None,
         typer.Option(parser=values.seconds, metavar="SPAN", help="Run it so much later than now."),

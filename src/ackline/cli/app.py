@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ackline.cli.exits import PIPE_CLOSED, USAGE, code_for, leave_pipe, message_for
+from ackline.cli.help import Command, Group
 from ackline.cli.session import DEFAULT_STORE, Common, Session
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -55,6 +57,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=True,
     rich_markup_mode="rich",
+    cls=Group,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -116,7 +119,7 @@ def command(
         parameters = [p.replace(kind=p.KEYWORD_ONLY) for p in (context, *own, *shared)]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in parameters}
-        (group or app).command(name, rich_help_panel=panel, hidden=hidden)(run)
+        (group or app).command(name, cls=Command, rich_help_panel=panel, hidden=hidden)(run)
         return function
 
     return register
@@ -174,9 +177,18 @@ def _explain_usage(error: Any) -> int:
     message = error.format_message()
     if not message.strip() or type(error).__name__ == "NoArgsIsHelpError":
         return USAGE  # the help was shown already
-    message = message.rstrip(".")
+    message = _in_our_words(message.rstrip("."))
     _complain(f"{message[0].lower()}{message[1:]}\nTry: {path} --help")
     return USAGE
+
+
+def _in_our_words(message: str) -> str:
+    """What Typer says of a value, without the phrases of the validator inside it."""
+    message = message.replace("Value error, ", "").replace("Input should be", "it must be")
+    return _AS_TEXT.sub("", message)
+
+
+_AS_TEXT = re.compile(r", unable to parse string as an? \w+$")
 
 
 def _complain(message: str) -> None:

@@ -25,16 +25,24 @@ TRY = "Try"
 @command("bench", panel=TRY, creates=True)
 def bench(
     session: Session,
-    jobs: Annotated[int, typer.Option(min=100, help="Jobs to enqueue and to drain.")] = 20_000,
-    singles: Annotated[int, typer.Option(min=10, help="Single enqueue calls.")] = 1_000,
-    round_trips: Annotated[int, typer.Option(min=10, help="Latency samples.")] = 300,
-    concurrency: Annotated[int, typer.Option(min=1, help="The worker's concurrency.")] = 64,
+    jobs: Annotated[
+        int, typer.Option(metavar="N", min=100, help="Jobs to enqueue and to drain.")
+    ] = 20_000,
+    singles: Annotated[
+        int, typer.Option(metavar="N", min=10, help="Single enqueue calls.")
+    ] = 1_000,
+    round_trips: Annotated[int, typer.Option(metavar="N", min=10, help="Latency samples.")] = 300,
+    concurrency: Annotated[
+        int, typer.Option(metavar="N", min=1, help="The worker's concurrency.")
+    ] = 64,
     growth: Annotated[
         str, typer.Option(help="Numbers of waiting jobs to compare the cost of one job at.")
     ] = "10000,100000",
-    queues: Annotated[int, typer.Option(min=1, help="Queues to spread jobs over.")] = 100,
+    queues: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Queues to spread jobs over.")
+    ] = 100,
     scheduled: Annotated[
-        int, typer.Option(min=1, help="Jobs that wait for their time meanwhile.")
+        int, typer.Option(metavar="N", min=1, help="Jobs that wait for their time meanwhile.")
     ] = 100_000,
     only: Annotated[
         list[str] | None, typer.Option(help=f"Measure only this: {', '.join(MEASURES)}.")

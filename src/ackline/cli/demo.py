@@ -53,7 +53,12 @@ def demo(
         ),
     ] = None,
     port: Annotated[
-        int, typer.Option(help="Where the dashboard is; if it is taken, a free one.")
+        int,
+        typer.Option(
+            parser=values.port,
+            metavar="PORT",
+            help="Where the dashboard is; if it is taken, a free one.",
+        ),
     ] = PORT,
     browser: Annotated[bool, typer.Option(help="Open the dashboard, if there is a screen.")] = True,
     spark: Annotated[bool, typer.Option(help="Make figures for the analytics page.")] = True,

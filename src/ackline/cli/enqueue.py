@@ -31,7 +31,9 @@ def enqueue(
     ] = None,
     id: Annotated[str | None, typer.Option(help="Its id; the same id is the same job.")] = None,
     kind: Annotated[str | None, typer.Option(help="Which handler runs it.")] = None,
-    priority: Annotated[int | None, typer.Option(help="0 (lowest) to 9 (highest).")] = None,
+    priority: Annotated[
+        int | None, typer.Option(metavar="N", help="0 (lowest) to 9 (highest).")
+    ] = None,
     delay: Annotated[
         Seconds,
         typer.Option(parser=values.seconds, metavar="SPAN", help="Run it later: 30, 5m, 2h."),
@@ -40,7 +42,9 @@ def enqueue(
         datetime.datetime | None,
         typer.Option(parser=values.moment, metavar="TIME", help="Run it at: 2030-01-31T08:00."),
     ] = None,
-    max_attempts: Annotated[int | None, typer.Option(help="Deliveries before the DLQ.")] = None,
+    max_attempts: Annotated[
+        int | None, typer.Option(metavar="N", help="Deliveries before the DLQ.")
+    ] = None,
     backoff: Annotated[
         Backoff | None,
         typer.Option(

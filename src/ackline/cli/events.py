@@ -34,7 +34,8 @@ def events(
         list[Act] | None, typer.Option("--act", help="Only this act; may be given again.")
     ] = None,
     last: Annotated[
-        int | None, typer.Option(min=0, help="Only so many before the end of the journal.")
+        int | None,
+        typer.Option(metavar="N", min=0, help="Only so many before the end of the journal."),
     ] = None,
     reader: Annotated[
         str | None,

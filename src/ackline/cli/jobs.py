@@ -19,7 +19,10 @@ from ackline.job import Record, State
 from ackline.queue import JobPage
 
 StateOption = Annotated[
-    list[State] | None, typer.Option("--state", help="Only this state; may be given again.")
+    list[State] | None,
+    typer.Option(
+        "--state", metavar="STATE", help=f"Only this state: {', '.join(State)}. May be given again."
+    ),
 ]
 KindOption = Annotated[
     list[str] | None, typer.Option("--kind", help="Only this kind; may be given again.")
@@ -33,7 +36,9 @@ def list_jobs(
     state: StateOption = None,
     kind: KindOption = None,
     text: Annotated[str | None, typer.Option(help="Only with this text in the payload.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")] = 50,
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=1, max=10_000, help="How many at most.")
+    ] = 50,
     cursor: Annotated[str | None, typer.Option(help="Read on where a page ended.")] = None,
     newest: Annotated[
         bool, typer.Option("--newest", help="Of each state the newest first: what ended last.")

@@ -26,7 +26,7 @@ def keys(
         list[str] | None,
         typer.Argument(help="The first parts of the keys.", show_default=False),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 100,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="How many at most.")] = 100,
     delete: Annotated[bool, typer.Option("--delete", help="Delete the one key given.")] = False,
 ) -> None:
     """Show keys that jobs left when they went to the DLQ.

@@ -10,7 +10,10 @@ from ackline.cli.session import Session
 from ackline.logs import LogFormat, start_logging
 
 Form = Annotated[
-    LogFormat, typer.Option("--log-format", help="Log lines for people, or JSON objects.")
+    LogFormat,
+    typer.Option(
+        "--log-format", metavar="text|json", help="Log lines for people, or JSON objects."
+    ),
 ]
 
 

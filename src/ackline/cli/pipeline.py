@@ -10,6 +10,7 @@ from rich.text import Text
 
 from ackline.cli.app import app, command
 from ackline.cli.exits import Refusal, UsageMistake
+from ackline.cli.help import Group
 from ackline.cli.pipeline_errors import ending
 from ackline.cli.queues import new_table
 from ackline.cli.session import Session, file_of
@@ -27,7 +28,7 @@ PIPELINE = "Spark"
 SHOWN = 20
 """How many findings people are shown; --json has up to a thousand."""
 
-pipeline = typer.Typer(no_args_is_help=True, help="What Spark makes of the journal.")
+pipeline = typer.Typer(cls=Group, no_args_is_help=True, help="What Spark makes of the journal.")
 app.add_typer(pipeline, name="pipeline", rich_help_panel=PIPELINE)
 
 MasterOption = Annotated[

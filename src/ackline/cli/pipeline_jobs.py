@@ -50,6 +50,7 @@ MaxRejectedOption = Annotated[
     int,
     typer.Option(
         "--max-rejected",
+        metavar="N",
         min=1,
         help="Without --rejected: so many refused rows of one task are listed, and more end it.",
     ),
@@ -65,7 +66,7 @@ def load(
     ] = None,
     format: Annotated[
         Literal["json", "csv", "parquet"] | None,
-        typer.Option(help="How they are written; else by their names."),
+        typer.Option(metavar="json|csv|parquet", help="How they are written; else by their names."),
     ] = None,
     kind: Annotated[str | None, typer.Option(help="The kind of all jobs.")] = None,
     sets: SetOption = None,
@@ -132,7 +133,8 @@ def export(
     ],
     path: Annotated[str, typer.Argument(help="The folder to write to.")],
     format: Annotated[
-        Literal["parquet", "json"], typer.Option(help="How it is written.")
+        Literal["parquet", "json"],
+        typer.Option(metavar="parquet|json", help="How it is written."),
     ] = "parquet",
     where: Annotated[
         str | None, typer.Option(metavar="SQL", help="Only rows of which this holds.")

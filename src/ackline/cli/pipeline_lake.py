@@ -72,7 +72,8 @@ def run(
         ),
     ] = "lake",
     batch_events: Annotated[
-        int | None, typer.Option(min=1, help="Events to take in at once; else all there are.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Events to take in at once; else all there are."),
     ] = None,
     moved: Annotated[
         bool, typer.Option("--moved", help="It is the same store, in another place.")

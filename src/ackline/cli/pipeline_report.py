@@ -33,7 +33,9 @@ def report(
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write one page with plots, to be sent on."),
     ] = None,
-    days: Annotated[int | None, typer.Option(min=1, help="Only so many days, the last.")] = None,
+    days: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Only so many days, the last.")
+    ] = None,
     master: MasterOption = None,
 ) -> None:
     """Show what a lake tells: traffic, quantiles, errors, stalls, workers, a forecast.

@@ -35,8 +35,10 @@ NameOption = Annotated[
 def work(
     session: Session,
     targets: TargetsArgument,
-    executors: Annotated[int, typer.Option(min=1, help="How many workers.")] = 2,
-    concurrency: Annotated[int, typer.Option(min=1, help="Handlers at once, in each.")] = 16,
+    executors: Annotated[int, typer.Option(metavar="N", min=1, help="How many workers.")] = 2,
+    concurrency: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Handlers at once, in each.")
+    ] = 16,
     name: NameOption = "fleet",
     until_empty: Annotated[
         bool, typer.Option("--until-empty", help="End when nothing waits or runs any more.")

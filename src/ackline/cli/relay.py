@@ -6,7 +6,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -16,8 +16,9 @@ from ackline.cli import logs, values
 from ackline.cli.app import command
 from ackline.cli.enqueue import PANEL
 from ackline.cli.exits import UsageMistake
-from ackline.cli.session import Session, require_made, store_url
+from ackline.cli.session import Session, no_such_queue, require_made, store_url
 from ackline.cli.words import count, plain
+from ackline.queue import Queue
 from ackline.queues import Queues
 from ackline.relay import Relay, RelayStats
 from ackline.relay.relay import BATCH, LEASE
@@ -45,7 +46,7 @@ def relay(
         typer.Option("--from", metavar="URL", help="The store they are in; else --store."),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Pass on what is ready, then end.")] = False,
-    batch: Annotated[int, typer.Option(min=1, help="Jobs per round trip.")] = BATCH,
+    batch: Annotated[int, typer.Option(metavar="N", min=1, help="Jobs per round trip.")] = BATCH,
     lease: Annotated[
         float,
         typer.Option(
@@ -71,17 +72,24 @@ def relay(
     """
     logs.start(session, log_format)
     stopping = threading.Event()
-    origin = session.url if source is None else store_url(source)
-    require_made(origin)
+    if source is None:
+        origin = session.url
+        require_made(origin, "--from, --store or ACKLINE_STORE")
+    else:
+        origin = store_url(source)
+        require_made(origin, "--from")
     deafen = hear_signals(lambda _number: stopping.set())
     try:
         with (
             _opened(origin, session, stopping, patient=not once) as here,
             _opened(store_url(to), session, stopping, patient=not once) as there,
         ):
+            names = [_names(text) for text in dict.fromkeys(queue)]
+            then = "There is nothing to pass on" if once else "The relay waits for its first job"
+            _warn_of_missing(here, [name for name, _ in names], then)
             relays = [
                 Relay(here[name], there[other], batch=batch, lease=lease, maintenance=maintenance)
-                for name, other in map(_names, dict.fromkeys(queue))
+                for name, other in names
             ]
             if once:
                 _pass_on_once(relays)
@@ -121,6 +129,18 @@ def _opened(
         yield queues
 
 
+def _warn_of_missing(queues: Queues, names: Sequence[str], then: str) -> None:
+    """A relay may be there before its queue is; but the name may also be mistyped."""
+    known = set(queues)
+    for name in names:
+        if name not in known:
+            logger.warning("%s %s", no_such_queue(queues, name), then)
+
+
+def _place(queue: Queue[Any, Any]) -> str:
+    return f"{queue.key} in {queue.store.info().location}"
+
+
 def _pass_on_once(relays: Sequence[Relay]) -> None:
     for one in relays:
         one.drain()
@@ -129,7 +149,7 @@ def _pass_on_once(relays: Sequence[Relay]) -> None:
 def _pass_on(relays: Sequence[Relay], stopping: threading.Event) -> None:
     threads = [threading.Thread(target=one.run, name=f"relay {one.source.key}") for one in relays]
     for one, thread in zip(relays, threads, strict=True):
-        logger.info("relay of %s to %s: started", one.source.key, one.target)
+        logger.info("relay of %s to %s: started", _place(one.source), _place(one.target))
         thread.start()
     told = [0] * len(relays)
     while not stopping.wait(REPORT_EVERY):

@@ -35,11 +35,16 @@ logger = logging.getLogger("ackline")
 def serve(
     session: Session,
     host: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
-    port: Annotated[int | None, typer.Option(help="The port; 0 takes a free one.")] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(parser=values.port, metavar="PORT", help="The port; 0 takes a free one."),
+    ] = None,
     base_path: Annotated[
         str | None, typer.Option(metavar="PATH", help="What the paths of all routes begin with.")
     ] = None,
-    processes: Annotated[int | None, typer.Option(min=1, help="How many processes.")] = None,
+    processes: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="How many processes.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(metavar="FILE", help="Settings, as TOML.")] = None,
     lake: Annotated[
         str | None,

@@ -87,16 +87,7 @@ class Session:
         found = self.queues.store.describe(self.tenant, name)
         if found:
             return found[0]
-        names = sorted(self.queues)
-        close = difflib.get_close_matches(name, names, n=1)
-        if close:
-            hint = f"Did you mean {close[0]!r}?"
-        elif names:
-            hint = f"There are: {', '.join(map(plain, names))}."
-        else:
-            hint = "It has no queue at all yet; a queue comes into being with its first job."
-        where = "" if self.tenant == DEFAULT_TENANT else f" of tenant {self.tenant!r}"
-        raise Refusal(f"{self.queues.info().location}{where} has no queue {name!r}. {hint}")
+        raise Refusal(no_such_queue(self.queues, name))
 
     def close(self) -> None:
         """Let go of the store."""
@@ -145,8 +136,25 @@ def file_of(url: str) -> str | None:
     return os.path.abspath(unquote(parts.path).removeprefix("/"))
 
 
-def require_made(url: str) -> None:
-    """Looking must not create: an empty store in the wrong place would only confuse."""
+def no_such_queue(queues: Queues, name: str) -> str:
+    """That a queue does not exist, where, and which do."""
+    names = sorted(queues)
+    close = difflib.get_close_matches(name, names, n=1)
+    if close:
+        hint = f"Did you mean {close[0]!r}?"
+    elif names:
+        hint = f"There are: {', '.join(map(plain, names))}."
+    else:
+        hint = "It has no queue at all yet; a queue comes into being with its first job."
+    where = "" if queues.tenant == DEFAULT_TENANT else f" of tenant {queues.tenant!r}"
+    return f"{queues.info().location}{where} has no queue {name!r}. {hint}"
+
+
+def require_made(url: str, option: str = "--store or ACKLINE_STORE") -> None:
+    """Looking must not create: an empty store in the wrong place would only confuse.
+
+    `option` is how another one would be named.
+    """
     path = file_of(url)
     if path is not None:
         missing = None if os.path.exists(path) else path
@@ -155,8 +163,8 @@ def require_made(url: str) -> None:
     if missing is not None:
         raise Refusal(
             f"there is no store at {missing}.\n"
-            "Enqueue a job or run `ackline migrate` to make one, or name another with --store or "
-            "ACKLINE_STORE.",
+            "Enqueue a job or run `ackline migrate` to make one, "
+            f"or name another with {option}.",
             UNAVAILABLE,
         )
 

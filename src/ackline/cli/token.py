@@ -16,6 +16,7 @@ from ackline.cli import values
 from ackline.cli.app import app, command
 from ackline.cli.enqueue import PANEL
 from ackline.cli.exits import Refusal
+from ackline.cli.help import Group
 from ackline.cli.queues import new_table
 from ackline.cli.session import Session
 from ackline.cli.words import plain
@@ -24,7 +25,9 @@ from ackline.errors import MissingExtra
 if TYPE_CHECKING:
     from ackline.service.credentials import ApiKey
 
-token = typer.Typer(no_args_is_help=True, help="API keys and test tokens for the service.")
+token = typer.Typer(
+    cls=Group, no_args_is_help=True, help="API keys and test tokens for the service."
+)
 app.add_typer(token, name="token", rich_help_panel=PANEL)
 
 SCOPES = ("produce", "consume", "read", "admin")

@@ -18,6 +18,7 @@ from ackline.retry import Backoff
 
 _SPAN = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|m|min|h|d)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+LARGEST_PORT = 65535
 _JITTERS = ("none", "full", "equal")
 
 
@@ -30,6 +31,15 @@ def seconds(text: str | float) -> float:
         raise typer.BadParameter(f"{text!r} is not a time span: write 90, 500ms, 30s, 5m, 2h or 1d")
     number, unit = found.groups()
     return float(number) * _UNITS[unit or "s"]
+
+
+def port(text: str | int) -> int:
+    """Read a port, of which 0 means any that is free."""
+    if isinstance(text, int):  # the default of an option
+        return text
+    if not text.strip().isdecimal() or int(text) > LARGEST_PORT:
+        raise typer.BadParameter(f"{text!r} is not a port: write a number from 0 to {LARGEST_PORT}")
+    return int(text)
 
 
 def moment(text: str) -> datetime.datetime:

@@ -13,6 +13,7 @@ from ackline.cli import values
 from ackline.cli.app import app, command
 from ackline.cli.enqueue import PANEL
 from ackline.cli.exits import Refusal
+from ackline.cli.help import Group
 from ackline.cli.queues import new_table
 from ackline.cli.session import Session
 from ackline.cli.words import plain
@@ -21,7 +22,9 @@ from ackline.events import Act
 from ackline.job import State
 from ackline.limits import require_url
 
-webhook = typer.Typer(no_args_is_help=True, help="Who the service tells of what happens.")
+webhook = typer.Typer(
+    cls=Group, no_args_is_help=True, help="Who the service tells of what happens."
+)
 app.add_typer(webhook, name="webhook", rich_help_panel=PANEL)
 
 Id = Annotated[str, typer.Argument(help="As `ackline webhook list` shows it.")]
@@ -32,11 +35,18 @@ def create(
     session: Session,
     url: Annotated[str, typer.Argument(help="Where to send what happens.")],
     act: Annotated[
-        list[Act] | None, typer.Option("--act", help="Only this act. Can be repeated.")
+        list[Act] | None,
+        typer.Option(
+            "--act", metavar="ACT", help=f"Only this act: {', '.join(Act)}. Can be repeated."
+        ),
     ] = None,
     state: Annotated[
         list[State] | None,
-        typer.Option("--to", help="Only what leads to this state. Can be repeated."),
+        typer.Option(
+            "--to",
+            metavar="STATE",
+            help=f"Only what leads to this state: {', '.join(State)}. Can be repeated.",
+        ),
     ] = None,
     queue: Annotated[
         list[str] | None, typer.Option("--queue", help="Only of this queue. Can be repeated.")

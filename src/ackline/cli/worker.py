@@ -40,7 +40,7 @@ def worker(
         ),
     ],
     concurrency: Annotated[
-        int, typer.Option(min=1, help="Handlers at once, for each queue and process.")
+        int, typer.Option(metavar="N", min=1, help="Handlers at once, for each queue and process.")
     ] = 16,
     weights: Annotated[
         Any,
@@ -50,7 +50,7 @@ def worker(
             help="Shares of the queues, in their order, such as 3,1; equal by default.",
         ),
     ] = None,
-    processes: Annotated[int, typer.Option(min=1, help="How many processes.")] = 1,
+    processes: Annotated[int, typer.Option(metavar="N", min=1, help="How many processes.")] = 1,
     grace: Annotated[
         float,
         typer.Option(

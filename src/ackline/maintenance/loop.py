@@ -46,6 +46,8 @@ class Loop(ABC):
     """
 
     name: ClassVar[str]
+    counts: ClassVar[tuple[str, ...]] = ()
+    """What it counts: 0 until it happens, because a figure that is not there cannot rise."""
 
     def __init__(self, queues: Sequence[Queue[Any, Any]], interval: float) -> None:
         if not interval > 0:
@@ -55,7 +57,7 @@ class Loop(ABC):
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._random = random.Random()
-        self._done: dict[str, int] = {}
+        self._done = dict.fromkeys(self.counts, 0)
         self._runs = 0
         self._failures = 0
         self._last_run: float | None = None

@@ -22,6 +22,7 @@ class Promoter(Loop):
     """Never early, at most an interval late; workers that wait for jobs are more precise still."""
 
     name = "promoter"
+    counts = ("promoted",)
 
     def look_after(self, queue: Queue[Any, Any]) -> float:
         counts = queue.counts()

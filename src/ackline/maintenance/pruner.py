@@ -16,6 +16,7 @@ class Pruner(Loop):
     """Keeps every collection bounded."""
 
     name = "pruner"
+    counts = ("pruned",)
 
     def look_after(self, queue: Queue[Any, Any]) -> float:
         keep_from = first_needed(queue.store, queue.key)

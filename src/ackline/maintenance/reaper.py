@@ -129,6 +129,7 @@ class Reaper(Loop):
     """
 
     name = "reaper"
+    counts = ("expired", "dead_lettered")
 
     def __init__(
         self,

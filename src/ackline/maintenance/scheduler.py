@@ -44,6 +44,7 @@ class Scheduler(Loop):
     """
 
     name = "scheduler"
+    counts = ("fired",)
 
     def __init__(
         self, queue: Queue[Any, Any], schedules: Sequence[Schedule], interval: float = 1.0

@@ -40,6 +40,16 @@ def payload_type(function: Callable[..., Any], otherwise: Any) -> Any:
     )
 
 
+def place_of(function: Any) -> str:
+    """Where a handler is: its module and its name there."""
+    plain = function
+    while isinstance(plain, functools.partial):
+        plain = plain.func
+    if not hasattr(plain, "__qualname__"):  # an object that can be called
+        plain = type(plain)
+    return f"{plain.__module__}:{plain.__qualname__}"
+
+
 def _first_parameter(function: Callable[..., Any]) -> inspect.Parameter:
     if not callable(function):
         raise ConfigError(f"{function!r} cannot be a handler: it cannot be called")

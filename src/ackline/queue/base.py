@@ -33,8 +33,8 @@ class QueueBase(Generic[P, R]):
         self.store = store
         self.key = key
         self.serdes = serdes
-        self.drafter = Drafter(serdes)
         self.handlers = Handlers(serdes.payload_type)
+        self.drafter = Drafter(serdes, self.handlers)
         self.policies = Policies(store, key, self.handlers)
         self.schedules: list[Schedule] = []
         self.random = random.Random()

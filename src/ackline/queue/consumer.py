@@ -12,6 +12,7 @@ from typing import Any, TypeVar, overload
 import msgspec
 
 from ackline import lifecycle
+from ackline.config import hint_for
 from ackline.cron import CatchUp, Schedule
 from ackline.errors import PASSING, CannotJoin, ConfigError, StoreError
 from ackline.ids import new_id
@@ -70,7 +71,9 @@ class Consumer(Settler[P, R]):
         names = ("max_attempts", "backoff", "lease", "timeout", "result_ttl")
         policy = policy_from(**{name: options.pop(name, None) for name in names})
         if options:
-            raise TypeError(f"unknown handler option: {', '.join(sorted(options))}")
+            raise TypeError(
+                f"unknown handler option: {', '.join(sorted(options))}{hint_for(options, names)}"
+            )
 
         def register(function: F) -> F:
             self.handlers.add(kind, function, policy)

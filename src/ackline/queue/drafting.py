@@ -10,6 +10,7 @@ from typing import Any, Generic, TypedDict, TypeVar, Unpack, cast
 import msgspec
 
 from ackline import tracing
+from ackline.config import hint_for
 from ackline.dedup import DedupFilter
 from ackline.errors import InvalidOption
 from ackline.ids import new_id
@@ -21,7 +22,7 @@ from ackline.limits import (
     require_priority,
     require_seconds,
 )
-from ackline.queue.handlers import DEFAULT_KIND
+from ackline.queue.handlers import DEFAULT_KIND, Handlers
 from ackline.queue.serdes import Serdes
 from ackline.retry import Backoff, backoff_from
 
@@ -73,13 +74,16 @@ class NewJob(Generic[T]):
 class Drafter:
     """Checks and encodes the jobs of one queue."""
 
-    def __init__(self, serdes: Serdes[Any]) -> None:
+    def __init__(self, serdes: Serdes[Any], handlers: Handlers) -> None:
         self._serdes = serdes
+        self._handlers = handlers
 
     def draft(self, payload: Any, options: CallOptions) -> Draft:
         """Check and encode one job."""
         if unknown := options.keys() - _KNOWN:
-            raise TypeError(f"unknown job option: {', '.join(sorted(unknown))}")
+            raise TypeError(
+                f"unknown job option: {', '.join(sorted(unknown))}{hint_for(unknown, _KNOWN)}"
+            )
         if None in options.values():
             # As if they were not given, so that callers can pass on what they may not have.
             given = {name: value for name, value in options.items() if value is not None}
@@ -99,7 +103,7 @@ class Drafter:
         return Draft(
             id,
             kind,
-            self._serdes.encode_payload(payload),
+            self._serdes.encode_as(payload, self._handlers.payload_type(kind), kind),
             priority,
             delay,
             _run_at(options),

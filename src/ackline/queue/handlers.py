@@ -11,7 +11,7 @@ from ackline.config import Policy
 from ackline.errors import ConfigError
 from ackline.job import as_read_back
 from ackline.limits import require_name
-from ackline.queue.annotations import is_async, payload_type
+from ackline.queue.annotations import is_async, payload_type, place_of
 from ackline.retry import Backoff, backoff_from
 
 DEFAULT_KIND = "default"
@@ -45,6 +45,11 @@ class Handlers:
         """The handler of a kind, if there is one."""
         return self._by_kind.get(kind)
 
+    def payload_type(self, kind: str) -> Any:
+        """What the payload of a kind is declared as: by its handler, or else by the queue."""
+        handler = self._by_kind.get(kind)
+        return self._payload_type if handler is None else handler.payload_type
+
     @property
     def kinds(self) -> frozenset[str]:
         """All kinds that can be run."""
@@ -60,7 +65,10 @@ class Handlers:
         """Register a handler; a kind has one."""
         require_name("kind", kind)
         if kind in self._by_kind:
-            raise ConfigError(f"kind {kind!r} has a handler already: {self[kind].function}")
+            raise ConfigError(
+                f"kind {kind!r} has a handler already, {place_of(self[kind].function)}, so "
+                f'{place_of(function)} needs a kind of its own: @queue.handler("…")'
+            )
         handler = Handler(
             kind=kind,
             function=function,

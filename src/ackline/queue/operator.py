@@ -104,8 +104,10 @@ class Operator(Observer[P, R]):
         require_seconds("delay", delay)
         data = None
         if payload is not _UNCHANGED:
-            self.serdes.require_own(self._require(id))
-            data = self.serdes.encode_payload(payload)
+            record = self._require(id)
+            self.serdes.require_own(record)
+            wanted = self.handlers.payload_type(record.kind)
+            data = self.serdes.encode_as(payload, wanted, record.kind)
         change = Edit(payload=data, priority=priority, delay=delay)
         known = None if seen is None else lifecycle.seen_of(seen.record)
         self._act(lifecycle.edit(id, change, by, seen=known))

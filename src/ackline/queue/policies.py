@@ -14,6 +14,7 @@ from ackline.config import (
     DEFAULTS,
     QueueSettings,
     Resolved,
+    hint_for,
     readable,
     resolve,
 )
@@ -82,6 +83,12 @@ class Policies:
 
     def altered(self, settings: QueueSettings, changes: Mapping[str, Any]) -> QueueSettings:
         """Settings with some of them changed; raises `ConfigError` if they are invalid."""
+        known = QueueSettings.__struct_fields__
+        if unknown := changes.keys() - set(known):
+            raise ConfigError(
+                f"queue {self._key} has no setting {', '.join(sorted(unknown))}"
+                f"{hint_for(unknown, known)}"
+            )
         try:
             return readable(msgspec.structs.replace(settings, **changes))
         except (TypeError, ValueError) as error:

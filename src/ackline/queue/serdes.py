@@ -28,6 +28,23 @@ class Serdes(msgspec.Struct, Generic[R], frozen=True):
         """A payload as bytes, or `InvalidPayload`."""
         return codec.encode("payload", value, self.payload, self.max_payload)
 
+    def encode_as(self, value: Any, type: Any, kind: str) -> bytes:
+        """A payload as bytes that can be read as the declared type, or `InvalidPayload`.
+
+        It is read back, so that exactly what a handler could not read is refused.
+        """
+        data = self.encode_payload(value)
+        if type is Any:
+            return data
+        try:
+            self.payload.loads(data, type)
+        except Exception as error:
+            raise InvalidPayload(
+                f"the payload for kind {kind!r} does not fit its declared type, "
+                f"{_name(type)}: {error}"
+            ) from error
+        return data
+
     def decode_payload(self, record: Record, type: Any) -> Any:
         """A stored payload as the declared type, or `InvalidPayload`."""
         self.require_own(record)
@@ -76,3 +93,7 @@ class Serdes(msgspec.Struct, Generic[R], frozen=True):
                 raise JobCancelled(record.id)
             case _:
                 raise Timeout(f"job {record.id!r} is {record.state}, not finished")
+
+
+def _name(type: Any) -> str:
+    return getattr(type, "__qualname__", None) or str(type)

@@ -22,8 +22,7 @@ class Settler(QueueBase[P, R]):
 
     def wrap(self, record: Record) -> Job[P]:
         """A stored job as users hold it."""
-        handler = self.handlers.get(record.kind)
-        return Job(record, self, handler.payload_type if handler else self.serdes.payload_type)
+        return Job(record, self, self.handlers.payload_type(record.kind))
 
     def complete(
         self, job: Job[P], result: R | None = None, *, connection: object | None = None

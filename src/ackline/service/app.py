@@ -13,6 +13,7 @@ from litestar.types import ASGIApp
 from ackline.service.auth.guard import guard
 from ackline.service.bodies import BESIDE_PAYLOAD, PatientRequest, StrictBodies
 from ackline.service.caller import Caller
+from ackline.service.heads import WithoutBody
 from ackline.service.limits.seats import Seated
 from ackline.service.metrics import Measured
 from ackline.service.openapi import openapi_config
@@ -82,7 +83,8 @@ def create_routes(settings: Settings) -> Litestar:
 def attach(routes: Litestar, runtime: Runtime) -> ASGIApp:
     """The application of a runtime, on routes that were created from its settings."""
     routes.state.runtime = runtime
-    return KeepSegments(Measured(Seated(routes, runtime.limits), runtime.metrics.requests))
+    seated = WithoutBody(Seated(routes, runtime.limits))
+    return KeepSegments(Measured(seated, runtime.metrics.requests))
 
 
 class _Branch(Router):

@@ -57,6 +57,7 @@ class Census(Loop):
     """Finds the queues that the other loops look after, and fires schedules."""
 
     name = "census"
+    counts = ("fired",)
 
     def __init__(self, store: Store, survey: Survey, loops: list[Loop]) -> None:
         super().__init__([], CENSUS_EVERY)
@@ -91,7 +92,10 @@ class Census(Loop):
                 self._schedulers.pop(queue.key, None)
                 return NOTHING_KNOWN
             scheduler = self._schedulers[queue.key] = Scheduler(queue, wanted)
-        return scheduler.look_after(queue)
+        before = scheduler.stats().done["fired"]
+        pause = scheduler.look_after(queue)
+        self.count("fired", scheduler.stats().done["fired"] - before)
+        return pause
 
 
 class Caretaker:

@@ -77,6 +77,7 @@ def complete(described: dict[str, Any]) -> dict[str, Any]:
     # Without auth, on this machine, nothing has to be shown.
     described["security"] = [{"bearer": []}, {}]
     for path in described["paths"].values():
+        path.pop("head", None)  # the same as `get`, by what HTTP says
         for operation in path.values():
             if isinstance(operation, dict):
                 _complete_operation(operation)
@@ -118,11 +119,12 @@ def _complete_operation(operation: dict[str, Any]) -> None:
         body["content"]["application/json"]["example"] = example
 
 
-def operation_id(handler: HTTPRouteHandler, _method: Method, path: list[Any]) -> str:
+def operation_id(handler: HTTPRouteHandler, method: Method, path: list[Any]) -> str:
     """A name for each operation: where it is, and what it does."""
     prefix = "v1_" if "v1" in path else ""
     module = handler.fn.__module__.rpartition(".")[2]
-    return f"{prefix}{module}_{handler.fn.__name__}"
+    name = f"{prefix}{module}_{handler.fn.__name__}"
+    return f"{name}_head" if method == "HEAD" else name
 
 
 def openapi_config(base: str) -> OpenAPIConfig:

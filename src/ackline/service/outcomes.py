@@ -58,7 +58,9 @@ async def settle_all(
     caller: Caller, queue: AsyncQueue[Any, Any], outcomes: list[OutcomeBody]
 ) -> list[Settled]:
     """Apply all outcomes in one step; each is fenced by its own token."""
-    tokens = [token_of(outcome.token) for outcome in outcomes]
+    tokens = [
+        token_of(outcome.token, f"$.outcomes[{at}].token") for at, outcome in enumerate(outcomes)
+    ]
     runtime, key = caller.runtime, queue.sync.key
     held = [
         runtime.held.find(key, outcome.id, token)

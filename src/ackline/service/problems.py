@@ -89,6 +89,22 @@ class NotHttp(Refused):
     type = "not-http"
 
 
+class WrongMethod(Refused):
+    """A method that this path does not have."""
+
+    status = 405
+    type = "method-not-allowed"
+
+    def __init__(self, method: str, allowed: str) -> None:
+        super().__init__(f"{method} is not possible here, only {allowed}")
+        self._allowed = allowed
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Which methods there are."""
+        return {"allow": self._allowed}
+
+
 class TooSlow(Refused):
     """A request that does not arrive completely in time."""
 
@@ -176,6 +192,8 @@ def problem_of(error: Exception) -> Problem:
 
 def to_response(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
     """Answer an error; only what is the service's own fault is logged."""
+    if isinstance(error, MethodNotAllowedException):
+        error = _wrong_method(request, error)
     problem = problem_of(error)
     if isinstance(error, ValidationException) and problem.at is not None:
         problem = msgspec.structs.replace(problem, at=_public_name(request, problem.at))
@@ -223,6 +241,11 @@ def _of_parameters(error: ValidationException) -> Problem:
     return _problem(400, "bad-request", "; ".join(said) or error.detail, at=at)
 
 
+def _wrong_method(request: Request[Any, Any, Any], error: MethodNotAllowedException) -> WrongMethod:
+    allowed = (error.headers or {}).get("allow", "")
+    return WrongMethod(request.method, ", ".join(sorted(allowed.split(", "))))
+
+
 def _public_name(request: Request[Any, Any, Any], name: str) -> str:
     """How clients write a parameter; in the code it may be called otherwise."""
     field = request.route_handler.parsed_fn_signature.parameters.get(name)
@@ -231,8 +254,6 @@ def _public_name(request: Request[Any, Any, Any], name: str) -> str:
 
 def _headers(problem: Problem, error: Exception) -> dict[str, str]:
     headers = {"cache-control": "no-store"}
-    if isinstance(error, MethodNotAllowedException) and error.headers:
-        headers |= error.headers
     if problem.status == 401:
         headers["www-authenticate"] = "Bearer"
     if problem.status == 503:

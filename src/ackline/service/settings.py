@@ -161,8 +161,10 @@ def load(
     if file is not None:
         said |= _from_file(file)
     said |= _from_environment(os.environ if environment is None else environment)
-    said |= {name: value for name, value in (flags or {}).items() if value is not None}
-    return _settings(said, "a flag, a variable or the file")
+    given = {name: value for name, value in (flags or {}).items() if value is not None}
+    for name, value in given.items():
+        _settings({name: value}, f"--{name.replace('_', '-')} {value}")
+    return _settings(said | given, "the settings together")
 
 
 def _from_file(file: Path) -> dict[str, Any]:

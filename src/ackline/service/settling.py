@@ -37,7 +37,7 @@ class Lease:
         Without a receipt, deliveries cannot be told apart: whoever knows the id settles the job.
         """
         runtime, key = caller.runtime, queue.sync.key
-        token = None if receipt is None else token_of(receipt)
+        token = None if receipt is None else token_of(receipt, "receipt")
         record = None if token is None else runtime.held.find(key, id, token)
         if record is None:
             record = (await runtime.call(runtime.store.get, key, [id]))[0]
@@ -90,10 +90,13 @@ def receipt_of(record: Record) -> str:
     return str(record.token)
 
 
-def token_of(receipt: str) -> int:
-    """The token of a receipt."""
-    if not (receipt.isascii() and receipt.isdecimal() and len(receipt) < 20):
+def token_of(said: str, at: str) -> int:
+    """The token that a client sends back, in a field that is called as the last part of `at`."""
+    if not (said.isascii() and said.isdecimal() and len(said) < 20):
+        name = at.rpartition(".")[2]
         raise Unfit(
-            f"{receipt!r} is not a receipt: send back the one that came with the job", at="receipt"
+            f"{said!r} is not a {name}: send back the one that came with the job. "
+            "Nothing was changed",
+            at=at,
         )
-    return min(int(receipt), LARGEST_TOKEN)
+    return min(int(said), LARGEST_TOKEN)

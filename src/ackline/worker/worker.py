@@ -12,6 +12,7 @@ from functools import partial
 from math import inf
 from typing import Any
 
+from ackline.config import hinting
 from ackline.errors import ConfigError, HandlersHang
 from ackline.maintenance import Maintenance
 from ackline.queue import Queue, StopReason, require_queue
@@ -55,6 +56,7 @@ class Worker:
     >>> ackline.Worker(queue, concurrency=64).run()  # doctest: +SKIP
     """
 
+    @hinting
     def __init__(
         self,
         *queues: Queue[Any, Any],

@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from ackline.job import State
-from ackline.queue.recovery import recovered
+from ackline.queue.recovery import Way, recovered
 from ackline.stores.base import Filter, QueueInfo, Store
 
 if TYPE_CHECKING:
@@ -51,8 +51,9 @@ class Queues(Collector):
             for state, number in info.counts.items():
                 jobs.add_metric([*place, state], number)
             oldest.add_metric(place, age_of_first(store, info, now))
-            for way, back in recovered(store, info.key).items():
-                expired.add_metric([*place, way], back.jobs)
+            back = recovered(store, info.key)
+            for way in Way:
+                expired.add_metric([*place, way], back[way].jobs if way in back else 0)
         yield from (jobs, oldest, expired)
 
     def _wanted(self, info: QueueInfo) -> bool:

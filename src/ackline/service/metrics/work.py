@@ -82,8 +82,9 @@ class Work(Collector):
                         self._runs[key].add(now - began)
 
     def keep(self, queues: Collection[QueueKey]) -> None:
-        """Forget the figures of all other queues: those are gone."""
+        """Know these queues, also before anything happens; forget all others: those are gone."""
         with self._lock:
+            self._stale.update({key: 0 for key in queues if key not in self._stale})
             figures: tuple[dict[QueueKey, Any], ...] = (self._waits, self._runs, self._stale)
             for found in figures:
                 for key in found.keys() - set(queues):

@@ -10,11 +10,12 @@ from importlib.resources import files
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Request, Response, Router, get
+from litestar import Request, Response, Router
 from litestar.di import NamedDependency
 from litestar.params import PathParameter
 
 from ackline.service.auth.guard import OPEN
+from ackline.service.heads import get_or_head
 from ackline.service.problems import NotFound
 from ackline.service.runtime import Runtime
 
@@ -48,13 +49,13 @@ class File(msgspec.Struct, frozen=True):
     packed: bytes
 
 
-@get(["/", *(f"/{view}" for view in VIEWS), "/queues/{path:path}"], include_in_schema=False)
+@get_or_head(["/", *(f"/{view}" for view in VIEWS), "/queues/{path:path}"], include_in_schema=False)
 async def page(request: AnyRequest, runtime: NamedDependency[Runtime]) -> Response[bytes]:
     """The page; which view it shows, it reads from its address."""
     return _answer(request, _page(runtime.settings.base), PAGE)
 
 
-@get("/assets/{name:str}", include_in_schema=False)
+@get_or_head("/assets/{name:str}", include_in_schema=False)
 async def file(name: Annotated[str, PathParameter()], request: AnyRequest) -> Response[bytes]:
     """A file of the page."""
     found = _assets().get(name)

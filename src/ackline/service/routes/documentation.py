@@ -5,10 +5,11 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Annotated
 
-from litestar import Response, Router, get
+from litestar import Response, Router
 from litestar.params import PathParameter
 
 from ackline.service.auth.guard import OPEN
+from ackline.service.heads import get_or_head
 from ackline.service.problems import NotFound
 
 FILES = {
@@ -25,14 +26,14 @@ HEADERS = {
 }
 
 
-@get("/", include_in_schema=False, sync_to_thread=True)
+@get_or_head("/", include_in_schema=False, sync_to_thread=True)
 def page() -> Response[bytes]:
     """The page."""
     content = (files("ackline.service") / "static" / "docs.html").read_bytes()
     return Response(content, media_type="text/html", headers=HEADERS)
 
 
-@get("/{name:str}", include_in_schema=False, sync_to_thread=True)
+@get_or_head("/{name:str}", include_in_schema=False, sync_to_thread=True)
 def file(name: Annotated[str, PathParameter()]) -> Response[bytes]:
     """A file of the page."""
     if name not in FILES:

@@ -5,23 +5,27 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from litestar import MediaType, Request, Response, Router, get
+from litestar import MediaType, Request, Response, Router
 from litestar.di import NamedDependency
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from ackline.service.auth.guard import HALF_OPEN, OPEN
 from ackline.service.caller import Caller, Scope
+from ackline.service.heads import get_or_head
 from ackline.service.health import Readiness, examine
 from ackline.service.runtime import Runtime
 
+MEDIA_TYPE = CONTENT_TYPE_LATEST.removesuffix("; charset=utf-8")
+"""Litestar adds the character set by itself."""
 
-@get("/livez", summary="Is the process alive?", opt=OPEN)
+
+@get_or_head("/livez", summary="Is the process alive?", opt=OPEN)
 async def livez() -> dict[str, str]:
     """Answers as long as the event loop runs; the store is not asked."""
     return {"status": "alive"}
 
 
-@get("/readyz", summary="Should it get requests?", opt=HALF_OPEN)
+@get_or_head("/readyz", summary="Should it get requests?", opt=HALF_OPEN)
 async def readyz(
     request: Request[Any, Any, Any], runtime: NamedDependency[Runtime]
 ) -> Response[Readiness]:
@@ -36,7 +40,7 @@ async def readyz(
     return Response(readiness, status_code=200 if readiness.ready else 503)
 
 
-@get("/metrics", summary="Figures for Prometheus", media_type=MediaType.TEXT)
+@get_or_head("/metrics", summary="Figures for Prometheus", media_type=MediaType.TEXT)
 async def metrics(caller: NamedDependency[Caller]) -> Response[bytes]:
     """What the queues hold; for operators those of all tenants, and what this process does."""
     caller.require(Scope.READ)
@@ -44,7 +48,7 @@ async def metrics(caller: NamedDependency[Caller]) -> Response[bytes]:
     operator = caller.principal.operator
     ask = figures.text if operator else partial(figures.text_for, caller.tenant, caller.may_see)
     text = await caller.slowly(ask)
-    return Response(text, media_type=CONTENT_TYPE_LATEST)
+    return Response(text, media_type=MEDIA_TYPE)
 
 
 router = Router("/", route_handlers=[livez, readyz, metrics], tags=["Health"])

@@ -12,6 +12,7 @@ from litestar.response import Stream
 
 from ackline.service.bodies import Body
 from ackline.service.caller import Caller
+from ackline.service.heads import get_or_head
 from ackline.service.key_room import KeyDocument, Room
 from ackline.service.message_bodies import Done
 from ackline.service.paths import parts_of
@@ -43,7 +44,7 @@ async def list_keys(
     return await Room(caller).find_all(tuple(prefix or ()), limit)
 
 
-@get("/keys/{key:path}", summary="Read a key")
+@get_or_head("/keys/{key:path}", summary="Read a key")
 async def get_key(key: WholeKey, caller: NamedDependency[Caller]) -> KeyDocument:
     """One key with its value."""
     return await Room(caller).get(parts_of(key))

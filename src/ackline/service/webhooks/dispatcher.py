@@ -41,6 +41,7 @@ class Dispatcher(Loop):
     """
 
     name = "dispatcher"
+    counts = ("dispatched",)
 
     def __init__(self, store: Store, on_wanted: Callable[[], None] = lambda: None) -> None:
         super().__init__([], EVERY)

@@ -19,6 +19,7 @@ from ackline.service.bodies import Body
 from ackline.service.caller import Caller, Scope
 from ackline.service.documents import JobDocument, event_document, job_document, raw
 from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, names_a_state, require_match, tagged
+from ackline.service.heads import get_or_head
 from ackline.service.paging import ListOrder, Order, read_page
 from ackline.service.parameters import (
     Cursor,
@@ -106,7 +107,7 @@ async def list_jobs(
     return JobPage([job_document(record, queue) for record in page.jobs], page.cursor)
 
 
-@get("/{id:str}", summary="Show a job", **TAGGED)
+@get_or_head("/{id:str}", summary="Show a job", **TAGGED)
 async def get_job(
     queue: Queue,
     id: JobId,

@@ -17,6 +17,7 @@ from ackline.limits import storable
 from ackline.service.bodies import Body
 from ackline.service.caller import Caller, Scope
 from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, tagged
+from ackline.service.heads import get_or_head
 from ackline.service.job_bodies import PolicyBody
 from ackline.service.parameters import Queue, Seconds
 from ackline.service.problems import NotFound
@@ -105,7 +106,7 @@ async def list_queues(caller: NamedDependency[Caller]) -> Queues:
     return Queues([_document(info) for info in await _described(caller)])
 
 
-@get("/queues/{queue:str}", summary="Show a queue", **TAGGED)
+@get_or_head("/queues/{queue:str}", summary="Show a queue", **TAGGED)
 async def get_queue(
     queue: Queue, caller: NamedDependency[Caller], if_none_match: IfNoneMatch = None
 ) -> Response[QueueDocument]:

@@ -15,6 +15,7 @@ from ackline.limits import require_name
 from ackline.service import schedules
 from ackline.service.caller import Caller, Scope
 from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, tagged
+from ackline.service.heads import get_or_head
 from ackline.service.job_bodies import JobOptions
 from ackline.service.parameters import Queue
 from ackline.service.problems import NotFound
@@ -63,7 +64,7 @@ async def list_schedules(queue: Queue, caller: NamedDependency[Caller]) -> Sched
     return Schedules([_document(queue, schedule, info.now) for schedule in own])
 
 
-@get("/{name:str}", summary="Show a schedule", **TAGGED)
+@get_or_head("/{name:str}", summary="Show a schedule", **TAGGED)
 async def get_schedule(
     queue: Queue,
     name: Name,

@@ -79,7 +79,10 @@ async def extend(
     caller.require_batch(len(data.leases))
     require_name("worker", data.worker)
     key = caller.queue(queue, Scope.CONSUME).sync.key
-    holds = [Hold(held.id, token_of(held.token), held.seconds) for held in data.leases]
+    holds = [
+        Hold(held.id, token_of(held.token, f"$.leases[{at}].token"), held.seconds)
+        for at, held in enumerate(data.leases)
+    ]
     reply = await caller.runtime.call(_heartbeat, caller, key, _beat(data), holds)
     for index, hold in enumerate(holds):
         if index in reply.lost:

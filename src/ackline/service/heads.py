@@ -1,0 +1,28 @@
+"""HEAD: the status and headers of GET without the body, which is all that a probe wants."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import cast
+
+from litestar import route
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+get_or_head = partial(route, http_method=["GET", "HEAD"])
+"""`get`, for a route that is cheap and changes nothing: it does not wait, claim or stream."""
+
+
+class WithoutBody:
+    """Around all routes: nothing but the head of an answer to HEAD leaves, of an error neither."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_head(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                message = cast("Message", {**message, "body": b""})
+            await send(message)
+
+        is_head = cast("dict[str, object]", scope).get("method") == "HEAD"
+        await self._app(scope, receive, send_head if is_head else send)
