@@ -102,8 +102,8 @@ HANDING = [
     Mutant(
         "redis: what is on its way does not count for the claim",
         f"{_LUA}/claim.lua",
-        "(handed == '' and 0 or 1)",
-        "0",
+        "request.limit, request.places = request.limit - 1, request.places - 1",
+        "request.places = request.places - 1",
         _ALONE,
     ),
     Mutant(
@@ -157,17 +157,16 @@ HANDING = [
     ),
     Mutant(
         "redis: a worker that stops goes on waiting to be handed jobs",
-        "stores/redis/work.py",
-        '        packed |= {"inbox": inbox.name, "received": inbox.received}\n',
-        "        if request.limit:\n"
-        '            packed |= {"inbox": inbox.name, "received": inbox.received}\n',
+        "worker/courier.py",
+        "if not holdings.claiming and holdings.withdraw():",
+        "if self._stopping and holdings.withdraw():",
         _WORKERS,
     ),
     Mutant(
-        "redis: a worker that wants no more goes on waiting to be handed jobs",
-        "worker/courier.py",
-        "if holdings.waiting and not want and holdings.withdraw():",
-        "if holdings.waiting and not holdings.claiming and holdings.withdraw():",
+        "redis: a worker with no free lane waits to be handed jobs",
+        "worker/holdings.py",
+        "places = max(0, self._concurrency - len(self.held) + settling)",
+        "places = limit",
         _WORKERS,
     ),
     Mutant(

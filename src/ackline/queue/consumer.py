@@ -140,6 +140,7 @@ class Consumer(Settler[P, R]):
         kinds: Iterable[str] | None,
         worker: str | None,
         listener: Listener | None = None,
+        places: int | None = None,
     ) -> ClaimRequest:
         """Check what a caller asks for, and fill in what it left out."""
         require_seconds("lease", lease, above_zero=True)
@@ -154,6 +155,7 @@ class Consumer(Settler[P, R]):
             kinds=names_in(kinds),
             lease_of_kind=own if lease is None else {},
             listener=listener,
+            places=places,
         )
 
     def claim_records(

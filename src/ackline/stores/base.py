@@ -104,6 +104,8 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     A store that hands jobs over (see `Capabilities`) may then lease it one unasked and wake the
     listener; the next claim with it brings that job. One with a limit of 0 puts an end to this.
     """
+    places: int | None = None
+    """How many jobs the claimer could begin at once: no more are handed over. None: `limit`."""
 
 
 class Claimed(msgspec.Struct, frozen=True, kw_only=True):

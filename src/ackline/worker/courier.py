@@ -96,7 +96,7 @@ class Courier:
         self._nudged.clear()
         pending = len(holdings.outbox)
         want = holdings.want(pending)
-        if holdings.waiting and not want and holdings.withdraw():
+        if not holdings.claiming and holdings.withdraw():
             self._withdraw()
         if not self._stopping and not self._worth_it(pending, want):
             self._rest(LINGER if pending else SETTLE_DOWN if want else LONGEST_POLL)
@@ -164,7 +164,7 @@ class Courier:
             self._lent = False
 
     def _withdraw(self) -> None:
-        """Claim nothing, for no more is wanted: it brings what was handed over before it."""
+        """Claim nothing: it brings what was handed over before, and ends that."""
         holdings = self._holdings
         try:
             claimed = holdings.queue.claim_records(holdings.request(0))
@@ -178,7 +178,7 @@ class Courier:
         queue = self._holdings.queue
         transitions = [transition for _, transition in batch]
         if want:
-            return queue.claim_records(self._holdings.request(want), transitions)
+            return queue.claim_records(self._holdings.request(want, len(batch)), transitions)
         return Claimed(jobs=[], verdicts=queue.apply(transitions), now=0.0)
 
     def _settle_singly(self, batch: list[Settled]) -> None:

@@ -55,6 +55,7 @@ class Holdings:
         self.listening = threading.Lock()
         """Held by the courier that waits for news of jobs."""
         self._submit = submit
+        self._concurrency = concurrency
         self._demand = Demand(concurrency, self.batch)
         self._reserved = 0
         self._lively_until = 0.0
@@ -105,10 +106,10 @@ class Holdings:
         self.waiting = self.queue.store.capabilities.hands_over
 
     def withdraw(self) -> bool:
-        """Whether the caller is to tell the store not to; True only once."""
+        """Whether the caller is to tell the store not to, for the worker stops; True only once."""
         with self._lock:
             # A claim under way may say otherwise: whoever made it comes by here, too.
-            if not self.waiting or self._reserved:
+            if self.claiming or not self.waiting or self._reserved:
                 return False
             self.waiting = False
             return True
@@ -141,10 +142,12 @@ class Holdings:
             self._reserved -= want
             self._share.give_back(want - claimed)
 
-    def request(self, limit: int) -> ClaimRequest:
-        """A claim for the kinds that this process has handlers for."""
+    def request(self, limit: int, settling: int = 0) -> ClaimRequest:
+        """A claim for the kinds that this process has handlers for, which also settles so many."""
         kinds = self.queue.handlers.kinds
-        return self.queue.claim_request(limit, None, kinds, self.worker, self.listener)
+        # Only while a lane is free: elsewhere one may be that could begin the job at once.
+        places = max(0, self._concurrency - len(self.held) + settling)
+        return self.queue.claim_request(limit, None, kinds, self.worker, self.listener, places)
 
     def receive(self, records: Sequence[Record], asked_at: float) -> None:
         """Take in the jobs that were asked for at this moment, and have them run."""

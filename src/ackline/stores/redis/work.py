@@ -159,7 +159,8 @@ def _pack_request(request: ClaimRequest, handed: int, inbox: Inbox | None) -> by
         "leases": dict(request.lease_of_kind),
     }
     if inbox is not None:
-        packed |= {"inbox": inbox.name, "received": inbox.received}
+        places = request.limit if request.places is None else min(request.limit, request.places)
+        packed |= {"inbox": inbox.name, "received": inbox.received, "places": places - handed}
     if request.kinds is not None:
         packed["kinds"] = sorted(request.kinds)
     return _encode(packed)

@@ -2,7 +2,8 @@
 --
 -- KEYS[3]   the tenant's room for keys
 -- ARGV[2]   the request (packed): worker, limit, lease, leap, kinds, leases; of one who waits to
---           be handed jobs also its inbox, and the token that it has received there last
+--           be handed jobs also its inbox, the token that it has received there last, and how many
+--           jobs it could begin at once
 -- ARGV[3…]  steps, see lib/steps.lua
 -- Returns   {now, token or '', when the next job is due or lapses or '', verdicts and how refused
 --            jobs ended (both as apply.lua), flat {id, body} of the leased jobs, flat {index from
@@ -37,7 +38,9 @@ local inbox, handed = request.inbox, ''
 local promise = inbox and redis.call('HGET', queue.base .. ':waiting', inbox)
 if promise then
   handed = unreceived(queue, promise, request.received)
-  request.limit = request.limit - (handed == '' and 0 or 1)
+  if handed ~= '' then
+    request.limit, request.places = request.limit - 1, request.places - 1
+  end
 end
 local due, token, jobs, again = nil, nil, {}, {}
 if not queue.paused then
@@ -51,13 +54,12 @@ if not queue.paused then
   end
 end
 -- The claimer will wait for more: from now on it wants to be told.
-local short = #jobs < 2 * request.limit
-if inbox and short then
+if inbox and #jobs < 2 * request.places then
   wait_for_job(queue, inbox, ARGV[2])
 elseif promise then
   redis.call('HDEL', queue.base .. ':waiting', inbox)
 end
-local wanting = not queue.idle and short
+local wanting = not queue.idle and #jobs < 2 * request.limit
 if wanting then
   queue.idle = true
   queue.topics.ready = nil
