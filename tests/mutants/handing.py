@@ -17,15 +17,15 @@ HANDING = [
     Mutant(
         "redis: a job is handed to one who has gone",
         _HANDING,
-        "[2] > 0 then",
-        "[2] >= 0 then",
+        "listeners[2] > 0 and request",
+        "listeners[2] >= 0 and request",
         _ALONE,
     ),
     Mutant(
         "redis: a job is handed to one who does not want its kind",
         _HANDING,
-        "if wants_kind(request, job.kind) and listens(queue, inbox) then",
-        "if listens(queue, inbox) then",
+        "if not request or not wants_kind(request, kind) then",
+        "if not request then",
         _ALONE,
     ),
     Mutant(
@@ -38,15 +38,15 @@ HANDING = [
     Mutant(
         "redis: a claim brings a job that was handed over and went to another",
         _HANDING,
-        "if not job or job.state ~= PROCESSING or job.token ~= token then",
-        "if not job then",
+        "if not job or job.state ~= PROCESSING or job.token ~= token or",
+        "if not job or",
         _ALONE,
     ),
     Mutant(
         "redis: who was handed a job still waits for one",
         _HANDING,
-        "    'h' .. struct.pack('>I8', lease.token) .. job.id)",
-        "    'w' .. cmsgpack.pack(request))",
+        "promise(queue, inbox, 'h', struct.pack('>I8', lease.token) .. job.id)",
+        "promise(queue, inbox, 'w', cmsgpack.pack(request))",
         _ALONE,
     ),
     Mutant(
@@ -74,7 +74,7 @@ HANDING = [
     Mutant(
         "redis: inboxes are never forgotten",
         _HANDING,
-        "  redis.call('EXPIRE', queue.base .. ':waiting', MEMORY)\n",
+        "    redis.call('EXPIRE', queue.base .. ':waiting', MEMORY)\n",
         "",
         _ALONE,
     ),
@@ -130,7 +130,7 @@ HANDING = [
     Mutant(
         "redis: a lease that was handed over counts from when the worker looks",
         _INBOX,
-        "return min(time.monotonic(), self._asked_at + first - self._now)",
+        "return min(time.monotonic(), *(self._at(job.started_at) for job in jobs))",
         "return time.monotonic()",
         _ALONE,
     ),
@@ -175,5 +175,40 @@ HANDING = [
         " or self._holdings.outbox or self._holdings.waiting:",
         " or self._holdings.outbox:",
         _WORKERS,
+    ),
+    Mutant(
+        "redis: a job is handed to one who has been silent for long",
+        _HANDING,
+        "if since < now - SILENT then",
+        "if false then",
+        _ALONE,
+    ),
+    Mutant(
+        "redis: a claim brings what was handed over and has lapsed",
+        _HANDING,
+        " or at_of(queue, job) <= now then",
+        " then",
+        _ALONE,
+    ),
+    Mutant(
+        "redis: a lease too short to make up for a lost message is handed over",
+        _HANDING,
+        "if head.seconds < SHORTEST_HANDED then",
+        "if false then",
+        _ALONE,
+    ),
+    Mutant(
+        "redis: a job is begun whose lease lapsed in the inbox",
+        _INBOX,
+        "if self._at(job.deadline) > time.monotonic()",
+        "if True",
+        _ALONE,
+    ),
+    Mutant(
+        "redis: an enqueue is torn when nobody may be asked for",
+        _HANDING,
+        "redis.pcall('PUBSUB'",
+        "redis.call('PUBSUB'",
+        _ALONE,
     ),
 ]

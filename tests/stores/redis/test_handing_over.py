@@ -152,6 +152,17 @@ class TestTheWay:
         assert [waiter.worker for waiter in woken] == [seen.worker]
         assert woken[0].ids() == ["id0"]
 
+    def test_jobs_are_spread_over_those_who_wait(self, store, open_store: OpenStore):
+        store.enqueue(QUEUE, [])
+        waiters = [Waiter(open_store(), f"w{n}") for n in range(3)]
+        handed = {waiter.worker: 0 for waiter in waiters}
+        for n in range(60):
+            for waiter in waiters:
+                handed[waiter.worker] += len(waiter.claim())
+            store.enqueue(QUEUE, drafts(1, start=n))
+
+        assert min(handed.values()) >= 2  # by chance, one in a hundred million runs has fewer
+
     def test_each_of_many_jobs_goes_to_another(self, store, open_store: OpenStore):
         store.enqueue(QUEUE, [])
         waiters = [Waiter(open_store(), f"w{n}") for n in range(4)]
@@ -229,6 +240,42 @@ class TestWhatIsNotHandedOver:
         if draft.delay == 0:
             assert waiter.listener.wait(SOON)
             assert waiter.ids() == ["id0"]
+
+    def test_to_one_who_has_been_silent_for_long(self, timed, clock):
+        """It may be stopped: whoever waits claims every second."""
+        timed.enqueue(QUEUE, [])
+        waiter = Waiter(timed, "w")
+        assert waiter.claim() == []
+
+        clock.advance(5.0)
+        timed.enqueue(QUEUE, drafts(1))
+
+        assert state_of(timed) is State.QUEUED
+        assert waiter.listener.wait(SOON)
+        assert waiter.ids() == ["id0"]
+
+    def test_with_a_lease_that_a_lost_message_would_outlast(self, store, waiter):
+        store.enqueue(QUEUE, [Draft("id0", "mail", b"1", options=Options(lease=1.0))])
+
+        assert state_of(store) is State.QUEUED
+        assert waiter.listener.wait(SOON)
+        assert waiter.ids() == ["id0"]
+
+    @pytest.mark.parametrize("command", ["pubsub", "hrandfield"])
+    def test_by_a_user_who_may_not_ask_who_waits(
+        self, store, waiter, client, server, open_store, command
+    ):
+        """The job is stored as any other."""
+        may = ["~*", "&*", "+@all", f"-{command}"]
+        client.execute_command("ACL", "SETUSER", "producer", "reset", "on", ">secret", *may)
+        url = f"{server.url.replace('://', '://producer:secret@')}?prefix={store._address.prefix}"
+        producer = open_store(url)
+
+        producer.enqueue(QUEUE, drafts(1))
+
+        assert state_of(store) is State.QUEUED
+        assert waiter.listener.wait(SOON)
+        assert waiter.ids() == ["id0"]
 
     def test_in_a_paused_queue(self, store, waiter):
         store.configure(QUEUE, QueueSettings(paused=True))
@@ -349,6 +396,44 @@ class TestLost:
 
 
 class TestTime:
+    def test_a_job_that_lapsed_on_its_way_is_not_brought(self, timed, clock, monkeypatch):
+        timed.enqueue(QUEUE, [])
+        waiter = Waiter(timed, "w")
+        assert waiter.claim() == []
+        waiter.lose_messages(monkeypatch)
+        timed.enqueue(QUEUE, drafts(1))
+
+        clock.advance(31.0)
+        claimed = timed.claim(QUEUE, waiter.request())
+
+        assert claimed.jobs == []
+        assert [job.id for job in claimed.lapsed] == ["id0"]
+
+    def test_a_job_that_lapsed_in_the_inbox_is_not_begun(self, store, waiter):
+        """Its worker was stopped for longer than the lease, and others have the job by now."""
+        store.enqueue(QUEUE, drafts(1))
+        waiter.listener.wait(SOON)
+        waiter.inbox._asked_at -= 31.0
+
+        assert waiter.ids() == []
+
+    def test_whoever_waits_does_not_write_at_every_claim(
+        self, timed, clock, waiter, client, prefix
+    ):
+        key = f"{prefix}:{{default/mail}}:waiting"
+        timed.enqueue(QUEUE, [])
+        idle = Waiter(timed, "idle")
+        assert idle.claim() == []
+        first = client.execute_command("HGET", key, idle.inbox.name, NEVER_DECODE=True)
+
+        clock.advance(1.0)
+        assert idle.claim() == []
+        assert client.execute_command("HGET", key, idle.inbox.name, NEVER_DECODE=True) == first
+
+        clock.advance(1.0)
+        assert idle.claim() == []
+        assert client.execute_command("HGET", key, idle.inbox.name, NEVER_DECODE=True) != first
+
     def test_a_lease_counts_from_when_it_was_handed_over(self, store, waiter):
         claimed_at = time.monotonic()
         store.enqueue(QUEUE, drafts(1))
@@ -360,18 +445,26 @@ class TestTime:
 
         assert claimed_at - 0.02 < claimed.since < enqueued_at
 
-    def test_inboxes_of_workers_that_died_do_not_pile_up(self, store, client, prefix):
-        store.enqueue(QUEUE, [])
+    def test_inboxes_of_workers_that_died_do_not_pile_up(self, timed, clock, client, prefix):
+        timed.enqueue(QUEUE, [])
         for n in range(20):
-            waiter = Waiter(store, f"w{n}")
-            waiter.claim()
+            waiter = Waiter(timed, f"w{n}")
+            assert waiter.claim() == []
+            if n == 0:
+                timed.enqueue(QUEUE, drafts(1, start=1000))  # it dies with the job
             waiter.listener.close()
         key = f"{prefix}:{{default/mail}}:waiting"
         assert client.hlen(key) == 20
         assert 0 < client.ttl(key) <= 60
 
         for n in range(5):
-            store.enqueue(QUEUE, drafts(1, start=n))
-            store.claim(QUEUE, wants(9, "other"))  # wants to be told of the next
+            timed.enqueue(QUEUE, drafts(1, start=n))
+            timed.claim(QUEUE, wants(9, "other"))  # wants to be told of the next
 
+        assert client.hlen(key) == 20  # they may just be slow
+
+        clock.advance(5.0)
+        for n in range(50):
+            timed.enqueue(QUEUE, drafts(1, start=5 + n))
+            timed.claim(QUEUE, wants(9, "other"))
         assert client.hlen(key) == 0

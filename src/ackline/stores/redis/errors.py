@@ -106,7 +106,7 @@ _MEANINGS = (
         "this user may not do that: it needs +@all, the keys ~{prefix}:* and the channels "
         "&{prefix}:*",
         (exceptions.NoPermissionError,),
-        ("NOPERM", "can't publish to the channel", "permissions to access"),
+        ("NOPERM", "can't publish to the channel", "permissions to access", "permissions to run"),
     ),
     _Meaning(
         StoreError,

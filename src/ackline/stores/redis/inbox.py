@@ -50,7 +50,8 @@ class Inbox:
             except IndexError:
                 break  # another courier was quicker
             jobs += self.accept(message, worker)
-        return jobs
+        # Who was stopped meanwhile has lost them to others.
+        return [job for job in jobs if self._at(job.deadline) > time.monotonic()]
 
     def put_back(self, jobs: list[Record]) -> None:
         """They could not be passed on: the next claim is to take them."""
@@ -92,8 +93,11 @@ class Inbox:
 
     def since(self, jobs: Sequence[Record]) -> float:
         """From when on the leases of jobs count at the earliest, by `time.monotonic`."""
-        first = min(job.started_at or self._now for job in jobs)
-        return min(time.monotonic(), self._asked_at + first - self._now)
+        return min(time.monotonic(), *(self._at(job.started_at) for job in jobs))
+
+    def _at(self, moment: float | None) -> float:
+        """A time of the server by `time.monotonic`, not later than it was."""
+        return self._asked_at + (moment or self._now) - self._now
 
     def claimed(self, jobs: list[Record]) -> Claimed:
         """What has come, as the answer to a claim that did not have to be made."""

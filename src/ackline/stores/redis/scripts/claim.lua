@@ -35,9 +35,9 @@ if next(left) then
   leave_groups(queue, left)
 end
 local inbox, handed = request.inbox, ''
-local promise = inbox and redis.call('HGET', queue.base .. ':waiting', inbox)
-if promise then
-  handed = unreceived(queue, promise, request.received)
+local noted = inbox and redis.call('HGET', queue.base .. ':waiting', inbox)
+if noted then
+  handed = unreceived(queue, noted, request.received)
   if handed ~= '' then
     request.limit, request.places = request.limit - 1, request.places - 1
   end
@@ -55,8 +55,8 @@ if not queue.paused then
 end
 -- The claimer will wait for more: from now on it wants to be told.
 if inbox and #jobs < 2 * request.places then
-  wait_for_job(queue, inbox, ARGV[2])
-elseif promise then
+  wait_for_job(queue, inbox, ARGV[2], noted)
+elseif noted then
   redis.call('HDEL', queue.base .. ':waiting', inbox)
 end
 local wanting = not queue.idle and #jobs < 2 * request.limit

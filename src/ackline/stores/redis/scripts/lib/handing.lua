@@ -5,13 +5,18 @@
 -- a message can get lost. So :waiting keeps what was handed over until the next claim of the same
 -- inbox: that tells what it has received, and otherwise brings it.
 --
---   :waiting      hash: inbox → 'w', request (packed), or 'h', token (8 bytes), id
+--   :waiting      hash: inbox → 'w', time, request (packed), or 'h', time, token, id
 --   :to:<inbox>   channel: what `hand` packs
 
 local HANDED = '>I8ddI4BHc0'
+local PROMISE = '>c1d'
 
--- Seconds after the last claim until inboxes are forgotten: those who live claim far more often.
-local MEMORY = 60
+-- Seconds: who lives and waits claims every second, and says anew that it waits after some of them.
+-- Who has not for longer may be dead, or stand still, and is handed nothing.
+local RENEWED, SILENT, MEMORY = 1.5, 4, 60
+
+-- Seconds of a lease: a message that gets lost must be made up for while a shorter one lasts.
+local SHORTEST_HANDED = 3
 
 -- Bytes of a body that is sent: a larger one is fetched, so that no channel runs over.
 local LARGEST_HANDED = 65536
@@ -29,20 +34,30 @@ local function unreceived(queue, promise, received)
   if string.sub(promise, 1, 1) ~= 'h' then
     return ''
   end
-  local token, id = struct.unpack('>I8', promise, 2), string.sub(promise, 10)
+  local token, id = struct.unpack('>I8', promise, 10), string.sub(promise, 18)
   local place = token ~= received and redis.call('HGET', queue.base .. ':place', id)
   local job = place and read_place(id, place)
-  if not job or job.state ~= PROCESSING or job.token ~= token then
+  if not job or job.state ~= PROCESSING or job.token ~= token or at_of(queue, job) <= now then
     return ''
   end
   local body = redis.call('HGET', queue.base .. ':job', id)
   return hand(token, job.started, at_of(queue, job), job.attempts, job.flags, id, body)
 end
 
--- From now on an inbox waits to be handed a job.
-local function wait_for_job(queue, inbox, packed)
-  redis.call('HSET', queue.base .. ':waiting', inbox, 'w' .. packed)
-  redis.call('EXPIRE', queue.base .. ':waiting', MEMORY)
+local function promise(queue, inbox, sort, what)
+  redis.call('HSET', queue.base .. ':waiting', inbox, struct.pack(PROMISE, sort, now) .. what)
+end
+
+-- From now on an inbox waits to be handed a job; `before` is what was noted of it, if anything.
+local function wait_for_job(queue, inbox, packed, before)
+  local sort, since = nil, nil
+  if before then
+    sort, since = struct.unpack(PROMISE, before)
+  end
+  if sort ~= 'w' or since < now - RENEWED then
+    promise(queue, inbox, 'w', packed)
+    redis.call('EXPIRE', queue.base .. ':waiting', MEMORY)
+  end
 end
 
 local function wants_kind(request, kind)
@@ -54,18 +69,23 @@ local function wants_kind(request, kind)
   return false
 end
 
-local function listens(queue, inbox)
-  if redis.call('PUBSUB', 'NUMSUB', queue.base .. ':to:' .. inbox)[2] > 0 then
-    return true
+-- The request of an inbox that waits for this kind, nil if it does not or nobody listens there.
+local function request_of(queue, inbox, noted, kind)
+  local sort, since, at = struct.unpack(PROMISE, noted)
+  if since < now - SILENT then
+    redis.call('HDEL', queue.base .. ':waiting', inbox)
+    return nil
   end
-  redis.call('HDEL', queue.base .. ':waiting', inbox)
-  return false
+  local request = sort == 'w' and cmsgpack.unpack(string.sub(noted, at))
+  if not request or not wants_kind(request, kind) then
+    return nil
+  end
+  local listeners = redis.pcall('PUBSUB', 'NUMSUB', queue.base .. ':to:' .. inbox)
+  return not listeners.err and listeners[2] > 0 and request or nil
 end
 
 -- Lease a job to one who waits without having stood in line, and send it there.
-local function hand_to(queue, inbox, request, job)
-  local lease = new_lease(queue, request)
-  local head = read_head(lease, job.body, job.kind)
+local function hand_to(queue, inbox, request, lease, head, job)
   redis.call('ZADD', queue.base .. ':processing', head.deadline, job.member)
   redis.call('HSET', queue.base .. ':place', job.id,
     first_place(head, job.body, struct.pack('>d', job.rank)))
@@ -74,26 +94,34 @@ local function hand_to(queue, inbox, request, job)
   hold(queue, request.worker, 1)
   note_run(queue, 'claim', QUEUED, PROCESSING, lease.token, request.worker, '', '',
     {job.id, job.kind, 1})
-  redis.call('HSET', queue.base .. ':waiting', inbox,
-    'h' .. struct.pack('>I8', lease.token) .. job.id)
+  promise(queue, inbox, 'h', struct.pack('>I8', lease.token) .. job.id)
   redis.call('PUBLISH', queue.base .. ':to:' .. inbox,
     hand(lease.token, now, now + head.seconds, 1, 0, job.id, job.body))
 end
 
 -- job: id, kind, member, rank and body of one that would be the next in line, and is in no group
 -- Lease it to one who waits for its kind, and send it there; false if nobody does.
+--
+-- By now the job is half stored: a user or a server without the commands that find out who waits
+-- must not leave it so.
 -- gate
 local function hand_over(queue, job, leap)
-  local found = redis.call('HRANDFIELD', queue.base .. ':waiting', MOST_ASKED, 'WITHVALUES')
-  for index = 1, #found, 2 do
-    local inbox, promise = found[index], found[index + 1]
-    if string.sub(promise, 1, 1) == 'w' then
-      local request = cmsgpack.unpack(string.sub(promise, 2))
-      if wants_kind(request, job.kind) and listens(queue, inbox) then
-        request.leap = leap
-        hand_to(queue, inbox, request, job)
-        return true
+  local found = redis.pcall('HRANDFIELD', queue.base .. ':waiting', MOST_ASKED, 'WITHVALUES')
+  local count = found.err and 0 or #found / 2
+  for turn = 1, count do
+    -- Of few fields the server always names the same one first.
+    local index = 2 * ((leap + turn) % count) + 1
+    local inbox = found[index]
+    local request = request_of(queue, inbox, found[index + 1], job.kind)
+    if request then
+      request.leap = leap
+      local lease = new_lease(queue, request)
+      local head = read_head(lease, job.body, job.kind)
+      if head.seconds < SHORTEST_HANDED then
+        return false
       end
+      hand_to(queue, inbox, request, lease, head, job)
+      return true
     end
   end
   return false
