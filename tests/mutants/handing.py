@@ -24,8 +24,8 @@ HANDING = [
     Mutant(
         "redis: a job is handed to one who does not want its kind",
         _HANDING,
-        "if not request or not wants_kind(request, kind) then",
-        "if not request then",
+        "if not request or not wants_kind(request, kind) or",
+        "if not request or",
         _ALONE,
     ),
     Mutant(
@@ -81,21 +81,21 @@ HANDING = [
     Mutant(
         "redis: a job is handed over in a paused queue",
         f"{_LUA}/enqueue.lua",
-        "not queue.idle or queue.paused or",
-        "not queue.idle or",
+        "queue.idle and not queue.paused and #runs == 1",
+        "queue.idle and #runs == 1",
         _ALONE,
     ),
     Mutant(
         "redis: a job of a group is handed over",
         f"{_LUA}/enqueue.lua",
-        "#runs ~= 1 or ARGV[runs[1][1] + 2] ~= '' then",
-        "#runs ~= 1 then",
+        " or ARGV[runs[1][1] + 2] ~= '' then",
+        " then",
         _ALONE,
     ),
     Mutant(
         "redis: a job is handed over that others stand before",
-        f"{_LUA}/enqueue.lua",
-        " or redis.call('EXISTS', key) == 1 then",
+        _HANDING,
+        " or has_others(queue, request.kinds) then",
         " then",
         _ALONE,
     ),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from redis.exceptions import ConnectionError
 from tests.stores.redis.conftest import QUEUE, SOON, OpenStore, done, drafts, wants
+from tests.waiting import until
 
 from ackline.config import QueueSettings
 from ackline.errors import StoreUnavailable
@@ -30,6 +31,10 @@ class Waiter:
         listener = store.listen([QUEUE], "ready", kinds)
         assert isinstance(listener, RedisListener)
         self.listener = listener
+
+    @property
+    def channels(self) -> Sequence[str]:
+        return self.listener._channels
 
     @property
     def inbox(self) -> Inbox:
@@ -179,8 +184,9 @@ class TestTheWay:
 
 
 class TestWhatIsNotHandedOver:
-    def test_to_one_who_has_gone(self, store, waiter):
+    def test_to_one_who_has_gone(self, store, waiter, client):
         waiter.listener.close()
+        until(lambda: not any(count for _, count in client.pubsub_numsub(*waiter.channels)))
 
         store.enqueue(QUEUE, drafts(1))
 
@@ -293,6 +299,18 @@ class TestWhatIsNotHandedOver:
 
         assert state_of(store, "id3") is State.QUEUED
         assert waiter.ids(limit=9) == ["id0", "id1", "id2", "id3"]
+
+    def test_one_that_would_overtake_a_job_of_another_kind(self, store):
+        """The worker was told of the first and is on its way to it."""
+        store.enqueue(QUEUE, [])
+        waiter = Waiter(store, "w", frozenset({"mail", "video"}))
+        assert waiter.claim() == []
+        store.enqueue(QUEUE, [Draft("first", "video", b"1", 9, options=Options(group="g"))])
+        store.claim(QUEUE, wants(1, "other", frozenset({"none"})))  # somebody wants to be told
+
+        store.enqueue(QUEUE, [Draft("second", "mail", b"1", 0)])
+
+        assert waiter.ids() == ["first"]
 
     def test_an_id_that_is_there_already(self, store, waiter):
         store.enqueue(QUEUE, drafts(1))
@@ -413,7 +431,8 @@ class TestTime:
         """Its worker was stopped for longer than the lease, and others have the job by now."""
         store.enqueue(QUEUE, drafts(1))
         waiter.listener.wait(SOON)
-        waiter.inbox._asked_at -= 31.0
+        here, there = waiter.inbox._moment
+        waiter.inbox._moment = (here - 31.0, there)
 
         assert waiter.ids() == []
 

@@ -28,7 +28,8 @@ class Inbox:
         self._messages: deque[bytes] = deque()
         self._put_back: list[Record] = []
         self._accepted: deque[int] = deque(maxlen=REMEMBERED)
-        self._asked_at, self._now = 0.0, 0.0
+        self._moment = (0.0, 0.0)
+        """The same one by `time.monotonic`, or a little before it, and by the server's clock."""
 
     @property
     def received(self) -> int:
@@ -89,7 +90,7 @@ class Inbox:
 
     def waits(self, asked_at: float, now: float) -> None:
         """A claim was sent at a moment of `time.monotonic`, and run at a time of the server."""
-        self._asked_at, self._now = asked_at, now
+        self._moment = (asked_at, now)
 
     def since(self, jobs: Sequence[Record]) -> float:
         """From when on the leases of jobs count at the earliest, by `time.monotonic`."""
@@ -97,9 +98,10 @@ class Inbox:
 
     def _at(self, moment: float | None) -> float:
         """A time of the server by `time.monotonic`, not later than it was."""
-        return self._asked_at + (moment or self._now) - self._now
+        here, there = self._moment
+        return here if moment is None else here + moment - there
 
     def claimed(self, jobs: list[Record]) -> Claimed:
         """What has come, as the answer to a claim that did not have to be made."""
-        now = max(job.started_at or self._now for job in jobs)
+        now = max(job.started_at or 0.0 for job in jobs)
         return Claimed(jobs=jobs, verdicts=[], now=now, since=self.since(jobs), more=True)

@@ -93,18 +93,18 @@ def claim(
     What was handed over is taken first; if there is nothing to apply, nobody else is asked then.
     """
     if inbox is None:
-        return _claim(scripts, queue, request, transitions)
+        return _claim_from_server(scripts, queue, request, transitions)
     handed = inbox.take(request.worker)
     if handed and request.limit > 0 and not transitions:
         return inbox.claimed(handed)
     try:
-        return _claim(scripts, queue, request, transitions, inbox, handed)
+        return _claim_from_server(scripts, queue, request, transitions, inbox, handed)
     except BaseException:
         inbox.put_back(handed)
         raise
 
 
-def _claim(
+def _claim_from_server(
     scripts: QueueScripts,
     queue: QueueKey,
     request: ClaimRequest,

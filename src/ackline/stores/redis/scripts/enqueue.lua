@@ -214,22 +214,18 @@ end
 
 call_many('HSET', queue.base .. ':job', bodies)
 
--- The one job that this step has made ready, if nobody is before it in line and it is in no group.
-local function next_in_line()
+-- The one job that this step has made ready, if it may be sent and is in no group.
+local function lone_job()
   local kind = next(kinds)
-  local key = kind and ready_line(queue, kind)
-  if not kind or #bodies ~= 2 or #bodies[2] > LARGEST_HANDED or redis.call('EXISTS', key) == 1 then
+  if not kind or #bodies ~= 2 or #bodies[2] > LARGEST_HANDED or ARGV[runs[1][1] + 2] ~= '' then
     return nil
   end
-  local line = lines[key]
+  local line = lines[ready_line(queue, kind)]
   return {id = bodies[1], body = bodies[2], kind = kind, rank = tonumber(line[1]), member = line[2]}
 end
 
 local function hand_over_if_alone()
-  if not queue.idle or queue.paused or #runs ~= 1 or ARGV[runs[1][1] + 2] ~= '' then
-    return false
-  end
-  local job = next_in_line()
+  local job = queue.idle and not queue.paused and #runs == 1 and lone_job()
   return job and hand_over(queue, job, tonumber(ARGV[3]))
 end
 

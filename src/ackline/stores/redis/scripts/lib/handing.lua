@@ -69,6 +69,15 @@ local function wants_kind(request, kind)
   return false
 end
 
+-- Whether there is a job in line that this claimer would rather get, or should.
+local function has_others(queue, kinds)
+  local lines = {}
+  for index, kind in ipairs(kinds or redis.call('SMEMBERS', queue.base .. ':kinds')) do
+    lines[index] = ready_line(queue, kind)
+  end
+  return #lines > 0 and redis.call('EXISTS', unpack(lines)) > 0
+end
+
 -- The request of an inbox that waits for this kind, nil if it does not or nobody listens there.
 local function request_of(queue, inbox, noted, kind)
   local sort, since, at = struct.unpack(PROMISE, noted)
@@ -77,7 +86,7 @@ local function request_of(queue, inbox, noted, kind)
     return nil
   end
   local request = sort == 'w' and cmsgpack.unpack(string.sub(noted, at))
-  if not request or not wants_kind(request, kind) then
+  if not request or not wants_kind(request, kind) or has_others(queue, request.kinds) then
     return nil
   end
   local listeners = redis.pcall('PUBSUB', 'NUMSUB', queue.base .. ':to:' .. inbox)
@@ -99,7 +108,7 @@ local function hand_to(queue, inbox, request, lease, head, job)
     hand(lease.token, now, now + head.seconds, 1, 0, job.id, job.body))
 end
 
--- job: id, kind, member, rank and body of one that would be the next in line, and is in no group
+-- job: id, kind, member, rank and body of one that is new, and in no group
 -- Lease it to one who waits for its kind, and send it there; false if nobody does.
 --
 -- By now the job is half stored: a user or a server without the commands that find out who waits
