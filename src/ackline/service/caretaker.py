@@ -66,8 +66,8 @@ class Census(Loop):
         self._stored: dict[QueueKey, list[Key]] = {}
         self._schedulers: dict[QueueKey, Scheduler] = {}
 
-    def step(self) -> float:
-        """Count the queues anew."""
+    def due(self) -> Sequence[AnyQueue]:
+        """Those that have schedules, or had some until now; the queues are counted anew."""
         found = self._survey.queues()
         if found != self.queues:
             self.queues = found
@@ -75,10 +75,6 @@ class Census(Loop):
                 # The watcher needs only one queue to reach the store.
                 loop.queues = found[:1] if isinstance(loop, Watcher) else found
         self._stored = schedules.stored(self._store, {queue.key.tenant for queue in found})
-        return super().step()
-
-    def due(self) -> Sequence[AnyQueue]:
-        """Those that have schedules, or had some until now."""
         known = self._stored.keys() | self._schedulers.keys()
         return [queue for queue in self.queues if queue.key in known]
 

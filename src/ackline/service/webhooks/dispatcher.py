@@ -52,16 +52,11 @@ class Dispatcher(Loop):
         self._asked_at: dict[str, float] = {}
         self._readers: dict[QueueKey, JournalReader | None] = {}
 
-    def step(self) -> float:
-        """Find out who wants to hear, then read each journal."""
-        self._webhooks = _by_tenant(book.read_all(self._store))
-        pause = super().step()
-        if self._webhooks:
-            self._on_wanted()
-        return pause
-
     def due(self) -> Sequence[Queue[Any, Any]]:
         """The queues of tenants that want to hear, and those still read for nobody."""
+        self._webhooks = _by_tenant(book.read_all(self._store))
+        if self._webhooks:
+            self._on_wanted()
         tenants = {queue.key.tenant for queue in self.queues}
         wanting = {tenant for tenant in tenants if self._wants(tenant)}
         return [
@@ -71,7 +66,11 @@ class Dispatcher(Loop):
         ]
 
     def _wants(self, tenant: str) -> bool:
-        return bool(self._webhooks.get(tenant)) or self._callbacks_since(tenant) is not None
+        try:
+            return bool(self._webhooks.get(tenant)) or self._callbacks_since(tenant) is not None
+        except ValueError:
+            # A note of its own that cannot be read is trouble of its queues, and of no others.
+            return True
 
     def look_after(self, queue: Queue[Any, Any]) -> float:
         if queue.key.tenant == SERVICE_TENANT:
@@ -120,8 +119,8 @@ class Dispatcher(Loop):
         known = self._callbacks.get(tenant)
         if known is not None or time.monotonic() < self._asked_at.get(tenant, 0.0) + ASK_AGAIN:
             return known
-        self._asked_at[tenant] = time.monotonic()
         found = callbacks.since(self._store, tenant)
+        self._asked_at[tenant] = time.monotonic()
         if found is not None:
             self._callbacks[tenant] = found
             book.add(self._store, callbacks_of(tenant, found, self._store.info().now))
