@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from ackline.cron import Schedule
+from ackline.job import QueueKey
 from ackline.queues import Queues
+from ackline.service import Settings, schedules
+from ackline.service.caretaker import Caretaker
 from ackline.service.webhooks import delivery
 from ackline.service.webhooks.dispatcher import Dispatcher
-from ackline.stores.base import KeyWrite
+from ackline.stores.base import Filter, KeyWrite
 from ackline.stores.memory import MemoryStore
 
 
@@ -16,6 +20,61 @@ def store(clock):
     store = MemoryStore(clock)
     store.open()
     return store
+
+
+@pytest.fixture
+def census(store):
+    return Caretaker(store, Settings(store="memory://")).loops[0]
+
+
+def jobs(store: MemoryStore, queue: QueueKey) -> list[str]:
+    return [job.id for job in store.page(queue, Filter(), None, 100).jobs]
+
+
+class TestSchedules:
+    KEY = QueueKey("acme", "never-seen")
+
+    def test_fire_in_a_queue_that_never_had_a_job(self, store, census, clock):
+        schedules.write(store, self.KEY, Schedule("each", "* * * * *", payload="tick"))
+        census.step()
+        clock.advance(60)
+
+        census.step()
+
+        [id] = jobs(store, self.KEY)
+        assert id.startswith("each@")
+
+    def test_fire_in_a_queue_that_was_deleted_and_scheduled_anew(self, store, census, clock):
+        queue = Queues(store, self.KEY.tenant)[self.KEY.name]
+        queue.enqueue(1)
+        schedules.write(store, self.KEY, Schedule("old", "* * * * *"))
+        census.step()
+        queue.drop(force=True)
+        schedules.write(store, self.KEY, Schedule("new", "* * * * *"))
+        census.step()
+        clock.advance(60)
+
+        census.step()
+
+        assert [id.partition("@")[0] for id in jobs(store, self.KEY)] == ["new"]
+
+    def test_that_were_deleted_before_their_queue_was_there_leave_nothing(
+        self, store, census, clock
+    ):
+        schedules.write(store, self.KEY, Schedule("each", "* * * * *"))
+        census.step()
+        schedules.delete(store, self.KEY, "each")
+        clock.advance(60)
+
+        census.step()
+
+        assert jobs(store, self.KEY) == []
+        assert census._schedulers == {}
+
+    def test_are_listed_before_their_queue_is_there(self, api):
+        made = api.put("/v1/queues/fresh/schedules/each", {"cron": "* * * * *"})
+
+        assert api.get("/v1/queues/fresh/schedules") == {"schedules": [made]}
 
 
 class TestDispatcher:

@@ -74,9 +74,9 @@ class Census(Loop):
             for loop in self._loops:
                 # The watcher needs only one queue to reach the store.
                 loop.queues = found[:1] if isinstance(loop, Watcher) else found
-        self._stored = schedules.stored(self._store, {queue.key.tenant for queue in found})
-        known = self._stored.keys() | self._schedulers.keys()
-        return [queue for queue in self.queues if queue.key in known]
+        self._stored = schedules.stored(self._store, schedules.tenants(self._store))
+        # A queue need not be there: the first tick of its schedule makes it.
+        return [self._survey.queue(key) for key in self._stored.keys() | self._schedulers.keys()]
 
     def look_after(self, queue: AnyQueue) -> float:
         """Fire its schedules, as they are now."""

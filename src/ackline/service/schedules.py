@@ -10,10 +10,17 @@ import msgspec
 from ackline.cron import Schedule
 from ackline.job import QueueKey
 from ackline.limits import OWN_KEYS
+from ackline.service.credentials import SERVICE_TENANT
 from ackline.stores.base import Key, KeyWrite, Store
 
 ROOM = (OWN_KEYS, "schedules")
 """Under it, for each queue: its schedules by name."""
+
+TENANTS = (OWN_KEYS, "scheduling")
+"""In the service's own room: the tenants that have made schedules. Their queues do not tell, for
+a schedule may be there before its queue."""
+
+MOST_TENANTS = 100_000
 
 MOST_SCHEDULES = 1000
 """Of one queue."""
@@ -43,6 +50,12 @@ class Stored(msgspec.Struct):
             self.catch_up,  # type: ignore[arg-type]
             self.options,
         )
+
+
+def tenants(store: Store) -> list[str]:
+    """Those that have schedules, or had some."""
+    found = store.read_keys(SERVICE_TENANT, TENANTS, MOST_TENANTS)
+    return [entry.key[len(TENANTS)] for entry in found]
 
 
 def stored(store: Store, tenants: Iterable[str]) -> dict[QueueKey, list[Key]]:
@@ -79,6 +92,7 @@ def write(store: Store, key: QueueKey, schedule: Schedule, version: int | None =
         dict(schedule.options),
     )
     value = msgspec.json.encode(stored)
+    _note_tenant(store, key.tenant)
     path = (*_room(key), schedule.name)
     return store.write_keys(key.tenant, [KeyWrite(key=path, value=value, version=version)])
 
@@ -94,6 +108,11 @@ def delete(store: Store, key: QueueKey, name: str) -> bool:
 def read(entry: Key) -> Schedule:
     """One schedule, as it was kept."""
     return msgspec.json.decode(entry.value, type=Stored).schedule(entry.key[-1])
+
+
+def _note_tenant(store: Store, tenant: str) -> None:
+    """Before its first schedule is kept, so that none is overlooked."""
+    store.write_keys(SERVICE_TENANT, [KeyWrite(key=(*TENANTS, tenant), value=b"", version=0)])
 
 
 def _room(key: QueueKey) -> tuple[str, ...]:
