@@ -13,6 +13,7 @@ from ackline.service.settings import Settings
 from ackline.service.survey import AnyQueue, Survey
 from ackline.service.webhooks.deliverer import Deliverer
 from ackline.service.webhooks.dispatcher import Dispatcher
+from ackline.service.webhooks.lanes import lanes_by
 from ackline.stores.base import Key, Store
 
 CENSUS_EVERY = 1.0
@@ -97,7 +98,7 @@ class Caretaker:
         self.deliverer = Deliverer(store, settings.webhooks)
         survey = Survey(store, settings)
         loops: list[Loop] = [
-            Dispatcher(store, self.deliverer.start),
+            Dispatcher(store, self.deliverer.start, lanes_by(settings.webhooks).count),
             SurveyedPromoter(survey, PROMOTE_EVERY),
             Pruner([], PRUNE_EVERY),
             Watcher([], WATCH_EVERY),

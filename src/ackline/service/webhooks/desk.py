@@ -20,6 +20,7 @@ from ackline.service.webhooks import book, delivery, signing
 from ackline.service.webhooks.addresses import Allowed, NotAllowed
 from ackline.service.webhooks.deliverer import Made
 from ackline.service.webhooks.delivery import QUEUE, Delivery
+from ackline.service.webhooks.lanes import lanes_by
 from ackline.service.webhooks.webhook import (
     CALLBACKS,
     Webhook,
@@ -127,7 +128,8 @@ class Desk:
         if webhook.url is None:
             raise Conflict("callbacks have no URL of their own: enqueue a job with a callback_url")
         info = await self._call(self._store.info)
-        job = delivery.of_test(webhook, f"msg_{new_delivery_id()}", info.now)
+        message = f"msg_{new_delivery_id()}"
+        job = delivery.of_test(webhook, message, info.now, lanes_by(self._settings).count)
         queue = delivery.open_queue(self._store)
         [queued] = await self._call(queue.enqueue_many, [job])
         return queued.id

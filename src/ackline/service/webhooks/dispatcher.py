@@ -42,9 +42,12 @@ class Dispatcher(Loop):
 
     name = "dispatcher"
 
-    def __init__(self, store: Store, on_wanted: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, store: Store, on_wanted: Callable[[], None] = lambda: None, lanes: int = 1
+    ) -> None:
         super().__init__([], EVERY)
         self._store = store
+        self._lanes = lanes
         self._on_wanted = on_wanted
         self._deliveries = delivery.open_queue(store)
         self._webhooks: dict[str, list[Webhook]] = {}
@@ -151,7 +154,7 @@ class Dispatcher(Loop):
         # Read again, after the events: a webhook that existed when they happened is there now.
         known = book.read_of(self._store, key.tenant)
         found = [
-            delivery.of_event(webhook, event)
+            delivery.of_event(webhook, event, self._lanes)
             for event in events
             for webhook in known
             if webhook.wants(event)
@@ -167,7 +170,7 @@ class Dispatcher(Loop):
     ) -> Iterable[NewJob[Delivery]]:
         jobs = self._store.get(key, [event.id for event in events]) if events else []
         for event, job in zip(events, jobs, strict=True):
-            yield delivery.of_end(own, event, job)
+            yield delivery.of_end(own, event, job, self._lanes)
 
 
 def _by_tenant(found: list[Webhook]) -> dict[str, list[Webhook]]:
