@@ -201,6 +201,19 @@ class TestKinds:
         api.delete("/v1/queues/email/schedules/s", 404)
         whole.delete("/v1/queues/email/schedules/s", 204)
 
+    def test_whose_names_it_cannot_take(self, apis):
+        whole, api = apis
+        path = "/v1/queues/email/schedules/s"
+        whole.put(path, {"cron": "* * * * *", "kind": "theirs", "payload": "precious"})
+
+        problem = api.put(path, {"cron": "* * * * *", "kind": "mine"}, 409)
+
+        assert "'s' is taken by a schedule that your token is not for" in problem["detail"]
+        assert whole.get(path)["payload"] == "precious"
+        whole.delete(path, 204)
+        api.put(path, {"cron": "* * * * *", "kind": "mine"})
+        assert api.put(path, {"cron": "0 * * * *", "kind": "mine"})["cron"] == "0 * * * *"
+
 
 class TestHealth:
     def test_metrics_are_of_the_tenant_unless_for_an_operator(self, runtime, client, api_for):

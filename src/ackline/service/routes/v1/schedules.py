@@ -17,8 +17,7 @@ from ackline.service.caller import Caller, Scope
 from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, tagged
 from ackline.service.job_bodies import JobOptions
 from ackline.service.parameters import Queue
-from ackline.service.problems import NotFound
-from ackline.stores.base import Store
+from ackline.service.problems import Conflict, NotFound
 
 Name = Annotated[str, PathParameter(description="The schedule's name.")]
 
@@ -99,7 +98,7 @@ async def put_schedule(
     # What could not be enqueued is refused now, not at the first tick.
     line.sync.drafter.draft(data.payload, {"kind": kind, **options})  # type: ignore[typeddict-item]
     store = caller.runtime.store
-    await caller.runtime.call(_write, store, line.sync.key, schedule, if_match)
+    await caller.runtime.call(_write, caller, line.sync.key, schedule, if_match)
     info = await caller.runtime.call(store.info)
     return _document(queue, schedule, info.now)
 
@@ -108,23 +107,32 @@ async def put_schedule(
 async def delete_schedule(queue: Queue, name: Name, caller: NamedDependency[Caller]) -> None:
     """No more ticks; jobs of earlier ones stay."""
     key = caller.queue(queue, Scope.ADMIN).sync.key
+    await caller.runtime.call(_delete, caller, key, name)
+
+
+def _write(caller: Caller, key: QueueKey, schedule: Schedule, if_match: str | None) -> None:
     store = caller.runtime.store
-    found = await caller.runtime.call(schedules.read_all, store, key)
-    own = any(one.name == name and caller.may_touch(one.kind) for one in found)
-    if not own or not await caller.runtime.call(schedules.delete, store, key, name):
-        raise _absent(queue, name)
-
-
-def _write(store: Store, key: QueueKey, schedule: Schedule, if_match: str | None) -> None:
-    if if_match is None:
-        schedules.write(store, key, schedule)
-        return
     while True:
         found, version = schedules.find(store, key, schedule.name)
-        if found is None:
-            raise _absent(key.name, schedule.name)
-        require_match(if_match, _editable(found))
+        if found is not None and not caller.may_touch(found.kind):
+            raise Conflict(
+                f"the name {schedule.name!r} is taken by a schedule that your token is not for"
+            )
+        if if_match is not None:
+            if found is None:
+                raise _absent(key.name, schedule.name)
+            require_match(if_match, _editable(found))
         if schedules.write(store, key, schedule, version):
+            return
+
+
+def _delete(caller: Caller, key: QueueKey, name: str) -> None:
+    store = caller.runtime.store
+    while True:
+        found, version = schedules.find(store, key, name)
+        if found is None or not caller.may_touch(found.kind):
+            raise _absent(key.name, name)
+        if schedules.delete(store, key, name, version):
             return
 
 
