@@ -11,6 +11,7 @@ from ackline.cron import Schedule
 from ackline.job import QueueKey
 from ackline.limits import OWN_KEYS
 from ackline.service.credentials import SERVICE_TENANT
+from ackline.service.problems import Conflict
 from ackline.stores.base import Key, KeyWrite, Store
 
 ROOM = (OWN_KEYS, "schedules")
@@ -25,8 +26,11 @@ MOST_TENANTS = 100_000
 MOST_SCHEDULES = 1000
 """Of one queue."""
 
-MOST_OF_TENANT = 100_000
+MOST_OF_TENANT = 10_000
 """Of all its queues."""
+
+MOST_READ = 2 * MOST_OF_TENANT
+"""Requests at the same moment may pass a limit together; what they made is read all the same."""
 
 
 class Stored(msgspec.Struct):
@@ -62,14 +66,28 @@ def stored(store: Store, tenants: Iterable[str]) -> dict[QueueKey, list[Key]]:
     """What is kept of the schedules of all queues that have any."""
     found: dict[QueueKey, list[Key]] = {}
     for tenant in tenants:
-        for entry in store.read_keys(tenant, ROOM, MOST_OF_TENANT):
+        for entry in store.read_keys(tenant, ROOM, MOST_READ):
             found.setdefault(QueueKey(tenant, entry.key[len(ROOM)]), []).append(entry)
     return found
 
 
 def read_all(store: Store, key: QueueKey) -> list[Schedule]:
     """All schedules of a queue, by name."""
-    return list(map(read, store.read_keys(key.tenant, _room(key), MOST_SCHEDULES)))
+    # Two queues that were merged may have more than one is given.
+    return list(map(read, store.read_keys(key.tenant, _room(key), MOST_READ)))
+
+
+def require_room(store: Store, key: QueueKey) -> None:
+    """Refuse one schedule more than would be read: it could be neither listed nor fired."""
+    found = store.read_keys(key.tenant, ROOM, MOST_OF_TENANT)
+    if len(found) >= MOST_OF_TENANT:
+        raise Conflict(f"a tenant has at most {MOST_OF_TENANT:,} schedules: delete one first")
+    room = _room(key)
+    if sum(entry.key[: len(room)] == room for entry in found) >= MOST_SCHEDULES:
+        raise Conflict(
+            f"queue {key.name!r} already has {MOST_SCHEDULES:,} schedules, which is the limit: "
+            "delete one first"
+        )
 
 
 def find(store: Store, key: QueueKey, name: str) -> tuple[Schedule | None, int]:
