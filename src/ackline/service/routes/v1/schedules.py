@@ -97,6 +97,7 @@ async def put_schedule(
     options: dict[str, Any] = dict(data.for_enqueue())
     kind = options.pop("kind", "default")
     caller.require_kind(kind)
+    caller.require_keys(options.get("keys_if_undelivered"))
     schedule = Schedule(name, data.cron, kind, data.payload, data.timezone, data.catch_up, options)
     # What could not be enqueued is refused now, not at the first tick.
     line.sync.drafter.draft(data.payload, {"kind": kind, **options})  # type: ignore[typeddict-item]
