@@ -24,6 +24,7 @@ from ackline.service.webhooks.lanes import lanes_by
 from ackline.service.webhooks.webhook import (
     CALLBACKS,
     Webhook,
+    altered,
     callbacks_of,
     filters,
     new_webhook,
@@ -82,13 +83,7 @@ class Desk:
             self._require_url(said["url"])
         changes = {**said, **filters(said)}
         end = (await self._call(self._store.info)).cursor
-
-        def alter(found: Webhook) -> Webhook:
-            # When turned on again, it hears of events from then on.
-            since = end if changes.get("active") and not found.active else found.since
-            return msgspec.structs.replace(found, **changes, since=since)
-
-        return await self._change(id, alter)
+        return await self._change(id, lambda found: altered(found, changes, end))
 
     async def rotate(self, id: str, overlap: float) -> Webhook:
         """Give it a new secret; that of the callbacks is made if there is none yet."""

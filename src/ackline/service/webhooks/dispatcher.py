@@ -109,7 +109,7 @@ class Dispatcher(Loop):
     def _wanted_since(self, key: QueueKey) -> str | None:
         """Behind which event of a queue somebody may want to hear; None if nobody does."""
         wanted = [
-            webhook.since
+            webhook.since_for(key.name)
             for webhook in self._webhooks.get(key.tenant, ())
             if webhook.active and webhook.url is not None
             and (webhook.queues is None or key.name in webhook.queues)
