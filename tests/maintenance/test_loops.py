@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from ackline import ConfigError, Queue, Queues, State, StoreUnavailable
 from ackline.lifecycle import complete
 from ackline.maintenance import Loop, Maintenance, Promoter, Pruner
+from ackline.maintenance.setbacks import REPEAT, RETRIES, Setbacks
 from ackline.testing import ManualClock, memory_queues
 
 
@@ -70,11 +72,9 @@ def test_a_loop_that_fails_says_so_and_goes_on(
     loop.start()
     assert loop.ran.wait(5)
     loop.stop()
-    errors = [entry for entry in caplog.records if entry.levelno == logging.ERROR]
-    assert len(errors) == 2
-    assert "the counting loop failed: " in errors[0].message
-    assert "queue email" in caplog.text
-    assert "the store is away" in caplog.text
+    [error] = [entry for entry in caplog.records if entry.levelno == logging.ERROR]
+    assert "the counting loop failed for email: the store is away; it goes on" in error.message
+    assert "counting loop of queue email" in caplog.text
     assert loop.stats().failures == 2
     assert "the store is away" in loop.stats().last_error
 
@@ -100,7 +100,7 @@ def test_a_store_that_is_away_is_told_of_in_a_line(
     assert loop.ran.wait(5)
     loop.stop()
     [error] = [entry for entry in caplog.records if entry.levelno == logging.ERROR]
-    assert "the counting loop failed: nobody answers; it goes on in" in error.message
+    assert "the counting loop failed for email: nobody answers; it goes on" in error.message
     assert error.exc_info is None
 
 
@@ -122,6 +122,95 @@ def test_one_queue_in_trouble_holds_up_no_other() -> None:
         loop.step()
     assert seen == ["good"]
     assert caught.value.exceptions[0].__notes__ == ["picky loop of queue bad"]
+
+
+class Partly(Loop):
+    """Fails for queues called `bad…`; says when it has gone round often."""
+
+    name = "partly failing loop"
+    OFTEN = 20
+
+    def __init__(self, queues: Sequence[Queue[Any, Any]]) -> None:
+        super().__init__(queues, 0.001)
+        self.seen: Counter[str] = Counter()
+        self.often = threading.Event()
+
+    def look_after(self, queue: Queue[Any, Any]) -> float:
+        self.seen[queue.name] += 1
+        if queue.name.startswith("bad"):
+            raise RuntimeError(f"{queue.name} cannot be read")
+        if self.seen[queue.name] == self.OFTEN:
+            self.often.set()
+        return 0.001
+
+
+def test_a_queue_that_fails_for_long_does_not_slow_the_loop_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ackline.maintenance.setbacks.RETRIES", (3600.0, 3600.0))
+    queues = memory_queues()
+    loop = Partly([queues["bad"], queues["good"]])
+    loop.start()
+    assert loop.often.wait(5)
+    loop.stop()
+    assert loop.seen["bad"] == 1
+    assert loop.stats().failures == 1
+
+
+def test_an_error_that_lasts_is_told_of_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("ackline.maintenance.setbacks.RETRIES", (0.0001, 0.0001))
+    queues = memory_queues()
+    loop = Partly([queues["bad"], queues["bad too"], queues["good"]])
+    loop.start()
+    assert loop.often.wait(5)
+    loop.stop()
+    assert loop.seen["bad"] > 1
+    [error] = [entry for entry in caplog.records if entry.levelno == logging.ERROR]
+    assert "failed for bad, bad too: bad cannot be read; bad too cannot be read" in error.message
+
+
+class TestSetbacks:
+    def test_each_queue_rests_for_longer_each_time_until_it_goes_well(self) -> None:
+        now = [0.0]
+        setbacks, queue = Setbacks(lambda: now[0]), memory_queues()["email"]
+        lengths = []
+        for _ in range(10):
+            lengths.append(setbacks.begin([queue], 1.0)[queue])
+            assert setbacks.rest_of(queue) == pytest.approx(lengths[-1])
+            now[0] += lengths[-1]
+            assert setbacks.rest_of(queue) == 0
+        assert lengths[:3] == [0.1, 0.2, 0.4]
+        assert lengths[-1] == RETRIES[-1]
+
+        setbacks.end(queue)
+
+        assert setbacks.begin([queue], 0.5) == {queue: 0.05}
+
+    def test_what_lasts_is_told_of_again_after_a_while_and_what_is_new_at_once(self) -> None:
+        now = [0.0]
+        setbacks, queue = Setbacks(lambda: now[0]), memory_queues()["email"]
+
+        def is_news(error: Exception) -> bool:
+            setbacks.begin([queue], 1.0)
+            return bool(setbacks.news({queue: error}))
+
+        assert is_news(KeyError("a"))
+        assert not is_news(KeyError("a"))
+        assert is_news(KeyError("b"))
+        now[0] += 10.0
+        assert not is_news(KeyError("b"))
+        now[0] += REPEAT - 10.0
+        assert is_news(KeyError("b"))
+
+    def test_queues_that_are_gone_are_forgotten(self) -> None:
+        now = [0.0]
+        setbacks, queues = Setbacks(lambda: now[0]), memory_queues()
+        setbacks.begin([queues["gone"]], 1.0)
+        now[0] += REPEAT + 1.0
+        setbacks.begin([queues["other"]], 1.0)
+        assert setbacks.begin([queues["gone"]], 1.0) == {queues["gone"]: RETRIES[0]}
 
 
 def test_an_interval_of_nothing_is_refused(queue: Queue[Any, Any]) -> None:

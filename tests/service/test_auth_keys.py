@@ -201,6 +201,48 @@ class TestKinds:
         api.delete("/v1/queues/email/schedules/s", 404)
         whole.delete("/v1/queues/email/schedules/s", 204)
 
+    def test_whose_names_it_cannot_take(self, apis):
+        whole, api = apis
+        path = "/v1/queues/email/schedules/s"
+        whole.put(path, {"cron": "* * * * *", "kind": "theirs", "payload": "precious"})
+
+        problem = api.put(path, {"cron": "* * * * *", "kind": "mine"}, 409)
+
+        assert "'s' is taken by a schedule that your token is not for" in problem["detail"]
+        assert whole.get(path)["payload"] == "precious"
+        whole.delete(path, 204)
+        api.put(path, {"cron": "* * * * *", "kind": "mine"})
+        assert api.put(path, {"cron": "0 * * * *", "kind": "mine"})["cron"] == "0 * * * *"
+
+
+class TestKeysIfUndelivered:
+    """Keys are of the whole tenant: who is limited to part of it cannot write them by a detour."""
+
+    @pytest.mark.parametrize(
+        "limit", [{"queues": frozenset({"q"})}, {"kinds": frozenset({"default"})}]
+    )
+    def test_are_refused_to_limited_tokens_by_every_way_in(self, api_for, limit):
+        whole, limited = api_for(), api_for(**limit)
+        keys = [["config", "price"]]
+        job = {"payload": 1, "keys_if_undelivered": keys}
+        message = {"value": 1, "options": {"queue": "q", "keysIfUndelivered": keys}}
+        options = {"keys_if_undelivered": keys}
+        draft = {"id": "z", "kind": "default", "payload": "MQ==", "options": options}
+        schedule = {"cron": "* * * * *", "keys_if_undelivered": keys}
+
+        limited.post("/v1/queues/q/jobs", job, 403)
+        limited.post("/v1/queues/q/jobs/batch", {"jobs": [{"payload": 1}, job]}, 403)
+        limited.post("/queue/enqueue", message, 403)
+        line = msgspec.json.encode(job)
+        assert limited("POST", "/v1/queues/q/import", content=line)["problem"]["status"] == 403
+        limited.post("/v1/store/enqueue", {"queue": "q", "drafts": [draft]}, 403)
+        limited.put("/v1/queues/q/schedules/s", schedule, 403)
+
+        # The control: the same, by who may.
+        whole.post("/v1/queues/q/jobs", job, 201)
+        whole.post("/v1/store/enqueue", {"queue": "q", "drafts": [draft]})
+        limited.post("/v1/queues/q/jobs", {"payload": 1, "keys_if_undelivered": []}, 201)
+
 
 class TestHealth:
     def test_metrics_are_of_the_tenant_unless_for_an_operator(self, runtime, client, api_for):

@@ -9,10 +9,11 @@ import pytest
 
 from ackline.config import DEFAULTS, Policy, QueueSettings
 from ackline.events import Act
-from ackline.job import Draft, Options, QueueKey, State
+from ackline.job import Draft, Failure, Options, QueueKey, State
 from ackline.lifecycle import Edit as Change
 from ackline.lifecycle import (
     Transition,
+    bury,
     cancel,
     complete,
     edit,
@@ -278,6 +279,25 @@ class TestLimitedTokens:
         assert ask("configure", queue=KEY, settings=own, expected=old) is True
         ask("configure", 403, queue=KEY, settings=QueueSettings(), expected=own)
         ask("configure", 403, queue=KEY, settings=msgspec.structs.replace(own, paused=True))
+
+    def test_a_step_writes_only_the_keys_of_its_job(self, ask, who, store):
+        own, other = ("lost", "a"), ("config", "price")
+        store.write_keys("acme", [KeyWrite(key=other, value=b"100")])
+        options = Options(keys_if_undelivered=(own,), max_attempts=1)
+        store.enqueue(KEY, [Draft("a", "mail", b"1", options=options), Draft("b", "mail", b"2")])
+        as_caller(who, Scope.CONSUME, queues=frozenset({"mail"}))
+        jobs = ask("claim", queue=KEY, request=REQUEST, transitions=[]).jobs
+
+        steps = [
+            msgspec.structs.replace(
+                bury(job, Failure(act="fail", attempt=1), DEFAULTS), keys=(own, other)
+            )
+            for job in jobs
+        ]
+
+        assert [verdict.applied for verdict in apply(ask, *steps)] == [True, True]
+        written = {entry.key: entry.value for entry in store.read_keys("acme", (), 10)}
+        assert written == {own: b"1", other: b"100"}
 
     @pytest.mark.parametrize(
         "limit", [{"kinds": frozenset({"a"})}, {"queues": frozenset({"mail"})}]

@@ -490,6 +490,40 @@ class TestSchedules:
         assert "'0 0 30 2 *'" in problem["detail"]
         assert api.get(self.PATH) == {"schedules": []}
 
+    def test_one_more_than_the_limit_is_refused(self, api, monkeypatch):
+        monkeypatch.setattr("ackline.service.schedules.MOST_SCHEDULES", 3)
+        names = ["a", "b", "c"]
+        for name in names:
+            api.put(f"{self.PATH}/{name}", {"cron": "* * * * *"})
+
+        problem = api.put(f"{self.PATH}/d", {"cron": "* * * * *"}, 409)
+
+        assert "already has 3 schedules" in problem["detail"]
+        assert [one["name"] for one in api.get(self.PATH)["schedules"]] == names
+        api.put(f"{self.PATH}/a", {"cron": "0 * * * *"})
+        api.put("/v1/queues/other/schedules/d", {"cron": "* * * * *"})
+        api.delete(f"{self.PATH}/a", status=204)
+        api.put(f"{self.PATH}/d", {"cron": "* * * * *"})
+
+    def test_one_more_than_is_read_of_a_tenant_is_refused(self, api, monkeypatch):
+        monkeypatch.setattr("ackline.service.schedules.MOST_OF_TENANT", 2)
+        for queue in ("a", "b"):
+            api.put(f"/v1/queues/{queue}/schedules/s", {"cron": "* * * * *"})
+
+        api.put("/v1/queues/c/schedules/s", {"cron": "* * * * *"}, 409)
+
+    def test_of_merged_queues_are_all_listed_and_can_be_deleted(self, api, monkeypatch):
+        monkeypatch.setattr("ackline.service.schedules.MOST_SCHEDULES", 2)
+        for queue, names in (("email", "ab"), ("mail", "cd")):
+            api.post(f"/v1/queues/{queue}/jobs", {"payload": 1}, 201)
+            for name in names:
+                api.put(f"/v1/queues/{queue}/schedules/{name}", {"cron": "* * * * *"})
+        api.post("/v1/queues/mail/rename", {"to": "email", "merge": True})
+
+        assert [one["name"] for one in api.get(self.PATH)["schedules"]] == list("abcd")
+        api.delete(f"{self.PATH}/d", status=204)
+        api.get(f"{self.PATH}/d", status=404)
+
     def test_are_fired_by_the_service(self, api, runtime):
         add(api, delay=60)
         api.put(f"{self.PATH}/tick", {"cron": "* * * * *", "payload": "tick", "kind": "tick"})

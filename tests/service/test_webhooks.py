@@ -17,6 +17,7 @@ from ackline.relay import Relay
 from ackline.service.webhooks import book, delivery
 from ackline.service.webhooks.dispatcher import Dispatcher
 from ackline.service.webhooks.settings import WebhookSettings
+from ackline.service.webhooks.webhook import Webhook, altered, filters, new_webhook
 from ackline.stores.memory import MemoryStore
 from tests.service import hooks
 from tests.service.conftest import Live
@@ -238,6 +239,62 @@ def test_a_webhook_hears_nothing_of_what_was_before_it(live, receiver):
 
     assert all_told(live, receiver) == 1
     assert receiver.jobs == {"after": 1}
+
+
+@pytest.mark.parametrize("queues", [["a", "b"], None])
+def test_a_webhook_for_more_queues_hears_nothing_of_their_past(live, receiver, queues):
+    made = subscribe(live, receiver, queues=["a"], acts=["enqueue"])
+    live.api.post("/v1/queues/b/jobs", {"payload": 1, "id": "before"}, 201)
+    assert all_told(live, receiver) == 0
+    live.api.patch(f"/v1/webhooks/{made['id']}", {"queues": queues})
+    for queue in ("a", "b"):
+        live.api.post(f"/v1/queues/{queue}/jobs", {"payload": 1, "id": f"after-{queue}"}, 201)
+
+    assert all_told(live, receiver) == 2
+    assert receiver.jobs == {"after-a": 1, "after-b": 1}
+
+
+class TestChangedQueues:
+    """From which event of a queue on a webhook hears, in whatever order its queues are changed."""
+
+    def webhook(self, queues: list[str] | None) -> Webhook:
+        info = MemoryStore().info()
+        said = filters({"queues": queues})
+        return msgspec.structs.replace(
+            new_webhook("acme", "https://example.com/", info, **said), since="1.0"
+        )
+
+    def change(self, webhook: Webhook, queues: list[str] | None, end: str) -> Webhook:
+        return altered(webhook, filters({"queues": queues}), end)
+
+    def test_what_it_has_not_been_told_yet_is_not_forgotten(self):
+        wider = self.change(self.webhook(["a"]), ["a", "b"], "5.0")
+
+        assert (wider.since_for("a"), wider.since_for("b")) == ("1.0", "5.0")
+
+    def test_a_queue_that_was_left_out_for_a_while_begins_anew(self):
+        narrow = self.change(self.webhook(["a", "b"]), ["a"], "5.0")
+        wide = self.change(narrow, ["a", "b"], "9.0")
+
+        assert (wide.since_for("a"), wide.since_for("b")) == ("1.0", "9.0")
+
+    def test_from_some_to_all_and_back(self):
+        every = self.change(self.webhook(["a"]), None, "5.0")
+        some = self.change(every, ["a", "b"], "9.0")
+
+        assert (every.since_for("a"), every.since_for("b")) == ("1.0", "5.0")
+        assert (some.since_for("a"), some.since_for("b")) == ("1.0", "5.0")
+
+    def test_from_all_to_some_hears_of_nothing_new(self):
+        some = self.change(self.webhook(None), ["a"], "5.0")
+
+        assert some.since_for("a") == "1.0"
+
+    def test_turned_on_again_it_begins_with_all(self):
+        off = altered(self.change(self.webhook(["a"]), ["a", "b"], "5.0"), {"active": False}, "6.0")
+        on = altered(off, {"active": True}, "7.0")
+
+        assert {on.since_for("a"), on.since_for("b")} == {"7.0"}
 
 
 def test_a_webhook_that_is_switched_off_hears_nothing(live, receiver):

@@ -8,13 +8,13 @@ import random
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
 
 from ackline.errors import PASSING, ConfigError
-from ackline.pauses import Pauses
+from ackline.maintenance.setbacks import Place, Setbacks
 from ackline.queue import Queue
 
 logger = logging.getLogger("ackline")
@@ -22,8 +22,8 @@ logger = logging.getLogger("ackline")
 NOTHING_KNOWN = math.inf
 """What `look_after` returns when the usual interval will do."""
 
-RETRIES = (0.1, 30.0)
-"""Seconds before a loop that failed goes on: doubled each time, up to the last."""
+MOST_NAMED = 3
+"""Queues that a line of the log names."""
 
 
 class LoopStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,27 +76,41 @@ class Loop(ABC):
 
         One queue's trouble keeps nobody from the others: it is raised at the end.
         """
-        pause, errors = self.interval, list[Exception]()
-        for queue in self._due(errors):
-            try:
-                pause = min(pause, self.look_after(queue))
-            except Exception as error:
-                error.add_note(f"{self.name} of queue {queue.key}")
-                errors.append(error)
-        self._runs += 1
-        self._last_run = time.time()
-        if errors:
-            self._failures += 1
-            self._last_error = repr(errors[0])
-            raise ExceptionGroup(f"the {self.name} failed", errors)
-        return max(0.0, pause)
+        pause, troubles = self._go_round(Setbacks())
+        if troubles:
+            raise ExceptionGroup(f"the {self.name} failed", list(troubles.values()))
+        return pause
 
-    def _due(self, errors: list[Exception]) -> Sequence[Queue[Any, Any]]:
+    def _go_round(self, setbacks: Setbacks) -> tuple[float, dict[Place, Exception]]:
+        """Look after the queues that do not rest; returns when to go on, and what failed."""
+        pause, troubles = self.interval, dict[Place, Exception]()
+        for queue in self._due(troubles):
+            rest = setbacks.rest_of(queue)
+            if not rest:
+                try:
+                    rest = self.look_after(queue)
+                except Exception as error:
+                    error.add_note(f"{self.name} of queue {queue.key}")
+                    troubles[queue] = error
+                    continue
+                setbacks.end(queue)
+            pause = min(pause, rest)
+        self._note_round(troubles)
+        return max(0.0, pause), troubles
+
+    def _due(self, troubles: dict[Place, Exception]) -> Sequence[Queue[Any, Any]]:
         try:
             return self.due()
         except Exception as error:
-            errors.append(error)
+            troubles[None] = error
             return ()
+
+    def _note_round(self, troubles: Mapping[Place, Exception]) -> None:
+        self._runs += 1
+        self._last_run = time.time()
+        if troubles:
+            self._failures += 1
+            self._last_error = repr(next(iter(troubles.values())))
 
     def start(self) -> None:
         """Run in a thread until `stop`."""
@@ -134,24 +148,47 @@ class Loop(ABC):
         self._done[what] = self._done.get(what, 0) + how_many
 
     def _run(self, stopping: threading.Event) -> None:
-        pauses = Pauses(*RETRIES)
+        setbacks = Setbacks()
         while not stopping.is_set():
-            try:
-                pause = self._jittered(self.step())
-                pauses.reset()
-            except Exception as error:
-                pause = pauses.next() * self._random.uniform(0.5, 1.0)
-                self._tell_of(error, pause)
-            stopping.wait(pause)
+            stopping.wait(self._paced_round(setbacks))
 
-    def _tell_of(self, error: Exception, pause: float) -> None:
-        causes = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
+    def _paced_round(self, setbacks: Setbacks) -> float:
+        """Go round, and keep the loop's own pace although a queue is in trouble."""
+        pause, troubles = self._go_round(setbacks)
+        rests = setbacks.begin(troubles, self._random.uniform(0.5, 1.0))
+        if news := setbacks.news(troubles):
+            self._tell_of(news, rests)
+        if None in troubles:
+            return rests[None]
+        setbacks.end(None)
+        return self._jittered(min([pause, *rests.values()]))
+
+    def _tell_of(self, news: Mapping[Place, Exception], rests: Mapping[Place, float]) -> None:
+        causes = list(news.values())
         # Where a store is away, how the call got there says nothing, and once is enough.
         passing = all(isinstance(cause, PASSING) for cause in causes)
-        what = "; ".join(dict.fromkeys(map(str, causes)))
-        message = "the %s failed: %s; it goes on in %.1f s"
-        logger.error(message, self.name, what, pause, exc_info=None if passing else error)
+        logger.error(
+            "the %s failed%s: %s; it goes on in %.1f s",
+            self.name,
+            _where(news),
+            "; ".join(dict.fromkeys(map(str, causes))),
+            min(rests[place] for place in news),
+            exc_info=None if passing else ExceptionGroup(f"the {self.name} failed", causes),
+        )
 
     def _jittered(self, pause: float) -> float:
         """Spread the processes of a fleet; a moment that is known to the point is kept."""
         return pause * self._random.uniform(0.8, 1.0) if pause == self.interval else pause
+
+
+def _where(places: Iterable[Place]) -> str:
+    """Which queues are in trouble; nothing if the loop itself is.
+
+    >>> _where([None])
+    ''
+    """
+    names = [str(queue.key) for queue in places if queue is not None]
+    if not names:
+        return ""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f" for {', '.join(names[:MOST_NAMED])}{more}"

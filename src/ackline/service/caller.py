@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import msgspec
@@ -157,6 +157,14 @@ class Caller:
         if self.principal.queues is not None or self.principal.kinds is not None:
             raise Forbidden(
                 "this affects the whole tenant, and your token is limited to part of it"
+            )
+
+    def require_keys(self, keys: Collection[object] | None) -> None:
+        """Refuse that a job is left under keys, which are the tenant's, to a caller so limited."""
+        if keys and (self.principal.queues is not None or self.principal.kinds is not None):
+            raise Forbidden(
+                "keys_if_undelivered writes keys of the whole tenant, and your token is limited to "
+                "part of it"
             )
 
     def room(self, scope: Scope) -> Queues:

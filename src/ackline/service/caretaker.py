@@ -13,6 +13,7 @@ from ackline.service.settings import Settings
 from ackline.service.survey import AnyQueue, Survey
 from ackline.service.webhooks.deliverer import Deliverer
 from ackline.service.webhooks.dispatcher import Dispatcher
+from ackline.service.webhooks.lanes import lanes_by
 from ackline.stores.base import Key, Store
 
 CENSUS_EVERY = 1.0
@@ -67,21 +68,17 @@ class Census(Loop):
         self._stored: dict[QueueKey, list[Key]] = {}
         self._schedulers: dict[QueueKey, Scheduler] = {}
 
-    def step(self) -> float:
-        """Count the queues anew."""
+    def due(self) -> Sequence[AnyQueue]:
+        """Those that have schedules, or had some until now; the queues are counted anew."""
         found = self._survey.queues()
         if found != self.queues:
             self.queues = found
             for loop in self._loops:
                 # The watcher needs only one queue to reach the store.
                 loop.queues = found[:1] if isinstance(loop, Watcher) else found
-        self._stored = schedules.stored(self._store, {queue.key.tenant for queue in found})
-        return super().step()
-
-    def due(self) -> Sequence[AnyQueue]:
-        """Those that have schedules, or had some until now."""
-        known = self._stored.keys() | self._schedulers.keys()
-        return [queue for queue in self.queues if queue.key in known]
+        self._stored = schedules.stored(self._store, schedules.tenants(self._store))
+        # A queue need not be there: the first tick of its schedule makes it.
+        return [self._survey.queue(key) for key in self._stored.keys() | self._schedulers.keys()]
 
     def look_after(self, queue: AnyQueue) -> float:
         """Fire its schedules, as they are now."""
@@ -105,7 +102,7 @@ class Caretaker:
         self.deliverer = Deliverer(store, settings.webhooks)
         survey = Survey(store, settings)
         loops: list[Loop] = [
-            Dispatcher(store, self.deliverer.start),
+            Dispatcher(store, self.deliverer.start, lanes_by(settings.webhooks).count),
             SurveyedPromoter(survey, PROMOTE_EVERY),
             Pruner([], PRUNE_EVERY),
             Watcher([], WATCH_EVERY),

@@ -10,16 +10,27 @@ import msgspec
 from ackline.cron import Schedule
 from ackline.job import QueueKey
 from ackline.limits import OWN_KEYS
+from ackline.service.credentials import SERVICE_TENANT
+from ackline.service.problems import Conflict
 from ackline.stores.base import Key, KeyWrite, Store
 
 ROOM = (OWN_KEYS, "schedules")
 """Under it, for each queue: its schedules by name."""
 
+TENANTS = (OWN_KEYS, "scheduling")
+"""In the service's own room: the tenants that have made schedules. Their queues do not tell, for
+a schedule may be there before its queue."""
+
+MOST_TENANTS = 100_000
+
 MOST_SCHEDULES = 1000
 """Of one queue."""
 
-MOST_OF_TENANT = 100_000
+MOST_OF_TENANT = 10_000
 """Of all its queues."""
+
+MOST_READ = 2 * MOST_OF_TENANT
+"""Requests at the same moment may pass a limit together; what they made is read all the same."""
 
 
 class Stored(msgspec.Struct):
@@ -45,18 +56,38 @@ class Stored(msgspec.Struct):
         )
 
 
+def tenants(store: Store) -> list[str]:
+    """Those that have schedules, or had some."""
+    found = store.read_keys(SERVICE_TENANT, TENANTS, MOST_TENANTS)
+    return [entry.key[len(TENANTS)] for entry in found]
+
+
 def stored(store: Store, tenants: Iterable[str]) -> dict[QueueKey, list[Key]]:
     """What is kept of the schedules of all queues that have any."""
     found: dict[QueueKey, list[Key]] = {}
     for tenant in tenants:
-        for entry in store.read_keys(tenant, ROOM, MOST_OF_TENANT):
+        for entry in store.read_keys(tenant, ROOM, MOST_READ):
             found.setdefault(QueueKey(tenant, entry.key[len(ROOM)]), []).append(entry)
     return found
 
 
 def read_all(store: Store, key: QueueKey) -> list[Schedule]:
     """All schedules of a queue, by name."""
-    return list(map(read, store.read_keys(key.tenant, _room(key), MOST_SCHEDULES)))
+    # Two queues that were merged may have more than one is given.
+    return list(map(read, store.read_keys(key.tenant, _room(key), MOST_READ)))
+
+
+def require_room(store: Store, key: QueueKey) -> None:
+    """Refuse one schedule more than would be read: it could be neither listed nor fired."""
+    found = store.read_keys(key.tenant, ROOM, MOST_OF_TENANT)
+    if len(found) >= MOST_OF_TENANT:
+        raise Conflict(f"a tenant has at most {MOST_OF_TENANT:,} schedules: delete one first")
+    room = _room(key)
+    if sum(entry.key[: len(room)] == room for entry in found) >= MOST_SCHEDULES:
+        raise Conflict(
+            f"queue {key.name!r} already has {MOST_SCHEDULES:,} schedules, which is the limit: "
+            "delete one first"
+        )
 
 
 def find(store: Store, key: QueueKey, name: str) -> tuple[Schedule | None, int]:
@@ -79,21 +110,25 @@ def write(store: Store, key: QueueKey, schedule: Schedule, version: int | None =
         dict(schedule.options),
     )
     value = msgspec.json.encode(stored)
+    _note_tenant(store, key.tenant)
     path = (*_room(key), schedule.name)
     return store.write_keys(key.tenant, [KeyWrite(key=path, value=value, version=version)])
 
 
-def delete(store: Store, key: QueueKey, name: str) -> bool:
-    """Forget a schedule; False if there was none."""
-    if find(store, key, name)[0] is None:
-        return False
+def delete(store: Store, key: QueueKey, name: str, version: int | None = None) -> bool:
+    """Forget a schedule; with a version, only that one."""
     path = (*_room(key), name)
-    return store.write_keys(key.tenant, [KeyWrite(key=path, value=None)])
+    return store.write_keys(key.tenant, [KeyWrite(key=path, value=None, version=version)])
 
 
 def read(entry: Key) -> Schedule:
     """One schedule, as it was kept."""
     return msgspec.json.decode(entry.value, type=Stored).schedule(entry.key[-1])
+
+
+def _note_tenant(store: Store, tenant: str) -> None:
+    """Before its first schedule is kept, so that none is overlooked."""
+    store.write_keys(SERVICE_TENANT, [KeyWrite(key=(*TENANTS, tenant), value=b"", version=0)])
 
 
 def _room(key: QueueKey) -> tuple[str, ...]:

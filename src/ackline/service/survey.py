@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 from ackline.job import QueueKey, State
 from ackline.queue import Queue
@@ -31,6 +32,7 @@ class Survey:
         self._settings = settings
         self._lock = threading.Lock()
         self._queues: dict[QueueKey, AnyQueue] = {}
+        self._absent: WeakValueDictionary[QueueKey, AnyQueue] = WeakValueDictionary()
         self._found: Sequence[QueueInfo] = ()
         self._chosen: dict[frozenset[State], tuple[AnyQueue, ...]] = {}
         self._cursor: str | None = None
@@ -46,13 +48,22 @@ class Survey:
                 )
             return self._chosen[states]
 
+    def queue(self, key: QueueKey) -> AnyQueue:
+        """One queue, whether it exists or not: the same object for as long as anyone uses it."""
+        with self._lock:
+            queue = self._queues.get(key) or self._absent.get(key) or self._open(key)
+            if key not in self._queues:
+                self._absent[key] = queue
+            return queue
+
     def _look(self) -> None:
         cursor, now = self._store.info().cursor, time.monotonic()
         if cursor == self._cursor and now - self._looked_at < REFRESH:
             return
         self._found = self._store.describe(None, dropped=True)
         keys = [info.key for info in self._found]
-        self._queues = {key: self._queues.get(key) or self._open(key) for key in keys}
+        known = {**self._absent, **self._queues}
+        self._queues = {key: known.get(key) or self._open(key) for key in keys}
         self._chosen.clear()
         self._cursor, self._looked_at = cursor, now
 

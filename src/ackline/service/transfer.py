@@ -103,6 +103,7 @@ class Import:
         else:
             draft = self._read(line)
         self._caller.require_kind(draft.kind)
+        self._caller.require_keys(draft.options.keys_if_undelivered)
         if not self._jobs:
             self._first = self.counts.lines
         self._jobs.append(draft)

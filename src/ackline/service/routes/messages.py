@@ -58,6 +58,7 @@ async def enqueue(
     name = data.options.queue or queue
     options: EnqueueOptions = {**traced(traceparent), **data.options.for_enqueue()}
     caller.require_kind(options.get("kind", "default"))
+    caller.require_keys(data.options.keys_if_undelivered)
     line = caller.queue(name, Scope.PRODUCE)
     ids = [data.options.id] if data.options.id else []
     await caller.require_own(line, ids)

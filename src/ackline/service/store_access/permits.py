@@ -30,7 +30,7 @@ from ackline.service.store_access.scopes import (
     writers,
 )
 from ackline.service.store_access.sizes import MOST, require_limit, require_size, require_write
-from ackline.service.store_access.steps import permitted_step
+from ackline.service.store_access.steps import permitted_step, with_own_keys
 from ackline.stores.base import BESIDE, ClaimRequest, Filter, Hold, WorkerBeat
 
 LATEST = 1e11
@@ -67,6 +67,7 @@ def _require_draft(caller: Caller, draft: Draft) -> None:
     if draft.run_at is not None and not 0 <= draft.run_at < LATEST:
         raise InvalidOption(f"run_at is in seconds since 1970, not {draft.run_at}")
     require_size(caller, "payload", draft.payload)
+    caller.require_keys(draft.options.keys_if_undelivered)
     for key in draft.options.keys_if_undelivered:
         require_others_key(key)
 
@@ -85,7 +86,8 @@ def _claim(caller: Caller, said: Arguments) -> Arguments:
 
 
 def _apply(caller: Caller, said: Arguments) -> Arguments:
-    return {"transitions": [permitted_step(caller, step) for step in said["transitions"]]}
+    steps = [permitted_step(caller, step) for step in said["transitions"]]
+    return {"transitions": with_own_keys(caller.runtime.store, said["queue"], steps)}
 
 
 def _heartbeat(caller: Caller, said: Arguments) -> Arguments:

@@ -8,12 +8,13 @@ import msgspec
 
 from ackline.errors import InvalidOption
 from ackline.events import Act
-from ackline.job import MOST_ATTEMPTS, State
+from ackline.job import MOST_ATTEMPTS, QueueKey, Record, State
 from ackline.lifecycle import LEGAL, Transition
 from ackline.limits import require_others_key, require_priority, require_seconds
 from ackline.service.caller import Caller, Scope
 from ackline.service.store_access.scopes import STEPS, require_queues, signed
 from ackline.service.store_access.sizes import require_size
+from ackline.stores.base import Store
 
 STAYING = frozenset({Act.EXTEND, Act.PROGRESS, Act.REQUEST_CANCEL, Act.EDIT, Act.MOVE})
 """Acts that leave the state as it is, or to the store."""
@@ -33,6 +34,24 @@ def permitted_step(caller: Caller, step: Transition) -> Transition:
     if held and not step.by:
         return step
     return msgspec.structs.replace(step, by=signed(caller, step.by))
+
+
+def with_own_keys(store: Store, queue: QueueKey, steps: list[Transition]) -> list[Transition]:
+    """The same, but each writes only keys that its job was enqueued with. This blocks.
+
+    Others are left out instead of refused: of a job that was replaced by one of the same id, a
+    worker may still have the keys, and its late step must not stop those that are sent with it.
+    """
+    ids = [step.id for step in steps if step.keys]
+    if not ids:
+        return steps
+    jobs = dict(zip(ids, store.get(queue, ids), strict=True))
+    return [_with_keys_of(jobs[step.id], step) if step.keys else step for step in steps]
+
+
+def _with_keys_of(job: Record | None, step: Transition) -> Transition:
+    own = job.options.keys_if_undelivered if job is not None else ()
+    return msgspec.structs.replace(step, keys=tuple(key for key in step.keys if key in own))
 
 
 def _require_possible(caller: Caller, step: Transition) -> None:

@@ -15,6 +15,7 @@ from ackline.queue import Job
 from ackline.service.webhooks import book, delivery, signing
 from ackline.service.webhooks.addresses import NotAllowed, Resolve, resolve
 from ackline.service.webhooks.delivery import Delivery
+from ackline.service.webhooks.lanes import lanes_by
 from ackline.service.webhooks.sending import Answer, Sender, Unreachable
 from ackline.service.webhooks.settings import WebhookSettings
 from ackline.service.webhooks.webhook import CALLBACKS, Webhook
@@ -69,7 +70,7 @@ class Deliverer:
                 lease=LEASE,
                 result_ttl=settings.keep,
             )(self._deliver)
-            queue.configure(group_limit=settings.at_once, by="ackline serve")
+            queue.configure(group_limit=lanes_by(settings).width, by="ackline serve")
             worker = Worker(
                 queue,
                 concurrency=settings.concurrency,

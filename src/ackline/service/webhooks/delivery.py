@@ -15,7 +15,8 @@ from ackline.queue import NewJob, Queue
 from ackline.queues import Queues
 from ackline.service.credentials import SERVICE_TENANT
 from ackline.service.documents import event_document, raw
-from ackline.service.webhooks.webhook import CALLBACKS, Webhook
+from ackline.service.webhooks.lanes import lane_of
+from ackline.service.webhooks.webhook import Webhook
 from ackline.stores.base import Store
 
 QUEUE = QueueKey(SERVICE_TENANT, "webhooks")
@@ -56,25 +57,25 @@ def open_queue(store: Store) -> Queue[Delivery, Any]:
     return queues.queue(QUEUE.name, payload=Delivery, max_payload=LONGEST_PAYLOAD)
 
 
-def of_event(webhook: Webhook, event: Event) -> NewJob[Delivery]:
+def of_event(webhook: Webhook, event: Event, lanes: int) -> NewJob[Delivery]:
     """Tell a webhook of an event."""
-    return _job(webhook, event, msgspec.to_builtins(event_document(event)), None)
+    return _job(webhook, event, msgspec.to_builtins(event_document(event)), None, lanes)
 
 
-def of_end(webhook: Webhook, event: Event, record: Record | None) -> NewJob[Delivery]:
+def of_end(webhook: Webhook, event: Event, record: Record | None, lanes: int) -> NewJob[Delivery]:
     """Call a job's own URL at its end, with its result or its error.
 
     The event has the URL: by now the job may be gone, moved, or replaced by one with another URL.
     """
     data: dict[str, Any] = msgspec.to_builtins(event_document(event))
     data |= _outcome(record) if _ended_so(record, event) else _untold(event)
-    return _job(webhook, event, data, event.callback)
+    return _job(webhook, event, data, event.callback, lanes)
 
 
-def of_test(webhook: Webhook, id: str, now: float) -> NewJob[Delivery]:
+def of_test(webhook: Webhook, id: str, now: float, lanes: int) -> NewJob[Delivery]:
     """A message about no event, to see whether it arrives."""
     body = Body(TEST, _iso(now), {"webhook": webhook.id})
-    return _new(webhook, id, body, None)
+    return _new(webhook, id, body, None, lanes)
 
 
 def _ended_so(record: Record | None, event: Event) -> TypeGuard[Record]:
@@ -97,14 +98,18 @@ def _outcome(record: Record) -> dict[str, Any]:
     return {"error": f"{failure.type}: {failure.message}" if failure is not None else None}
 
 
-def _job(webhook: Webhook, event: Event, data: Any, url: str | None) -> NewJob[Delivery]:
+def _job(
+    webhook: Webhook, event: Event, data: Any, url: str | None, lanes: int
+) -> NewJob[Delivery]:
     id = delivery_id(webhook, event)
-    return _new(webhook, id, Body(event.act, _iso(event.at), data), url)
+    return _new(webhook, id, Body(event.act, _iso(event.at), data), url, lanes)
 
 
-def _new(webhook: Webhook, id: str, body: Body, url: str | None) -> NewJob[Delivery]:
+def _new(webhook: Webhook, id: str, body: Body, url: str | None, lanes: int) -> NewJob[Delivery]:
     delivery = Delivery(webhook.tenant, webhook.id, msgspec.Raw(_encode(body)), url)
-    return NewJob(delivery, id=id, kind=KIND, group=group_of(webhook, url))
+    return NewJob(
+        delivery, id=id, kind=KIND, group=lane_of(webhook.tenant, url or webhook.url or "", lanes)
+    )
 
 
 def delivery_id(webhook: Webhook, event: Event) -> str:
@@ -112,13 +117,6 @@ def delivery_id(webhook: Webhook, event: Event) -> str:
     words = (webhook.tenant, webhook.id, event.queue.name, event.cursor)
     digest = hashlib.sha256(_encode(words)).digest()
     return "msg_" + base64.b32encode(digest[:20]).decode().lower()
-
-
-def group_of(webhook: Webhook, url: str | None) -> str:
-    """Deliveries that go to the same receiver: one that is slow holds up no other."""
-    if webhook.id != CALLBACKS:
-        return webhook.id
-    return "to_" + hashlib.sha256(_encode((webhook.tenant, url))).hexdigest()[:32]
 
 
 def _iso(moment: float) -> str:

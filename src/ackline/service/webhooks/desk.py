@@ -20,9 +20,11 @@ from ackline.service.webhooks import book, delivery, signing
 from ackline.service.webhooks.addresses import Allowed, NotAllowed
 from ackline.service.webhooks.deliverer import Made
 from ackline.service.webhooks.delivery import QUEUE, Delivery
+from ackline.service.webhooks.lanes import lanes_by
 from ackline.service.webhooks.webhook import (
     CALLBACKS,
     Webhook,
+    altered,
     callbacks_of,
     filters,
     new_webhook,
@@ -81,13 +83,7 @@ class Desk:
             self._require_url(said["url"])
         changes = {**said, **filters(said)}
         end = (await self._call(self._store.info)).cursor
-
-        def alter(found: Webhook) -> Webhook:
-            # When turned on again, it hears of events from then on.
-            since = end if changes.get("active") and not found.active else found.since
-            return msgspec.structs.replace(found, **changes, since=since)
-
-        return await self._change(id, alter)
+        return await self._change(id, lambda found: altered(found, changes, end))
 
     async def rotate(self, id: str, overlap: float) -> Webhook:
         """Give it a new secret; that of the callbacks is made if there is none yet."""
@@ -127,7 +123,8 @@ class Desk:
         if webhook.url is None:
             raise Conflict("callbacks have no URL of their own: enqueue a job with a callback_url")
         info = await self._call(self._store.info)
-        job = delivery.of_test(webhook, f"msg_{new_delivery_id()}", info.now)
+        message = f"msg_{new_delivery_id()}"
+        job = delivery.of_test(webhook, message, info.now, lanes_by(self._settings).count)
         queue = delivery.open_queue(self._store)
         [queued] = await self._call(queue.enqueue_many, [job])
         return queued.id

@@ -43,9 +43,12 @@ class Dispatcher(Loop):
     name = "dispatcher"
     counts = ("dispatched",)
 
-    def __init__(self, store: Store, on_wanted: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, store: Store, on_wanted: Callable[[], None] = lambda: None, lanes: int = 1
+    ) -> None:
         super().__init__([], EVERY)
         self._store = store
+        self._lanes = lanes
         self._on_wanted = on_wanted
         self._deliveries = delivery.open_queue(store)
         self._webhooks: dict[str, list[Webhook]] = {}
@@ -53,16 +56,11 @@ class Dispatcher(Loop):
         self._asked_at: dict[str, float] = {}
         self._readers: dict[QueueKey, JournalReader | None] = {}
 
-    def step(self) -> float:
-        """Find out who wants to hear, then read each journal."""
-        self._webhooks = _by_tenant(book.read_all(self._store))
-        pause = super().step()
-        if self._webhooks:
-            self._on_wanted()
-        return pause
-
     def due(self) -> Sequence[Queue[Any, Any]]:
         """The queues of tenants that want to hear, and those still read for nobody."""
+        self._webhooks = _by_tenant(book.read_all(self._store))
+        if self._webhooks:
+            self._on_wanted()
         tenants = {queue.key.tenant for queue in self.queues}
         wanting = {tenant for tenant in tenants if self._wants(tenant)}
         return [
@@ -72,7 +70,11 @@ class Dispatcher(Loop):
         ]
 
     def _wants(self, tenant: str) -> bool:
-        return bool(self._webhooks.get(tenant)) or self._callbacks_since(tenant) is not None
+        try:
+            return bool(self._webhooks.get(tenant)) or self._callbacks_since(tenant) is not None
+        except ValueError:
+            # A note of its own that cannot be read is trouble of its queues, and of no others.
+            return True
 
     def look_after(self, queue: Queue[Any, Any]) -> float:
         if queue.key.tenant == SERVICE_TENANT:
@@ -108,7 +110,7 @@ class Dispatcher(Loop):
     def _wanted_since(self, key: QueueKey) -> str | None:
         """Behind which event of a queue somebody may want to hear; None if nobody does."""
         wanted = [
-            webhook.since
+            webhook.since_for(key.name)
             for webhook in self._webhooks.get(key.tenant, ())
             if webhook.active and webhook.url is not None
             and (webhook.queues is None or key.name in webhook.queues)
@@ -121,8 +123,8 @@ class Dispatcher(Loop):
         known = self._callbacks.get(tenant)
         if known is not None or time.monotonic() < self._asked_at.get(tenant, 0.0) + ASK_AGAIN:
             return known
-        self._asked_at[tenant] = time.monotonic()
         found = callbacks.since(self._store, tenant)
+        self._asked_at[tenant] = time.monotonic()
         if found is not None:
             self._callbacks[tenant] = found
             book.add(self._store, callbacks_of(tenant, found, self._store.info().now))
@@ -153,7 +155,7 @@ class Dispatcher(Loop):
         # Read again, after the events: a webhook that existed when they happened is there now.
         known = book.read_of(self._store, key.tenant)
         found = [
-            delivery.of_event(webhook, event)
+            delivery.of_event(webhook, event, self._lanes)
             for event in events
             for webhook in known
             if webhook.wants(event)
@@ -169,7 +171,7 @@ class Dispatcher(Loop):
     ) -> Iterable[NewJob[Delivery]]:
         jobs = self._store.get(key, [event.id for event in events]) if events else []
         for event, job in zip(events, jobs, strict=True):
-            yield delivery.of_end(own, event, job)
+            yield delivery.of_end(own, event, job, self._lanes)
 
 
 def _by_tenant(found: list[Webhook]) -> dict[str, list[Webhook]]:

@@ -27,10 +27,10 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         5, 300, 1800, 7200, 18000, 36000, 36000,
     )  # fmt: skip
     """The waits between attempts; after the last one a delivery goes to the DLQ."""
-    concurrency: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 32
-    """Deliveries at once, per process."""
+    concurrency: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 64
+    """Deliveries at once, per process; those of one tenant get a quarter of them at most."""
     at_once: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 4
-    """Deliveries at once to one receiver, over all processes."""
+    """Deliveries at once to one host and port for one tenant, over all processes."""
     keep: Annotated[float, msgspec.Meta(ge=60)] = 86_400.0
     """How long a delivery that was made is listed."""
     most: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 100

@@ -37,14 +37,20 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The newest first."""
     since: str
     """The journal's end when it was made: it hears of what comes behind."""
+    since_of: dict[str, str] = {}
+    """The same for single queues: of one that was added later it hears nothing that was before."""
     created_at: float
+
+    def since_for(self, queue: str) -> str:
+        """Behind which event of a queue it hears."""
+        return self.since_of.get(queue, self.since)
 
     def wants(self, event: Event) -> bool:
         """Whether it is to be told of an event."""
         return (
             self.active
             and self.url is not None
-            and read_cursor(event.cursor) > read_cursor(self.since)
+            and read_cursor(event.cursor) > read_cursor(self.since_for(event.queue.name))
             and (self.acts is None or event.act in self.acts)
             and (self.states is None or event.to in self.states)
             and (self.queues is None or event.queue.name in self.queues)
@@ -74,6 +80,26 @@ def filters(said: Mapping[str, Any]) -> dict[str, Any]:
     """What somebody asked for, as a webhook has it."""
     found = {name: said[name] for name in FILTERS if name in said}
     return {name: None if value is None else frozenset(value) for name, value in found.items()}
+
+
+def altered(found: Webhook, changes: Mapping[str, Any], end: str) -> Webhook:
+    """A webhook with other fields; of what it did not hear of until now, it hears from `end` on."""
+    since, since_of = found.since, found.since_of
+    if changes.get("active") and not found.active:
+        since, since_of = end, {}
+    elif "queues" in changes:
+        since, since_of = _widened(found, changes["queues"], end)
+    return msgspec.structs.replace(found, **changes, since=since, since_of=since_of)
+
+
+def _widened(found: Webhook, queues: frozenset[str] | None, end: str) -> tuple[str, dict[str, str]]:
+    heard = found.queues
+    if queues is not None:
+        new = frozenset() if heard is None else queues - heard
+        return found.since, {one: end if one in new else found.since_for(one) for one in queues}
+    if heard is None:
+        return found.since, found.since_of
+    return end, {one: found.since_for(one) for one in heard}
 
 
 def callbacks_of(tenant: str, since: str, now: float) -> Webhook:

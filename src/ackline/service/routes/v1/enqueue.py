@@ -84,6 +84,8 @@ async def enqueue_many(
 async def _producing(caller: Caller, queue: str, jobs: list[JobBody]) -> ServedQueue:
     for job in jobs:
         caller.require_kind(job.kind if isinstance(job.kind, str) else "default")
+        keys = job.keys_if_undelivered
+        caller.require_keys(keys if isinstance(keys, list) else ())
     line = caller.queue(queue, Scope.PRODUCE)
     await caller.require_own(line, _ids(jobs))
     return line

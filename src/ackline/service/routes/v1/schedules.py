@@ -18,8 +18,7 @@ from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, t
 from ackline.service.heads import get_or_head
 from ackline.service.job_bodies import JobOptions
 from ackline.service.parameters import Queue
-from ackline.service.problems import NotFound
-from ackline.stores.base import Store
+from ackline.service.problems import Conflict, NotFound
 
 Name = Annotated[str, PathParameter(description="The schedule's name.")]
 
@@ -58,7 +57,7 @@ async def list_schedules(queue: Queue, caller: NamedDependency[Caller]) -> Sched
     """All schedules that were made here; those in workers' code are not listed."""
     key = caller.queue(queue, Scope.READ).sync.key
     store = caller.runtime.store
-    found = await caller.runtime.call(schedules.read_all, store, key)
+    found = await caller.slowly(schedules.read_all, store, key)
     info = await caller.runtime.call(store.info)
     own = [schedule for schedule in found if caller.may_touch(schedule.kind)]
     return Schedules([_document(queue, schedule, info.now) for schedule in own])
@@ -90,17 +89,21 @@ async def put_schedule(
     caller: NamedDependency[Caller],
     if_match: IfMatch = None,
 ) -> ScheduleDocument:
-    """From now on a job is enqueued at each tick: one a tick, however many processes run."""
+    """From now on a job is enqueued at each tick: one a tick, however many processes run.
+
+    A queue has at most 1,000 schedules, and a tenant 10,000; 409 for one more.
+    """
     line = caller.queue(queue, Scope.ADMIN)
     require_name("schedule", name)
     options: dict[str, Any] = dict(data.for_enqueue())
     kind = options.pop("kind", "default")
     caller.require_kind(kind)
+    caller.require_keys(options.get("keys_if_undelivered"))
     schedule = Schedule(name, data.cron, kind, data.payload, data.timezone, data.catch_up, options)
     # What could not be enqueued is refused now, not at the first tick.
     line.sync.drafter.draft(data.payload, {"kind": kind, **options})  # type: ignore[typeddict-item]
     store = caller.runtime.store
-    await caller.runtime.call(_write, store, line.sync.key, schedule, if_match)
+    await caller.slowly(_write, caller, line.sync.key, schedule, if_match)
     info = await caller.runtime.call(store.info)
     return _document(queue, schedule, info.now)
 
@@ -109,23 +112,34 @@ async def put_schedule(
 async def delete_schedule(queue: Queue, name: Name, caller: NamedDependency[Caller]) -> None:
     """No more ticks; jobs of earlier ones stay."""
     key = caller.queue(queue, Scope.ADMIN).sync.key
+    await caller.runtime.call(_delete, caller, key, name)
+
+
+def _write(caller: Caller, key: QueueKey, schedule: Schedule, if_match: str | None) -> None:
     store = caller.runtime.store
-    found = await caller.runtime.call(schedules.read_all, store, key)
-    own = any(one.name == name and caller.may_touch(one.kind) for one in found)
-    if not own or not await caller.runtime.call(schedules.delete, store, key, name):
-        raise _absent(queue, name)
-
-
-def _write(store: Store, key: QueueKey, schedule: Schedule, if_match: str | None) -> None:
-    if if_match is None:
-        schedules.write(store, key, schedule)
-        return
     while True:
         found, version = schedules.find(store, key, schedule.name)
+        if found is not None and not caller.may_touch(found.kind):
+            raise Conflict(
+                f"the name {schedule.name!r} is taken by a schedule that your token is not for"
+            )
+        if if_match is not None:
+            if found is None:
+                raise _absent(key.name, schedule.name)
+            require_match(if_match, _editable(found))
         if found is None:
-            raise _absent(key.name, schedule.name)
-        require_match(if_match, _editable(found))
+            schedules.require_room(store, key)
         if schedules.write(store, key, schedule, version):
+            return
+
+
+def _delete(caller: Caller, key: QueueKey, name: str) -> None:
+    store = caller.runtime.store
+    while True:
+        found, version = schedules.find(store, key, name)
+        if found is None or not caller.may_touch(found.kind):
+            raise _absent(key.name, name)
+        if schedules.delete(store, key, name, version):
             return
 
 

@@ -1,0 +1,77 @@
+"""What failed lately: each queue is left alone for a while, and no other with it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ackline.pauses import Pauses
+from ackline.queue import Queue
+
+RETRIES = (0.1, 30.0)
+"""Seconds before what failed is tried again: doubled each time, up to the last."""
+
+REPEAT = 600.0
+"""Seconds after which an error that lasts is told of again."""
+
+Place = Queue[Any, Any] | None
+"""Where it failed: None is the loop itself, which could not learn what is due."""
+
+
+class Setback:
+    """One place that failed, and has not gone well since."""
+
+    def __init__(self) -> None:
+        self.pauses = Pauses(*RETRIES)
+        self.until = -math.inf
+        self.told = ""
+        self.told_at = -math.inf
+
+
+class Setbacks:
+    """How long each queue rests. One that fails for hours costs the others nothing.
+
+    Queues that failed in the same round rest for equally long, so that a store that is away is
+    told of in one line and not in one for each queue.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._of: dict[Place, Setback] = {}
+
+    def rest_of(self, place: Place) -> float:
+        """Seconds for which to leave it alone; 0 if it is not resting."""
+        setback = self._of.get(place)
+        return max(0.0, setback.until - self._clock()) if setback is not None else 0.0
+
+    def begin(self, places: Iterable[Place], share: float) -> dict[Place, float]:
+        """They failed: how long each rests, for this share of its full pause."""
+        now = self._clock()
+        self._forget_before(now - REPEAT)
+        rests = {}
+        for place in places:
+            setback = self._of.setdefault(place, Setback())
+            rests[place] = setback.pauses.next() * share
+            setback.until = now + rests[place]
+        return rests
+
+    def end(self, place: Place) -> None:
+        """It went well."""
+        self._of.pop(place, None)
+
+    def news(self, troubles: Mapping[Place, Exception]) -> dict[Place, Exception]:
+        """Those that nobody was told of lately."""
+        now, found = self._clock(), {}
+        for place, error in troubles.items():
+            setback, said = self._of[place], repr(error)
+            if setback.told != said or now - setback.told_at >= REPEAT:
+                setback.told, setback.told_at = said, now
+                found[place] = error
+        return found
+
+    def _forget_before(self, moment: float) -> None:
+        """Queues that are not looked after any more would stay for ever."""
+        for place in [place for place, found in self._of.items() if found.until < moment]:
+            del self._of[place]

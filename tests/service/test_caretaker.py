@@ -1,0 +1,98 @@
+"""Maintenance for all tenants: what one of them has or lacks is no trouble for the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from ackline.cron import Schedule
+from ackline.job import QueueKey
+from ackline.queues import Queues
+from ackline.service import Settings, schedules
+from ackline.service.caretaker import Caretaker
+from ackline.service.webhooks import delivery
+from ackline.service.webhooks.dispatcher import Dispatcher
+from ackline.stores.base import Filter, KeyWrite
+from ackline.stores.memory import MemoryStore
+
+
+@pytest.fixture
+def store(clock):
+    store = MemoryStore(clock)
+    store.open()
+    return store
+
+
+@pytest.fixture
+def census(store):
+    return Caretaker(store, Settings(store="memory://")).loops[0]
+
+
+def jobs(store: MemoryStore, queue: QueueKey) -> list[str]:
+    return [job.id for job in store.page(queue, Filter(), None, 100).jobs]
+
+
+class TestSchedules:
+    KEY = QueueKey("acme", "never-seen")
+
+    def test_fire_in_a_queue_that_never_had_a_job(self, store, census, clock):
+        schedules.write(store, self.KEY, Schedule("each", "* * * * *", payload="tick"))
+        census.step()
+        clock.advance(60)
+
+        census.step()
+
+        [id] = jobs(store, self.KEY)
+        assert id.startswith("each@")
+
+    def test_fire_in_a_queue_that_was_deleted_and_scheduled_anew(self, store, census, clock):
+        queue = Queues(store, self.KEY.tenant)[self.KEY.name]
+        queue.enqueue(1)
+        schedules.write(store, self.KEY, Schedule("old", "* * * * *"))
+        census.step()
+        queue.drop(force=True)
+        schedules.write(store, self.KEY, Schedule("new", "* * * * *"))
+        census.step()
+        clock.advance(60)
+
+        census.step()
+
+        assert [id.partition("@")[0] for id in jobs(store, self.KEY)] == ["new"]
+
+    def test_that_were_deleted_before_their_queue_was_there_leave_nothing(
+        self, store, census, clock
+    ):
+        schedules.write(store, self.KEY, Schedule("each", "* * * * *"))
+        census.step()
+        schedules.delete(store, self.KEY, "each")
+        clock.advance(60)
+
+        census.step()
+
+        assert jobs(store, self.KEY) == []
+        assert census._schedulers == {}
+
+    def test_are_listed_before_their_queue_is_there(self, api):
+        made = api.put("/v1/queues/fresh/schedules/each", {"cron": "* * * * *"})
+
+        assert api.get("/v1/queues/fresh/schedules") == {"schedules": [made]}
+
+
+class TestDispatcher:
+    @pytest.mark.parametrize("note", [("callbacks", "bad"), ("readers", "bad", "webhooks")])
+    def test_a_note_that_cannot_be_read_is_trouble_of_its_queue_alone(self, store, note):
+        bad, good = Queues(store, "acme")["bad"], Queues(store, "beta")["good"]
+        for queue in (bad, good):
+            queue.enqueue(1, id=queue.name, callback_url="https://example.com/")
+            queue.complete(queue.claim(1)[0], None)
+        store.write_keys("acme", [KeyWrite(key=("ackline", *note), value=b"garbage")])
+        dispatcher = Dispatcher(store)
+        dispatcher.queues = (bad, good)
+
+        with pytest.raises(ExceptionGroup) as caught:
+            dispatcher.step()
+
+        assert [error.__notes__ for error in caught.value.exceptions] == [
+            ["dispatcher of queue acme/bad"]
+        ]
+        sent = delivery.open_queue(store).jobs().jobs
+        assert [job.payload.tenant for job in sent] == ["beta"]
