@@ -68,6 +68,20 @@ def test_what_others_need_too_stays_in_front_of_the_gate():
     assert functions_in(text) == ["low", "only_for_rare", "rare"]
 
 
+def test_what_several_gates_need_is_made_behind_each():
+    other = "-- gate\nlocal function other(value)\n  return only_for_rare(value)\nend\n"
+    text = link([SHARED, other], "return ARGV[1] and rare(1) or other(2)\n")
+
+    assert functions_in(text) == ["rare", "low", "only_for_rare", "other", "low", "only_for_rare"]
+
+
+def test_values_that_only_values_need_are_made():
+    values = "local first = redis.call('TIME')[1]\nlocal second = {first}\n"
+    text = link([values], "return second\n")
+
+    assert "local first" in text
+
+
 def test_gates_stand_behind_gates():
     deeper = "-- gate\nlocal function outer(value)\n  return rare(value)\nend\n"
     text = link([SHARED, deeper], "return outer(1)\n")

@@ -177,9 +177,39 @@ class TestText:
         called = set(re.findall(r"(?<![.:\w])([a-zA-Z_]\w*)\(", code))
 
         assert called - declared(code) - GIVEN - WORDS == set()
-        for function in re.finditer(r"^local function (\w+)", code, re.MULTILINE):
-            before = code[: function.start()]
-            assert not re.search(rf"(?<![.:\w]){function[1]}\(", before), function[1]
+        assert called_too_early(code) == set()
+
+
+TOKEN = re.compile(
+    r"\blocal function (\w+)|(?<![.:\w])(\w+)\(|\b(function|if|do|repeat|end|until)\b"
+)
+
+
+def called_too_early(code: str) -> set[str]:
+    """Functions that are called where they are not known: too early, or beside their scope."""
+    functions = set(re.findall(r"\blocal function (\w+)", code))
+    scopes: list[set[str]] = [set()]
+    missing = set()
+    for made, called, word in TOKEN.findall(code):
+        if made:
+            scopes[-1].add(made)
+            scopes.append(set())
+        elif called == "function" or word in ("function", "if", "do", "repeat"):
+            scopes.append(set())
+        elif word:
+            scopes.pop()
+        elif called in functions and not any(called in scope for scope in scopes):
+            missing.add(called)
+    assert len(scopes) == 1
+    return missing
+
+
+def test_the_test_knows_scopes():
+    inner = "local function a()\n  local function b()\n  end\n  b()\nend\n"
+
+    assert called_too_early(inner + "a()\n") == set()
+    assert called_too_early(inner + "b()\n") == {"b"}
+    assert called_too_early("a()\n" + inner) == {"a"}
 
 
 def without_tables(code: str) -> str:

@@ -105,6 +105,7 @@ end
 
 write_given(room, 6, last_key)
 
+-- gate
 local function replaced_jobs()
   local replaced, seen = {}, {}
   for _, run in ipairs(runs) do
@@ -199,17 +200,28 @@ local function insert_all(run, from, to)
   letters[#letters + 1] = string.rep(run.letter, to - from + 1)
 end
 
-for _, where in ipairs(runs) do
-  local run, from, to, before = read_run(where[1]), where[2], where[3], number
-  run.replaces = where[4]
-  if all_new then
-    insert_all(run, from, to)
-  else
+local function insert_runs(insert_run)
+  for _, where in ipairs(runs) do
+    local run, before = read_run(where[1]), number
+    run.replaces = where[4]
+    insert_run(run, where[2], where[3])
+    shift(queue, nil, run.state, number - before)
+  end
+end
+
+-- gate
+local function insert_one_by_one()
+  insert_runs(function(run, from, to)
     for index = from, to do
       insert_or_refuse(run, ARGV[index], ARGV[index + to - from + 1])
     end
-  end
-  shift(queue, nil, run.state, number - before)
+  end)
+end
+
+if all_new then
+  insert_runs(insert_all)
+else
+  insert_one_by_one()
 end
 
 call_many('HSET', queue.base .. ':job', bodies)

@@ -2,8 +2,8 @@
 
 A server makes the functions of a script anew at every call, and each takes longer the more of
 them there are: for a verb on one job that would be most of its time. So a script gets only what
-it uses, constants are put in place, and what is needed only behind a gate (a function with the
-word `gate` above it, entered once at most and often not at all) is made behind that gate.
+it uses, constants are put in place, and what is needed only behind gates (functions with the
+word `gate` above them, entered once at most and often not at all) is made behind each of them.
 """
 
 from __future__ import annotations
@@ -82,46 +82,50 @@ class Linker:
 
     def __init__(self, shared: Sequence[Block], own: Sequence[Block], gates: set[str]) -> None:
         self._blocks = [*shared, *own]
-        self._by_name = {name: block for block in self._blocks for name in block.names}
-        # What is not used is left out, but for what a verb does and what nobody calls by name.
-        nameless = [block for block in shared if not block.names]
-        self._run = [*nameless, *(block for block in own if not block.function)]
-        self._used = self._reached()
-        behind = {gate: self._used - self._reached(gate) - {gate} for gate in gates & self._used}
-        self._smallest_first = sorted(behind.items(), key=lambda item: len(item[1]))
+        self._functions = {block.function: block for block in self._blocks if block.function}
+        self._gates = gates
+        # What nobody calls by name is run, and values are made once if something needs them.
+        self._run = [block for block in own if not block.function]
+        self._run += [block for block in shared if not block.names]
+        while values := self._values_needed():
+            self._run += values
+
+    def _values_needed(self) -> list[Block]:
+        everything = [*self._run, *self._reached(self._run, through_gates=True)]
+        used = set().union(*(block.uses for block in everything))
+        return [
+            block
+            for block in self._blocks
+            if not block.function and block not in self._run and not used.isdisjoint(block.names)
+        ]
 
     def text(self) -> str:
         """The script."""
-        return self._texts(None)
-
-    def _texts(self, gate: str | None) -> str:
-        """All that is made behind a gate, or in front of them all."""
+        made = self._reached(self._run)
+        scope = frozenset(block.function for block in made)
         return "".join(
-            self._text(block)
+            self._made(block, scope) if block in made else block.text
             for block in self._blocks
-            if self._is_used(block) and self._gate_of(block) == gate
+            if block in made or block in self._run
         )
 
-    def _text(self, block: Block) -> str:
-        if not block.function:
+    def _made(self, block: Block, scope: frozenset[str | None]) -> str:
+        """A function; a gate with all that is needed behind it and is not there yet."""
+        if block.function not in self._gates:
             return block.text
+        behind = [one for one in self._reached([block]) if one.function not in scope]
+        scope |= {one.function for one in behind}
         head, line, body = block.text.partition("\n")
-        return head + line + self._texts(block.function) + body
+        return head + line + "".join(self._made(one, scope) for one in behind) + body
 
-    def _is_used(self, block: Block) -> bool:
-        return block in self._run or not self._used.isdisjoint(block.names)
-
-    def _gate_of(self, block: Block) -> str | None:
-        behind = (gate for gate, names in self._smallest_first if block.function in names)
-        return next(behind, None)
-
-    def _reached(self, without: str | None = None) -> set[str]:
-        """All names that the script comes to, unless by way of one function."""
+    def _reached(self, start: Sequence[Block], *, through_gates: bool = False) -> list[Block]:
+        """The functions that blocks come to, in order; what is behind gates only if told so."""
         reached: set[str] = set()
-        ahead = [name for block in self._run for name in block.uses.union(block.names)]
+        ahead = [name for block in start for name in block.uses]
         while ahead:
             name = ahead.pop()
-            if name not in reached and name != without:
+            if name in self._functions and name not in reached:
                 reached.add(name)
-                ahead += self._by_name[name].uses if name in self._by_name else ()
-        return reached
+                if through_gates or name not in self._gates:
+                    ahead += self._functions[name].uses
+        return [block for block in self._blocks if block.function in reached]

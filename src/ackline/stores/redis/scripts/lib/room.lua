@@ -29,6 +29,7 @@ local function as_expected(room, first, last)
   return true
 end
 
+-- gate
 local function write_given(room, first, last)
   for index = first, last, 4 do
     if ARGV[index + 2] == 'set' then
