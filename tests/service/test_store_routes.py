@@ -24,10 +24,10 @@ from ackline.lifecycle import (
 from ackline.service import Settings
 from ackline.service.caller import Principal, Scope
 from ackline.service.runtime import Runtime
-from ackline.service.store_access import SCOPES
+from ackline.service.store_access import SCOPES, answers
 from ackline.stores.base import ClaimRequest, Filter, Hold, KeyWrite, WorkerBeat
 from ackline.stores.memory import MemoryStore
-from ackline.stores.wire import JSON, MSGPACK, TENANT_HEADER, VERBS
+from ackline.stores.wire import JSON, MSGPACK, READ_ON_HEADER, TENANT_HEADER, VERBS
 from tests.service.conftest import client_for
 
 KEY = QueueKey("acme", "mail")
@@ -214,6 +214,41 @@ class TestTenants:
         assert [event.id for event in ask("events", queue=None, after=None, limit=1)] == ["mine"]
         assert ask("get", queue=KEY, ids=["a"]) == [None]
         assert ask("claim", **CALLS["claim"]).jobs[0].id == "mine"
+
+    def test_the_events_of_others_are_passed_over_many_at_a_time(self, ask, store, monkeypatch):
+        for n in range(100):
+            store.enqueue(QueueKey("other", "mail"), [Draft(f"{n}", "mail", b"secret")])
+        ask("enqueue", queue=KEY, drafts=[Draft("mine", "mail", b"1")])
+        read, reads = store.events, []
+
+        def counted(*arguments):
+            reads.append(arguments)
+            return read(*arguments)
+
+        monkeypatch.setattr(store, "events", counted)
+
+        assert [event.id for event in ask("events", queue=None, after=None, limit=1)] == ["mine"]
+        assert len(reads) == 1
+
+    def test_passing_over_others_ends_in_time_and_says_where(self, client, store, monkeypatch):
+        monkeypatch.setattr(answers, "PATIENCE", -1.0)
+        monkeypatch.setattr(answers, "PASSED_AT_ONCE", 10)
+        for n in range(15):
+            store.enqueue(QueueKey("other", "mail"), [Draft(f"{n}", "mail", b"secret")])
+        store.enqueue(KEY, [Draft("mine", "mail", b"1")])
+        headers = {"content-type": JSON}
+
+        def read(after):
+            body = msgspec.json.encode({"queue": None, "after": after, "limit": 1})
+            return client.post("/api/v1/store/events", content=body, headers=headers)
+
+        first = read(None)
+        second = read(first.headers[READ_ON_HEADER])
+
+        assert first.json() == []
+        assert [event["id"] for event in second.json()] == ["mine"]
+        assert READ_ON_HEADER not in second.headers
+        assert read(second.json()[0]["cursor"]).json() == []
 
     def test_a_job_is_not_moved_to_another_tenant(self, ask, store):
         ask("enqueue", queue=KEY, drafts=[Draft("a", "mail", b"1")])

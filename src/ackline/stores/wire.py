@@ -19,6 +19,9 @@ MSGPACK, JSON = "application/vnd.msgpack", "application/json"
 TENANT_HEADER = "Ackline-Tenant"
 """Whose queues are meant, percent-encoded: to be refused if the credentials are another's."""
 
+READ_ON_HEADER = "Ackline-Read-On"
+"""With an empty answer to `events`: it is not the journal's end, ask again after this cursor."""
+
 LISTENING, NEWS = "listening", "news"
 """The events of a stream of news: it has begun, and there may be something to look for."""
 

@@ -13,10 +13,11 @@ from tests.certificates import make_certificate
 
 from ackline.config import DEFAULTS
 from ackline.errors import InvalidPayload, StoreError, StoreUnavailable
-from ackline.job import State
+from ackline.job import QueueKey, State
 from ackline.lifecycle import Verdict, complete
 from ackline.service.runtime import Runtime
 from ackline.service.settings import Settings
+from ackline.service.store_access import answers
 from ackline.stores.base import ClaimRequest
 from ackline.stores.http import HttpStore
 from ackline.stores.http.address import read_address
@@ -83,6 +84,19 @@ class TestLarge:
             store.enqueue(QUEUE, drafts(1, size=200_000))
 
         assert store.get(QUEUE, ["id0"]) == [None]
+
+
+def test_a_journal_is_read_on_past_the_events_of_others(service, store, monkeypatch):
+    monkeypatch.setattr(answers, "PATIENCE", -1.0)
+    monkeypatch.setattr(answers, "PASSED_AT_ONCE", 10)
+    for n in range(35):
+        service.runtime.store.enqueue(QueueKey("other", "mail"), drafts(1, start=n))
+    store.enqueue(QUEUE, drafts(1))
+
+    [event] = store.events(None, None, 1)
+
+    assert (event.queue, event.id) == (QUEUE, "id0")
+    assert list(store.events(None, event.cursor, 1)) == []
 
 
 def test_a_listener_outlives_a_restart_of_the_service(settings):

@@ -64,7 +64,7 @@ class HttpStore:
         self._connections.open()
         try:
             said = self._connections.post("welcome", b"")
-            self._welcome = welcome = self._read(said, _read_welcome)
+            self._welcome = welcome = self._read(said.body, _read_welcome)
         except BaseException:
             self._connections.close()
             raise
@@ -239,8 +239,12 @@ class HttpStore:
         return len(body) > self._welcomed.max_body
 
     def _send(self, verb: Verb, body: bytes, arguments: Mapping[str, Any]) -> Any:
-        answer = self._connections.post(verb.name, body, tenant_of(arguments))
-        return self._read(answer, verb.formats[MSGPACK].answers.decode)
+        tenant = tenant_of(arguments)
+        answer = self._connections.post(verb.name, body, tenant)
+        while answer.read_on is not None:
+            body = verb.pack({**arguments, "after": answer.read_on})
+            answer = self._connections.post(verb.name, body, tenant)
+        return self._read(answer.body, verb.formats[MSGPACK].answers.decode)
 
     def _read(self, answer: bytes, decode: Callable[[bytes], T]) -> T:
         try:
