@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from ackline.config import DEFAULTS, Policy, QueueSettings
+from ackline.cron import Schedule
 from ackline.events import Act
 from ackline.job import Draft, Options, QueueKey, State
 from ackline.lifecycle import Edit as Change
@@ -21,7 +22,7 @@ from ackline.lifecycle import (
     redrive,
     request_cancel,
 )
-from ackline.service import Settings
+from ackline.service import Settings, schedules
 from ackline.service.caller import Principal, Scope
 from ackline.service.runtime import Runtime
 from ackline.service.store_access import SCOPES, answers
@@ -178,16 +179,95 @@ class TestScopes:
         ("key", "scopes"),
         [
             (("mine",), {Scope.ADMIN}),
-            (("ackline", "schedules", "mail"), {Scope.ADMIN}),
+            (("ackline", "schedules", "mail", "nightly"), {Scope.ADMIN}),
             (("ackline", "recovered", "mail"), {Scope.ADMIN, Scope.CONSUME}),
-            (("ackline", "readers", "mail"), {Scope.ADMIN, Scope.CONSUME, Scope.READ}),
+            (("ackline", "cron", "mail", "nightly"), {Scope.ADMIN, Scope.CONSUME}),
+            (("ackline", "readers", "mail", "audit"), {Scope.ADMIN, Scope.CONSUME, Scope.READ}),
+            (("ackline", "beside", "mail", "relay"), {Scope.ADMIN, Scope.CONSUME, Scope.PRODUCE}),
         ],
     )
     def test_keys_are_written_by_those_they_belong_to(self, ask, who, key, scopes):
-        write = KeyWrite(key=key, value=b"1")
+        write = KeyWrite(key=key, value=None)
         for scope in Scope:
             as_caller(who, scope)
             ask("write_keys", 200 if scope in scopes else 403, writes=[write])
+
+
+class TestNotes:
+    """Ackline's own keys: the service reads them, so nobody makes it stumble over one."""
+
+    @pytest.mark.parametrize(
+        ("key", "status"),
+        [
+            (("ackline",), 403),
+            (("ackline", "schedules"), 403),
+            (("ackline", "schedules", "mail"), 422),
+            (("ackline", "schedules", "mail", "nightly"), 403),
+            (("ackline", "schedules", "mail", "nightly", "more"), 422),
+            (("ackline", "api-keys", "mail"), 403),
+            (("ackline", "tickets", "mail"), 403),
+            (("ackline", "webhooks", "mail", "x"), 403),
+            (("ackline", "readyz", "mail"), 403),
+            (("ackline", "of a later version", "mail"), 403),
+            (("ackline", "cron"), 403),
+            (("ackline", "cron", "mail"), 422),
+            (("ackline", "recovered", "mail", "more"), 422),
+            (("ackline", "readers", "mail"), 422),
+            (("ackline", "callbacks", "mail", "more"), 422),
+        ],
+    )
+    def test_what_is_not_for_clients_is_refused_even_to_an_admin(self, ask, store, key, status):
+        for value in (b"garbage", b"{}"):
+            ask("write_keys", status, writes=[KeyWrite(key=key, value=value, version=0)])
+
+        assert store.read_keys("acme", (), 10) == []
+
+    @pytest.mark.parametrize(
+        ("key", "good"),
+        [
+            (("ackline", "cron", "mail", "nightly"), b'{"tick":5.0,"at":5.0}'),
+            (("ackline", "callbacks", "mail"), b"0.0"),
+        ],
+    )
+    def test_a_value_that_nobody_could_read_is_refused(self, ask, key, good):
+        for bad in (b"garbage", b"\xff", b"[]", b'{"tick":1e300,"at":-5.0}'):
+            ask("write_keys", 422, writes=[KeyWrite(key=key, value=bad, version=0)])
+
+        assert ask("write_keys", writes=[KeyWrite(key=key, value=good, version=0)]) is True
+
+    def test_one_bad_note_keeps_the_whole_write_out(self, ask, store):
+        good = KeyWrite(key=("ackline", "beside", "mail", "relay"), value=b"1")
+        bad = KeyWrite(key=("ackline", "cron", "mail", "nightly"), value=b"garbage")
+
+        ask("write_keys", 422, writes=[good, bad])
+
+        assert store.read_keys("acme", (), 10) == []
+
+    def test_a_note_of_callbacks_is_neither_changed_nor_deleted(self, ask):
+        key = ("ackline", "callbacks", "mail")
+        assert ask("write_keys", writes=[KeyWrite(key=key, value=b"0.0", version=0)])
+
+        for value, version in ((None, None), (b"1.0", None), (None, 1)):
+            ask("write_keys", 403, writes=[KeyWrite(key=key, value=value, version=version)])
+
+    def test_the_ticks_of_a_schedule_are_the_services_if_it_fires_it(self, ask, who, store):
+        schedules.write(store, KEY, Schedule("nightly", "0 3 * * *"))
+        note = KeyWrite(key=("ackline", "cron", "mail", "nightly"), value=b'{"tick":9e10,"at":5.0}')
+        gone = KeyWrite(key=note.key, value=None)
+
+        ask("write_keys", 403, writes=[note])
+        as_caller(who, Scope.CONSUME)
+        ask("write_keys", 403, writes=[gone])
+        as_caller(who, Scope.ADMIN)
+        ask("write_keys", writes=[gone])
+
+    def test_a_queue_is_dropped_with_its_schedules(self, ask, store):
+        schedules.write(store, KEY, Schedule("nightly", "0 3 * * *"))
+        [entry] = store.read_keys("acme", ("ackline",), 10)
+
+        ask("write_keys", writes=[KeyWrite(key=entry.key, value=None, version=entry.version)])
+
+        assert store.read_keys("acme", ("ackline",), 10) == []
 
 
 class TestTenants:

@@ -10,10 +10,14 @@ import msgspec
 from ackline.cron import Schedule
 from ackline.job import QueueKey
 from ackline.limits import OWN_KEYS
+from ackline.queue.broken_notes import UNREADABLE, OnBroken, warn_of_broken
 from ackline.stores.base import Key, KeyWrite, Store
 
 ROOM = (OWN_KEYS, "schedules")
 """Under it, for each queue: its schedules by name."""
+
+PARTS = len(ROOM) + 2
+"""Of a schedule's key."""
 
 MOST_SCHEDULES = 1000
 """Of one queue."""
@@ -45,18 +49,36 @@ class Stored(msgspec.Struct):
         )
 
 
-def stored(store: Store, tenants: Iterable[str]) -> dict[QueueKey, list[Key]]:
+def stored(
+    store: Store, tenants: Iterable[str], on_broken: OnBroken = warn_of_broken
+) -> dict[QueueKey, list[Key]]:
     """What is kept of the schedules of all queues that have any."""
     found: dict[QueueKey, list[Key]] = {}
     for tenant in tenants:
         for entry in store.read_keys(tenant, ROOM, MOST_OF_TENANT):
-            found.setdefault(QueueKey(tenant, entry.key[len(ROOM)]), []).append(entry)
+            if len(entry.key) == PARTS:
+                found.setdefault(QueueKey(tenant, entry.key[len(ROOM)]), []).append(entry)
+            else:
+                on_broken(tenant, entry, ValueError(f"a schedule's key has {PARTS} parts"))
     return found
 
 
 def read_all(store: Store, key: QueueKey) -> list[Schedule]:
     """All schedules of a queue, by name."""
-    return list(map(read, store.read_keys(key.tenant, _room(key), MOST_SCHEDULES)))
+    return readable(key, store.read_keys(key.tenant, _room(key), MOST_SCHEDULES))
+
+
+def readable(
+    key: QueueKey, entries: Iterable[Key], on_broken: OnBroken = warn_of_broken
+) -> list[Schedule]:
+    """Those of a queue's schedules that can be read; the others keep none of them from firing."""
+    found = []
+    for entry in entries:
+        try:
+            found.append(read(entry))
+        except UNREADABLE as error:
+            on_broken(key.tenant, entry, error)
+    return found
 
 
 def find(store: Store, key: QueueKey, name: str) -> tuple[Schedule | None, int]:
@@ -64,7 +86,7 @@ def find(store: Store, key: QueueKey, name: str) -> tuple[Schedule | None, int]:
     path = (*_room(key), name)
     for entry in store.read_keys(key.tenant, path, 1):
         if entry.key == path:
-            return read(entry), entry.version
+            return next(iter(readable(key, [entry])), None), entry.version
     return None, 0
 
 

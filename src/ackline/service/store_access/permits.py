@@ -21,13 +21,13 @@ from ackline.limits import (
 )
 from ackline.service.caller import Caller, Scope
 from ackline.service.problems import Forbidden
+from ackline.service.store_access.notes import is_note, require_note
 from ackline.service.store_access.scopes import (
     SCOPES,
     Arguments,
     require_one_of,
     require_queues,
     signed,
-    writers,
 )
 from ackline.service.store_access.sizes import MOST, require_limit, require_size, require_write
 from ackline.service.store_access.steps import permitted_step
@@ -146,11 +146,11 @@ def _listen(caller: Caller, said: Arguments) -> Arguments:
 
 def _write_keys(caller: Caller, said: Arguments) -> Arguments:
     for write in said["writes"]:
-        require_one_of(caller, writers(write.key))
         require_write(caller, write)
-        if write.key[:1] == (OWN_KEYS,) and len(write.key) > 2:
-            require_queues(caller, write.key[2])
+        if is_note(write):
+            require_note(caller, write)
         else:
+            caller.require(Scope.ADMIN)
             caller.require_all_queues()
     return {}
 

@@ -13,6 +13,7 @@ from ackline.events import Event, read_cursor
 from ackline.job import QueueKey
 from ackline.maintenance.loop import NOTHING_KNOWN, Loop
 from ackline.queue import JournalReader, NewJob, Queue, callbacks
+from ackline.queue.broken_notes import BrokenNotes
 from ackline.queue.reader import registered_readers
 from ackline.service.credentials import SERVICE_TENANT
 from ackline.service.webhooks import book, delivery
@@ -51,6 +52,7 @@ class Dispatcher(Loop):
         self._callbacks: dict[str, str] = {}
         self._asked_at: dict[str, float] = {}
         self._readers: dict[QueueKey, JournalReader | None] = {}
+        self._broken = BrokenNotes()
 
     def step(self) -> float:
         """Find out who wants to hear, then read each journal."""
@@ -121,7 +123,7 @@ class Dispatcher(Loop):
         if known is not None or time.monotonic() < self._asked_at.get(tenant, 0.0) + ASK_AGAIN:
             return known
         self._asked_at[tenant] = time.monotonic()
-        found = callbacks.since(self._store, tenant)
+        found = callbacks.since(self._store, tenant, self._broken.warn)
         if found is not None:
             self._callbacks[tenant] = found
             book.add(self._store, callbacks_of(tenant, found, self._store.info().now))

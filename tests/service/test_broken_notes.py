@@ -1,0 +1,109 @@
+"""What was written broken into the store harms nobody else: it is passed over, and said once."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from ackline.clock import ManualClock
+from ackline.cron import Schedule
+from ackline.job import QueueKey
+from ackline.queues import Queues
+from ackline.service import Settings, schedules
+from ackline.service.caretaker import Census
+from ackline.service.survey import Survey
+from ackline.service.webhooks import delivery
+from ackline.service.webhooks.dispatcher import Dispatcher
+from ackline.stores.base import KeyWrite
+from ackline.stores.memory import MemoryStore
+
+GARBAGE = b"garbage"
+ACME, BETA = QueueKey("acme", "mail"), QueueKey("beta", "mail")
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def store(clock):
+    store = MemoryStore(clock)
+    store.open()
+    for key in (ACME, BETA):
+        Queues(store, key.tenant)[key.name].enqueue(0, id="first", delay=86400)
+    return store
+
+
+def queue_of(store, key):
+    return Queues(store, key.tenant)[key.name]
+
+
+def spoil(store, tenant, *key, value=GARBAGE):
+    assert store.write_keys(tenant, [KeyWrite(key=("ackline", *key), value=value)])
+
+
+def warnings(caplog):
+    return [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+class TestSchedules:
+    TICK = Schedule("tick", "* * * * *", payload="tick")
+
+    @pytest.fixture
+    def census(self, store):
+        return Census(store, Survey(store, Settings()), [])
+
+    @pytest.mark.parametrize(
+        "key",
+        [
+            ("schedules",),
+            ("schedules", "mail"),
+            ("schedules", "mail", "tick", "more"),
+            ("schedules", "mail", "broken"),
+            ("cron", "mail", "tick"),
+        ],
+    )
+    def test_all_others_fire(self, store, clock, census, caplog, key):
+        for queue in (ACME, BETA):
+            schedules.write(store, queue, self.TICK)
+        spoil(store, "acme", *key)
+
+        for _ in range(3):
+            census.step()
+            clock.advance(60)
+        census.step()
+
+        for queue in (ACME, BETA):
+            assert len(queue_of(store, queue).jobs(states=["queued"]).jobs) == 3
+        assert len(warnings(caplog)) == 1
+        assert census.stats().failures == 0
+
+    def test_those_that_can_be_read_are_listed(self, store):
+        schedules.write(store, ACME, self.TICK)
+        spoil(store, "acme", "schedules", "mail", "broken")
+
+        assert schedules.read_all(store, ACME) == [self.TICK]
+        assert schedules.find(store, ACME, "broken")[0] is None
+
+
+class TestCallbacks:
+    def test_a_broken_note_keeps_no_callback_back(self, store, caplog):
+        for key in (ACME, BETA):
+            queue = queue_of(store, key)
+            queue.enqueue(1, id="a", callback_url="https://example.com/")
+            queue.complete(queue.claim(1)[0], "done")
+        spoil(store, "acme", "callbacks", "a", value=b"\xff")
+        spoil(store, "acme", "callbacks", "b")
+        dispatcher = Dispatcher(store)
+        dispatcher.queues = (queue_of(store, ACME), queue_of(store, BETA))
+
+        dispatcher.step()
+        dispatcher._callbacks.clear()
+        dispatcher._asked_at.clear()
+        dispatcher.step()
+
+        told = {job.payload.tenant for job in delivery.open_queue(store).jobs().jobs}
+        assert told == {"acme", "beta"}
+        assert len(warnings(caplog)) == 2
