@@ -9,6 +9,7 @@ import pytest
 from ackline.clock import ManualClock
 from ackline.cron import Schedule
 from ackline.job import QueueKey
+from ackline.maintenance import Pruner
 from ackline.queues import Queues
 from ackline.service import Settings, schedules
 from ackline.service.caretaker import Census
@@ -88,12 +89,15 @@ class TestSchedules:
         assert schedules.find(store, ACME, "broken")[0] is None
 
 
+def end_one(queue, id):
+    queue.enqueue(1, id=id, callback_url="https://example.com/")
+    queue.complete(queue.claim(1)[0], "done")
+
+
 class TestCallbacks:
     def test_a_broken_note_keeps_no_callback_back(self, store, caplog):
         for key in (ACME, BETA):
-            queue = queue_of(store, key)
-            queue.enqueue(1, id="a", callback_url="https://example.com/")
-            queue.complete(queue.claim(1)[0], "done")
+            end_one(queue_of(store, key), "a")
         spoil(store, "acme", "callbacks", "a", value=b"\xff")
         spoil(store, "acme", "callbacks", "b")
         dispatcher = Dispatcher(store)
@@ -107,3 +111,52 @@ class TestCallbacks:
         told = {job.payload.tenant for job in delivery.open_queue(store).jobs().jobs}
         assert told == {"acme", "beta"}
         assert len(warnings(caplog)) == 2
+
+    @pytest.mark.parametrize(
+        "place", [GARBAGE, b'{"cursor":"9999999.0","at":0.0,"by":"x"}', b'{"cursor":"x","at":0.0}']
+    )
+    def test_a_place_that_cannot_be_is_given_up(self, store, caplog, place):
+        end_one(queue_of(store, ACME), "before")
+        first = Dispatcher(store)
+        first.queues = (queue_of(store, ACME),)
+        first.step()
+        spoil(store, "acme", "readers", "mail", "webhooks", value=place)
+        end_one(queue_of(store, ACME), "after")
+        second = Dispatcher(store)
+        second.queues = (queue_of(store, ACME),)
+
+        for dispatcher in (second, first, second, first):
+            dispatcher.step()
+        end_one(queue_of(store, ACME), "later")
+        first.step()
+
+        told = [bytes(job.payload.body) for job in delivery.open_queue(store).jobs().jobs]
+        assert len(told) == 3
+        assert all(
+            any(f'"{id}"'.encode() in body for body in told) for id in ("before", "after", "later")
+        )
+        assert warnings(caplog)
+
+
+class TestReaders:
+    def test_a_broken_place_keeps_no_journal_from_being_pruned(self, store, caplog):
+        spoil(store, "acme", "readers", "mail", "audit")
+        queue = queue_of(store, ACME)
+        pruner = Pruner([queue, queue_of(store, BETA)], 30.0)
+
+        pruner.step()
+        pruner.step()
+
+        assert queue.readers() == []
+        assert len(warnings(caplog)) == 2  # one by the pruner, one for who asked
+
+    def test_a_reader_without_a_readable_place_begins_anew(self, store, caplog):
+        spoil(store, "acme", "readers", "mail", "audit")
+        reader = queue_of(store, ACME).reader("audit")
+
+        assert [event.id for event in reader.read()] == ["first"]
+        reader.save()
+
+        assert [info.name for info in queue_of(store, ACME).readers()] == ["audit"]
+        assert queue_of(store, ACME).reader("audit").read() == []
+        assert len(warnings(caplog)) == 1

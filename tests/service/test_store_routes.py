@@ -22,6 +22,7 @@ from ackline.lifecycle import (
     redrive,
     request_cancel,
 )
+from ackline.queue import JournalReader
 from ackline.service import Settings, schedules
 from ackline.service.caller import Principal, Scope
 from ackline.service.runtime import Runtime
@@ -227,6 +228,7 @@ class TestNotes:
         [
             (("ackline", "cron", "mail", "nightly"), b'{"tick":5.0,"at":5.0}'),
             (("ackline", "callbacks", "mail"), b"0.0"),
+            (("ackline", "readers", "mail", "audit"), b'{"cursor":"0.0","at":0.0,"by":"x"}'),
         ],
     )
     def test_a_value_that_nobody_could_read_is_refused(self, ask, key, good):
@@ -260,6 +262,38 @@ class TestNotes:
         ask("write_keys", 403, writes=[gone])
         as_caller(who, Scope.ADMIN)
         ask("write_keys", writes=[gone])
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            (("ackline", "callbacks", "mail"), b"9999999.0"),
+            (("ackline", "readers", "mail", "a"), b'{"cursor":"9999999.0","at":0.0,"by":"x"}'),
+        ],
+    )
+    def test_nobody_has_read_what_has_not_happened(self, ask, key, value):
+        refused = ask("write_keys", 422, writes=[KeyWrite(key=key, value=value, version=0)])
+
+        assert "the journal ends before it" in refused.json()["detail"]
+
+    def test_the_services_own_reader_is_not_moved(self, ask, store):
+        key = ("ackline", "readers", "mail", "webhooks")
+
+        for value in (b'{"cursor":"0.0","at":0.0,"by":"x"}', None):
+            ask("write_keys", 403, writes=[KeyWrite(key=key, value=value)])
+
+        assert store.read_keys("acme", (), 10) == []
+
+    def test_what_a_reader_needs_is_not_pruned(self, ask, who, store, monkeypatch):
+        store.configure(KEY, QueueSettings(keep_journal=0.0))
+        JournalReader(store, KEY, "webhooks").read()
+        store.enqueue(KEY, [Draft("a", "mail", b"1")])
+        as_caller(who, Scope.CONSUME)
+
+        ask("prune", queue=KEY, limit=5)
+        ask("prune", queue=KEY, limit=5, keep_from="9999999.0")
+
+        assert [event.id for event in store.events(KEY, None, 9)][-1] == "a"
+        ask("prune", 400, queue=KEY, limit=5, keep_from="nowhere")
 
     def test_a_queue_is_dropped_with_its_schedules(self, ask, store):
         schedules.write(store, KEY, Schedule("nightly", "0 3 * * *"))

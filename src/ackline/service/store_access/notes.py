@@ -6,25 +6,29 @@ The service reads them for all tenants, so one that it could not read would be e
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
 from ackline.errors import InvalidOption
+from ackline.events import read_cursor
 from ackline.job import QueueKey
 from ackline.limits import OWN_KEYS
 from ackline.maintenance.scheduler import read_note
 from ackline.queue import callbacks
 from ackline.queue.broken_notes import UNREADABLE
+from ackline.queue.reader import read_place
 from ackline.service import schedules
 from ackline.service.caller import Caller, Scope
 from ackline.service.problems import Forbidden
 from ackline.service.store_access.scopes import require_one_of, require_queues
+from ackline.service.webhooks.dispatcher import READER
 from ackline.stores.base import BESIDE, KeyWrite
 
 LEAST_PARTS = 3
 """Every note is about a queue, which is the third part of its key."""
 
-Read = Callable[[bytes], object]
+Read = Callable[[bytes], Any]
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,15 +44,26 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it may be given a value; if not, only be deleted."""
     is_changed: bool = True
     """Whether it may be changed or deleted; if not, only be made."""
+    is_reached: bool = False
+    """Whether it is a cursor: the journal must have reached it."""
 
 
 NOTES: Mapping[str, Note] = {
     "callbacks": Note(
-        writers=frozenset({Scope.PRODUCE}), parts=3, read=callbacks.read_since, is_changed=False
+        writers=frozenset({Scope.PRODUCE}),
+        parts=3,
+        read=callbacks.read_since,
+        is_changed=False,
+        is_reached=True,
     ),
     "cron": Note(writers=frozenset({Scope.CONSUME}), parts=4, read=read_note),
     "recovered": Note(writers=frozenset({Scope.CONSUME}), parts=3),
-    "readers": Note(writers=frozenset({Scope.CONSUME, Scope.READ}), parts=4),
+    "readers": Note(
+        writers=frozenset({Scope.CONSUME, Scope.READ}),
+        parts=4,
+        read=lambda value: read_place(value).cursor,
+        is_reached=True,
+    ),
     # Made by routes of their own; who drops a queue deletes them with it.
     "schedules": Note(writers=frozenset(), parts=4, is_set=False),
     "spark": Note(writers=frozenset({Scope.CONSUME})),
@@ -75,9 +90,11 @@ def require_note(caller: Caller, write: KeyWrite) -> None:
     if not note.is_changed and (write.value is None or write.version != 0):
         raise Forbidden(f"the key {name} can be made (version 0), not changed or deleted")
     if write.value is not None:
-        _require_value(note, name, write.value)
+        _require_value(caller, note, name, write.value)
     if key[1] == "cron":
         _require_not_fired_here(caller, write)
+    if key[1] == "readers" and key[3] == READER:
+        raise Forbidden(f"the reader {READER!r} is the service's own: choose another name")
 
 
 def _require_not_fired_here(caller: Caller, write: KeyWrite) -> None:
@@ -88,12 +105,14 @@ def _require_not_fired_here(caller: Caller, write: KeyWrite) -> None:
         raise Forbidden(f"schedule {name!r} of queue {queue.name!r} is fired by the service itself")
 
 
-def _require_value(note: Note, name: str, value: bytes) -> None:
+def _require_value(caller: Caller, note: Note, name: str, value: bytes) -> None:
     if not note.is_set:
         raise Forbidden(f"the key {name} can only be deleted: it is written by routes of its own")
     if note.read is None:
         return
     try:
-        note.read(value)
+        found = note.read(value)
     except UNREADABLE as error:
         raise InvalidOption(f"the key {name} cannot have this value: {error}") from None
+    if note.is_reached and read_cursor(found) > read_cursor(caller.runtime.store.info().cursor):
+        raise InvalidOption(f"the key {name} cannot be at {found}: the journal ends before it")

@@ -11,6 +11,7 @@ import msgspec
 
 from ackline.config import QueueSettings
 from ackline.errors import InvalidOption
+from ackline.events import read_cursor
 from ackline.job import Draft
 from ackline.limits import (
     OWN_KEYS,
@@ -19,6 +20,7 @@ from ackline.limits import (
     require_priority,
     require_seconds,
 )
+from ackline.queue.reader import first_needed
 from ackline.service.caller import Caller, Scope
 from ackline.service.problems import Forbidden
 from ackline.service.store_access.notes import is_note, require_note
@@ -125,6 +127,13 @@ def _changes_own_kinds(caller: Caller, new: QueueSettings, old: QueueSettings | 
     return all(caller.may_touch(kind) for kind in kinds if new.kinds.get(kind) != before.get(kind))
 
 
+def _prune(caller: Caller, said: Arguments) -> Arguments:
+    """What a reader still needs is kept, whoever the caller believes to be reading."""
+    said_by_caller, needed = said["keep_from"], first_needed(caller.runtime.store, said["queue"])
+    cursors = [cursor for cursor in (said_by_caller, needed) if cursor is not None]
+    return {"keep_from": min(cursors, key=read_cursor, default=None)}
+
+
 def _purge(caller: Caller, said: Arguments) -> Arguments:
     which: Filter = said["which"]
     return {
@@ -162,6 +171,7 @@ _CHECKS: Mapping[str, Callable[[Caller, Arguments], Arguments]] = {
     "heartbeat": _heartbeat,
     "leases": _leases,
     "configure": _configure,
+    "prune": _prune,
     "purge": _purge,
     "drop": _drop,
     "listen": _listen,

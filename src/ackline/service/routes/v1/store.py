@@ -90,9 +90,9 @@ def _answer(
     caller: Caller, verb: Verb, media_type: str, body: bytes
 ) -> tuple[bytes, Mapping[str, str]]:
     """All that takes time, in a thread: the answer, and the headers that go with it."""
-    arguments = permit(caller, verb.name, _read(verb, media_type, body, caller))
+    said = _read(verb, media_type, body, caller)
     try:
-        answer = ask(caller, verb.name, arguments)
+        answer = ask(caller, verb.name, permit(caller, verb.name, said))
     except ValueError as error:
         if isinstance(error, AcklineError):
             raise
