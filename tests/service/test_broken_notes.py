@@ -10,6 +10,7 @@ from ackline.clock import ManualClock
 from ackline.cron import Schedule
 from ackline.job import QueueKey
 from ackline.maintenance import Pruner
+from ackline.queue.recovery import Way
 from ackline.queues import Queues
 from ackline.service import Settings, schedules
 from ackline.service.caretaker import Census
@@ -160,3 +161,33 @@ class TestReaders:
         assert [info.name for info in queue_of(store, ACME).readers()] == ["audit"]
         assert queue_of(store, ACME).reader("audit").read() == []
         assert len(warnings(caplog)) == 1
+
+
+class TestRecovered:
+    HUGE = b'{"sweep":{"jobs":1' + 400 * b"0" + b',"dead_lettered":0,"last_at":0.0}}'
+
+    @pytest.mark.parametrize("value", [GARBAGE, HUGE])
+    def test_the_figures_of_all_others_are_told(self, api, runtime, caplog, value):
+        api.enqueue(1)
+        expire_one(queue_of(runtime.store, BETA))
+        spoil(runtime.store, "default", "recovered", "default", value=value)
+
+        told = [api.client.get("/metrics") for _ in range(3)]
+
+        assert {answer.status_code for answer in told} == {200}
+        assert 'expired_leases_total{queue="mail",tenant="beta",way="sweep"} 1.0' in told[-1].text
+        assert 'ackline_jobs{queue="default",state="queued",tenant="default"} 1.0' in told[-1].text
+        assert len(warnings(caplog)) == 1
+
+    def test_jobs_are_taken_back_and_counted_anew(self, store):
+        spoil(store, "acme", "recovered", "mail")
+
+        expire_one(queue_of(store, ACME))
+
+        assert queue_of(store, ACME).recovery().jobs == 1
+
+
+def expire_one(queue):
+    queue.enqueue(1, id="lost")
+    [verdict] = queue.expire([job.record for job in queue.claim(1)], way=Way.SWEEP)
+    assert verdict.applied

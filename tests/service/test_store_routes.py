@@ -227,6 +227,10 @@ class TestNotes:
         ("key", "good"),
         [
             (("ackline", "cron", "mail", "nightly"), b'{"tick":5.0,"at":5.0}'),
+            (
+                ("ackline", "recovered", "mail"),
+                b'{"sweep":{"jobs":1,"dead_lettered":0,"last_at":5.0}}',
+            ),
             (("ackline", "callbacks", "mail"), b"0.0"),
             (("ackline", "readers", "mail", "audit"), b'{"cursor":"0.0","at":0.0,"by":"x"}'),
         ],

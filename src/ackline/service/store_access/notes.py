@@ -18,6 +18,7 @@ from ackline.maintenance.scheduler import read_note
 from ackline.queue import callbacks
 from ackline.queue.broken_notes import UNREADABLE
 from ackline.queue.reader import read_place
+from ackline.queue.recovery import read_ways
 from ackline.service import schedules
 from ackline.service.caller import Caller, Scope
 from ackline.service.problems import Forbidden
@@ -57,7 +58,7 @@ NOTES: Mapping[str, Note] = {
         is_reached=True,
     ),
     "cron": Note(writers=frozenset({Scope.CONSUME}), parts=4, read=read_note),
-    "recovered": Note(writers=frozenset({Scope.CONSUME}), parts=3),
+    "recovered": Note(writers=frozenset({Scope.CONSUME}), parts=3, read=read_ways),
     "readers": Note(
         writers=frozenset({Scope.CONSUME, Scope.READ}),
         parts=4,
