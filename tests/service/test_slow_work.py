@@ -8,8 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from ackline.service import journal
 from ackline.service.routes.v1 import search, store
 from ackline.service.slow_work import AT_ONCE, MOST_WAITING, THREADS, SlowWork, TooManyLooks
+from ackline.service.tail import Tail
+from ackline.service.webhooks import desk
+from ackline.stores.base import Page
 
 LOOKS = 16
 
@@ -57,6 +61,38 @@ def test_a_poll_does_not_wait_for_searches(live, monkeypatch):
     found = require_polls_meanwhile(live, held, lambda: live.api.get("/v1/search", text="x"))
 
     assert [one["complete"] for one in found] == [True] * LOOKS
+
+
+def test_a_poll_does_not_wait_for_looks_back_into_the_journal(live, monkeypatch):
+    held = Held(Tail([], complete=True))
+    monkeypatch.setattr(journal, "look_back", held)
+
+    found = require_polls_meanwhile(
+        live, held, lambda: live.api.get("/v1/events", last=10, text="x")
+    )
+
+    assert [one["complete"] for one in found] == [True] * LOOKS
+
+
+def test_a_poll_does_not_wait_for_lists_of_deliveries(live, monkeypatch):
+    held = Held(Page([], None))
+    monkeypatch.setattr(desk, "read_page", held)
+    id = live.api.post("/v1/webhooks", {"url": "https://example.com/"}, 201)["id"]
+
+    found = require_polls_meanwhile(
+        live, held, lambda: live.api.get(f"/v1/webhooks/{id}/deliveries")
+    )
+
+    assert [one["deliveries"] for one in found] == [[]] * LOOKS
+
+
+@pytest.mark.parametrize(("verb", "path"), [("leases", "held"), ("workers", "workers")])
+def test_a_poll_does_not_wait_for_lists_of_work(live, monkeypatch, verb, path):
+    held = Held([])
+    monkeypatch.setattr(live.runtime.store, verb, held)
+    live.runtime.caretaker.stop()
+
+    require_polls_meanwhile(live, held, lambda: live.api.get(f"/v1/queues/default/{path}"))
 
 
 @pytest.mark.parametrize(
