@@ -308,6 +308,57 @@ class TestNotes:
         assert store.read_keys("acme", ("ackline",), 10) == []
 
 
+class TestBatches:
+    """No more in one request than elsewhere."""
+
+    @pytest.fixture(autouse=True)
+    def few(self, running, monkeypatch):
+        settings = msgspec.structs.replace(running[0].settings, max_batch=3)
+        monkeypatch.setattr(running[0], "settings", settings)
+
+    @pytest.mark.parametrize(
+        ("verb", "arguments", "name", "one"),
+        [
+            ("enqueue", {"queue": KEY}, "drafts", lambda n: Draft(f"{n}", "mail", b"1")),
+            (
+                "enqueue",
+                {"queue": KEY, "drafts": []},
+                "keys",
+                lambda n: KeyWrite(key=("ackline", "beside", "mail", f"{n}"), value=b"1"),
+            ),
+            ("apply", {"queue": KEY}, "transitions", lambda n: cancel(f"{n}", DEFAULTS)),
+            (
+                "claim",
+                {"queue": KEY, "request": REQUEST},
+                "transitions",
+                lambda n: Transition(f"{n}", Act.COMPLETE, State.COMPLETED, 7),
+            ),
+            ("heartbeat", {"queue": KEY, "beat": BEAT}, "holds", lambda n: Hold(f"{n}", 1, 30.0)),
+            ("get", {"queue": KEY}, "ids", str),
+            ("write_keys", {}, "writes", lambda n: KeyWrite(key=("k", f"{n}"), value=b"1")),
+        ],
+    )
+    def test_more_are_refused(self, ask, store, verb, arguments, name, one):
+        refused = ask(verb, 413, **arguments, **{name: [one(n) for n in range(4)]})
+
+        assert "the limit is 3" in refused.json()["detail"]
+        assert store.describe(None) == []
+        assert store.read_keys("acme", (), 9) == []
+        ask(verb, **arguments, **{name: [one(n) for n in range(3)]})
+
+    def test_a_claim_hands_out_no_more(self, ask, store):
+        store.enqueue(KEY, [Draft(f"{n}", "mail", b"1") for n in range(5)])
+
+        assert len(ask("claim", queue=KEY, request=REQUEST).jobs) == 3
+        assert len(ask("claim", queue=KEY, request=REQUEST).jobs) == 2
+
+    @pytest.mark.parametrize("verb", ["page", "purge"])
+    def test_ids_to_look_for_have_a_limit(self, ask, verb):
+        which = Filter(ids=frozenset(map(str, range(10_001))))
+
+        ask(verb, 422, **{**CALLS[verb], "which": which})
+
+
 class TestTenants:
     def test_the_tenant_is_the_callers(self, ask, store):
         ask("enqueue", queue=QueueKey("somebody else", "mail"), drafts=[Draft("a", "mail", b"1")])

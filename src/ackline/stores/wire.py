@@ -35,6 +35,8 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     max_body: int
     """Bytes of a request; larger ones are refused."""
+    max_batch: int
+    """Jobs, ids, holds or keys in one request; more are refused."""
     ping_every: float
     """Seconds of silence after which a stream says that it is alive."""
 

@@ -31,12 +31,21 @@ from ackline.service.store_access.scopes import (
     require_queues,
     signed,
 )
-from ackline.service.store_access.sizes import MOST, require_limit, require_size, require_write
+from ackline.service.store_access.sizes import (
+    MOST,
+    require_ids,
+    require_limit,
+    require_size,
+    require_write,
+)
 from ackline.service.store_access.steps import permitted_step
 from ackline.stores.base import BESIDE, ClaimRequest, Filter, Hold, WorkerBeat
 
 LATEST = 1e11
 """Seconds since 1970: no moment is later."""
+
+BATCHES = ("drafts", "transitions", "holds", "ids", "keys", "writes")
+"""Arguments that are many of something: no more in one request than elsewhere."""
 
 
 def permit(caller: Caller, verb: str, arguments: Arguments) -> Arguments:
@@ -45,6 +54,9 @@ def permit(caller: Caller, verb: str, arguments: Arguments) -> Arguments:
     for name in ("queue", "queues", "name"):
         require_queues(caller, arguments.get(name))
     require_limit(arguments.get("limit", 0))
+    for name in BATCHES:
+        caller.require_batch(len(arguments.get(name, ())))
+    require_ids(arguments.get("which"))
     check = _CHECKS.get(verb)
     return {**arguments, **check(caller, arguments)} if check is not None else arguments
 
@@ -80,8 +92,10 @@ def _claim(caller: Caller, said: Arguments) -> Arguments:
     for lease in (request.lease, *request.lease_of_kind.values()):
         require_seconds("lease", lease, above_zero=True)
     kinds = caller.kinds(request.kinds)
+    # It asks for so many at most: who wants more claims again.
+    limit = min(request.limit, caller.runtime.settings.max_batch)
     return {
-        "request": msgspec.structs.replace(request, kinds=kinds),
+        "request": msgspec.structs.replace(request, kinds=kinds, limit=limit),
         **_apply(caller, said),
     }
 

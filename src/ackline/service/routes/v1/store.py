@@ -52,6 +52,7 @@ async def welcome(request: AnyRequest, caller: NamedDependency[Caller]) -> Respo
         ),
         version=f"ackline {version('ackline')}",
         max_body=runtime.settings.max_body,
+        max_batch=runtime.settings.max_batch,
         ping_every=runtime.settings.ping_every,
     )
     encode = msgspec.json.encode if _media_type(request) == JSON else msgspec.msgpack.encode
