@@ -130,8 +130,8 @@ HANDING = [
     Mutant(
         "redis: a lease that was handed over counts from when the worker looks",
         _INBOX,
-        "return min(time.monotonic(), *(self._at(job.started_at) for job in jobs))",
-        "return time.monotonic()",
+        "return min(asked_at, *(self._at(job.started_at) for job in jobs))",
+        "return asked_at",
         _ALONE,
     ),
     Mutant(

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from httpx_sse import connect_sse
 
-from ackline.service import key_room
+from ackline.service import key_watches
 from tests.service.conftest import Api
 
 
@@ -101,7 +101,7 @@ def test_no_kinds_are_all_kinds(api):
 class TestTooManyKeys:
     @pytest.fixture(autouse=True)
     def most(self, monkeypatch):
-        monkeypatch.setattr(key_room, "MOST_WATCHED", 3)
+        monkeypatch.setattr(key_watches, "MOST_WATCHED", 3)
 
     def put(self, api, *names):
         for name in names:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from ackline.config import DEFAULTS, Policy, QueueSettings
+from ackline.cron import Schedule
 from ackline.events import Act
 from ackline.job import Draft, Failure, Options, QueueKey, State
 from ackline.lifecycle import Edit as Change
@@ -22,13 +23,14 @@ from ackline.lifecycle import (
     redrive,
     request_cancel,
 )
-from ackline.service import Settings
+from ackline.queue import JournalReader
+from ackline.service import Settings, schedules
 from ackline.service.caller import Principal, Scope
 from ackline.service.runtime import Runtime
-from ackline.service.store_access import SCOPES
+from ackline.service.store_access import SCOPES, answers
 from ackline.stores.base import ClaimRequest, Filter, Hold, KeyWrite, WorkerBeat
 from ackline.stores.memory import MemoryStore
-from ackline.stores.wire import JSON, MSGPACK, TENANT_HEADER, VERBS
+from ackline.stores.wire import JSON, MSGPACK, READ_ON_HEADER, TENANT_HEADER, VERBS
 from tests.service.conftest import client_for
 
 KEY = QueueKey("acme", "mail")
@@ -179,16 +181,183 @@ class TestScopes:
         ("key", "scopes"),
         [
             (("mine",), {Scope.ADMIN}),
-            (("ackline", "schedules", "mail"), {Scope.ADMIN}),
+            (("ackline", "schedules", "mail", "nightly"), {Scope.ADMIN}),
             (("ackline", "recovered", "mail"), {Scope.ADMIN, Scope.CONSUME}),
-            (("ackline", "readers", "mail"), {Scope.ADMIN, Scope.CONSUME, Scope.READ}),
+            (("ackline", "cron", "mail", "nightly"), {Scope.ADMIN, Scope.CONSUME}),
+            (("ackline", "readers", "mail", "audit"), {Scope.ADMIN, Scope.CONSUME, Scope.READ}),
+            (("ackline", "beside", "mail", "relay"), {Scope.ADMIN, Scope.CONSUME, Scope.PRODUCE}),
         ],
     )
     def test_keys_are_written_by_those_they_belong_to(self, ask, who, key, scopes):
-        write = KeyWrite(key=key, value=b"1")
+        write = KeyWrite(key=key, value=None)
         for scope in Scope:
             as_caller(who, scope)
             ask("write_keys", 200 if scope in scopes else 403, writes=[write])
+
+
+class TestNotes:
+    """Ackline's own keys: the service reads them, so nobody makes it stumble over one."""
+
+    @pytest.mark.parametrize(
+        ("key", "status"),
+        [
+            (("ackline",), 403),
+            (("ackline", "schedules"), 403),
+            (("ackline", "schedules", "mail"), 422),
+            (("ackline", "schedules", "mail", "nightly"), 403),
+            (("ackline", "schedules", "mail", "nightly", "more"), 422),
+            (("ackline", "api-keys", "mail"), 403),
+            (("ackline", "tickets", "mail"), 403),
+            (("ackline", "webhooks", "mail", "x"), 403),
+            (("ackline", "readyz", "mail"), 403),
+            (("ackline", "of a later version", "mail"), 403),
+            (("ackline", "cron"), 403),
+            (("ackline", "cron", "mail"), 422),
+            (("ackline", "recovered", "mail", "more"), 422),
+            (("ackline", "readers", "mail"), 422),
+            (("ackline", "callbacks", "mail", "more"), 422),
+        ],
+    )
+    def test_what_is_not_for_clients_is_refused_even_to_an_admin(self, ask, store, key, status):
+        for value in (b"garbage", b"{}"):
+            ask("write_keys", status, writes=[KeyWrite(key=key, value=value, version=0)])
+
+        assert store.read_keys("acme", (), 10) == []
+
+    @pytest.mark.parametrize(
+        ("key", "good"),
+        [
+            (("ackline", "cron", "mail", "nightly"), b'{"tick":5.0,"at":5.0}'),
+            (
+                ("ackline", "recovered", "mail"),
+                b'{"sweep":{"jobs":1,"dead_lettered":0,"last_at":5.0}}',
+            ),
+            (("ackline", "callbacks", "mail"), b"0.0"),
+            (("ackline", "readers", "mail", "audit"), b'{"cursor":"0.0","at":0.0,"by":"x"}'),
+        ],
+    )
+    def test_a_value_that_nobody_could_read_is_refused(self, ask, key, good):
+        for bad in (b"garbage", b"\xff", b"[]", b'{"tick":1e300,"at":-5.0}'):
+            ask("write_keys", 422, writes=[KeyWrite(key=key, value=bad, version=0)])
+
+        assert ask("write_keys", writes=[KeyWrite(key=key, value=good, version=0)]) is True
+
+    def test_one_bad_note_keeps_the_whole_write_out(self, ask, store):
+        good = KeyWrite(key=("ackline", "beside", "mail", "relay"), value=b"1")
+        bad = KeyWrite(key=("ackline", "cron", "mail", "nightly"), value=b"garbage")
+
+        ask("write_keys", 422, writes=[good, bad])
+
+        assert store.read_keys("acme", (), 10) == []
+
+    def test_a_note_of_callbacks_is_neither_changed_nor_deleted(self, ask):
+        key = ("ackline", "callbacks", "mail")
+        assert ask("write_keys", writes=[KeyWrite(key=key, value=b"0.0", version=0)])
+
+        for value, version in ((None, None), (b"1.0", None), (None, 1)):
+            ask("write_keys", 403, writes=[KeyWrite(key=key, value=value, version=version)])
+
+    def test_the_ticks_of_a_schedule_are_the_services_if_it_fires_it(self, ask, who, store):
+        schedules.write(store, KEY, Schedule("nightly", "0 3 * * *"))
+        note = KeyWrite(key=("ackline", "cron", "mail", "nightly"), value=b'{"tick":9e10,"at":5.0}')
+        gone = KeyWrite(key=note.key, value=None)
+
+        ask("write_keys", 403, writes=[note])
+        as_caller(who, Scope.CONSUME)
+        ask("write_keys", 403, writes=[gone])
+        as_caller(who, Scope.ADMIN)
+        ask("write_keys", writes=[gone])
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            (("ackline", "callbacks", "mail"), b"9999999.0"),
+            (("ackline", "readers", "mail", "a"), b'{"cursor":"9999999.0","at":0.0,"by":"x"}'),
+        ],
+    )
+    def test_nobody_has_read_what_has_not_happened(self, ask, key, value):
+        refused = ask("write_keys", 422, writes=[KeyWrite(key=key, value=value, version=0)])
+
+        assert "the journal ends before it" in refused.json()["detail"]
+
+    def test_the_services_own_reader_is_not_moved(self, ask, store):
+        key = ("ackline", "readers", "mail", "webhooks")
+
+        for value in (b'{"cursor":"0.0","at":0.0,"by":"x"}', None):
+            ask("write_keys", 403, writes=[KeyWrite(key=key, value=value)])
+
+        assert store.read_keys("acme", (), 10) == []
+
+    def test_what_a_reader_needs_is_not_pruned(self, ask, who, store, monkeypatch):
+        store.configure(KEY, QueueSettings(keep_journal=0.0))
+        JournalReader(store, KEY, "webhooks").read()
+        store.enqueue(KEY, [Draft("a", "mail", b"1")])
+        as_caller(who, Scope.CONSUME)
+
+        ask("prune", queue=KEY, limit=5)
+        ask("prune", queue=KEY, limit=5, keep_from="9999999.0")
+
+        assert [event.id for event in store.events(KEY, None, 9)][-1] == "a"
+        ask("prune", 400, queue=KEY, limit=5, keep_from="nowhere")
+
+    def test_a_queue_is_dropped_with_its_schedules(self, ask, store):
+        schedules.write(store, KEY, Schedule("nightly", "0 3 * * *"))
+        [entry] = store.read_keys("acme", ("ackline",), 10)
+
+        ask("write_keys", writes=[KeyWrite(key=entry.key, value=None, version=entry.version)])
+
+        assert store.read_keys("acme", ("ackline",), 10) == []
+
+
+class TestBatches:
+    """No more in one request than elsewhere."""
+
+    @pytest.fixture(autouse=True)
+    def few(self, running, monkeypatch):
+        settings = msgspec.structs.replace(running[0].settings, max_batch=3)
+        monkeypatch.setattr(running[0], "settings", settings)
+
+    @pytest.mark.parametrize(
+        ("verb", "arguments", "name", "one"),
+        [
+            ("enqueue", {"queue": KEY}, "drafts", lambda n: Draft(f"{n}", "mail", b"1")),
+            (
+                "enqueue",
+                {"queue": KEY, "drafts": []},
+                "keys",
+                lambda n: KeyWrite(key=("ackline", "beside", "mail", f"{n}"), value=b"1"),
+            ),
+            ("apply", {"queue": KEY}, "transitions", lambda n: cancel(f"{n}", DEFAULTS)),
+            (
+                "claim",
+                {"queue": KEY, "request": REQUEST},
+                "transitions",
+                lambda n: Transition(f"{n}", Act.COMPLETE, State.COMPLETED, 7),
+            ),
+            ("heartbeat", {"queue": KEY, "beat": BEAT}, "holds", lambda n: Hold(f"{n}", 1, 30.0)),
+            ("get", {"queue": KEY}, "ids", str),
+            ("write_keys", {}, "writes", lambda n: KeyWrite(key=("k", f"{n}"), value=b"1")),
+        ],
+    )
+    def test_more_are_refused(self, ask, store, verb, arguments, name, one):
+        refused = ask(verb, 413, **arguments, **{name: [one(n) for n in range(4)]})
+
+        assert "the limit is 3" in refused.json()["detail"]
+        assert store.describe(None) == []
+        assert store.read_keys("acme", (), 9) == []
+        ask(verb, **arguments, **{name: [one(n) for n in range(3)]})
+
+    def test_a_claim_hands_out_no_more(self, ask, store):
+        store.enqueue(KEY, [Draft(f"{n}", "mail", b"1") for n in range(5)])
+
+        assert len(ask("claim", queue=KEY, request=REQUEST).jobs) == 3
+        assert len(ask("claim", queue=KEY, request=REQUEST).jobs) == 2
+
+    @pytest.mark.parametrize("verb", ["page", "purge"])
+    def test_ids_to_look_for_have_a_limit(self, ask, verb):
+        which = Filter(ids=frozenset(map(str, range(10_001))))
+
+        ask(verb, 422, **{**CALLS[verb], "which": which})
 
 
 class TestTenants:
@@ -215,6 +384,41 @@ class TestTenants:
         assert [event.id for event in ask("events", queue=None, after=None, limit=1)] == ["mine"]
         assert ask("get", queue=KEY, ids=["a"]) == [None]
         assert ask("claim", **CALLS["claim"]).jobs[0].id == "mine"
+
+    def test_the_events_of_others_are_passed_over_many_at_a_time(self, ask, store, monkeypatch):
+        for n in range(100):
+            store.enqueue(QueueKey("other", "mail"), [Draft(f"{n}", "mail", b"secret")])
+        ask("enqueue", queue=KEY, drafts=[Draft("mine", "mail", b"1")])
+        read, reads = store.events, []
+
+        def counted(*arguments):
+            reads.append(arguments)
+            return read(*arguments)
+
+        monkeypatch.setattr(store, "events", counted)
+
+        assert [event.id for event in ask("events", queue=None, after=None, limit=1)] == ["mine"]
+        assert len(reads) == 1
+
+    def test_passing_over_others_ends_in_time_and_says_where(self, client, store, monkeypatch):
+        monkeypatch.setattr(answers, "PATIENCE", -1.0)
+        monkeypatch.setattr(answers, "PASSED_AT_ONCE", 10)
+        for n in range(15):
+            store.enqueue(QueueKey("other", "mail"), [Draft(f"{n}", "mail", b"secret")])
+        store.enqueue(KEY, [Draft("mine", "mail", b"1")])
+        headers = {"content-type": JSON}
+
+        def read(after):
+            body = msgspec.json.encode({"queue": None, "after": after, "limit": 1})
+            return client.post("/api/v1/store/events", content=body, headers=headers)
+
+        first = read(None)
+        second = read(first.headers[READ_ON_HEADER])
+
+        assert first.json() == []
+        assert [event["id"] for event in second.json()] == ["mine"]
+        assert READ_ON_HEADER not in second.headers
+        assert read(second.json()[0]["cursor"]).json() == []
 
     def test_a_job_is_not_moved_to_another_tenant(self, ask, store):
         ask("enqueue", queue=KEY, drafts=[Draft("a", "mail", b"1")])

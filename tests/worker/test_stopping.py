@@ -195,6 +195,29 @@ def test_a_request_that_comes_before_the_start_is_not_forgotten(queue):
     assert not running.is_alive()
 
 
+def test_a_stop_by_another_thread_ends_run_though_it_did_not_see_the_request(queue):
+    """The stop may be over before a busy machine lets `run` look again."""
+    queue.handler(lambda job: job.payload)
+    worker = Worker(queue)
+    started = threading.Event()
+
+    class Unseen(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            started.set()
+            super().wait(0.01)
+            return False
+
+    worker._stop = Unseen()
+    running = threading.Thread(target=worker.run)
+    running.start()
+    assert started.wait(SOON)
+
+    worker.stop()
+
+    running.join(SOON)
+    assert not running.is_alive()
+
+
 def test_a_worker_is_not_started_twice(queue):
     queue.handler(lambda job: None)
     worker = Worker(queue)

@@ -15,7 +15,9 @@ from ackline.ids import new_id
 from ackline.limits import OWN_KEYS
 from ackline.maintenance.loop import Loop
 from ackline.queue import NewJob, Queue, Queued
-from ackline.stores.base import KeyWrite
+from ackline.queue.broken_notes import UNREADABLE, warn_of_broken
+from ackline.queue.drafting import LATEST
+from ackline.stores.base import Key, KeyWrite
 
 logger = logging.getLogger("ackline")
 
@@ -35,6 +37,14 @@ class Note(msgspec.Struct, frozen=True):
     at: float
     owner: str = ""
     pending: tuple[float, ...] = ()
+
+
+def read_note(value: bytes) -> Note:
+    """A note as it was kept; raises if it is none."""
+    note = msgspec.json.decode(value, type=Note)
+    if not all(0 <= at < LATEST for at in (note.tick, note.at, *note.pending)):
+        raise ValueError("its times are not seconds since 1970")
+    return note
 
 
 class Scheduler(Loop):
@@ -117,8 +127,16 @@ class Scheduler(Loop):
         key = _key(queue, schedule)
         for found in queue.store.read_keys(queue.key.tenant, key, 1):
             if found.key == key:
-                return msgspec.json.decode(found.value, type=Note), found.version
+                return self._readable(queue, found), found.version
         return None, 0
+
+    def _readable(self, queue: Queue[Any, Any], found: Key) -> Note | None:
+        try:
+            return read_note(found.value)
+        except UNREADABLE as error:
+            # It begins anew, as a schedule does that was never seen: nothing else ends this.
+            warn_of_broken(queue.key.tenant, found, error)
+            return None
 
     def _write(self, queue: Queue[Any, Any], schedule: Schedule, note: Note, version: int) -> bool:
         value = msgspec.json.encode(note)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from ackline.events import read_cursor
 from ackline.job import NO_OPTIONS, Draft, QueueKey
 from ackline.limits import OWN_KEYS
+from ackline.queue.broken_notes import UNREADABLE, OnBroken, warn_of_broken
 from ackline.stores.base import KeyWrite, Store
 
 ROOM = (OWN_KEYS, "callbacks")
@@ -33,7 +34,19 @@ def note(store: Store, queue: QueueKey) -> None:
     store.write_keys(queue.tenant, [write])
 
 
-def since(store: Store, tenant: str) -> str | None:
+def since(store: Store, tenant: str, on_broken: OnBroken = warn_of_broken) -> str | None:
     """After which event a callback may be wanted; None if no job ever wanted one."""
-    found = store.read_keys(tenant, ROOM, MOST_QUEUES)
-    return min((entry.value.decode() for entry in found), key=read_cursor, default=None)
+    found = []
+    for entry in store.read_keys(tenant, ROOM, MOST_QUEUES):
+        try:
+            found.append(read_since(entry.value))
+        except UNREADABLE as error:
+            on_broken(tenant, entry, error)
+    return min(found, key=read_cursor, default=None)
+
+
+def read_since(value: bytes) -> str:
+    """The cursor that a note has."""
+    cursor = value.decode()
+    read_cursor(cursor)
+    return cursor

@@ -26,7 +26,7 @@ from ackline.queue.joining import within
 from ackline.queue.recovery import Way, count_recovered
 from ackline.queue.settler import Settler
 from ackline.retry import Backoff
-from ackline.stores.base import Claimed, ClaimRequest, Joined, Listener
+from ackline.stores.base import Claimed, ClaimRequest, Joined
 
 logger = logging.getLogger("ackline")
 
@@ -134,13 +134,7 @@ class Consumer(Settler[P, R]):
         return [self.wrap(record) for record in claimed.jobs]
 
     def claim_request(
-        self,
-        limit: int,
-        lease: float | None,
-        kinds: Iterable[str] | None,
-        worker: str | None,
-        listener: Listener | None = None,
-        places: int | None = None,
+        self, limit: int, lease: float | None, kinds: Iterable[str] | None, worker: str | None
     ) -> ClaimRequest:
         """Check what a caller asks for, and fill in what it left out."""
         require_seconds("lease", lease, above_zero=True)
@@ -154,8 +148,6 @@ class Consumer(Settler[P, R]):
             lease=lease or settings.policy.lease or self.policies.defaults.lease,
             kinds=names_in(kinds),
             lease_of_kind=own if lease is None else {},
-            listener=listener,
-            places=places,
         )
 
     def claim_records(

@@ -12,7 +12,8 @@ from ackline.events import Event, make_cursor, read_cursor
 from ackline.ids import new_id
 from ackline.job import QueueKey
 from ackline.limits import OWN_KEYS, require_name
-from ackline.stores.base import KeyWrite, Store
+from ackline.queue.broken_notes import UNREADABLE, OnBroken, warn_of_broken
+from ackline.stores.base import Key, KeyWrite, Store
 
 PAGE = 500
 MOST_READERS = 10_000
@@ -34,6 +35,13 @@ class Place(msgspec.Struct, frozen=True):
     cursor: str
     at: float
     by: str
+
+
+def read_place(value: bytes) -> Place:
+    """A place as it was kept; raises if it is none."""
+    place = msgspec.json.decode(value, type=Place)
+    read_cursor(place.cursor)
+    return place
 
 
 class JournalReader:
@@ -116,9 +124,9 @@ class JournalReader:
     def _begin(self) -> None:
         """Find where this name ended, or register it."""
         while self._saved is None:
-            self._saved, _ = self._find()
+            self._saved, version = self._find()
             if self._saved is None:
-                self._write(self._place(self._first()), 0)
+                self._write(self._place(self._first()), version)
         if self._cursor is None:
             self._cursor = self._saved.cursor
 
@@ -134,26 +142,40 @@ class JournalReader:
     def _find(self) -> tuple[Place | None, int]:
         for entry in self._store.read_keys(self._key.tenant, self._path, 1):
             if entry.key == self._path:
-                return msgspec.json.decode(entry.value, type=Place), entry.version
+                return self._readable(entry), entry.version
         return None, 0
+
+    def _readable(self, entry: Key) -> Place | None:
+        try:
+            return read_place(entry.value)
+        except UNREADABLE as error:
+            # It begins anew: rather an event twice than never one again.
+            warn_of_broken(self._key.tenant, entry, error)
+            return None
 
     def _write(self, place: Place, version: int) -> bool:
         write = KeyWrite(key=self._path, value=msgspec.json.encode(place), version=version)
         return self._store.write_keys(self._key.tenant, [write])
 
 
-def registered_readers(store: Store, key: QueueKey) -> list[ReaderInfo]:
+def registered_readers(
+    store: Store, key: QueueKey, on_broken: OnBroken = warn_of_broken
+) -> list[ReaderInfo]:
     """All readers of a queue, by name."""
     found = []
     for entry in store.read_keys(key.tenant, _room(key), MOST_READERS):
-        place = msgspec.json.decode(entry.value, type=Place)
+        try:
+            place = read_place(entry.value)
+        except UNREADABLE as error:
+            on_broken(key.tenant, entry, error)
+            continue
         found.append(ReaderInfo(name=entry.key[-1], cursor=place.cursor, saved_at=place.at))
     return found
 
 
-def first_needed(store: Store, key: QueueKey) -> str | None:
+def first_needed(store: Store, key: QueueKey, on_broken: OnBroken = warn_of_broken) -> str | None:
     """The smallest cursor of a queue's readers: what comes after it is still needed."""
-    cursors = [reader.cursor for reader in registered_readers(store, key)]
+    cursors = [reader.cursor for reader in registered_readers(store, key, on_broken)]
     return min(cursors, key=read_cursor, default=None)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 import msgspec
 
@@ -12,7 +13,8 @@ from ackline.errors import StoreError
 from ackline.job import QueueKey, State
 from ackline.lifecycle import Verdict
 from ackline.limits import OWN_KEYS
-from ackline.stores.base import KeyWrite, Store
+from ackline.queue.broken_notes import UNREADABLE, OnBroken, warn_of_broken
+from ackline.stores.base import Key, KeyWrite, Store
 
 logger = logging.getLogger("ackline")
 
@@ -32,11 +34,17 @@ class Way(enum.StrEnum):
     """Somebody asked for it: `recover`, or `expire`."""
 
 
+MOST_COUNTED = 2**53
+"""More than that, and a float could not tell one from the next."""
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_COUNTED)]
+
+
 class Recovered(msgspec.Struct, frozen=True):
     """How many jobs came back by one way, how many of them to the DLQ, and when the last did."""
 
-    jobs: int
-    dead_lettered: int
+    jobs: Count
+    dead_lettered: Count
     last_at: float
 
 
@@ -61,9 +69,16 @@ _Ways = dict[str, Recovered]
 """As it is kept: a newer Ackline may know more ways."""
 
 
-def recovered(store: Store, queue: QueueKey) -> Mapping[Way, Recovered]:
+def read_ways(value: bytes) -> _Ways:
+    """What was recovered, as it was kept; raises if it is something else."""
+    return msgspec.json.decode(value, type=_Ways)
+
+
+def recovered(
+    store: Store, queue: QueueKey, on_broken: OnBroken = warn_of_broken
+) -> Mapping[Way, Recovered]:
     """How many jobs of a queue came back, by way; those that never happened are left out."""
-    ways = _read(store, queue)[0]
+    ways = _read(store, queue, on_broken)[0]
     return {way: ways[way] for way in Way if way in ways}
 
 
@@ -95,11 +110,20 @@ def _add(store: Store, queue: QueueKey, way: Way, more: Recovered) -> bool:
     return store.write_keys(queue.tenant, [write])
 
 
-def _read(store: Store, queue: QueueKey) -> tuple[_Ways, int]:
+def _read(store: Store, queue: QueueKey, on_broken: OnBroken = warn_of_broken) -> tuple[_Ways, int]:
     for found in store.read_keys(queue.tenant, _key(queue), 1):
         if found.key == _key(queue):
-            return msgspec.json.decode(found.value, type=_Ways), found.version
+            return _readable(queue, found, on_broken), found.version
     return {}, 0
+
+
+def _readable(queue: QueueKey, found: Key, on_broken: OnBroken) -> _Ways:
+    try:
+        return read_ways(found.value)
+    except UNREADABLE as error:
+        # What was counted is lost; whoever counts on begins with nothing.
+        on_broken(queue.tenant, found, error)
+        return {}
 
 
 def _key(queue: QueueKey) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from ackline.job import QueueKey, State
 from ackline.maintenance import Promoter, Pruner, Scheduler, Watcher
 from ackline.maintenance.loop import NOTHING_KNOWN, Loop
 from ackline.maintenance.reaper import Reaper, expire
+from ackline.queue.broken_notes import BrokenNotes
 from ackline.service import schedules
 from ackline.service.settings import Settings
 from ackline.service.survey import AnyQueue, Survey
@@ -67,6 +68,7 @@ class Census(Loop):
         self._loops = loops
         self._stored: dict[QueueKey, list[Key]] = {}
         self._schedulers: dict[QueueKey, Scheduler] = {}
+        self._broken = BrokenNotes()
 
     def due(self) -> Sequence[AnyQueue]:
         """Those that have schedules, or had some until now; the queues are counted anew."""
@@ -76,13 +78,16 @@ class Census(Loop):
             for loop in self._loops:
                 # The watcher needs only one queue to reach the store.
                 loop.queues = found[:1] if isinstance(loop, Watcher) else found
-        self._stored = schedules.stored(self._store, schedules.tenants(self._store))
+        self._stored = schedules.stored(
+            self._store, schedules.tenants(self._store), self._broken.warn
+        )
         # A queue need not be there: the first tick of its schedule makes it.
         return [self._survey.queue(key) for key in self._stored.keys() | self._schedulers.keys()]
 
     def look_after(self, queue: AnyQueue) -> float:
         """Fire its schedules, as they are now."""
-        wanted = [schedules.read(entry) for entry in self._stored.get(queue.key, ())]
+        stored = self._stored.get(queue.key, ())
+        wanted = schedules.readable(queue.key, stored, self._broken.warn)
         scheduler = self._schedulers.get(queue.key)
         if scheduler is None or list(scheduler.schedules) != wanted:
             if not wanted:

@@ -65,8 +65,8 @@ class Journal:
         def chosen(events: list[Event]) -> list[Event]:
             return [one for one in self._visible(events) if wanted.matches(one)]
 
-        call = self._runtime.call
-        return await call(look_back, self._store, self._key, end, count, chosen), end
+        slowly = self._caller.slowly
+        return await slowly(look_back, self._store, self._key, end, count, chosen), end
 
     def _visible(self, events: Sequence[Event]) -> list[Event]:
         caller, kinds = self._caller, self._caller.principal.kinds

@@ -8,30 +8,13 @@ import msgspec
 
 from ackline.limits import OWN_KEYS, require_others_key
 from ackline.service.caller import Caller, Scope
-from ackline.service.documents import raw_or_base64
-from ackline.service.news import News
-from ackline.service.problems import Conflict, NotFound, Unfit, problem_of
+from ackline.service.key_documents import KeyDocument, key_document
+from ackline.service.key_watches import read_keys
+from ackline.service.problems import Conflict, NotFound, problem_of
 from ackline.service.streams import PING, event
-from ackline.stores.base import Key, KeyWrite
-
-MOST_WATCHED = 10_000
-"""Keys under one watched prefix."""
+from ackline.stores.base import Key, KeyWrite, Store
 
 _encode = msgspec.json.Encoder().encode
-
-
-class KeyDocument(msgspec.Struct):
-    """One key: its parts, its value, and a number that changes with each write."""
-
-    key: tuple[str, ...]
-    value: msgspec.Raw
-    version: int
-
-
-class GoneDocument(msgspec.Struct):
-    """A key that is gone."""
-
-    key: tuple[str, ...]
 
 
 class Room:
@@ -46,11 +29,8 @@ class Room:
 
     async def find_all(self, prefix: tuple[str, ...], limit: int) -> list[KeyDocument]:
         """The keys that start with this prefix."""
-        room = self._caller.room(Scope.READ)
-        if prefix[:1] == (OWN_KEYS,):
-            return []
-        found = await self._runtime.call(room.keys, *prefix, limit=limit)
-        return [_document(entry) for entry in found]
+        self._caller.require(Scope.READ)
+        return await self._caller.slowly(_listed, self._store, self._tenant, prefix, limit)
 
     async def get(self, key: tuple[str, ...]) -> KeyDocument:
         """One key, or `NotFound`."""
@@ -58,7 +38,7 @@ class Room:
         found = await self._find(key)
         if found is None:
             raise _absent(key)
-        return _document(found)
+        return key_document(found)
 
     async def set(
         self, key: tuple[str, ...], value: msgspec.Raw, version: int | None
@@ -69,50 +49,36 @@ class Room:
         write = KeyWrite(key=key, value=bytes(value), version=version)
         if not await self._runtime.call(self._store.write_keys, self._tenant, [write]):
             raise Conflict(f"the key {' / '.join(key)} no longer has version {version}")
+        self._runtime.key_watches.wrote(self._tenant, key)
         written = await self._find(key)
         if written is None:
             raise Conflict(f"the key {' / '.join(key)} has just been deleted")
-        return _document(written)
+        return key_document(written)
 
     async def delete(self, key: tuple[str, ...]) -> None:
         """Remove one key, or `NotFound`."""
         room = self._caller.room(Scope.ADMIN)
         if key[:1] == (OWN_KEYS,) or not await self._runtime.call(room.delete_key, *key):
             raise _absent(key)
+        self._runtime.key_watches.wrote(self._tenant, key)
 
     async def watch(self, prefix: tuple[str, ...]) -> AsyncIterator[bytes]:
         """`set` for each key that is there or changes, `delete` for each that goes."""
-        await self._watched(prefix)  # refused now, not when the answer has begun
+        self._caller.require(Scope.READ)
+        await self._runtime.key_watches.require_fit(self._tenant, prefix)
         return self._changes(prefix)
-
-    async def _watched(self, prefix: tuple[str, ...]) -> list[KeyDocument]:
-        """All keys under a prefix: with only some of them, nobody could tell which are gone."""
-        found = await self.find_all(prefix, MOST_WATCHED + 1)
-        if len(found) > MOST_WATCHED:
-            raise Unfit(
-                f"more than {MOST_WATCHED:,} keys start with this prefix: watch a longer one",
-                at="prefix",
-            )
-        return found
 
     async def _changes(self, prefix: tuple[str, ...]) -> AsyncIterator[bytes]:
         stream = self._runtime.streams.open(self._caller.principal.until)
-        known: dict[tuple[str, ...], int] = {}
         try:
-            async with News(self._runtime, stream, self._tenant, "ends") as news:
+            with self._runtime.key_watches.watching(self._tenant, prefix, stream) as watcher:
                 yield PING
                 while not stream.ended:
-                    try:
-                        found = await self._watched(prefix)
-                    except Unfit as error:
-                        yield event("error", _encode(problem_of(error)))
-                        return
-                    said = b"".join(_changes(known, found))
-                    known = {entry.key: entry.version for entry in found}
-                    if said or news.silent:
-                        news.spoke()
+                    woken = await stream.pause(self._runtime.settings.ping_every)
+                    if (said := watcher.take()) or not woken:
                         yield said or PING
-                    await news.wait()
+                if watcher.refusal is not None:
+                    yield event("error", _encode(problem_of(watcher.refusal)))
         finally:
             self._runtime.streams.close(stream)
 
@@ -127,12 +93,5 @@ def _absent(key: tuple[str, ...]) -> NotFound:
     return NotFound(f"there is no key {' / '.join(key)}")
 
 
-def _document(entry: Key) -> KeyDocument:
-    return KeyDocument(entry.key, raw_or_base64(entry.value), entry.version)
-
-
-def _changes(known: dict[tuple[str, ...], int], found: list[KeyDocument]) -> list[bytes]:
-    new = [entry for entry in found if known.get(entry.key) != entry.version]
-    gone = known.keys() - {entry.key for entry in found}
-    said = [event("set", _encode(entry), str(entry.version)) for entry in new]
-    return said + [event("delete", _encode(GoneDocument(key))) for key in sorted(gone)]
+def _listed(store: Store, tenant: str, prefix: tuple[str, ...], limit: int) -> list[KeyDocument]:
+    return list(map(key_document, read_keys(store, tenant, prefix, limit)))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from contextlib import AsyncExitStack
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from ackline.job import QueueKey
 from ackline.service.bells import Bell
-from ackline.service.runtime import Runtime
 from ackline.service.streams import StreamEnd
 from ackline.stores.base import Topic
+
+if TYPE_CHECKING:
+    from ackline.service.runtime import Runtime
 
 LONGEST_WAIT = 1.0
 """News can be lost, and new queues come: look again after this many seconds."""

@@ -20,6 +20,7 @@ from ackline.service.caretaker import Caretaker
 from ackline.service.fair_shares import FairShares
 from ackline.service.health import StoreChecks
 from ackline.service.held import Held
+from ackline.service.key_watches import KeyWatches
 from ackline.service.limits import Limits
 from ackline.service.metrics import Metrics
 from ackline.service.metrics.siblings import PUBLISH_EVERY
@@ -60,6 +61,7 @@ class Runtime:
         self.held = Held()
         self.fair_shares = FairShares()
         self.streams = Streams()
+        self.key_watches = KeyWatches(self)
         self.caretaker = Caretaker(store, settings)
         self.metrics = Metrics(self, shared)
         self.pulse = Pulse(store)
@@ -153,6 +155,7 @@ class Runtime:
         self._publishing.cancel()
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.key_watches.close()
         self.bells.close()
         await asyncio.to_thread(self.caretaker.stop)
         await asyncio.to_thread(self.metrics.publish)

@@ -10,6 +10,7 @@ import msgspec
 from ackline.cron import Schedule
 from ackline.job import QueueKey
 from ackline.limits import OWN_KEYS
+from ackline.queue.broken_notes import UNREADABLE, OnBroken, warn_of_broken
 from ackline.service.credentials import SERVICE_TENANT
 from ackline.service.problems import Conflict
 from ackline.stores.base import Key, KeyWrite, Store
@@ -22,6 +23,9 @@ TENANTS = (OWN_KEYS, "scheduling")
 a schedule may be there before its queue."""
 
 MOST_TENANTS = 100_000
+
+PARTS = len(ROOM) + 2
+"""Of a schedule's key."""
 
 MOST_SCHEDULES = 1000
 """Of one queue."""
@@ -62,19 +66,37 @@ def tenants(store: Store) -> list[str]:
     return [entry.key[len(TENANTS)] for entry in found]
 
 
-def stored(store: Store, tenants: Iterable[str]) -> dict[QueueKey, list[Key]]:
+def stored(
+    store: Store, tenants: Iterable[str], on_broken: OnBroken = warn_of_broken
+) -> dict[QueueKey, list[Key]]:
     """What is kept of the schedules of all queues that have any."""
     found: dict[QueueKey, list[Key]] = {}
     for tenant in tenants:
         for entry in store.read_keys(tenant, ROOM, MOST_READ):
-            found.setdefault(QueueKey(tenant, entry.key[len(ROOM)]), []).append(entry)
+            if len(entry.key) == PARTS:
+                found.setdefault(QueueKey(tenant, entry.key[len(ROOM)]), []).append(entry)
+            else:
+                on_broken(tenant, entry, ValueError(f"a schedule's key has {PARTS} parts"))
     return found
 
 
 def read_all(store: Store, key: QueueKey) -> list[Schedule]:
     """All schedules of a queue, by name."""
     # Two queues that were merged may have more than one is given.
-    return list(map(read, store.read_keys(key.tenant, _room(key), MOST_READ)))
+    return readable(key, store.read_keys(key.tenant, _room(key), MOST_READ))
+
+
+def readable(
+    key: QueueKey, entries: Iterable[Key], on_broken: OnBroken = warn_of_broken
+) -> list[Schedule]:
+    """Those of a queue's schedules that can be read; the others keep none of them from firing."""
+    found = []
+    for entry in entries:
+        try:
+            found.append(read(entry))
+        except UNREADABLE as error:
+            on_broken(key.tenant, entry, error)
+    return found
 
 
 def require_room(store: Store, key: QueueKey) -> None:
@@ -95,7 +117,7 @@ def find(store: Store, key: QueueKey, name: str) -> tuple[Schedule | None, int]:
     path = (*_room(key), name)
     for entry in store.read_keys(key.tenant, path, 1):
         if entry.key == path:
-            return read(entry), entry.version
+            return next(iter(readable(key, [entry])), None), entry.version
     return None, 0
 
 

@@ -51,7 +51,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     joins: bool = False
     """Whether it can take part in a transaction of the caller's own."""
     hands_over: bool = False
-    """Whether it leases new jobs to those who wait for them, see `ClaimRequest.listener`."""
+    """Whether it leases new jobs to those who wait for them, see `WaitingClaim`."""
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -98,14 +98,18 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     kinds: frozenset[str] | None = None
     lease_of_kind: Mapping[str, float] = {}
     """Leases of kinds that differ; a job's own comes before both."""
-    listener: Listener | None = None
-    """What the claimer will wait with if it gets less than it wants.
+
+
+class WaitingClaim(ClaimRequest, frozen=True, kw_only=True):
+    """A claim of one who will wait for more if it gets less than it wants.
 
     A store that hands jobs over (see `Capabilities`) may then lease it one unasked and wake the
     listener; the next claim with it brings that job. One with a limit of 0 puts an end to this.
     """
-    places: int | None = None
-    """How many jobs the claimer could begin at once: no more are handed over. None: `limit`."""
+
+    listener: Listener
+    places: int
+    """How many jobs the claimer could begin at once: no more are handed over."""
 
 
 class Claimed(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,8 +127,8 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     Nothing becomes due in a paused queue: there, only the leases count.
     """
     now: float
-    since: float = math.inf
-    """By `time.monotonic`: from when on the leases count that were handed over before the call."""
+    since: float | None = None
+    """By `time.monotonic`: from when on leases count, if some were handed over before the call."""
     more: bool = False
     """Whether there may be more, for nobody has looked: all that it brought was handed over."""
 

@@ -19,6 +19,9 @@ MSGPACK, JSON = "application/vnd.msgpack", "application/json"
 TENANT_HEADER = "Ackline-Tenant"
 """Whose queues are meant, percent-encoded: to be refused if the credentials are another's."""
 
+READ_ON_HEADER = "Ackline-Read-On"
+"""With an empty answer to `events`: it is not the journal's end, ask again after this cursor."""
+
 LISTENING, NEWS = "listening", "news"
 """The events of a stream of news: it has begun, and there may be something to look for."""
 
@@ -32,6 +35,8 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     max_body: int
     """Bytes of a request; larger ones are refused."""
+    max_batch: int
+    """Jobs, ids, holds or keys in one request; more are refused."""
     ping_every: float
     """Seconds of silence after which a stream says that it is alive."""
 

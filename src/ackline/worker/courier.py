@@ -159,20 +159,20 @@ class Courier:
             holdings.hear()
         self._lent = True
         try:
-            holdings.receive(claimed.jobs, min(asked_at, claimed.since))
+            holdings.receive(claimed.jobs, asked_at if claimed.since is None else claimed.since)
         finally:
             self._lent = False
 
     def _withdraw(self) -> None:
         """Claim nothing: it brings what was handed over before, and ends that."""
-        holdings = self._holdings
+        holdings, asked_at = self._holdings, time.monotonic()
         try:
             claimed = holdings.queue.claim_records(holdings.request(0))
         except BaseException:
             # When stopping it is too late: the lease of a job on its way will expire.
             holdings.waiting = not self._stopping
             raise
-        holdings.receive(claimed.jobs, claimed.since)
+        holdings.receive(claimed.jobs, asked_at if claimed.since is None else claimed.since)
 
     def _exchange(self, batch: list[Settled], want: int) -> Claimed:
         queue = self._holdings.queue

@@ -8,11 +8,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from ackline import lifecycle
 from ackline.job import Record, State
 from ackline.lifecycle import Transition, Verdict, note_of
 from ackline.queue import Queue
-from ackline.stores.base import ClaimRequest
+from ackline.stores.base import ClaimRequest, WaitingClaim
 from ackline.worker.demand import Demand
 from ackline.worker.held import Held
 from ackline.worker.outbox import Outbox, Settled
@@ -47,6 +49,7 @@ class Holdings:
         self.outbox = Outbox(self.batch // 2, lambda: not unstarted())
         self.unstarted = unstarted
         self.claiming = True
+        self._hands_over = queue.store.capabilities.hands_over
         self.waiting = False
         """Whether a job may be handed over at any moment."""
         self._news = True
@@ -103,7 +106,7 @@ class Holdings:
 
     def await_more(self) -> None:
         """A claim brought too few: the store may hand over the next job."""
-        self.waiting = self.queue.store.capabilities.hands_over
+        self.waiting = self._hands_over
 
     def withdraw(self) -> bool:
         """Whether the caller is to tell the store not to, for the worker stops; True only once."""
@@ -144,10 +147,13 @@ class Holdings:
 
     def request(self, limit: int, settling: int = 0) -> ClaimRequest:
         """A claim for the kinds that this process has handlers for, which also settles so many."""
-        kinds = self.queue.handlers.kinds
+        request = self.queue.claim_request(limit, None, self.queue.handlers.kinds, self.worker)
+        if not self._hands_over:
+            return request
         # Only while a lane is free: elsewhere one may be that could begin the job at once.
         places = max(0, self._concurrency - len(self.held) + settling)
-        return self.queue.claim_request(limit, None, kinds, self.worker, self.listener, places)
+        said = msgspec.structs.asdict(request)
+        return WaitingClaim(**said, listener=self.listener, places=places)
 
     def receive(self, records: Sequence[Record], asked_at: float) -> None:
         """Take in the jobs that were asked for at this moment, and have them run."""

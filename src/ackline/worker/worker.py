@@ -106,8 +106,9 @@ class Worker:
         try:
             # A request may have come before the start, as from a parent that is gone.
             keep_trying(self.start, self._stop)
-            # Woken now and then so that signals are seen on every platform.
-            while not self._stop.wait(0.5):
+            # Woken now and then so that signals are seen on every platform. Another thread that
+            # stops it may be done, and have forgotten its request, between two of these waits.
+            while self._stations and not self._stop.wait(0.5):
                 continue
             self.stop()
             if self._trouble is not None:

@@ -13,17 +13,19 @@ from tests.certificates import make_certificate
 
 from ackline.config import DEFAULTS
 from ackline.errors import InvalidPayload, StoreError, StoreUnavailable
-from ackline.job import State
-from ackline.lifecycle import Verdict, complete
+from ackline.job import QueueKey, State
+from ackline.lifecycle import Verdict, complete, request_cancel
 from ackline.service.runtime import Runtime
 from ackline.service.settings import Settings
-from ackline.stores.base import ClaimRequest
+from ackline.service.store_access import answers
+from ackline.stores.base import BeatReply, ClaimRequest, Hold, KeyWrite, WorkerBeat
 from ackline.stores.http import HttpStore
 from ackline.stores.http.address import read_address
 from ackline.testing.servers.service import ServiceThread
 
 from .conftest import QUEUE, SOON, drafts
 
+BEAT = WorkerBeat(id="w", host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=9.0)
 REQUEST = ClaimRequest(worker="w", limit=1000, lease=30.0)
 
 
@@ -83,6 +85,62 @@ class TestLarge:
             store.enqueue(QUEUE, drafts(1, size=200_000))
 
         assert store.get(QUEUE, ["id0"]) == [None]
+
+
+class TestMany:
+    """More than the service takes at once goes in several requests, and comes back as one."""
+
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        return msgspec.structs.replace(settings, max_batch=3)
+
+    def test_jobs_go_in_and_out(self, store):
+        receipts = store.enqueue(QUEUE, drafts(10))
+        assert [receipt.id for receipt in receipts] == [f"id{n}" for n in range(10)]
+        found = store.get(QUEUE, [f"id{n}" for n in (9, 50, *range(9))])
+        assert [job and job.id for job in found] == ["id9", None, *(f"id{n}" for n in range(9))]
+
+        jobs = [job for _ in range(4) for job in store.claim(QUEUE, REQUEST).jobs]
+        steps = [complete(job, b"r", DEFAULTS) for job in jobs]
+        store.enqueue(QUEUE, drafts(1, start=50))
+        claimed = store.claim(QUEUE, REQUEST, steps)
+
+        assert claimed.verdicts == [Verdict(True, State.COMPLETED)] * 10
+        assert [job.id for job in claimed.jobs] == ["id50"]
+        assert store.apply(QUEUE, steps) == [Verdict(True, State.COMPLETED)] * 10
+
+    def test_leases_are_held(self, store):
+        store.enqueue(QUEUE, drafts(7))
+        jobs = [job for _ in range(3) for job in store.claim(QUEUE, REQUEST).jobs]
+        store.apply(QUEUE, [request_cancel("id4")])
+        store.apply(QUEUE, [complete(jobs[5], b"r", DEFAULTS)])
+
+        reply = store.heartbeat(QUEUE, BEAT, [Hold(job.id, job.token, 60.0) for job in jobs])
+
+        assert (reply.lost, reply.cancelled) == ([5], [4])
+        assert store.heartbeat(QUEUE, BEAT, []) == BeatReply([], [])
+        assert [worker.beat.id for worker in store.workers(QUEUE)] == ["w"]
+
+    def test_what_cannot_be_parted_is_refused(self, store):
+        writes = [KeyWrite(key=("k", str(n)), value=b"1") for n in range(4)]
+
+        with pytest.raises(InvalidPayload, match="the limit is 3"):
+            store.write_keys("default", writes)
+
+        assert store.read_keys("default", (), 10) == []
+
+
+def test_a_journal_is_read_on_past_the_events_of_others(service, store, monkeypatch):
+    monkeypatch.setattr(answers, "PATIENCE", -1.0)
+    monkeypatch.setattr(answers, "PASSED_AT_ONCE", 10)
+    for n in range(35):
+        service.runtime.store.enqueue(QueueKey("other", "mail"), drafts(1, start=n))
+    store.enqueue(QUEUE, drafts(1))
+
+    [event] = store.events(None, None, 1)
+
+    assert (event.queue, event.id) == (QUEUE, "id0")
+    assert list(store.events(None, event.cursor, 1)) == []
 
 
 def test_a_listener_outlives_a_restart_of_the_service(settings):

@@ -15,7 +15,7 @@ from ackline.errors import StoreUnavailable
 from ackline.events import Act
 from ackline.job import Draft, Options, Record, State
 from ackline.lifecycle import release
-from ackline.stores.base import ClaimRequest
+from ackline.stores.base import WaitingClaim
 from ackline.stores.redis import RedisStore
 from ackline.stores.redis.inbox import Inbox
 from ackline.stores.redis.listen import RedisListener
@@ -41,9 +41,14 @@ class Waiter:
         assert self.listener.inbox is not None
         return self.listener.inbox
 
-    def request(self, limit: int = 1) -> ClaimRequest:
-        return ClaimRequest(
-            worker=self.worker, limit=limit, lease=30.0, kinds=self.kinds, listener=self.listener
+    def request(self, limit: int = 1) -> WaitingClaim:
+        return WaitingClaim(
+            worker=self.worker,
+            limit=limit,
+            lease=30.0,
+            kinds=self.kinds,
+            listener=self.listener,
+            places=limit,
         )
 
     def claim(self, limit: int = 1) -> list[Record]:

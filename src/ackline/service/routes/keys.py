@@ -13,7 +13,8 @@ from litestar.response import Stream
 from ackline.service.bodies import Body
 from ackline.service.caller import Caller
 from ackline.service.heads import get_or_head
-from ackline.service.key_room import KeyDocument, Room
+from ackline.service.key_documents import KeyDocument
+from ackline.service.key_room import Room
 from ackline.service.message_bodies import Done
 from ackline.service.paths import parts_of
 from ackline.service.streams import stream_response

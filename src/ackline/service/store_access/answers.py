@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from ackline.events import Act, Event, Events
+from ackline.events import Act, Event, Events, make_cursor
 from ackline.job import LIVE, QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict
 from ackline.limits import OWN_KEYS
 from ackline.service.caller import Caller, Scope
 from ackline.service.store_access.scopes import Arguments
 from ackline.stores.base import Claimed, Key, Page, QueueInfo, StoreInfo
+
+PASSED_AT_ONCE = 5000
+"""Events of other tenants that are read together, to be passed over."""
+
+PATIENCE = 0.5
+"""Seconds to pass over them in one request."""
+
+
+class ReadOn(msgspec.Struct, frozen=True):
+    """Nothing was found in time: where the next request goes on."""
+
+    cursor: str
 
 
 def ask(caller: Caller, verb: str, arguments: Arguments) -> Any:
@@ -85,12 +98,20 @@ def _step_within_kinds(caller: Caller, verb: str, arguments: Arguments) -> Any:
     return verdicts
 
 
-def _events_of_all(caller: Caller, queue: None, after: str | None, limit: int) -> list[Event]:
-    """The next events of the tenant; those of others are passed over, page by page."""
-    while page := caller.runtime.store.events(queue, after, limit):
-        if found := _seen(caller, page):
+def _events_of_all(
+    caller: Caller, queue: None, after: str | None, limit: int
+) -> list[Event] | ReadOn:
+    """The next events of the tenant; those of others are passed over, as long as there is time."""
+    until = time.monotonic() + PATIENCE
+    while limit and (
+        page := Events.of(caller.runtime.store.events(queue, after, max(limit, PASSED_AT_ONCE)))
+    ):
+        own = Events([batch for batch in page.batches if batch.queue.tenant == caller.tenant])
+        if found := _seen(caller, own)[:limit]:
             return found
-        after = page[-1].cursor
+        after = make_cursor(*page.batches[-1].end)
+        if time.monotonic() > until:
+            return ReadOn(after)
     return []
 
 

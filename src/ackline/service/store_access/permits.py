@@ -11,6 +11,7 @@ import msgspec
 
 from ackline.config import QueueSettings
 from ackline.errors import InvalidOption
+from ackline.events import read_cursor
 from ackline.job import Draft
 from ackline.limits import (
     OWN_KEYS,
@@ -19,22 +20,32 @@ from ackline.limits import (
     require_priority,
     require_seconds,
 )
+from ackline.queue.reader import first_needed
 from ackline.service.caller import Caller, Scope
 from ackline.service.problems import Forbidden
+from ackline.service.store_access.notes import is_note, require_note
 from ackline.service.store_access.scopes import (
     SCOPES,
     Arguments,
     require_one_of,
     require_queues,
     signed,
-    writers,
 )
-from ackline.service.store_access.sizes import MOST, require_limit, require_size, require_write
+from ackline.service.store_access.sizes import (
+    MOST,
+    require_ids,
+    require_limit,
+    require_size,
+    require_write,
+)
 from ackline.service.store_access.steps import permitted_step, with_own_keys
 from ackline.stores.base import BESIDE, ClaimRequest, Filter, Hold, WorkerBeat
 
 LATEST = 1e11
 """Seconds since 1970: no moment is later."""
+
+BATCHES = ("drafts", "transitions", "holds", "ids", "keys", "writes")
+"""Arguments that are many of something: no more in one request than elsewhere."""
 
 
 def permit(caller: Caller, verb: str, arguments: Arguments) -> Arguments:
@@ -43,6 +54,9 @@ def permit(caller: Caller, verb: str, arguments: Arguments) -> Arguments:
     for name in ("queue", "queues", "name"):
         require_queues(caller, arguments.get(name))
     require_limit(arguments.get("limit", 0))
+    for name in BATCHES:
+        caller.require_batch(len(arguments.get(name, ())))
+    require_ids(arguments.get("which"))
     check = _CHECKS.get(verb)
     return {**arguments, **check(caller, arguments)} if check is not None else arguments
 
@@ -79,8 +93,10 @@ def _claim(caller: Caller, said: Arguments) -> Arguments:
     for lease in (request.lease, *request.lease_of_kind.values()):
         require_seconds("lease", lease, above_zero=True)
     kinds = caller.kinds(request.kinds)
+    # It asks for so many at most: who wants more claims again.
+    limit = min(request.limit, caller.runtime.settings.max_batch)
     return {
-        "request": msgspec.structs.replace(request, kinds=kinds),
+        "request": msgspec.structs.replace(request, kinds=kinds, limit=limit),
         **_apply(caller, said),
     }
 
@@ -127,6 +143,13 @@ def _changes_own_kinds(caller: Caller, new: QueueSettings, old: QueueSettings | 
     return all(caller.may_touch(kind) for kind in kinds if new.kinds.get(kind) != before.get(kind))
 
 
+def _prune(caller: Caller, said: Arguments) -> Arguments:
+    """What a reader still needs is kept, whoever the caller believes to be reading."""
+    said_by_caller, needed = said["keep_from"], first_needed(caller.runtime.store, said["queue"])
+    cursors = [cursor for cursor in (said_by_caller, needed) if cursor is not None]
+    return {"keep_from": min(cursors, key=read_cursor, default=None)}
+
+
 def _purge(caller: Caller, said: Arguments) -> Arguments:
     which: Filter = said["which"]
     return {
@@ -148,11 +171,11 @@ def _listen(caller: Caller, said: Arguments) -> Arguments:
 
 def _write_keys(caller: Caller, said: Arguments) -> Arguments:
     for write in said["writes"]:
-        require_one_of(caller, writers(write.key))
         require_write(caller, write)
-        if write.key[:1] == (OWN_KEYS,) and len(write.key) > 2:
-            require_queues(caller, write.key[2])
+        if is_note(write):
+            require_note(caller, write)
         else:
+            caller.require(Scope.ADMIN)
             caller.require_all_queues()
     return {}
 
@@ -164,6 +187,7 @@ _CHECKS: Mapping[str, Callable[[Caller, Arguments], Arguments]] = {
     "heartbeat": _heartbeat,
     "leases": _leases,
     "configure": _configure,
+    "prune": _prune,
     "purge": _purge,
     "drop": _drop,
     "listen": _listen,

@@ -1,4 +1,4 @@
-"""Which scope a verb of the store needs, and who may write which of Ackline's own notes."""
+"""Which scope a verb of the store needs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 from ackline.events import Act
 from ackline.job import QueueKey
 from ackline.lifecycle import FENCED
-from ackline.limits import OWN_KEYS, require_name
+from ackline.limits import require_name
 from ackline.service.caller import Caller, Scope
 from ackline.service.problems import Forbidden
-from ackline.stores.base import BESIDE
 
 Arguments = dict[str, Any]
 
@@ -50,22 +49,6 @@ STEPS: Mapping[Act, Scope] = {
     Act.MOVE: Scope.ADMIN,
 }
 """What a transition needs; the acts that are not here are verbs of their own."""
-
-NOTES: Mapping[str, frozenset[Scope]] = {
-    "callbacks": frozenset({Scope.PRODUCE}),
-    "cron": frozenset({Scope.CONSUME}),
-    "recovered": frozenset({Scope.CONSUME}),
-    "spark": frozenset({Scope.CONSUME}),
-    "readers": frozenset({Scope.CONSUME, Scope.READ}),
-    BESIDE: frozenset({Scope.CONSUME, Scope.PRODUCE}),
-}
-"""Who writes Ackline's own notes about a queue, by their second part; all else is for admins."""
-
-
-def writers(key: tuple[str, ...]) -> frozenset[Scope]:
-    """Who may write a key."""
-    others = frozenset({Scope.ADMIN})
-    return others | NOTES.get(key[1], others) if key[:1] == (OWN_KEYS,) and key[1:] else others
 
 
 def require_one_of(caller: Caller, scopes: Collection[Scope]) -> None:

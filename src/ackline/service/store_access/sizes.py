@@ -5,7 +5,7 @@ from __future__ import annotations
 from ackline.errors import InvalidOption, PayloadTooLarge
 from ackline.limits import LONGEST_NAME, MOST_PARTS
 from ackline.service.caller import Caller
-from ackline.stores.base import KeyWrite
+from ackline.stores.base import Filter, KeyWrite
 
 MOST = 10_000
 """Jobs, events or keys that one answer has at most."""
@@ -15,6 +15,12 @@ def require_limit(limit: int) -> None:
     """Refuse to answer with more than that."""
     if not 0 <= limit <= MOST:
         raise InvalidOption(f"limit must be 0 to {MOST:,}, not {limit}")
+
+
+def require_ids(which: Filter | None) -> None:
+    """Refuse to look for more ids at once."""
+    if which is not None and len(which.ids or ()) > MOST:
+        raise InvalidOption(f"which has {len(which.ids or ()):,} ids; the limit is {MOST:,}")
 
 
 def require_write(caller: Caller, write: KeyWrite) -> None:

@@ -51,6 +51,7 @@ class Desk:
         caller.require_all_queues()
         self._tenant = caller.tenant
         self._call = caller.runtime.call
+        self._slowly = caller.slowly
         self._store = caller.runtime.store
         self._settings = caller.runtime.settings.webhooks
 
@@ -138,7 +139,8 @@ class Desk:
             states=frozenset(states) if states is not None else frozenset(State),
             text=_written(webhook),
         )
-        page = await self._call(read_page, self._store, QUEUE, which, cursor, limit, Order.LINE)
+        # It goes through the deliveries of all tenants.
+        page = await self._slowly(read_page, self._store, QUEUE, which, cursor, limit, Order.LINE)
         # The text may also occur in another delivery.
         own = [job for job in page.jobs if _belongs(job, webhook)]
         return DeliveryPage([_document(job) for job in own], page.cursor)

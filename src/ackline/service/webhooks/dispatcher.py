@@ -12,7 +12,8 @@ from ackline.errors import EventsDropped, ReaderMoved
 from ackline.events import Event, read_cursor
 from ackline.job import QueueKey
 from ackline.maintenance.loop import NOTHING_KNOWN, Loop
-from ackline.queue import JournalReader, NewJob, Queue, callbacks
+from ackline.queue import JournalReader, NewJob, Queue, ReaderInfo, callbacks
+from ackline.queue.broken_notes import BrokenNotes
 from ackline.queue.reader import registered_readers
 from ackline.service.credentials import SERVICE_TENANT
 from ackline.service.webhooks import book, delivery
@@ -55,6 +56,7 @@ class Dispatcher(Loop):
         self._callbacks: dict[str, str] = {}
         self._asked_at: dict[str, float] = {}
         self._readers: dict[QueueKey, JournalReader | None] = {}
+        self._broken = BrokenNotes()
 
     def due(self) -> Sequence[Queue[Any, Any]]:
         """The queues of tenants that want to hear, and those still read for nobody."""
@@ -123,11 +125,14 @@ class Dispatcher(Loop):
         known = self._callbacks.get(tenant)
         if known is not None or time.monotonic() < self._asked_at.get(tenant, 0.0) + ASK_AGAIN:
             return known
-        found = callbacks.since(self._store, tenant)
+        found = callbacks.since(self._store, tenant, self._broken.warn)
         self._asked_at[tenant] = time.monotonic()
         if found is not None:
+            info = self._store.info()
+            # Nothing can have been noted behind the journal's end, except in a store put back.
+            found = min(found, info.cursor, key=read_cursor)
             self._callbacks[tenant] = found
-            book.add(self._store, callbacks_of(tenant, found, self._store.info().now))
+            book.add(self._store, callbacks_of(tenant, found, info.now))
         return found
 
     # --- reading ---
@@ -136,16 +141,31 @@ class Dispatcher(Loop):
         reader = self._readers.get(key)
         if reader is None:
             reader = self._readers[key] = JournalReader(self._store, key, READER)
-            if not _registered(self._store, key):
+            if not self._has_place(key):
                 reader.cursor = since
         return reader
+
+    def _has_place(self, key: QueueKey) -> bool:
+        """Whether there is one to go on from; one behind the journal's end would tell nobody."""
+        place = _place(self._store, key)
+        if place is None:
+            return False
+        kept = read_cursor(place.cursor) <= read_cursor(self._store.info().cursor)
+        if not kept:
+            logger.warning(
+                "webhooks of %s had read up to %s, which the journal has not reached: they begin "
+                "where they were made",
+                key,
+                place.cursor,
+            )
+        return kept
 
     def _stop_reading(self, key: QueueKey) -> None:
         """Give up the place in the journal, so that it is not kept for nobody."""
         reader = self._readers.get(key)
         if key in self._readers and reader is None:
             return
-        if _registered(self._store, key):
+        if _place(self._store, key) is not None:
             (reader or JournalReader(self._store, key, READER)).forget()
         self._readers[key] = None
 
@@ -181,5 +201,5 @@ def _by_tenant(found: list[Webhook]) -> dict[str, list[Webhook]]:
     return by_tenant
 
 
-def _registered(store: Store, key: QueueKey) -> bool:
-    return any(reader.name == READER for reader in registered_readers(store, key))
+def _place(store: Store, key: QueueKey) -> ReaderInfo | None:
+    return next((one for one in registered_readers(store, key) if one.name == READER), None)

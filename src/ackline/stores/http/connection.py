@@ -8,17 +8,26 @@ import select
 import ssl
 from collections import deque
 from collections.abc import Mapping
+from typing import NamedTuple
 from urllib.parse import quote
 
 from ackline.errors import AcklineError, ConfigError, StoreClosed
 from ackline.stores.http.address import Address
 from ackline.stores.http.errors import broken, error_of
-from ackline.stores.wire import MSGPACK, TENANT_HEADER
+from ackline.stores.wire import MSGPACK, READ_ON_HEADER, TENANT_HEADER
 
 MOST_IDLE = 32
 """Connections that are kept for later calls; as many as are needed are made."""
 
 PATH = "/v1/store/"
+
+
+class Answer(NamedTuple):
+    """What a service answered."""
+
+    body: bytes
+    read_on: str | None
+    """The cursor to ask again after, if it had no time to look any further."""
 
 
 class Connections:
@@ -55,7 +64,7 @@ class Connections:
         for connection in idle:
             connection.close()
 
-    def post(self, verb: str, body: bytes, tenant: str | None = None) -> bytes:
+    def post(self, verb: str, body: bytes, tenant: str | None = None) -> Answer:
         """Ask for a verb, once; if that cannot be answered, an error of ours says why."""
         connection = self._take()
         try:
@@ -78,7 +87,7 @@ class Connections:
             self._idle.append(connection)
         if response.status != 200:
             raise self.error_of(response.status, answer)
-        return answer
+        return Answer(answer, response.headers.get(READ_ON_HEADER))
 
     def connect(self, timeout: float) -> http.client.HTTPConnection:
         """A connection of one's own, not yet made."""

@@ -63,7 +63,8 @@ def error_of(where: str, status: int, body: bytes) -> AcklineError:
             "does the URL end with its base path, as in https://host/api?"
         )
     if status == 413:
-        return errors.InvalidPayload(f"{where} takes no request of this size: enqueue less at once")
+        why = problem.detail or "send less at once"
+        return errors.InvalidPayload(f"{where} takes no request of this size: {why}")
     if status in PASSING:
         return StoreUnavailable(f"{where} cannot do it now ({status}): {problem.detail}")
     return StoreError(f"{where} failed ({status}): {problem.detail or 'its log may say why'}")

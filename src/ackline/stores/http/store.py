@@ -64,7 +64,7 @@ class HttpStore:
         self._connections.open()
         try:
             said = self._connections.post("welcome", b"")
-            self._welcome = welcome = self._read(said, _read_welcome)
+            self._welcome = welcome = self._read(said.body, _read_welcome)
         except BaseException:
             self._connections.close()
             raise
@@ -109,7 +109,7 @@ class HttpStore:
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
     ) -> Claimed:
         arguments = {"queue": queue, "request": request, "transitions": transitions}
-        if transitions and self._too_large(VERBS["claim"].pack(arguments)):
+        if transitions and self._too_many(transitions, VERBS["claim"].pack(arguments)):
             verdicts = self.apply(queue, transitions)
             return msgspec.structs.replace(self.claim(queue, request), verdicts=verdicts)
         return self._ask(Store.claim, **arguments)
@@ -118,7 +118,13 @@ class HttpStore:
         return self._ask_in_parts(Store.apply, "transitions", queue=queue, transitions=transitions)
 
     def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
-        return self._ask(Store.heartbeat, queue=queue, beat=beat, holds=holds)
+        lost, cancelled, most = list[int](), list[int](), self._welcomed.max_batch
+        for start in range(0, max(1, len(holds)), most):
+            some = holds[start : start + most]
+            reply = self._ask(Store.heartbeat, queue=queue, beat=beat, holds=some)
+            lost += [start + index for index in reply.lost]
+            cancelled += [start + index for index in reply.cancelled]
+        return BeatReply(lost, cancelled)
 
     def join(self, connection: object) -> Joining:
         del connection
@@ -140,7 +146,7 @@ class HttpStore:
     # --- looking ---
 
     def get(self, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
-        return self._ask(Store.get, queue=queue, ids=ids)
+        return self._ask_in_parts(Store.get, "ids", queue=queue, ids=ids)
 
     def page(
         self,
@@ -224,23 +230,31 @@ class HttpStore:
     def _ask_in_parts(self, method: Callable[..., list[T]], part: str, **arguments: Any) -> list[T]:
         """Ask for each of many; in several requests if one would be too large for the service."""
         verb, many = VERBS[method.__name__], arguments[part]
-        body = verb.pack(arguments)
-        if len(many) < 2 or not self._too_large(body):
-            answers: list[T] = self._send(verb, body, arguments)
-            return answers
-        half = len(many) // 2
+        size = min(len(many), self._welcomed.max_batch)
+        if size == len(many):
+            body = verb.pack(arguments)
+            if size < 2 or not self._too_many(many, body):
+                answers: list[T] = self._send(verb, body, arguments)
+                return answers
+            size = -(-size // 2)
         return [
             answer
-            for piece in (many[:half], many[half:])
-            for answer in self._ask_in_parts(method, part, **{**arguments, part: piece})
+            for start in range(0, len(many), size)
+            for answer in self._ask_in_parts(
+                method, part, **{**arguments, part: many[start : start + size]}
+            )
         ]
 
-    def _too_large(self, body: bytes) -> bool:
-        return len(body) > self._welcomed.max_body
+    def _too_many(self, many: Sequence[object], body: bytes) -> bool:
+        return len(many) > self._welcomed.max_batch or len(body) > self._welcomed.max_body
 
     def _send(self, verb: Verb, body: bytes, arguments: Mapping[str, Any]) -> Any:
-        answer = self._connections.post(verb.name, body, tenant_of(arguments))
-        return self._read(answer, verb.formats[MSGPACK].answers.decode)
+        tenant = tenant_of(arguments)
+        answer = self._connections.post(verb.name, body, tenant)
+        while answer.read_on is not None:
+            body = verb.pack({**arguments, "after": answer.read_on})
+            answer = self._connections.post(verb.name, body, tenant)
+        return self._read(answer.body, verb.formats[MSGPACK].answers.decode)
 
     def _read(self, answer: bytes, decode: Callable[[bytes], T]) -> T:
         try:

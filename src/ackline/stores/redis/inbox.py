@@ -92,9 +92,9 @@ class Inbox:
         """A claim was sent at a moment of `time.monotonic`, and run at a time of the server."""
         self._moment = (asked_at, now)
 
-    def since(self, jobs: Sequence[Record]) -> float:
-        """From when on the leases of jobs count at the earliest, by `time.monotonic`."""
-        return min(time.monotonic(), *(self._at(job.started_at) for job in jobs))
+    def since(self, jobs: Sequence[Record], asked_at: float) -> float:
+        """From when on the leases count of these jobs, and of those that were asked for then."""
+        return min(asked_at, *(self._at(job.started_at) for job in jobs))
 
     def _at(self, moment: float | None) -> float:
         """A time of the server by `time.monotonic`, not later than it was."""
@@ -104,4 +104,6 @@ class Inbox:
     def claimed(self, jobs: list[Record]) -> Claimed:
         """What has come, as the answer to a claim that did not have to be made."""
         now = max(job.started_at or 0.0 for job in jobs)
-        return Claimed(jobs=jobs, verdicts=[], now=now, since=self.since(jobs), more=True)
+        return Claimed(
+            jobs=jobs, verdicts=[], now=now, since=self.since(jobs, time.monotonic()), more=True
+        )

@@ -29,6 +29,7 @@ from ackline.stores.base import (
     Receipt,
     StoreInfo,
     Topic,
+    WaitingClaim,
     WorkerBeat,
     WorkerRecord,
     refuse_to_join,
@@ -135,7 +136,7 @@ class RedisStore:
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
     ) -> Claimed:
-        listener = request.listener
+        listener = request.listener if isinstance(request, WaitingClaim) else None
         inbox = listener.inbox if isinstance(listener, RedisListener) else None
         return work.claim(self._scripts, queue, request, transitions, inbox)
 

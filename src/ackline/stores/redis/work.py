@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import random
 import time
@@ -20,6 +19,7 @@ from ackline.stores.base import (
     Hold,
     KeyWrite,
     Receipt,
+    WaitingClaim,
     WorkerBeat,
 )
 from ackline.stores.redis.crossing import apply_in_cluster
@@ -131,7 +131,7 @@ def _claim_from_server(
         lapsed=[seen.record for seen in seen_jobs(lapsed)] if lapsed else [],
         next_at=float(next_at) if next_at else None,
         now=now,
-        since=inbox.since(handed) if inbox and handed else math.inf,
+        since=inbox.since(handed, asked_at) if inbox and handed else None,
     )
 
 
@@ -158,9 +158,9 @@ def _pack_request(request: ClaimRequest, handed: int, inbox: Inbox | None) -> by
         "leap": _leap(),
         "leases": dict(request.lease_of_kind),
     }
-    if inbox is not None:
-        places = request.limit if request.places is None else min(request.limit, request.places)
-        packed |= {"inbox": inbox.name, "received": inbox.received, "places": places - handed}
+    if isinstance(request, WaitingClaim) and inbox is not None:
+        places = min(request.limit, request.places) - handed
+        packed |= {"inbox": inbox.name, "received": inbox.received, "places": places}
     if request.kinds is not None:
         packed["kinds"] = sorted(request.kinds)
     return _encode(packed)

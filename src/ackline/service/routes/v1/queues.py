@@ -202,7 +202,7 @@ def _rename(caller: Caller, source: Line, target: Line, merge: bool) -> None:
 async def queue_workers(queue: Queue, caller: NamedDependency[Caller]) -> Workers:
     """The workers that have given a sign of life."""
     info = await _require(caller, queue, Scope.READ)
-    return Workers(await caller.runtime.call(_workers, caller, [info.key]))
+    return Workers(await caller.slowly(_workers, caller, [info.key]))
 
 
 @get("/workers", summary="List workers")

@@ -51,7 +51,7 @@ async def list_held(
 ) -> Rows:
     """The jobs of one worker that are processing, in short."""
     line = caller.queue(queue, Scope.READ).sync
-    return await caller.runtime.call(_held, caller, line, worker, limit)
+    return await caller.slowly(_held, caller, line, worker, limit)
 
 
 def _page(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from importlib.metadata import version
 from typing import Annotated, Any
 from urllib.parse import unquote
@@ -18,7 +18,7 @@ from ackline.service.bodies import read_json
 from ackline.service.caller import Caller
 from ackline.service.json_text import BadBody
 from ackline.service.problems import Forbidden, NotFound, Refused, WrongMediaType
-from ackline.service.store_access import Arguments, ask, permit
+from ackline.service.store_access import Arguments, ReadOn, ask, permit
 from ackline.service.streams import PING, event, stream_response
 from ackline.stores.wire import (
     JSON,
@@ -26,14 +26,15 @@ from ackline.stores.wire import (
     LISTENING,
     MSGPACK,
     NEWS,
+    READ_ON_HEADER,
     TENANT_HEADER,
     VERBS,
     Verb,
     Welcome,
 )
 
-SLOW = frozenset({"page", "purge", "prune"})
-"""Verbs that may go through many jobs."""
+SLOW = frozenset({"page", "purge", "prune", "events", "read_keys", "leases", "workers"})
+"""Verbs that may go through many jobs, events, keys or workers."""
 
 AnyRequest = Request[Any, Any, Any]
 VerbName = Annotated[str, PathParameter(description="The verb's name.")]
@@ -51,6 +52,7 @@ async def welcome(request: AnyRequest, caller: NamedDependency[Caller]) -> Respo
         ),
         version=f"ackline {version('ackline')}",
         max_body=runtime.settings.max_body,
+        max_batch=runtime.settings.max_batch,
         ping_every=runtime.settings.ping_every,
     )
     encode = msgspec.json.encode if _media_type(request) == JSON else msgspec.msgpack.encode
@@ -68,8 +70,8 @@ async def call_verb(
     _require_tenant(request, caller)
     media_type, body = _media_type(request), await request.body()
     call = caller.slowly if verb in SLOW else caller.runtime.call
-    answer = await call(_answer, caller, known, media_type, body)
-    return Response(answer, media_type=media_type)
+    answer, headers = await call(_answer, caller, known, media_type, body)
+    return Response(answer, media_type=media_type, headers=headers)
 
 
 @post(
@@ -85,16 +87,20 @@ async def listen(request: AnyRequest, caller: NamedDependency[Caller]) -> Stream
     return stream_response(_news(caller, permit(caller, LISTEN.name, said)))
 
 
-def _answer(caller: Caller, verb: Verb, media_type: str, body: bytes) -> bytes:
-    """All that takes time, in a thread."""
-    arguments = permit(caller, verb.name, _read(verb, media_type, body, caller))
+def _answer(
+    caller: Caller, verb: Verb, media_type: str, body: bytes
+) -> tuple[bytes, Mapping[str, str]]:
+    """All that takes time, in a thread: the answer, and the headers that go with it."""
+    said = _read(verb, media_type, body, caller)
     try:
-        answer = ask(caller, verb.name, arguments)
+        answer = ask(caller, verb.name, permit(caller, verb.name, said))
     except ValueError as error:
         if isinstance(error, AcklineError):
             raise
         raise Refused(str(error)) from None  # a cursor that is none
-    return verb.formats[media_type].write(answer)
+    if isinstance(answer, ReadOn):
+        return verb.formats[media_type].write([]), {READ_ON_HEADER: answer.cursor}
+    return verb.formats[media_type].write(answer), {}
 
 
 def _read(verb: Verb, media_type: str, body: bytes, caller: Caller) -> Arguments:

@@ -1,0 +1,248 @@
+"""Watching keys: each prefix is read once for all who watch it, and only changes are written."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ackline.limits import OWN_KEYS
+from ackline.queues import Queues
+from ackline.service.key_documents import GoneDocument, key_document
+from ackline.service.news import News
+from ackline.service.problems import Refused, Unfit
+from ackline.service.slow_work import TooManyLooks
+from ackline.service.streams import StreamEnd, event
+from ackline.stores.base import Key, Store
+
+if TYPE_CHECKING:
+    from ackline.service.runtime import Runtime
+
+logger = logging.getLogger("ackline.service")
+
+MOST_WATCHED = 10_000
+"""Keys under one watched prefix."""
+
+REST = 4
+"""How many times as long as a look took to wait before the next: it uses a fifth of a thread."""
+
+LINGER = 2.0
+"""Seconds that a prefix is looked at after its last watcher has left."""
+
+Prefix = tuple[str, ...]
+Place = tuple[str, Prefix]
+"""A tenant's prefix."""
+
+Versions = Mapping[tuple[str, ...], int]
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What a look found: the versions, what is new to those who follow, and to those who begin."""
+
+    versions: Versions
+    changes: bytes
+    whole: bytes
+
+
+def look(store: Store, place: Place, known: Versions, whole: bool) -> Seen:
+    """Read all keys under a prefix: with only some of them, nobody could tell which are gone."""
+    found = read_keys(store, *place, MOST_WATCHED + 1)
+    if len(found) > MOST_WATCHED:
+        raise Unfit(
+            f"more than {MOST_WATCHED:,} keys start with this prefix: watch a longer one",
+            at="prefix",
+        )
+    versions = {entry.key: entry.version for entry in found}
+    changed = [_set(entry) for entry in found if known.get(entry.key) != entry.version]
+    gone = [_gone(key) for key in sorted(known.keys() - versions.keys())]
+    all_of_it = b"".join(map(_set, found)) if whole else b""
+    return Seen(versions, b"".join(changed + gone), all_of_it)
+
+
+def read_keys(store: Store, tenant: str, prefix: Prefix, limit: int) -> list[Key]:
+    """A tenant's keys under a prefix; Ackline's own are not among them."""
+    return [] if prefix[:1] == (OWN_KEYS,) else Queues(store, tenant).keys(*prefix, limit=limit)
+
+
+def _set(entry: Key) -> bytes:
+    return event("set", _encode(key_document(entry)), str(entry.version))
+
+
+def _gone(key: tuple[str, ...]) -> bytes:
+    return event("delete", _encode(GoneDocument(key)))
+
+
+class Watcher:
+    """One who watches a prefix: what it has not been sent yet waits here."""
+
+    def __init__(self, stream: StreamEnd) -> None:
+        self._stream = stream
+        self._waiting: list[bytes] = []
+        self.refusal: Unfit | None = None
+        """Why there is nothing more to come."""
+
+    def tell(self, said: bytes) -> None:
+        """There is something to be sent."""
+        if said:
+            self._waiting.append(said)
+            self._stream.wake.set()
+
+    def end(self, why: Exception | None) -> None:
+        """Nothing more will come."""
+        if isinstance(why, Unfit):
+            self.refusal = why
+        self._stream.end()
+
+    def take(self) -> bytes:
+        """What is to be sent now."""
+        said, self._waiting = b"".join(self._waiting), []
+        return said
+
+
+class Lookout:
+    """Looks at one prefix, for all who watch it."""
+
+    def __init__(self, runtime: Runtime, tenant: str, prefix: Prefix) -> None:
+        self.place: Place = (tenant, prefix)
+        self.error: Exception | None = None
+        self._runtime = runtime
+        self._versions: Versions = {}
+        self._new: set[Watcher] = set()
+        """They are told of everything by the next look that begins."""
+        self._following: set[Watcher] = set()
+        self._woken = StreamEnd()
+        self._begun = asyncio.Event()
+
+    @property
+    def used(self) -> bool:
+        """Whether anybody watches."""
+        return bool(self._new or self._following)
+
+    def join(self, watcher: Watcher) -> None:
+        """Be told of everything once, then of changes."""
+        self._new.add(watcher)
+        self.wake()
+
+    def leave(self, watcher: Watcher) -> None:
+        """Watch no more."""
+        self._new.discard(watcher)
+        self._following.discard(watcher)
+
+    def wake(self) -> None:
+        """Look soon: something may have changed."""
+        self._woken.wake.set()
+
+    async def begun(self) -> None:
+        """Wait for the first look; raises if that failed."""
+        await self._begun.wait()
+        if self.error is not None:
+            raise self.error
+
+    async def run(self) -> None:
+        """Look until cancelled, or until it fails."""
+        try:
+            async with News(self._runtime, self._woken, self.place[0], "ends") as news:
+                while True:
+                    began = time.monotonic()
+                    await self._look()
+                    await asyncio.sleep(REST * (time.monotonic() - began))
+                    await news.wait()
+        except Exception as error:
+            self.error = error
+            if not isinstance(error, Refused):
+                logger.warning("the watch of keys under %s ended: %s", self.place, error)
+        finally:
+            self._begun.set()
+            for watcher in self._new | self._following:
+                watcher.end(self.error)
+
+    async def _look(self) -> None:
+        new, self._new = self._new, set()
+        self._following |= new  # so that those who leave meanwhile are told nothing
+        runtime, tenant = self._runtime, self.place[0]
+        try:
+            seen = await runtime.slow_work.call(
+                tenant, look, runtime.store, self.place, self._versions, bool(new)
+            )
+        except TooManyLooks:
+            if not self._begun.is_set():
+                raise
+            self._new |= new & self._following
+            self._following -= new
+            return
+        self._versions = seen.versions
+        for watcher in self._following:
+            watcher.tell(seen.whole if watcher in new else seen.changes)
+        self._begun.set()
+
+
+class KeyWatches:
+    """The lookouts of one process."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._lookouts: dict[Place, Lookout] = {}
+        self._tasks: dict[Lookout, asyncio.Task[None]] = {}
+
+    async def require_fit(self, tenant: str, prefix: Prefix) -> None:
+        """Refuse a prefix with too many keys, before the answer begins."""
+        lookout = self._lookout(tenant, prefix)
+        try:
+            await lookout.begun()
+        finally:
+            self._leave(lookout)
+
+    @contextmanager
+    def watching(self, tenant: str, prefix: Prefix, stream: StreamEnd) -> Iterator[Watcher]:
+        """Watch a prefix meanwhile."""
+        lookout, watcher = self._lookout(tenant, prefix), Watcher(stream)
+        lookout.join(watcher)
+        try:
+            yield watcher
+        finally:
+            lookout.leave(watcher)
+            self._leave(lookout)
+
+    def wrote(self, tenant: str, key: tuple[str, ...]) -> None:
+        """A key was written or deleted by this process: look without waiting."""
+        for length in range(len(key) + 1):
+            lookout = self._lookouts.get((tenant, key[:length]))
+            if lookout is not None:
+                lookout.wake()
+
+    async def close(self) -> None:
+        """End all of them."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _lookout(self, tenant: str, prefix: Prefix) -> Lookout:
+        found = self._lookouts.get((tenant, prefix))
+        return found if found is not None else self._begin(Lookout(self._runtime, tenant, prefix))
+
+    def _begin(self, lookout: Lookout) -> Lookout:
+        task = asyncio.get_running_loop().create_task(lookout.run())
+        task.add_done_callback(lambda _task: self._forget(lookout))
+        self._lookouts[lookout.place], self._tasks[lookout] = lookout, task
+        return lookout
+
+    def _leave(self, lookout: Lookout) -> None:
+        if not lookout.used:
+            asyncio.get_running_loop().call_later(LINGER, self._close_unused, lookout)
+
+    def _close_unused(self, lookout: Lookout) -> None:
+        if lookout in self._tasks and not lookout.used:
+            self._tasks[lookout].cancel()
+            self._forget(lookout)  # at once: nobody may join it any more
+
+    def _forget(self, lookout: Lookout) -> None:
+        if self._tasks.pop(lookout, None) is not None:
+            del self._lookouts[lookout.place]

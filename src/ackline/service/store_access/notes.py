@@ -1,0 +1,119 @@
+"""Ackline's own notes in a tenant's room: who may write which over HTTP, and what they look like.
+
+The service reads them for all tenants, so one that it could not read would be everybody's trouble.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from ackline.errors import InvalidOption
+from ackline.events import read_cursor
+from ackline.job import QueueKey
+from ackline.limits import OWN_KEYS
+from ackline.maintenance.scheduler import read_note
+from ackline.queue import callbacks
+from ackline.queue.broken_notes import UNREADABLE
+from ackline.queue.reader import read_place
+from ackline.queue.recovery import read_ways
+from ackline.service import schedules
+from ackline.service.caller import Caller, Scope
+from ackline.service.problems import Forbidden
+from ackline.service.store_access.scopes import require_one_of, require_queues
+from ackline.service.webhooks.dispatcher import READER
+from ackline.stores.base import BESIDE, KeyWrite
+
+LEAST_PARTS = 3
+"""Every note is about a queue, which is the third part of its key."""
+
+Read = Callable[[bytes], Any]
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """One sort of notes."""
+
+    writers: frozenset[Scope]
+    """Besides admins."""
+    parts: int | None = None
+    """Of its key; None is any number."""
+    read: Read | None = None
+    """Raises if a value is none; None if the service never reads it."""
+    is_set: bool = True
+    """Whether it may be given a value; if not, only be deleted."""
+    is_changed: bool = True
+    """Whether it may be changed or deleted; if not, only be made."""
+    is_reached: bool = False
+    """Whether it is a cursor: the journal must have reached it."""
+
+
+NOTES: Mapping[str, Note] = {
+    "callbacks": Note(
+        writers=frozenset({Scope.PRODUCE}),
+        parts=3,
+        read=callbacks.read_since,
+        is_changed=False,
+        is_reached=True,
+    ),
+    "cron": Note(writers=frozenset({Scope.CONSUME}), parts=4, read=read_note),
+    "recovered": Note(writers=frozenset({Scope.CONSUME}), parts=3, read=read_ways),
+    "readers": Note(
+        writers=frozenset({Scope.CONSUME, Scope.READ}),
+        parts=4,
+        read=lambda value: read_place(value).cursor,
+        is_reached=True,
+    ),
+    # Made by routes of their own; who drops a queue deletes them with it.
+    "schedules": Note(writers=frozenset(), parts=4, is_set=False),
+    "spark": Note(writers=frozenset({Scope.CONSUME})),
+    BESIDE: Note(writers=frozenset({Scope.CONSUME, Scope.PRODUCE})),
+}
+"""By the second part of their keys; all others are the service's own."""
+
+
+def is_note(write: KeyWrite) -> bool:
+    """Whether this is one of Ackline's own notes."""
+    return write.key[:1] == (OWN_KEYS,)
+
+
+def require_note(caller: Caller, write: KeyWrite) -> None:
+    """Refuse a note that is not this caller's to write, or that nobody could read."""
+    key, name = write.key, " / ".join(write.key)
+    note = NOTES.get(key[1]) if len(key) >= LEAST_PARTS else None
+    if note is None:
+        raise Forbidden(f"the key {name} is reserved: only the service itself writes it")
+    require_one_of(caller, note.writers | {Scope.ADMIN})
+    require_queues(caller, key[2])
+    if note.parts not in (None, len(key)):
+        raise InvalidOption(f"the key {name} must have {note.parts} parts, not {len(key)}")
+    if not note.is_changed and (write.value is None or write.version != 0):
+        raise Forbidden(f"the key {name} can be made (version 0), not changed or deleted")
+    if write.value is not None:
+        _require_value(caller, note, name, write.value)
+    if key[1] == "cron":
+        _require_not_fired_here(caller, write)
+    if key[1] == "readers" and key[3] == READER:
+        raise Forbidden(f"the reader {READER!r} is the service's own: choose another name")
+
+
+def _require_not_fired_here(caller: Caller, write: KeyWrite) -> None:
+    """The ticks of a schedule that the service fires are its own; a drop may delete them."""
+    dropping = write.value is None and Scope.ADMIN in caller.principal.scopes
+    queue, name = QueueKey(caller.tenant, write.key[2]), write.key[3]
+    if not dropping and schedules.find(caller.runtime.store, queue, name)[0] is not None:
+        raise Forbidden(f"schedule {name!r} of queue {queue.name!r} is fired by the service itself")
+
+
+def _require_value(caller: Caller, note: Note, name: str, value: bytes) -> None:
+    if not note.is_set:
+        raise Forbidden(f"the key {name} can only be deleted: it is written by routes of its own")
+    if note.read is None:
+        return
+    try:
+        found = note.read(value)
+    except UNREADABLE as error:
+        raise InvalidOption(f"the key {name} cannot have this value: {error}") from None
+    if note.is_reached and read_cursor(found) > read_cursor(caller.runtime.store.info().cursor):
+        raise InvalidOption(f"the key {name} cannot be at {found}: the journal ends before it")

@@ -1,0 +1,162 @@
+"""Watching keys: one read for all who watch the same, and nobody else waits for it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+
+import httpx
+import pytest
+from httpx_sse import connect_sse
+
+from ackline.errors import StoreUnavailable
+from ackline.service import key_watches
+from ackline.service.key_watches import look
+from ackline.service.slow_work import TooManyLooks
+from ackline.stores.base import KeyWrite
+from tests.service.test_slow_work import Held
+from tests.waiting import until
+
+WATCHERS = 20
+
+
+@contextmanager
+def watching(live, prefix="w"):
+    url = f"{live.url}{live.runtime.settings.base}/watch?prefix={prefix}"
+    with httpx.Client(timeout=10) as client, connect_sse(client, "GET", url) as source:
+        yield (one for one in source.iter_sse() if one.event != "ping")
+
+
+def told(events, count):
+    return [(one.event, json.loads(one.data)["key"][-1]) for one in islice(events, count)]
+
+
+def put(live, *names):
+    writes = [KeyWrite(key=("w", name), value=b"1") for name in names]
+    assert live.runtime.store.write_keys("default", writes)
+
+
+class Counted:
+    """Looks, as many as the test wants to know of."""
+
+    def __init__(self):
+        self.looks = 0
+        self.wholes = 0
+
+    def __call__(self, store, place, known, whole):
+        self.looks += 1
+        self.wholes += whole
+        return look(store, place, known, whole)
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    counted = Counted()
+    monkeypatch.setattr(key_watches, "look", counted)
+    return counted
+
+
+def test_all_who_watch_the_same_share_each_look(live, counted):
+    put(live, "a", "b")
+    with ExitStack() as stack:
+        first = stack.enter_context(watching(live))
+        assert told(first, 2) == [("set", "a"), ("set", "b")]
+        others = [stack.enter_context(watching(live)) for _ in range(WATCHERS - 1)]
+        for events in others:
+            assert told(events, 2) == [("set", "a"), ("set", "b")]
+        before = counted.looks
+
+        live.api.put("/keys/w/c", {"value": 2})
+
+        for events in [first, *others]:
+            assert told(events, 1) == [("set", "c")]
+        assert counted.looks - before < WATCHERS / 2
+
+
+def test_those_who_come_late_are_told_of_all_and_the_others_of_changes(live):
+    put(live, "a", "b")
+    with watching(live) as early:
+        assert told(early, 2) == [("set", "a"), ("set", "b")]
+        live.api.delete("/keys/w/a")
+        assert told(early, 1) == [("delete", "a")]
+        with watching(live) as late:
+            assert told(late, 1) == [("set", "b")]
+            put(live, "b", "c")
+            assert told(late, 2) == told(early, 2) == [("set", "b"), ("set", "c")]
+
+
+def test_a_write_of_this_process_is_told_without_waiting_for_the_next_look(live, monkeypatch):
+    monkeypatch.setattr("ackline.service.news.LONGEST_WAIT", 60.0)
+    with watching(live) as events:
+        until(lambda: len(live.runtime.streams) == 1)
+        live.api.put("/keys/w/a", {"value": 1})
+
+        assert told(events, 1) == [("set", "a")]
+
+
+def test_nobody_waits_for_a_look_but_who_watches(live, monkeypatch):
+    held = Held(look(live.runtime.store, ("default", ("w",)), {}, whole=True))
+    monkeypatch.setattr(key_watches, "look", held)
+    live.api.enqueue(1, id="a")
+
+    def watch(prefix):
+        with watching(live, prefix) as events:
+            live.runtime.streams.end_all()
+            list(events)
+
+    watchers = [threading.Thread(target=watch, args=[f"w{n}"]) for n in range(16)]
+    for watcher in watchers:
+        watcher.start()
+    try:
+        held.wait_for(2)
+
+        assert live.api.get("/queue/poll")["message"]["id"] == "a"
+    finally:
+        held.let_go()
+        for watcher in watchers:
+            watcher.join(10)
+
+
+def test_a_prefix_that_nobody_watches_is_not_looked_at(live, counted, monkeypatch):
+    monkeypatch.setattr(key_watches, "LINGER", 0.01)
+    with watching(live):
+        until(lambda: counted.wholes == 1)
+    live.runtime.streams.end_all()
+
+    until(lambda: not live.runtime.key_watches._lookouts)
+    assert not live.runtime.key_watches._tasks
+
+
+def test_a_look_for_which_there_is_no_turn_is_taken_later(live, monkeypatch):
+    refused = threading.Event()
+
+    def look_or_refuse(store, place, known, whole):
+        if whole and not refused.is_set():
+            refused.set()
+            raise TooManyLooks("too many", "looks")
+        return look(store, place, known, whole)
+
+    put(live, "a")
+    monkeypatch.setattr(key_watches, "look", look_or_refuse)
+
+    with watching(live) as events:
+        assert told(events, 1) == [("set", "a")]
+    assert refused.is_set()
+
+
+def test_a_watch_ends_with_its_store_and_can_begin_anew(live, monkeypatch):
+    put(live, "a")
+
+    def fail(*_arguments):
+        raise StoreUnavailable("away")
+
+    with watching(live) as events:
+        assert told(events, 1) == [("set", "a")]
+        monkeypatch.setattr(key_watches, "look", fail)
+        assert list(events) == []
+    monkeypatch.undo()
+
+    with watching(live) as events:
+        assert told(events, 1) == [("set", "a")]
