@@ -1,4 +1,5 @@
-import msgspec
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,13 +7,11 @@ from hypothesis import strategies as st
 from ackline.events import (
     Act,
     Batch,
+    Columns,
     Entry,
     Events,
-    count,
     make_cursor,
-    pack,
     read_cursor,
-    unpack,
     unseen,
 )
 from ackline.job import QueueKey, State
@@ -35,56 +34,37 @@ entries = st.builds(
 )
 
 
-def read(packed: bytes, number: int = 7, used: int = 0) -> Events:
-    batch = Batch(number, 1.5, QUEUE, unpack(packed))
-    return Events.take([batch], (number, used), 10**6)
+def read(entries: Sequence[Entry], number: int = 7) -> Events:
+    return Events.take([Batch(number, 1.5, QUEUE, entries)], (number, 0), 10**6)
 
 
-@given(st.lists(entries), st.integers(0, 5))
-def test_a_batch_comes_back_as_it_was_packed(batch, skip):
-    events = read(pack(batch), used=skip)
-
-    fields = Entry.__struct_fields__
-    assert [[getattr(event, name) for name in fields] for event in events] == [
-        [getattr(entry, name) for name in fields] for entry in batch[skip:]
-    ]
-    assert {(event.at, event.queue) for event in events} <= {(1.5, QUEUE)}
+def by_the_field(entries: list[Entry]) -> Columns:
+    return Columns([[getattr(one, name) for one in entries] for name in Entry.__struct_fields__])
 
 
-def test_of_an_entry_of_an_earlier_version_the_priority_is_unknown():
-    packed = msgspec.msgpack.encode([["enqueue", "a", "k", None, "queued"]])
+@given(st.lists(entries), st.integers(-6, 6), st.integers(-6, 6))
+def test_columns_are_the_entries_that_they_were_made_of(listed, start, end):
+    columns = by_the_field(listed)
 
-    [event] = read(packed)
-
-    assert (event.id, event.to, event.priority) == ("a", State.QUEUED, None)
-
-
-def test_an_earlier_version_reads_what_this_one_packs():
-    """While some machines are not upgraded yet."""
-
-    class Earlier(msgspec.Struct, array_like=True):
-        act: Act
-        id: str
-
-    packed = pack([Entry(Act.ENQUEUE, "a", "k", None, State.QUEUED, priority=5)])
-
-    assert msgspec.msgpack.decode(packed, type=list[Earlier]) == [Earlier(Act.ENQUEUE, "a")]
+    assert len(columns) == len(listed)
+    assert list(columns) == listed
+    assert [columns[place] for place in range(len(listed))] == listed
+    assert list(columns[start:end]) == listed[start:end]
+    assert read(columns) == read(listed)
 
 
 @given(st.lists(entries))
-def test_a_packed_batch_is_counted(batch):
-    assert count(pack(batch)) == len(batch)
+def test_any_entries_can_be_had_as_columns(listed):
+    columns = Columns.of(listed)
 
-
-@pytest.mark.parametrize("size", [0, 1, 15, 16, 65_535, 65_536])
-def test_batches_of_all_sizes_are_counted(size):
-    assert count(pack([Entry(Act.CLAIM, "a", "k", None, None)] * size)) == size
+    assert list(columns) == listed
+    assert Columns.of(columns) is columns
 
 
 @given(st.integers(1, 3), st.integers(1, 3), st.tuples(st.integers(1, 3), st.integers(0, 3)))
 def test_unseen_are_those_that_a_reader_would_get(batch, size, reader):
     entries = [Entry(Act.CLAIM, "a", "k", None, None)] * size
-    behind = [e for e in read(pack(entries), batch) if read_cursor(e.cursor) > reader]
+    behind = [e for e in read(entries, batch) if read_cursor(e.cursor) > reader]
 
     assert unseen(batch, size, reader) == len(behind)
     assert unseen(batch, size, None) == 0
@@ -93,7 +73,7 @@ def test_unseen_are_those_that_a_reader_would_get(batch, size, reader):
 def test_a_cursor_is_behind_its_entry():
     batch = [Entry(Act.ENQUEUE, id, "k", None, State.QUEUED) for id in "abc"]
 
-    cursors = [event.cursor for event in read(pack(batch))]
+    cursors = [event.cursor for event in read(batch)]
 
     assert [read_cursor(cursor) for cursor in cursors] == [(7, 1), (7, 2), (7, 3)]
 

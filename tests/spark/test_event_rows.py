@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ackline.events import Act, Batch, Entry, Event, Events, unpack
+from ackline.events import Act, Batch, Entry, Event, Events
 from ackline.job import QueueKey, State
 from ackline.spark import schemas
 from ackline.spark.event_rows import STRETCH, events_batch
 from ackline.spark.rows import place_of
+from ackline.stores.packed import unpack
 
 MAIL, HOOKS = QueueKey("default", "mail"), QueueKey("acme", "hooks")
 

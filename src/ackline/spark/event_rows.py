@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow
 import pyarrow.compute
 
-from ackline.events import Batch, Entry, Event, Events
+from ackline.events import Batch, Columns, Entry, Event, Events
 from ackline.spark import schemas
 from ackline.spark.rows import times
 
@@ -86,31 +86,20 @@ def _together(heads: pyarrow.Array, tails: pyarrow.Array) -> pyarrow.Array:
 def _stretches(batches: Sequence[Batch]) -> Iterator[Sequence[Entry]]:
     small: list[Entry] = []
     for batch in batches:
-        if not small and len(batch.entries) >= STRETCH:
-            yield batch.entries
-            continue
-        small += batch.entries
-        if len(small) >= STRETCH:
+        large = len(batch.entries) >= STRETCH
+        if not large:
+            small += batch.entries
+        if small and (large or len(small) >= STRETCH):
             yield small
             small = []
+        if large:
+            yield batch.entries
     if small:
         yield small
 
 
 def _columns(entries: Sequence[Entry]) -> dict[str, list[Any]]:
-    return {
-        "act": [entry.act for entry in entries],
-        "id": [entry.id for entry in entries],
-        "kind": [entry.kind for entry in entries],
-        "source": [entry.source for entry in entries],
-        "to": [entry.to for entry in entries],
-        "attempt": [entry.attempt for entry in entries],
-        "token": [entry.token for entry in entries],
-        "worker": [entry.worker for entry in entries],
-        "note": [entry.note for entry in entries],
-        "by": [entry.by for entry in entries],
-        "priority": [entry.priority for entry in entries],
-    }
+    return dict(zip(Entry.__struct_fields__, Columns.of(entries).fields, strict=True))
 
 
 def _array(values: list[Any], kind: pyarrow.DataType) -> pyarrow.Array:

@@ -4,8 +4,9 @@ from typing import Any
 
 import psycopg
 
-from ackline.events import Act, Entry, pack
+from ackline.events import Act, Entry
 from ackline.job import State
+from ackline.stores.packed import pack
 
 WAITING, SCHEDULED, DONE = "waiting", "scheduled", "done"
 

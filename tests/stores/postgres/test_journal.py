@@ -3,7 +3,9 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import pytest
 from tests.stores.postgres.conftest import OpenStore
 from tests.stores.postgres.words import put
 
@@ -98,3 +100,24 @@ def test_the_journal_of_another_server_comes_before_ours(
 
     assert [event.id for event in after.events(queue, None, 10)] == ["a", "b", "c"]
     assert [event.id for event in after.events(queue, moved, 10)] == ["b", "c"]
+
+
+@pytest.mark.parametrize("one_queue", [True, False])
+def test_a_page_takes_no_more_batches_from_the_server_than_its_own(
+    store: PostgresStore, queue: QueueKey, monkeypatch: pytest.MonkeyPatch, one_queue: bool
+) -> None:
+    for batch in range(20):
+        put(store, queue, *(f"{batch}-{number}" for number in range(10)))
+    read: list[int] = []
+    rows = Transaction.rows
+
+    def counted(tx: Transaction, name: str, *values: Any) -> list[Any]:
+        found = rows(tx, name, *values)
+        if name in ("read_queue", "read_all"):
+            read.append(len(found))
+        return found
+
+    monkeypatch.setattr(Transaction, "rows", counted)
+
+    assert len(store.events(queue if one_queue else None, None, 100)) == 100
+    assert sum(read) == 10

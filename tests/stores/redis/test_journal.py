@@ -1,4 +1,4 @@
-"""How a packed batch of the journal is read."""
+"""How the journal is read, and a packed batch of it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from typing import Any
 
 import msgspec
 import pytest
+import redis
+from tests.stores.redis.conftest import drafts
 
 from ackline.events import Act, Entry
 from ackline.job import QueueKey, State
+from ackline.stores.redis import RedisStore
 from ackline.stores.redis.journal import _unpack
 
 QUEUE = QueueKey("default", "mail")
@@ -39,7 +42,7 @@ def test_runs_share_what_they_have_in_common():
     batch = _unpack(7, QUEUE, fields(), MANY)
 
     assert (batch.number, batch.at, batch.queue, batch.used) == (7, 1.5, QUEUE, 0)
-    assert batch.entries == ENTRIES
+    assert list(batch.entries) == ENTRIES
 
 
 @pytest.mark.parametrize(
@@ -52,7 +55,9 @@ def test_runs_share_what_they_have_in_common():
     ],
 )
 def test_priorities_at_the_end_may_be_left_out(digits, priorities):
-    assert _unpack(7, QUEUE, fields(p=digits), MANY).entries == told("priority", priorities)
+    found = _unpack(7, QUEUE, fields(p=digits), MANY).entries
+
+    assert list(found) == told("priority", priorities)
 
 
 def test_callbacks_are_told_by_the_numbers_of_their_entries():
@@ -60,11 +65,29 @@ def test_callbacks_are_told_by_the_numbers_of_their_entries():
 
     found = _unpack(7, QUEUE, fields(c=packed), MANY).entries
 
-    assert found == told("callback", [None, "https://b", None, "https://d"])
+    assert list(found) == told("callback", [None, "https://b", None, "https://d"])
 
 
 @pytest.mark.parametrize("most", range(1, 6))
 def test_no_more_entries_are_made_than_are_needed(most):
     found = _unpack(7, QUEUE, fields(p=b"5-03"), most).entries
 
-    assert found == told("priority", [5, None, 0, 3])[:most]
+    assert list(found) == told("priority", [5, None, 0, 3])[:most]
+
+
+def test_a_page_takes_little_more_from_the_server_than_its_own_batches(
+    store: RedisStore, client: redis.Redis
+) -> None:
+    for start in range(0, 10_000, 100):
+        store.enqueue(QUEUE, drafts(100, start))
+
+    def sent() -> int:
+        return int(client.info("stats")["total_net_output_bytes"])
+
+    before = sent()
+    assert len(store.events(QUEUE, None, 10_000)) == 10_000
+    whole = sent() - before
+    before = sent()
+    assert len(store.events(QUEUE, None, 1000)) == 1000
+
+    assert sent() - before < whole / 5

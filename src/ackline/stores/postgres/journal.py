@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ackline.events import Batch, Events, make_cursor, read_cursor, unpack, unseen
+from ackline.events import Batch, Events, make_cursor, read_cursor, unseen
 from ackline.job import QueueKey
 from ackline.stores.base import require_kept
+from ackline.stores.chunks import FIRST_CHUNK, next_chunk
+from ackline.stores.packed import unpack
 from ackline.stores.postgres.arrays import Ints
 from ackline.stores.postgres.codes import queue_of
 from ackline.stores.postgres.exchange import Row
@@ -15,9 +17,6 @@ from ackline.stores.postgres.queues import QueueEntry, Queues
 from ackline.stores.postgres.transaction import EVENTS, Transaction
 
 NUM_BITS, MOMENT_BITS = 40, 63
-
-CHUNK = 200
-"""How many batches are read at once."""
 
 TRIM_LIMIT = 1000
 """How many batches one transaction drops."""
@@ -59,14 +58,18 @@ def events(
     require_kept(queue, after, last_dropped(tx, num))
     batches = (
         Batch(number, row[4], queue or queue_of(*row[7:]), unpack(row[6]))
-        for number, row in _batches(tx, num, start[0])
+        for number, row in _batches(tx, num, start[0], start[1] + limit)
     )
     return Events.take(batches, start, limit)
 
 
-def _batches(tx: Transaction, queue: int | None, start: int) -> Iterator[tuple[int, Row]]:
+def _batches(
+    tx: Transaction, queue: int | None, start: int, left: int
+) -> Iterator[tuple[int, Row]]:
+    """From a batch on; no more are read than so many entries need, about."""
+    chunk = FIRST_CHUNK
     while True:
-        values = _batch(start) | {"limit": CHUNK}
+        values = _batch(start) | {"limit": chunk}
         if queue is None:
             rows = tx.rows("read_all", values)
         else:
@@ -75,8 +78,11 @@ def _batches(tx: Transaction, queue: int | None, start: int) -> Iterator[tuple[i
             start = number_of(*row[:3])
             yield start, row
             start += 1
-        if len(rows) < CHUNK:
+        if len(rows) < chunk:
             return
+        sizes = [row[5] for row in rows]
+        left -= sum(sizes)
+        chunk = next_chunk(left, sizes)
 
 
 def last_dropped(tx: Transaction, queue: int | None) -> tuple[int, int]:

@@ -7,9 +7,10 @@ from typing import Any, Protocol
 
 import psycopg
 
-from ackline.events import Entry, pack
+from ackline.events import Entry
 from ackline.job import TERMINAL, QueueKey, State
 from ackline.stores.base import Topic
+from ackline.stores.packed import pack
 from ackline.stores.postgres.arrays import Ints
 from ackline.stores.postgres.codes import CODE, STATES
 from ackline.stores.postgres.exchange import NO_VALUES, Row

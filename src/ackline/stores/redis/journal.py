@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, count, repeat
 from typing import Any
 
 import msgspec
 
 from ackline.errors import EventsDropped
-from ackline.events import Act, Batch, Entry, Events, make_cursor, read_cursor
-from ackline.job import QueueKey
+from ackline.events import Act, Batch, Columns, Events, make_cursor, read_cursor
+from ackline.job import QueueKey, State
 from ackline.stores.base import require_kept
+from ackline.stores.chunks import FIRST_CHUNK, next_chunk
 from ackline.stores.redis.connection import Connection
 from ackline.stores.redis.names import LARGEST_MARK, MARK_BITS, Names
 from ackline.stores.redis.packing import STATES
-
-FIRST_CHUNK, CHUNK = 4, 100
-"""How many batches are read at once: few at first, for mostly a few events are wanted."""
 
 CLOCKS_APART = 1.0
 """Seconds by which the clocks of a cluster's nodes may differ."""
@@ -32,6 +29,8 @@ _EACH = 3
 _ACTS = {act.value: act for act in Act}
 _STATES = (*STATES, None)
 """By their codes; nowhere is -1, so it is the last."""
+
+_PRIORITIES = {ord("-"): None} | {ord(str(priority)): priority for priority in range(10)}
 
 _decode = msgspec.msgpack.Decoder(list[Any]).decode
 
@@ -137,6 +136,7 @@ def _follow(
     """Batches that have events behind a cursor; of each, no more entries are made than needed."""
     start = read_cursor(after)
     batch, most = start[0], start[1] + limit
+    left = most
     base, last = names.base(queue), "+" if end is None else _name_of(names, end)
     chunk = FIRST_CHUNK
     while True:
@@ -147,13 +147,15 @@ def _follow(
             pipe.hget(f"{base}:queue", "trimmed")
             read, trimmed = pipe.execute()
         require_kept(queue, after, _dropped(names, trimmed))
-        for name, fields in read:
+        sizes = [int(fields[b"n"]) for _, fields in read]
+        for (name, fields), size in zip(read, sizes, strict=True):
             number = _batch_of(names, name)
-            if (number, int(fields[b"n"])) > start:
+            if (number, size) > start:
                 yield _unpack(number, queue, fields, most)
         if len(read) < chunk:
             return
-        chunk = CHUNK
+        left -= sum(sizes)
+        chunk = next_chunk(left, sizes)
         batch = number + 1
         after = make_cursor(batch, 0)
 
@@ -178,43 +180,40 @@ def _name_of(names: Names, batch: int) -> str:
 def _unpack(number: int, queue: QueueKey, fields: Mapping[bytes, bytes], most: int) -> Batch:
     """A batch, or as much of it: runs of entries that have all but a few fields in common."""
     flat, position = _decode(fields[b"e"]), 1
-    priorities, callbacks = _priorities(fields), _callbacks(fields)
-    entries: list[Entry] = []
-    while position < len(flat) and len(entries) < most:
-        word, comes_from, leads_to, token, worker, note, by, size = flat[
-            position : position + _HEAD
-        ]
-        act, source, to = _ACTS[word], _STATES[comes_from], _STATES[leads_to]
+    acts: list[Act] = []
+    sources: list[State | None] = []
+    targets: list[State | None] = []
+    ids, kinds, attempts, tokens, workers, notes, authors = ([] for _ in range(7))
+    while position < len(flat) and len(acts) < most:
+        word, source, to, token, worker, note, by, size = flat[position : position + _HEAD]
         position += _HEAD
-        end = position + _EACH * min(size, most - len(entries))
-        each = zip(
-            flat[position:end:_EACH],
-            flat[position + 1 : end : _EACH],
-            flat[position + 2 : end : _EACH],
-            # Last, for they have no end: nothing is taken of them beyond the entries.
-            priorities,
-            callbacks,
-            strict=False,
-        )
-        entries += [
-            Entry(act, id, kind, source, to, attempt, token, worker, note, by, priority, callback)
-            for id, kind, attempt, priority, callback in each
-        ]
+        taken = min(size, most - len(acts))
+        end = position + _EACH * taken
+        ids += flat[position:end:_EACH]
+        kinds += flat[position + 1 : end : _EACH]
+        attempts += flat[position + 2 : end : _EACH]
+        acts += [_ACTS[word]] * taken
+        sources += [_STATES[source]] * taken
+        targets += [_STATES[to]] * taken
+        tokens += [token] * taken
+        workers += [worker] * taken
+        notes += [note] * taken
+        authors += [by] * taken
         position += _EACH * size
-    return Batch(number, float(flat[0]), queue, entries)
+    of_runs = (acts, ids, kinds, sources, targets, attempts, tokens, workers, notes, authors)
+    of_each = _priorities(fields, len(acts)), _callbacks(fields, len(acts))
+    return Batch(number, float(flat[0]), queue, Columns((*of_runs, *of_each)))
 
 
-def _priorities(fields: Mapping[bytes, bytes]) -> Iterator[int | None]:
-    """Of the entries of a batch; digits at its end may be left out, or all of them."""
-    if b"p" not in fields:
-        return repeat(None)
-    told = [None if digit == ord("-") else digit - ord("0") for digit in fields[b"p"]]
-    return chain(told, repeat(None))
+def _priorities(fields: Mapping[bytes, bytes], size: int) -> list[int | None]:
+    """Of the first entries of a batch; digits at its end may be left out, or all of them."""
+    told = [_PRIORITIES[digit] for digit in fields.get(b"p", b"")[:size]]
+    return told + [None] * (size - len(told))
 
 
-def _callbacks(fields: Mapping[bytes, bytes]) -> Iterator[str | None]:
-    """Where the jobs of the entries of a batch call back; few do."""
+def _callbacks(fields: Mapping[bytes, bytes], size: int) -> list[str | None]:
+    """Where the jobs of the first entries of a batch call back; few do."""
     if b"c" not in fields:
-        return repeat(None)
+        return [None] * size
     flat = _decode(fields[b"c"])
-    return map(dict(zip(flat[::2], flat[1::2], strict=True)).get, count(1))
+    return [*map(dict(zip(flat[::2], flat[1::2], strict=True)).get, range(1, size + 1))]

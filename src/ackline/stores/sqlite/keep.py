@@ -6,9 +6,10 @@ from collections import Counter
 from typing import NamedTuple
 
 from ackline.config import QueueSettings
-from ackline.events import Act, Entry, count, read_cursor, unseen
+from ackline.events import Act, Entry, read_cursor, unseen
 from ackline.job import QueueKey, State
 from ackline.stores.base import WORKER_MEMORY, Filter, act_of_change
+from ackline.stores.packed import count
 from ackline.stores.sqlite.drop import drop_jobs
 from ackline.stores.sqlite.dropped import note_dropped
 from ackline.stores.sqlite.groups import leave_groups, unpark_all

@@ -7,8 +7,9 @@ import functools
 import msgspec
 
 from ackline.config import DEFAULT_SETTINGS, QueueSettings
-from ackline.events import Entry, pack
+from ackline.events import Entry
 from ackline.job import TERMINAL, QueueKey, State
+from ackline.stores.packed import pack
 from ackline.stores.sqlite.queries import sql
 from ackline.stores.sqlite.transaction import Transaction
 

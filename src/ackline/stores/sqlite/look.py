@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from ackline.events import Batch, Events, make_cursor, read_cursor, unpack
+from ackline.events import Batch, Events, make_cursor, read_cursor
 from ackline.job import QueueKey, Record, State
 from ackline.stores.base import (
     Filter,
@@ -23,6 +23,7 @@ from ackline.stores.base import (
     require_kept,
     start_after,
 )
+from ackline.stores.packed import unpack
 from ackline.stores.sqlite.connection import Execute
 from ackline.stores.sqlite.dropped import last_dropped
 from ackline.stores.sqlite.lines import DROPPED, PARKED, STATES, decode_settings, slot_of, state_in

@@ -1,0 +1,18 @@
+"""How many batches of the journal are asked for at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+FIRST_CHUNK, LARGEST_CHUNK = 4, 200
+"""Few at first, for mostly a few events are wanted."""
+
+
+def next_chunk(wanted: int, sizes: Sequence[int]) -> int:
+    """How many batches have so many events, if they are like those that were read before.
+
+    >>> next_chunk(6000, [1000, 1000, 1000, 1000]), next_chunk(6000, [1, 1, 1, 1])
+    (6, 200)
+    """
+    needed = -(-wanted * len(sizes) // sum(sizes))
+    return max(1, min(needed, LARGEST_CHUNK))

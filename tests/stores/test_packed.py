@@ -1,0 +1,117 @@
+"""A batch comes back as it was packed, whether its entries are alike or not."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ackline.events import Act, Columns, Entry
+from ackline.job import State
+from ackline.stores.packed import MANY, count, pack, unpack
+
+states = st.none() | st.sampled_from(State)
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+entries = st.builds(
+    Entry,
+    act=st.sampled_from(Act),
+    id=texts,
+    kind=st.just("k"),
+    source=states,
+    to=states,
+    attempt=st.integers(0, 9),
+    token=st.integers(0, 2**62),
+    worker=st.sampled_from(["", "w1"]),
+    note=st.just(""),
+    by=st.sampled_from(["", "me"]),
+    priority=st.none() | st.integers(0, 9),
+    callback=st.none() | st.just("https://example.com"),
+)
+CLAIMED = Entry(Act.CLAIM, "a", "k", State.QUEUED, State.PROCESSING, 1, 2**50, "w")
+
+
+def alike(entry: Entry, ids: list[str]) -> list[Entry]:
+    return [msgspec.structs.replace(entry, id=id) for id in ids]
+
+
+@given(st.lists(entries, max_size=2 * MANY))
+def test_a_batch_of_any_entries(batch):
+    assert list(unpack(pack(batch))) == batch
+
+
+@given(entries, st.lists(texts, max_size=2 * MANY))
+def test_a_batch_of_entries_with_any_ids(entry, ids):
+    batch = alike(entry, ids)
+
+    assert list(unpack(pack(batch))) == batch
+
+
+@given(entries, st.lists(st.uuids().map(str), min_size=MANY, max_size=2 * MANY))
+def test_of_entries_alike_but_for_their_ids_none_is_made(entry, ids):
+    batch = alike(entry, ids)
+
+    found = unpack(pack(batch))
+
+    assert isinstance(found, Columns)
+    assert list(found) == batch
+
+
+@pytest.mark.parametrize("size", [MANY, 65_535, 65_536])
+@pytest.mark.parametrize("length", [0, 1, 31, 32, 255, 256])
+def test_ids_of_all_lengths_in_batches_of_all_sizes(size, length):
+    batch = alike(CLAIMED, [f"{number:05d}".zfill(length)[:length] for number in range(size)])
+
+    found = unpack(pack(batch))
+
+    assert isinstance(found, Columns)
+    assert list(found) == batch
+
+
+@pytest.mark.parametrize(
+    "odd", [{"attempt": 2}, {"kind": "l"}, {"worker": "v"}, {"priority": 5}, {"act": Act.ENQUEUE}]
+)
+@pytest.mark.parametrize("place", [0, 1, MANY - 1])
+def test_one_that_differs_is_seen_wherever_it_is(odd, place):
+    batch = alike(CLAIMED, [f"{number:05d}" for number in range(MANY)])
+    batch[place] = msgspec.structs.replace(batch[place], **odd)
+
+    assert list(unpack(pack(batch))) == batch
+
+
+def test_an_id_may_be_the_name_of_the_act():
+    batch = alike(CLAIMED, ["claim"] * MANY)
+
+    assert list(unpack(pack(batch))) == batch
+
+
+@pytest.mark.parametrize("size", [1, MANY])
+def test_entries_of_an_earlier_version_have_fewer_fields(size):
+    packed = msgspec.msgpack.encode([["enqueue", "a", "k", None, "queued"]] * size)
+
+    assert list(unpack(packed)) == [Entry(Act.ENQUEUE, "a", "k", None, State.QUEUED)] * size
+
+
+@pytest.mark.parametrize("size", [1, MANY])
+@pytest.mark.parametrize("more", [1, 10])
+def test_entries_of_a_later_version_have_more_fields(size, more):
+    fields = [*msgspec.structs.astuple(CLAIMED), *["new"] * more]
+
+    assert list(unpack(msgspec.msgpack.encode([fields] * size))) == [CLAIMED] * size
+
+
+def test_an_earlier_version_reads_what_this_one_packs():
+    """While some machines are not upgraded yet."""
+
+    class Earlier(msgspec.Struct, array_like=True):
+        act: Act
+        id: str
+
+    packed = pack([Entry(Act.ENQUEUE, "a", "k", None, State.QUEUED, priority=5)])
+
+    assert msgspec.msgpack.decode(packed, type=list[Earlier]) == [Earlier(Act.ENQUEUE, "a")]
+
+
+@pytest.mark.parametrize("size", [0, 1, 15, 16, 65_535, 65_536])
+def test_batches_of_all_sizes_are_counted(size):
+    assert count(pack([CLAIMED] * size)) == size
