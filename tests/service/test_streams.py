@@ -15,6 +15,7 @@ from httpx_sse import ServerSentEvent, connect_sse
 
 from ackline.job import QueueKey, State
 from ackline.service import Settings
+from ackline.service.parting import MOST_GIVEN_BACK
 from tests.waiting import until
 
 DEFAULT = QueueKey("default", "default")
@@ -132,6 +133,69 @@ def test_a_client_that_leaves_gives_all_back(live):
 
     until(lambda: counts(live) == {"pending": 3, "processing": 0, "dlq": 0, "total": 3})
     assert live.api.get("/queue/poll")["message"]["attempts"] == 1
+
+
+class TestConsumerThatLeaves:
+    """It may have crashed, and one of its messages may be why."""
+
+    def receive(self, live, number, query="prefetch=1"):
+        """What a consumer is sent that then leaves with it."""
+        with listening(live, f"/queue/listen?{query}") as events:
+            found = messages(events, number)
+        until(lambda: counts(live)["processing"] == 0)
+        return found
+
+    def test_a_message_that_crashes_each_one_ends_in_the_dlq(self, live):
+        poison = live.api.enqueue("poison", maxAttempts=3)
+
+        seen = [self.receive(live, 1)[0]["attempts"] for _ in range(3)]
+
+        assert seen == [1, 2, 3]
+        (letter,) = live.api.get("/queue/dlq")
+        assert (letter["id"], letter["attempts"]) == (poison, 3)
+        assert "its consumer left" in letter["errorMessage"]
+
+    def test_only_the_first_has_cost_an_attempt(self, live):
+        ids = [live.api.enqueue(n) for n in range(3)]
+        self.receive(live, 3, "prefetch=3")
+
+        found = self.receive(live, 3, "prefetch=3")
+
+        assert [(one["id"], one["attempts"]) for one in found] == [
+            (ids[1], 1),
+            (ids[2], 1),
+            (ids[0], 2),
+        ]
+
+    def test_one_that_is_never_the_first_is_not_given_back_for_ever(self, live):
+        poison = live.api.enqueue("poison", maxAttempts=2, priority=0)
+        seen = []
+        while not live.api.get("/queue/dlq"):
+            innocent = live.api.enqueue("in front of it", priority=9)
+            left = self.receive(live, 2, "prefetch=2")
+            seen += [one["attempts"] for one in left if one["id"] == poison]
+            live.runtime.store.purge(DEFAULT, _only(innocent), 1)
+
+        assert seen == [1] * (MOST_GIVEN_BACK + 1) + [2]
+
+    def test_one_that_held_it_for_longer_is_noticed_too(self, live):
+        live.api.enqueue("poison", maxAttempts=1)
+        with listening(live) as events:
+            (sent,) = messages(events, 1)
+            held = {"id": sent["id"], "receipt": sent["receipt"], "duration": 600_000}
+            live.api.post("/queue/touch", held)
+
+        until(lambda: counts(live)["dlq"] == 1)
+
+    def test_a_stop_of_the_service_costs_nothing(self, live):
+        live.api.enqueue("first")
+        with listening(live) as events:
+            messages(events, 1)
+            live.runtime.streams.end_all()
+            assert list(events) == []
+
+        until(lambda: counts(live)["pending"] == 1)
+        assert live.api.get("/queue/poll")["message"]["attempts"] == 1
 
 
 def test_only_the_kinds_asked_for(live):

@@ -79,7 +79,8 @@ async def listen(
     """A stream of `message` events, and `ping` when there are none.
 
     Each message is locked for this consumer until it is acknowledged, rejected, or its lock
-    lapses. When the connection ends, what is not acknowledged goes back into the queue.
+    lapses. When you close the connection, what is not acknowledged goes back into the queue; what
+    you have had the longest has cost an attempt, because it may have crashed you.
     Several queues share the window by their weights: one with much to do starves no other.
     """
     claims = _claims(caller, queues, weights, prefetch, kinds, caller.runtime.worker)
