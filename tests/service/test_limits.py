@@ -219,6 +219,71 @@ def test_a_tenant_sends_so_many_requests(call):
         call("GET", "/queue/stats", tenant="umbrella")
 
 
+@pytest.mark.parametrize("allowance", [Allowance(requests=0.001, requests_burst=4)])
+class TestSettlingOverTheRate:
+    """What a tenant has claimed it can always settle: the work would be done again otherwise."""
+
+    @pytest.fixture
+    def held(self, call):
+        """A job that is claimed, and no request to spare."""
+        call("POST", "/v1/queues/q/jobs", 201, json={"payload": 1, "id": "a"})
+        call("POST", "/v1/queues/q/jobs", 201, json={"payload": 2, "id": "b"})
+        (job,) = call("POST", "/v1/queues/q/claim", json={"lease": 60}).json()["jobs"]
+        call("GET", "/queue/stats")
+        refused(call("GET", "/queue/stats", 429), "too-many-requests")
+        return {"id": job["id"], "token": job["token"]}
+
+    def test_a_message(self, call, held):
+        message = {"queue": "q", "id": held["id"], "receipt": held["token"]}
+        for _ in range(3):
+            call("POST", "/queue/touch", json=message)
+        call("POST", "/queue/ack", json=message)
+        call("POST", "/queue/nack", 409, json=message)
+
+    def test_a_job(self, call, held):
+        for _ in range(3):
+            call("POST", "/v1/queues/q/extend", json={"leases": [held]})
+        outcome = {**held, "outcome": "complete"}
+        told = call("POST", "/v1/queues/q/settle", json={"outcomes": [outcome]}).json()
+        assert told["results"][0]["ok"]
+
+    def test_it_counts_all_the_same(self, call):
+        for _ in range(4):
+            call("POST", "/v1/queues/q/extend", json={"leases": []})
+
+        refused(call("GET", "/queue/stats", 429), "too-many-requests")
+
+    def test_a_worker_that_speaks_to_the_store(self, call, held):
+        """It settles and claims in one request: it gets no job, and hears when to ask for some."""
+        beat = {
+            "id": "w",
+            "host": "",
+            "pid": 1,
+            "started_at": 0,
+            "concurrency": 1,
+            "kinds": None,
+            "ttl": 5,
+        }
+        hold = {"id": held["id"], "token": int(held["token"]), "seconds": 60}
+        call("POST", "/v1/store/heartbeat", json={"queue": "q", "beat": beat, "holds": [hold]})
+        step = {"id": held["id"], "act": "complete", "to": "completed", "token": hold["token"]}
+        request = {"worker": "w", "limit": 10, "lease": 30}
+        asked = {"queue": "q", "request": request}
+
+        told = call("POST", "/v1/store/claim", json={**asked, "transitions": [step]}).json()
+
+        assert told["verdicts"] == [{"applied": True, "state": "completed"}]
+        assert told["jobs"] == []
+        assert told["next_at"] - told["now"] > 900
+        call("POST", "/v1/store/apply", json={"queue": "q", "transitions": [step]})
+        refused(call("POST", "/v1/store/claim", 429, json=asked), "too-many-requests")
+
+    def test_an_operator_waits(self, call, held):
+        call("POST", "/v1/store/apply", 429, json={"queue": "q", "transitions": [redriven("b")]})
+        call("POST", "/v1/store/apply", 429, json={"queue": "q", "transitions": []})
+        call("POST", "/v1/store/get", 429, json={"queue": "q", "ids": ["b"]})
+
+
 @pytest.mark.parametrize("allowance", [Allowance(jobs=0.1, jobs_burst=3)])
 class TestJobs:
     def test_one_by_one(self, call):

@@ -63,7 +63,9 @@ class Claims:
         """Take back what a client was sent, in this order, and had not settled when it left."""
         first = jobs[0]
         for key, records in _by_queue(jobs).items():
-            await self._sources[key].take_back(records, first.job.id if key == first.queue else None)
+            await self._sources[key].take_back(
+                records, first.job.id if key == first.queue else None
+            )
 
     # --- waiting for more ---
 

@@ -14,6 +14,7 @@ from ackline.errors import LeaseLost
 from ackline.job import State
 from ackline.queue import EnqueueOptions, Queued
 from ackline.service.admission import admitting
+from ackline.service.auth.guard import SETTLES
 from ackline.service.caller import Caller, Scope
 from ackline.service.claims import Claims
 from ackline.service.documents import unless_null
@@ -107,7 +108,7 @@ async def poll(
     return Polled(message_of(jobs[0]) if jobs else None)
 
 
-@post("/ack", status_code=200, summary="Acknowledge a message")
+@post("/ack", status_code=200, summary="Acknowledge a message", opt=SETTLES)
 async def ack(data: JSONBody[Ack], caller: NamedDependency[Caller]) -> Done:
     """The message was dealt with, and leaves the queue."""
     queue = caller.queue(data.queue, Scope.CONSUME)
@@ -121,7 +122,7 @@ async def ack(data: JSONBody[Ack], caller: NamedDependency[Caller]) -> Done:
     return Done()
 
 
-@post("/nack", status_code=200, summary="Reject a message")
+@post("/nack", status_code=200, summary="Reject a message", opt=SETTLES)
 async def nack(data: JSONBody[Nack], caller: NamedDependency[Caller]) -> Done:
     """The message is tried again after its backoff or this delay, or goes to the DLQ."""
     queue = caller.queue(data.queue, Scope.CONSUME)
@@ -130,7 +131,7 @@ async def nack(data: JSONBody[Nack], caller: NamedDependency[Caller]) -> Done:
     return Done()
 
 
-@post("/touch", status_code=200, summary="Hold a message for longer")
+@post("/touch", status_code=200, summary="Hold a message for longer", opt=SETTLES)
 async def touch(data: JSONBody[Touch], caller: NamedDependency[Caller]) -> Done:
     """The lock runs from now on, for this duration or for as long as before."""
     queue = caller.queue(data.queue, Scope.CONSUME)
