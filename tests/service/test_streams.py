@@ -14,6 +14,7 @@ import pytest
 from httpx_sse import ServerSentEvent, connect_sse
 
 from ackline.job import QueueKey, State
+from ackline.queues import Queues
 from ackline.service import Settings
 from ackline.service.parting import MOST_GIVEN_BACK
 from tests.waiting import until
@@ -187,6 +188,13 @@ class TestConsumerThatLeaves:
 
         until(lambda: counts(live)["dlq"] == 1)
 
+    def test_it_is_told_why_the_messages_are_back(self, live):
+        live.api.enqueue(1)
+        self.receive(live, 1)
+
+        (sweep,) = live.api.get("/v1/events", queue="default")["sweeps"]
+        assert sweep["payload"] == {"count": 1, "dlq_count": 0, "triggered_by": "disconnect"}
+
     def test_a_stop_of_the_service_costs_nothing(self, live):
         live.api.enqueue("first")
         with listening(live) as events:
@@ -339,6 +347,23 @@ class TestEvents:
             event = next(events)
             assert json.loads(event.data)["id"] == second != first
             assert event.id == page["events"][1]["cursor"]
+
+    @pytest.mark.parametrize(
+        ("reason", "by"),
+        [
+            ("worker heartbeat missed", "heartbeat"),
+            ("worker process was killed", "supervisor"),
+            ("lease expired", "scheduler"),
+        ],
+    )
+    def test_a_sweep_says_who_began_it(self, live, reason, by):
+        queue = Queues(live.runtime.store)["default"]
+        queue.enqueue(1)
+        queue.expire([job.record for job in queue.claim(1)], reason)
+
+        (sweep,) = live.api.get("/v1/events", queue="default")["sweeps"]
+
+        assert sweep["payload"]["triggered_by"] == by
 
     def test_a_sweep_is_told_as_one(self, live):
         for attempts in (1, 2, 2):

@@ -12,6 +12,7 @@ from ackline.errors import EventsDropped
 from ackline.events import Act, Event, read_cursor
 from ackline.job import QueueKey, State
 from ackline.maintenance.reaper import HEARTBEAT_MISSED
+from ackline.service import parting
 from ackline.service.caller import Caller, Scope
 from ackline.service.documents import EventDocument, event_document
 from ackline.service.news import News
@@ -19,6 +20,13 @@ from ackline.service.streams import PING, event
 from ackline.service.tail import Tail, Wanted, look_back
 
 PAGE = 500
+
+TRIGGERS = {
+    HEARTBEAT_MISSED: "heartbeat",
+    parting.REASON: "disconnect",
+    "worker process": "supervisor",
+}
+"""Who took leases back, by how the reason begins; all others were found lapsed."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -149,9 +157,8 @@ def _sweep(entries: list[Event]) -> Iterator[SweepDocument]:
 
 
 def _trigger(note: str) -> str:
-    if note.startswith(HEARTBEAT_MISSED):
-        return "heartbeat"
-    return "supervisor" if note.startswith("worker process") else "scheduler"
+    reason = note.partition(": ")[2]  # behind the type of the failure
+    return next((word for said, word in TRIGGERS.items() if reason.startswith(said)), "scheduler")
 
 
 def _wire(told: Told) -> bytes:
