@@ -3,7 +3,6 @@
 from ackline.job import Options
 from ackline.queue.lines import PAST, Line
 
-
 OF_REQUEST = "request"
 """Knows the request that made a job, which nobody sends again to where a line goes."""
 

@@ -76,9 +76,7 @@ async def _put_own(caller: Caller, queue: ServedQueue, jobs: list[NewJob[Any]]) 
     return await queue.put([caller.owned(_draft(queue, job)) for job in jobs])
 
 
-def _marked(
-    queue: ServedQueue, jobs: Sequence[NewJob[Any]], names: Sequence[str]
-) -> list[Draft]:
+def _marked(queue: ServedQueue, jobs: Sequence[NewJob[Any]], names: Sequence[str]) -> list[Draft]:
     """What a request asks for, each job with its mark, and named by the key if it has no id.
 
     A failed job stays as it is. The mark is of the whole request: a longer batch is another one.
