@@ -91,7 +91,12 @@ async def list_jobs(
     limit: PageSize = 100,
     order: ListOrder = Order.LINE,
 ) -> JobPage:
-    """Jobs by state, then in the order of their line; each is listed once."""
+    """Jobs by state, then in the order of their line.
+
+    A job that stays in its place while you read on is listed once, however many come and go around
+    it. One that changes its state between two pages may be missed, or listed again: for all jobs
+    of a queue that is in use, take an export.
+    """
     line = caller.queue(queue, Scope.READ)
     which = Filter(
         states=frozenset(states or State),
