@@ -83,12 +83,10 @@ def write(store: Store, key: QueueKey, schedule: Schedule, version: int | None =
     return store.write_keys(key.tenant, [KeyWrite(key=path, value=value, version=version)])
 
 
-def delete(store: Store, key: QueueKey, name: str) -> bool:
-    """Forget a schedule; False if there was none."""
-    if find(store, key, name)[0] is None:
-        return False
+def delete(store: Store, key: QueueKey, name: str, version: int) -> bool:
+    """Forget a schedule as it was found; False if it has changed since."""
     path = (*_room(key), name)
-    return store.write_keys(key.tenant, [KeyWrite(key=path, value=None)])
+    return store.write_keys(key.tenant, [KeyWrite(key=path, value=None, version=version)])
 
 
 def read(entry: Key) -> Schedule:

@@ -203,10 +203,16 @@ async def move(
 
 
 @delete("/{id:str}", status_code=204, summary="Delete a job")
-async def delete_job(queue: Queue, id: JobId, caller: NamedDependency[Caller]) -> None:
-    """Gone for good, whatever its state."""
-    line, _ = await _find(caller, queue, id, Scope.ADMIN)
-    if not await line.purge(ids=[id], by=caller.by):
+async def delete_job(
+    queue: Queue, id: JobId, caller: NamedDependency[Caller], if_match: IfMatch = None
+) -> None:
+    """Gone for good, whatever its state; with `If-Match`, only in the state that you saw."""
+    line, seen = await _find(caller, queue, id, Scope.ADMIN)
+    require_match(if_match, job_document(seen, queue))
+    states = [seen.state] if names_a_state(if_match) else None
+    if not await line.purge(ids=[id], states=states, by=caller.by):
+        _, now = await _find(caller, queue, id, Scope.ADMIN)
+        require_match(if_match, job_document(now, queue))
         raise JobNotFound(queue, id)
 
 

@@ -166,13 +166,15 @@ async def delete_queue(
     force: Annotated[
         bool, QueryParameter(description="Also if jobs wait or run; they are deleted.")
     ] = False,
+    if_match: IfMatch = None,
 ) -> Changed:
     """Delete it with its finished jobs, settings and schedules; 409 while jobs wait or run.
 
     Its journal stays for as long as it is kept. A new job makes the queue anew.
     """
     line = _whole(caller, queue).sync
-    await _require(caller, queue, Scope.ADMIN)
+    info = await _require(caller, queue, Scope.ADMIN)
+    require_match(if_match, msgspec.to_builtins(info.settings))
     return Changed(await caller.slowly(line.drop, force=force, by=caller.by))
 
 

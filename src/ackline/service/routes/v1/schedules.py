@@ -105,14 +105,23 @@ async def put_schedule(
 
 
 @delete("/{name:str}", status_code=204, summary="Delete a schedule")
-async def delete_schedule(queue: Queue, name: Name, caller: NamedDependency[Caller]) -> None:
+async def delete_schedule(
+    queue: Queue, name: Name, caller: NamedDependency[Caller], if_match: IfMatch = None
+) -> None:
     """No more ticks; jobs of earlier ones stay."""
     key = caller.queue(queue, Scope.ADMIN).sync.key
+    await caller.runtime.call(_delete, caller, key, name, if_match)
+
+
+def _delete(caller: Caller, key: QueueKey, name: str, if_match: str | None) -> None:
     store = caller.runtime.store
-    found = await caller.runtime.call(schedules.read_all, store, key)
-    own = any(one.name == name and caller.may_touch(one.kind) for one in found)
-    if not own or not await caller.runtime.call(schedules.delete, store, key, name):
-        raise _absent(queue, name)
+    while True:
+        found, version = schedules.find(store, key, name)
+        if found is None or not caller.may_touch(found.kind):
+            raise _absent(key.name, name)
+        require_match(if_match, _editable(found))
+        if schedules.delete(store, key, name, version):
+            return
 
 
 def _write(store: Store, key: QueueKey, schedule: Schedule, if_match: str | None) -> None:
