@@ -27,6 +27,8 @@ from ackline.service.limits.ledger import BUCKETS, PLACES, Ledger, new_file
 from ackline.service.limits.limits import _place
 from ackline.service.limits.rate import Rate
 from ackline.service.settings import load
+from ackline.stores.sqlite import room
+from tests.service.conftest import Api, client_for
 
 # --- the rate ---
 
@@ -548,3 +550,21 @@ def test_a_full_store_is_507_and_the_rest_goes_on(call):
     outcome = {"id": job["id"], "token": job["token"], "outcome": "complete"}
     call("POST", "/v1/queues/q/settle", json={"outcomes": [outcome]})
     call("POST", "/v1/queues/q/jobs", 201, json={"payload": 2})
+
+
+def test_a_full_disk_is_told_and_a_purge_makes_room(tmp_path, monkeypatch):
+    with client_for(Settings(store=f"sqlite:///{tmp_path}/jobs.db", drain=0.0)) as client:
+        api = Api(client, "/api")
+        for _ in range(40):
+            api.enqueue("x" * 100_000)
+        left = room.DISK_RESERVE - 2 * 1_048_576
+        monkeypatch.setattr(room, "free_on_disk", lambda _path: left)
+
+        assert api.post("/queue/enqueue", {"value": 1}, 507)["type"].endswith("store-full")
+        assert api.put("/keys/mine", {"value": 1}, 507)["type"].endswith("store-full")
+        told = client.get("/readyz")
+        assert (told.status_code, told.json()["checks"]["space"]["ok"]) == (200, False)
+        message = api.get("/queue/poll")["message"]
+        api.post("/queue/ack", {"id": message["id"]})
+        api.post("/v1/queues/default/purge")
+        api.enqueue(1)
