@@ -365,6 +365,40 @@ class TestEvents:
 
         assert sweep["payload"]["triggered_by"] == by
 
+    def swept(self, live, jobs):
+        """The cursor before a sweep of so many jobs."""
+        queue = Queues(live.runtime.store)["default"]
+        queue.enqueue_many(range(jobs))
+        held = [job.record for job in queue.claim(jobs)]
+        cursor = live.runtime.store.info().cursor
+        queue.expire(held)
+        return cursor
+
+    @pytest.mark.parametrize("limit", [1, 2, 3, 5, 100])
+    def test_a_sweep_is_told_once_however_the_pages_are_cut(self, live, limit):
+        cursor, told, seen = self.swept(live, 3), [], 0
+        live.api.enqueue()
+        while True:
+            page = live.api.get("/v1/events", queue="default", after=cursor, limit=limit)
+            if not page["events"]:
+                break
+            cursor, seen = page["cursor"], seen + len(page["events"])
+            told += [sweep["payload"]["count"] for sweep in page["sweeps"]]
+
+        assert (seen, told) == (4, [3])
+
+    def test_whoever_resumes_in_the_middle_of_a_sweep_is_told_of_all_of_it(self, live):
+        cursor = self.swept(live, 3)
+        page = live.api.get("/v1/events", queue="default", after=cursor, limit=2)
+
+        headers = {"Last-Event-ID": page["cursor"]}
+        with listening(live, "/v1/events/stream", headers=headers) as events:
+            assert next(events).event == "ping"
+            sweep, last = next(events), next(events)
+
+        assert (sweep.event, json.loads(sweep.data)["payload"]["count"]) == ("requeue", 3)
+        assert last.event == "expire"
+
     def test_a_sweep_is_told_as_one(self, live):
         for attempts in (1, 2, 2):
             live.api.enqueue(1, lockDuration=50, maxAttempts=attempts)

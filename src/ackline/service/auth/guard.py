@@ -50,11 +50,11 @@ async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
             raise
         return
     connection.scope["user"] = principal
-    match handler.opt.get("pace"):
-        case None:
-            limits.admit_request(principal.tenant)
-        case "never refused":
-            limits.count_request(principal.tenant)
+    pace = handler.opt.get("pace")
+    if pace is None:
+        limits.admit_request(principal.tenant)
+    elif pace == SETTLES["pace"]:
+        limits.count_request(principal.tenant)
     if is_stream(handler):
         take_seat(limits, principal.tenant, connection.scope)
 
