@@ -122,3 +122,33 @@ class TestTooManyKeys:
             self.put(live.api, "a")
 
             assert [one.event for one in events] == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/v1/queues/nope", None),
+        ("GET", "/v1/queues/nope/jobs", None),
+        ("GET", "/v1/queues/nope/rows", None),
+        ("GET", "/v1/queues/nope/held", None),
+        ("GET", "/v1/queues/nope/workers", None),
+        ("GET", "/v1/queues/nope/export", None),
+        ("GET", "/v1/queues/nope/dlq/groups", None),
+        ("POST", "/v1/queues/nope/dlq", {"action": "redrive"}),
+        ("POST", "/v1/queues/nope/bulk", {"action": "delete", "filter": {}}),
+        ("GET", "/queue/stats?queue=nope", None),
+        ("GET", "/queue/dlq?queue=nope", None),
+        ("DELETE", "/queue/dlq?queue=nope", None),
+    ],
+)
+def test_a_queue_that_does_not_exist_is_not_an_empty_one(api, method, path, body):
+    """A typing error in a backup or a clean-up would go unnoticed."""
+    refused = api(method, path, 404, **({} if body is None else {"json": body}))
+
+    assert "there is no queue 'nope'" in refused["detail"]
+
+
+def test_the_queue_of_those_who_name_none_is_always_there(api):
+    assert api.get("/queue/stats") == {"pending": 0, "processing": 0, "dlq": 0, "total": 0}
+    assert api.get("/queue/dlq") == []
+    assert api.delete("/queue/dlq") == {"deletedCount": 0}

@@ -417,6 +417,7 @@ class TestBulk:
         api.get(f"{JOBS}/a", status=404)
 
     def test_move_needs_a_queue(self, api):
+        api.enqueue(queue="email")
         body = {"action": "move", "filter": {}}
 
         assert api.post(f"{QUEUE}/bulk", body, 422)["at"] == "$.to"

@@ -17,6 +17,7 @@ from ackline.service.admission import admitting
 from ackline.service.auth.guard import SETTLES
 from ackline.service.caller import Caller, Scope
 from ackline.service.claims import Claims
+from ackline.service.default_queue import known_queue
 from ackline.service.documents import unless_null
 from ackline.service.fair_shares import weighted
 from ackline.service.feed import Feed
@@ -144,7 +145,7 @@ async def touch(data: JSONBody[Touch], caller: NamedDependency[Caller]) -> Done:
 @get("/stats", summary="Count the messages")
 async def stats(caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE) -> Stats:
     """How many messages wait, are being processed, and were given up."""
-    counts = await caller.queue(queue, Scope.READ).counts()
+    counts = await (await known_queue(caller, queue, Scope.READ)).counts()
     waiting = (State.QUEUED, State.SCHEDULED, State.FAILING)
     pending = sum(counts[state] for state in waiting)
     processing, dead = counts[State.PROCESSING], counts[State.FAILED]

@@ -97,7 +97,7 @@ async def list_jobs(
     it. One that changes its state between two pages may be missed, or listed again: for all jobs
     of a queue that is in use, take an export.
     """
-    line = caller.queue(queue, Scope.READ)
+    line = await caller.known_queue(queue, Scope.READ)
     which = Filter(
         states=frozenset(states or State),
         kinds=caller.kinds(kinds),

@@ -19,7 +19,6 @@ from ackline.service.caller import Caller, Scope
 from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, tagged
 from ackline.service.job_bodies import PolicyBody
 from ackline.service.parameters import Queue, Seconds
-from ackline.service.problems import NotFound
 from ackline.service.renaming import Line, rename
 from ackline.stores.base import QueueInfo, WorkerRecord
 
@@ -110,7 +109,7 @@ async def get_queue(
     queue: Queue, caller: NamedDependency[Caller], if_none_match: IfNoneMatch = None
 ) -> Response[QueueDocument]:
     """One queue with its counts and settings."""
-    document = _document(await _require(caller, queue, Scope.READ))
+    document = _document(await caller.describe(queue, Scope.READ))
     return tagged(document, document.settings, document.counts, if_none_match)
 
 
@@ -127,34 +126,34 @@ async def configure(
     """
     line = _whole(caller, queue).sync
     if if_match is not None:
-        await _require(caller, queue, Scope.ADMIN)
+        await caller.describe(queue, Scope.ADMIN)
 
     def change(stored: QueueSettings) -> QueueSettings:
         require_match(if_match, msgspec.to_builtins(stored))
         return line.policies.altered(stored, data.changes())
 
     await caller.runtime.call(line.policies.change, change, storable(caller.by))
-    return _document(await _require(caller, queue, Scope.ADMIN))
+    return _document(await caller.describe(queue, Scope.ADMIN))
 
 
 @post("/queues/{queue:str}/pause", status_code=200, summary="Pause a queue")
 async def pause(queue: Queue, caller: NamedDependency[Caller]) -> QueueDocument:
     """Hand out no more jobs; those that run go on."""
     await _whole(caller, queue).pause(by=caller.by)
-    return _document(await _require(caller, queue, Scope.ADMIN))
+    return _document(await caller.describe(queue, Scope.ADMIN))
 
 
 @post("/queues/{queue:str}/resume", status_code=200, summary="Resume a queue")
 async def resume(queue: Queue, caller: NamedDependency[Caller]) -> QueueDocument:
     """Hand out jobs again."""
     await _whole(caller, queue).resume(by=caller.by)
-    return _document(await _require(caller, queue, Scope.ADMIN))
+    return _document(await caller.describe(queue, Scope.ADMIN))
 
 
 @post("/queues/{queue:str}/purge", status_code=200, summary="Purge a queue")
 async def purge(queue: Queue, caller: NamedDependency[Caller]) -> Changed:
     """Delete all jobs, whatever their state; the queue and its settings stay."""
-    await _require(caller, queue, Scope.ADMIN)
+    await caller.describe(queue, Scope.ADMIN)
     line = caller.queue(queue, Scope.ADMIN).sync
     return Changed(await caller.slowly(line.purge, kinds=caller.kinds(None), by=caller.by))
 
@@ -173,7 +172,7 @@ async def delete_queue(
     Its journal stays for as long as it is kept. A new job makes the queue anew.
     """
     line = _whole(caller, queue).sync
-    info = await _require(caller, queue, Scope.ADMIN)
+    info = await caller.describe(queue, Scope.ADMIN)
     require_match(if_match, msgspec.to_builtins(info.settings))
     return Changed(await caller.slowly(line.drop, force=force, by=caller.by))
 
@@ -187,9 +186,9 @@ async def rename_queue(
     409 while jobs run, and if there is such a queue already, unless both are to be merged.
     """
     source, target = _whole(caller, queue), _whole(caller, data.to)
-    await _require(caller, queue, Scope.ADMIN)
+    await caller.describe(queue, Scope.ADMIN)
     await caller.slowly(_rename, caller, source.sync, target.sync, data.merge)
-    return _document(await _require(caller, data.to, Scope.ADMIN))
+    return _document(await caller.describe(data.to, Scope.ADMIN))
 
 
 def _rename(caller: Caller, source: Line, target: Line, merge: bool) -> None:
@@ -202,7 +201,7 @@ def _rename(caller: Caller, source: Line, target: Line, merge: bool) -> None:
 @get("/queues/{queue:str}/workers", summary="List a queue's workers")
 async def queue_workers(queue: Queue, caller: NamedDependency[Caller]) -> Workers:
     """The workers that have given a sign of life."""
-    info = await _require(caller, queue, Scope.READ)
+    info = await caller.describe(queue, Scope.READ)
     return Workers(await caller.runtime.call(_workers, caller, [info.key]))
 
 
@@ -223,14 +222,6 @@ def _whole(caller: Caller, name: str) -> AsyncQueue[Any, Any]:
     line = caller.queue(name, Scope.ADMIN)
     caller.require_all_kinds()
     return line
-
-
-async def _require(caller: Caller, name: str, scope: Scope) -> QueueInfo:
-    key = caller.queue(name, scope).sync.key
-    found = await caller.runtime.call(caller.runtime.store.describe, key.tenant, key.name)
-    if not found:
-        raise NotFound(f"there is no queue {name!r}; it comes into being with its first job")
-    return found[0]
 
 
 def _document(info: QueueInfo) -> QueueDocument:

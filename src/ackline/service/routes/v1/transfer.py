@@ -56,7 +56,7 @@ async def export_jobs(
     Each job that is there all along is there once, also while workers are busy with them; those
     that change meanwhile come last, as they are then.
     """
-    line = caller.queue(queue, Scope.READ)
+    line = await caller.known_queue(queue, Scope.READ)
     which = Filter(states=frozenset(states or State), kinds=caller.kinds(kinds), text=text)
     return Stream(export(caller, line, which), media_type=LINES)
 
