@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 import httpx
 import msgspec
 import pytest
@@ -152,3 +154,28 @@ def test_the_queue_of_those_who_name_none_is_always_there(api):
     assert api.get("/queue/stats") == {"pending": 0, "processing": 0, "dlq": 0, "total": 0}
     assert api.get("/queue/dlq") == []
     assert api.delete("/queue/dlq") == {"deletedCount": 0}
+
+
+@pytest.mark.parametrize(
+    ("query", "queue", "status"), [("", "", 400), ("?queue=a", "b", 422), ("?queue=a", "a", 200)]
+)
+def test_a_message_goes_to_one_queue(api, query, queue, status):
+    body = {"value": 1, "options": {"queue": queue}}
+
+    api.post(f"/queue/enqueue{query}", body, status)
+
+    assert [one["queue"] for one in api.get("/v1/queues")["queues"]] == ["a"] * (status == 200)
+
+
+def test_a_compressed_body_is_not_read_as_text(api):
+    headers = {"content-type": "application/json", "content-encoding": "gzip"}
+    answer = api.client.post("/api/queue/enqueue", content=gzip.compress(b"{}"), headers=headers)
+
+    assert answer.status_code == 415
+
+
+def test_the_documentation_with_a_slash_is_the_one_without(api):
+    answer = api.client.get("/api/docs/", follow_redirects=False)
+
+    assert (answer.is_redirect, answer.headers["location"]) == (True, "/api/docs")
+    assert "swagger" in api.client.get("/api/docs").text

@@ -374,6 +374,19 @@ class TestEvents:
         queue.expire(held)
         return cursor
 
+    def test_a_cursor_of_a_store_that_was_replaced_is_told_so(self, live):
+        id = live.api.enqueue()
+        page = live.api.get("/v1/events", queue="default")
+        assert live.api.get("/v1/events", queue="default", after=page["cursor"])["events"] == []
+
+        gone = live.api.get("/v1/events", 410, after="99999999999999999.0")
+        assert gone["type"].endswith("events-dropped")
+        again = live.api.get("/v1/events", after=gone["cursor"])
+        assert [event["id"] for event in again["events"]] == [id]
+        headers = {"Last-Event-ID": "99999999999999999.0"}
+        with listening(live, "/v1/events/stream", headers=headers) as events:
+            assert [next(events).event for _ in range(3)] == ["ping", "dropped", "enqueue"]
+
     @pytest.mark.parametrize("limit", [1, 2, 3, 5, 100])
     def test_a_sweep_is_told_once_however_the_pages_are_cut(self, live, limit):
         cursor, told, seen = self.swept(live, 3), [], 0

@@ -418,7 +418,7 @@ class TestBulk:
 
     def test_move_needs_a_queue(self, api):
         api.enqueue(queue="email")
-        body = {"action": "move", "filter": {}}
+        body = {"action": "move", "filter": {"kinds": ["none"]}}
 
         assert api.post(f"{QUEUE}/bulk", body, 422)["at"] == "$.to"
         assert api.post(f"{QUEUE}/bulk", {**body, "dry_run": True})["count"] == 0

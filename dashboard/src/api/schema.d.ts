@@ -328,6 +328,8 @@ export interface paths {
          * Read events
          * @description A page of the journal; 410 if what comes after the cursor is not kept any more.
          *
+         *     410 too if the cursor is behind the end: it is of a store that was replaced, or restored.
+         *
          *     With `act` or `text` a page may have few events or none, and yet there may be more: the
          *     cursor says where to read on. `last` looks back from the end until it has found so many.
          */
@@ -592,6 +594,9 @@ export interface paths {
         /**
          * Export jobs
          * @description Every job that matches, a line each, which an import takes as it is.
+         *
+         *     Each job that is there all along is there once, also while workers are busy with them; those
+         *     that change meanwhile come last, as they are then.
          */
         get: operations["v1_transfer_export_jobs"];
         put?: never;
@@ -675,7 +680,11 @@ export interface paths {
         };
         /**
          * List and search jobs
-         * @description Jobs by state, then in the order of their line; each is listed once.
+         * @description Jobs by state, then in the order of their line.
+         *
+         *     A job that stays in its place while you read on is listed once, however many come and go around
+         *     it. One that changes its state between two pages may be missed, or listed again: for all jobs
+         *     of a queue that is in use, take an export.
          */
         get: operations["v1_jobs_list_jobs"];
         put?: never;
@@ -726,7 +735,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a job
-         * @description Gone for good, whatever its state.
+         * @description Gone for good, whatever its state; with `If-Match`, only in the state that you saw.
          */
         delete: operations["v1_jobs_delete_job"];
         options?: never;
@@ -2668,6 +2677,7 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             503: components["responses"]["ServiceUnavailable"];
@@ -2697,6 +2707,7 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             503: components["responses"]["ServiceUnavailable"];
@@ -3003,6 +3014,7 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             503: components["responses"]["ServiceUnavailable"];
@@ -3503,7 +3515,10 @@ export interface operations {
                 /** @description Also if jobs wait or run; they are deleted. */
                 force?: boolean;
             };
-            header?: never;
+            header?: {
+                /** @description The `ETag` of what you saw: 412, and nothing is done, if it has changed. */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description The queue's name. */
                 queue: string;
@@ -3526,6 +3541,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             503: components["responses"]["ServiceUnavailable"];
@@ -3629,6 +3645,7 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["RequestEntityTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
@@ -3718,6 +3735,7 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["RequestEntityTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
@@ -3756,6 +3774,7 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             503: components["responses"]["ServiceUnavailable"];
@@ -3792,6 +3811,7 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             503: components["responses"]["ServiceUnavailable"];
@@ -3875,6 +3895,7 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             503: components["responses"]["ServiceUnavailable"];
@@ -3951,6 +3972,7 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             503: components["responses"]["ServiceUnavailable"];
@@ -4124,7 +4146,10 @@ export interface operations {
     v1_jobs_delete_job: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The `ETag` of what you saw: 412, and nothing is done, if it has changed. */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description The queue's name. */
                 queue: string;
@@ -4146,7 +4171,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
-            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             503: components["responses"]["ServiceUnavailable"];
@@ -4544,6 +4569,7 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             503: components["responses"]["ServiceUnavailable"];
@@ -4680,7 +4706,10 @@ export interface operations {
     v1_schedules_delete_schedule: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The `ETag` of what you saw: 412, and nothing is done, if it has changed. */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description The queue's name. */
                 queue: string;
@@ -4702,6 +4731,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            412: components["responses"]["PreconditionFailed"];
             422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             503: components["responses"]["ServiceUnavailable"];

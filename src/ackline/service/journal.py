@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from ackline.errors import EventsDropped
-from ackline.events import Act, Event
+from ackline.events import Act, Event, read_cursor
 from ackline.job import QueueKey
 from ackline.service.caller import Caller, Scope
 from ackline.service.documents import EventDocument, event_document
@@ -17,6 +17,8 @@ from ackline.service.sweeps import SweepDocument, sweeps_among
 from ackline.service.tail import Tail, Wanted, look_back
 
 PAGE = 500
+BEGIN = "0.0"
+"""The cursor before everything."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -46,6 +48,11 @@ class Journal:
         """The next events, and where to read on."""
         page = await self._runtime.call(self._store.events, self._key, after, limit)
         return self._visible(page), page[-1].cursor if page else after
+
+    async def require_written(self, cursor: str | None) -> None:
+        """Refuse a cursor behind the end: it is of a store that was replaced, or restored."""
+        if cursor is not None and read_cursor(cursor) > read_cursor(await self.end()):
+            raise EventsDropped("the service", cursor, BEGIN)
 
     async def sweeps(self, events: Sequence[Event]) -> dict[str, list[SweepDocument]]:
         """What the sweeps did that end among these events, by the cursor of their last one."""
@@ -80,11 +87,14 @@ class Journal:
             tenant, cursor = self._caller.tenant, after or await self.end()
             async with News(self._runtime, stream, tenant, "changes", self._queue) as news:
                 yield PING
+                unsure = after
                 while not stream.ended:
                     try:
+                        await self.require_written(unsure)
+                        unsure = None
                         events, cursor = await self._next(cursor)
                     except EventsDropped as error:
-                        cursor = error.cursor
+                        unsure, cursor = None, error.cursor
                         yield event("dropped", _encode({"cursor": cursor}), cursor)
                         continue
                     told = tell(events, await self.sweeps(events))

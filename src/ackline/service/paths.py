@@ -11,7 +11,7 @@ from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp, Receive, Scope, Send
 from litestar.typing import FieldDefinition
 
-from ackline.service.problems import Refused
+from ackline.service.problems import Refused, WrongMediaType
 from ackline.service.streams import TICKET, is_stream
 
 IF_MATCH = "If-Match"
@@ -46,6 +46,8 @@ async def prepare(request: Request[Any, Any, Any]) -> Response[None] | None:
     if request.method == "OPTIONS":
         return _allowed(request)
     _decode_names(request)
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise WrongMediaType("the body must not be compressed: leave out Content-Encoding")
     if IF_MATCH in request.headers and request.method not in SAFE:
         _refuse_unchecked(request)
     if request.query_params:

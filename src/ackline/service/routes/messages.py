@@ -39,6 +39,7 @@ from ackline.service.message_bodies import (
     message_of,
 )
 from ackline.service.parameters import Prefetch, QueueName, QueueNames, Traceparent, WeightList
+from ackline.service.problems import Unfit
 from ackline.service.settling import Lease
 from ackline.service.source import Wish
 from ackline.service.streams import event, stream_response
@@ -58,6 +59,8 @@ async def enqueue(
 ) -> Accepted:
     """Store a message. When this answers, it is as safe as the store makes it."""
     name = data.options.queue or queue
+    if queue not in (DEFAULT_QUEUE, name):
+        raise Unfit(f"the query says queue {queue!r}, the options say {name!r}", at="queue")
     options: EnqueueOptions = {**traced(traceparent), **data.options.for_enqueue()}
     caller.require_kind(options.get("kind", "default"))
     line = caller.queue(name, Scope.PRODUCE)

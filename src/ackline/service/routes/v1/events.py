@@ -66,12 +66,16 @@ async def list_events(
 ) -> EventPage:
     """A page of the journal; 410 if what comes after the cursor is not kept any more.
 
+    410 too if the cursor is behind the end: it is of a store that was replaced, or restored.
+
     With `act` or `text` a page may have few events or none, and yet there may be more: the
     cursor says where to read on. `last` looks back from the end until it has found so many.
     """
     journal, wanted = Journal(caller, queue), Wanted(frozenset(acts or Act), text or "")
     if last is None:
         events, cursor = await journal.read(_checked(after), limit)
+        if not events:
+            await journal.require_written(after or None)
         return await _page(journal, [one for one in events if wanted.matches(one)], cursor)
     if after is not None:
         raise Unfit("`last` looks back from the end: leave out `after`", at="after")
