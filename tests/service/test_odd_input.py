@@ -43,11 +43,18 @@ class TestCursorsBeyondAllEvents:
                 url = "memory://"
         return msgspec.structs.replace(settings, store=url)
 
-    def test_have_nothing_behind_them(self, api):
+    def test_are_of_another_store(self, api):
         api.enqueue(1)
         for cursor in ("9" * 22 + ".1", "9" * 60 + ".0"):
-            assert api.get("/v1/events", after=cursor)["events"] == []
-            assert api.get("/v1/events", after=cursor, queue="default")["events"] == []
+            gone = api.get("/v1/events", 410, after=cursor)
+            assert len(api.get("/v1/events", after=gone["cursor"])["events"]) == 1
+            assert api.get("/v1/events", 410, after=cursor, queue="default") == gone
+
+    def test_but_the_last_one_is_not(self, api):
+        api.enqueue(1)
+        end = api.get("/v1/events")["cursor"]
+
+        assert api.get("/v1/events", after=end)["events"] == []
 
 
 @pytest.mark.parametrize("host", ["[", "[::1", "]", "evil.example"])

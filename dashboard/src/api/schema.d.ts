@@ -880,9 +880,11 @@ export interface paths {
         put?: never;
         /**
          * Rename a queue
-         * @description Move all jobs and the settings to a queue of another name; all of it or nothing.
+         * @description Move all jobs and the settings to a queue of another name; if it is refused, nothing moves.
          *
-         *     409 while jobs run, and if there is such a queue already, unless both are to be merged.
+         *     409 while jobs run, and if there is such a queue already, unless both are to be merged. If the
+         *     service is killed meanwhile, no job is lost, but the old queue stays paused with those that have
+         *     not moved: send it again with `merge`, which moves the rest.
          */
         post: operations["v1_queues_rename_queue"];
         delete?: never;

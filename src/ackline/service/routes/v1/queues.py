@@ -181,9 +181,11 @@ async def delete_queue(
 async def rename_queue(
     queue: Queue, data: JSONBody[NewName], caller: NamedDependency[Caller]
 ) -> QueueDocument:
-    """Move all jobs and the settings to a queue of another name; all of it or nothing.
+    """Move all jobs and the settings to a queue of another name; if it is refused, nothing moves.
 
-    409 while jobs run, and if there is such a queue already, unless both are to be merged.
+    409 while jobs run, and if there is such a queue already, unless both are to be merged. If the
+    service is killed meanwhile, no job is lost, but the old queue stays paused with those that have
+    not moved: send it again with `merge`, which moves the rest.
     """
     source, target = _whole(caller, queue), _whole(caller, data.to)
     await caller.describe(queue, Scope.ADMIN)
