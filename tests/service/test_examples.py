@@ -28,7 +28,8 @@ from tests.docs.pages import DOCS, Block, blocks_of
 from tests.service.conftest import Process
 from tests.waiting import until
 
-PAGES = [DOCS / "guides" / "messages.md", *filter(None, [os.environ.get("ACKLINE_EXAMPLES")])]
+OTHERS = os.environ.get("ACKLINE_EXAMPLES")
+PAGES = [DOCS / "guides" / "messages.md", *([Path(OTHERS)] if OTHERS else [])]
 SHELLS, SCRIPTS, RESPONSES = {"sh", "bash"}, {"js", "javascript"}, {"json", "text", ""}
 SHORTLY = 2
 """Seconds after which curl leaves a stream."""
@@ -47,7 +48,10 @@ class Example(NamedTuple):
     @property
     def base(self) -> str:
         """The base path that all its addresses have."""
-        return re.findall(r"[\"' ](?:http://localhost:8000)?(/\S*?api)/", self.block.text)[0]
+        found: list[str] = re.findall(
+            r"[\"' ](?:http://localhost:8000)?(/\S*?api)/", self.block.text
+        )
+        return found[0]
 
     @property
     def commands(self) -> list[Command]:
@@ -82,7 +86,7 @@ class Command(NamedTuple):
 
 def examples(languages: set[str], word: str) -> list[Example]:
     found = []
-    for page in map(Path, PAGES):
+    for page in PAGES:
         blocks = blocks_of(page)
         for at, block in enumerate(blocks):
             if block.language in languages and word in block.text:
@@ -137,6 +141,8 @@ class Service:
                 self.bury("given-up")
             case ["queue", "dlq", id, *_]:
                 self.bury(id)
+            case _:
+                pass
 
     def stop(self, number: signal.Signals = signal.SIGKILL) -> None:
         self.client.close()
@@ -244,6 +250,8 @@ def check(service: Service, command: Command, said: str) -> None:
         case ["queue", "listen"]:
             data = next(line for line in said.splitlines() if line.startswith("data: {"))
             assert json.loads(data.removeprefix("data: "))["attempts"] == 1
+        case _:
+            pass
 
 
 def check_enqueued(service: Service, body: dict[str, Any], id: str) -> None:
