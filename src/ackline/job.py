@@ -63,6 +63,8 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, kw_only
     headers: Mapping[str, str] = {}
     trace: str | None = None
     codec: str | None = None
+    request: str | None = None
+    """A mark of the request that made the job, to know it by when it is sent again."""
 
     def __post_init__(self) -> None:
         if self.max_attempts is not None:

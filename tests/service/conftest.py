@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from litestar.types import ASGIApp
 import ackline
 from ackline.service import Settings
 from ackline.service.app import attach, create_routes
+from ackline.service.openapi import complete
 from ackline.service.runtime import Runtime
 from ackline.service.server import Server, address_of, bind
 from tests.certificates import make_certificate
@@ -96,6 +98,37 @@ def application(runtime: Runtime) -> Iterator[ASGIApp]:
     routes = idle.pop() if idle else create_routes(settings)
     yield attach(routes, runtime)
     idle.append(routes)
+    assert undocumented(runtime) == []
+
+
+@functools.cache
+def documented() -> dict[tuple[str, str], set[str]]:
+    """The statuses that the description has for each method and path."""
+    routes = create_routes(Settings(store="memory://"))
+    paths = complete(routes.openapi_schema.to_schema())["paths"]
+    return {
+        (method.upper(), path): set(operation["responses"])
+        for path, operations in paths.items()
+        for method, operation in operations.items()
+    }
+
+
+BESIDE = {"405", "499", "500"}
+"""Of no operation, of a client that has left, and of a mistake, which no description promises."""
+
+
+def undocumented(runtime: Runtime) -> list[tuple[str, str, str]]:
+    """Each response so far whose status the description does not have for its route."""
+    (family,) = runtime.metrics.requests.count.collect()
+    told = {
+        (sample.labels["method"], sample.labels["route"], sample.labels["status"])
+        for sample in family.samples
+    }
+    return sorted(
+        (method, route, status)
+        for method, route, status in told
+        if status not in documented().get((method, route), {status}) | BESIDE
+    )
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from ackline.service.openapi import operation_id
 from ackline.service.routes.dashboard import VIEWS
 from ackline.service.runtime import Runtime
 from ackline.stores.wire import LISTEN, VERBS, Verb
+from tests.service.conftest import undocumented
 from tests.service.issuers import (
     Signer,
     bearer,
@@ -166,6 +167,7 @@ def world(settings, signer):
     with world.client:
         world.furnish()
         yield world
+    assert undocumented(world.runtime) == []
 
 
 def refused_tokens(signer: Signer) -> dict[str, str | None]:

@@ -46,7 +46,7 @@ def test_a_stop_answers_at_once(live, waiting):
 def test_queues_of_others_do_not_cut_it_off(live, waiting, monkeypatch):
     monkeypatch.setattr(runtimes, "MOST_QUEUES", 3)
     for number in range(10):
-        live.api.get("/queue/stats", queue=f"other {number}")
+        live.api.get("/queue/stats", 404, queue=f"other {number}")
         live.api.enqueue(1, queue=f"another {number}")
     assert not waiting.done()
 
@@ -58,7 +58,7 @@ def test_queues_of_others_do_not_cut_it_off(live, waiting, monkeypatch):
 
 
 def test_looking_at_queues_that_are_not_there_opens_none(api, runtime):
-    api.get("/queue/stats", queue="nowhere")
+    api.get("/queue/stats", 404, queue="nowhere")
 
     assert not runtime._queues
 

@@ -63,7 +63,8 @@ class TestSchedules:
     ):
         schedules.write(store, self.KEY, Schedule("each", "* * * * *"))
         census.step()
-        schedules.delete(store, self.KEY, "each")
+        _, version = schedules.find(store, self.KEY, "each")
+        assert schedules.delete(store, self.KEY, "each", version)
         clock.advance(60)
 
         census.step()

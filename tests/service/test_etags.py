@@ -29,6 +29,8 @@ def ask(api: Any, method: str, path: str, body: Any = None, **headers: str) -> A
     return api.client.request(method, api.base + path, headers=sent, **options)
 
 
+FORCED = {QUEUE: "?force=true"}
+
 CHANGES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     JOB: ("PATCH", {"payload": 2}, {"payload": 3}),
     QUEUE: ("PATCH", {"max_jobs": 5}, {"max_jobs": 6}),
@@ -46,6 +48,55 @@ def test_what_has_not_changed_is_not_sent_again(furnished, path):
         assert (again.status_code, again.content) == (304, b"")
         assert again.headers["etag"] == tag
     assert ask(furnished, "GET", path, if_none_match='"other"').status_code == 200
+
+
+@pytest.mark.parametrize("path", CHANGES)
+def test_what_has_changed_is_not_deleted_unseen(furnished, path):
+    tag = ask(furnished, "GET", path).headers["etag"]
+    method, body, _ = CHANGES[path]
+    ask(furnished, method, path, body)
+
+    for stale in (tag, '"stale"'):
+        refused = ask(furnished, "DELETE", f"{path}{FORCED.get(path, '')}", if_match=stale)
+        assert (refused.status_code, refused.json()["title"]) == (412, "Precondition Failed")
+    seen = ask(furnished, "GET", path).headers["etag"]
+    gone = ask(furnished, "DELETE", f"{path}{FORCED.get(path, '')}", if_match=seen)
+
+    assert gone.is_success
+    assert ask(furnished, "GET", path).status_code == 404
+
+
+def test_a_job_that_was_claimed_after_the_look_is_not_deleted(furnished, runtime, monkeypatch):
+    tag = ask(furnished, "GET", JOB).headers["etag"]
+    look = runtime.store.get
+
+    def look_too_early(*arguments):
+        monkeypatch.undo()
+        seen = look(*arguments)
+        furnished.post("/v1/queues/email/claim", {})
+        return seen
+
+    monkeypatch.setattr(runtime.store, "get", look_too_early)
+
+    assert ask(furnished, "DELETE", JOB, if_match=tag).status_code == 412
+    assert furnished.get(JOB)["state"] == "processing"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", f"{JOB}/cancel", None),
+        ("POST", f"{JOB}/move", {"to": "other"}),
+        ("POST", f"{QUEUE}/purge", None),
+        ("POST", f"{QUEUE}/rename", {"to": "other"}),
+        ("DELETE", "/queue/dlq", None),
+    ],
+)
+def test_a_condition_that_nobody_checks_is_refused(furnished, method, path, body):
+    refused = ask(furnished, method, path, body, if_match='"stale"')
+
+    assert (refused.status_code, refused.json()["at"]) == (400, "If-Match")
+    assert furnished.get(JOB)["state"] == "queued"
 
 
 @pytest.mark.parametrize("path", CHANGES)

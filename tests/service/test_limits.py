@@ -27,6 +27,8 @@ from ackline.service.limits.ledger import BUCKETS, PLACES, Ledger, new_file
 from ackline.service.limits.limits import _place
 from ackline.service.limits.rate import Rate
 from ackline.service.settings import load
+from ackline.stores.sqlite import room
+from tests.service.conftest import Api, client_for
 
 # --- the rate ---
 
@@ -217,6 +219,71 @@ def test_a_tenant_sends_so_many_requests(call):
     assert 9 <= int(answer.headers["retry-after"]) <= 10
     for _ in range(10):
         call("GET", "/queue/stats", tenant="umbrella")
+
+
+@pytest.mark.parametrize("allowance", [Allowance(requests=0.001, requests_burst=4)])
+class TestSettlingOverTheRate:
+    """What a tenant has claimed it can always settle: the work would be done again otherwise."""
+
+    @pytest.fixture
+    def held(self, call):
+        """A job that is claimed, and no request to spare."""
+        call("POST", "/v1/queues/q/jobs", 201, json={"payload": 1, "id": "a"})
+        call("POST", "/v1/queues/q/jobs", 201, json={"payload": 2, "id": "b"})
+        (job,) = call("POST", "/v1/queues/q/claim", json={"lease": 60}).json()["jobs"]
+        call("GET", "/queue/stats")
+        refused(call("GET", "/queue/stats", 429), "too-many-requests")
+        return {"id": job["id"], "token": job["token"]}
+
+    def test_a_message(self, call, held):
+        message = {"queue": "q", "id": held["id"], "receipt": held["token"]}
+        for _ in range(3):
+            call("POST", "/queue/touch", json=message)
+        call("POST", "/queue/ack", json=message)
+        call("POST", "/queue/nack", 409, json=message)
+
+    def test_a_job(self, call, held):
+        for _ in range(3):
+            call("POST", "/v1/queues/q/extend", json={"leases": [held]})
+        outcome = {**held, "outcome": "complete"}
+        told = call("POST", "/v1/queues/q/settle", json={"outcomes": [outcome]}).json()
+        assert told["results"][0]["ok"]
+
+    def test_it_counts_all_the_same(self, call):
+        for _ in range(4):
+            call("POST", "/v1/queues/q/extend", json={"leases": []})
+
+        refused(call("GET", "/queue/stats", 429), "too-many-requests")
+
+    def test_a_worker_that_speaks_to_the_store(self, call, held):
+        """It settles and claims in one request: it gets no job, and hears when to ask for some."""
+        beat = {
+            "id": "w",
+            "host": "",
+            "pid": 1,
+            "started_at": 0,
+            "concurrency": 1,
+            "kinds": None,
+            "ttl": 5,
+        }
+        hold = {"id": held["id"], "token": int(held["token"]), "seconds": 60}
+        call("POST", "/v1/store/heartbeat", json={"queue": "q", "beat": beat, "holds": [hold]})
+        step = {"id": held["id"], "act": "complete", "to": "completed", "token": hold["token"]}
+        request = {"worker": "w", "limit": 10, "lease": 30}
+        asked = {"queue": "q", "request": request}
+
+        told = call("POST", "/v1/store/claim", json={**asked, "transitions": [step]}).json()
+
+        assert told["verdicts"] == [{"applied": True, "state": "completed"}]
+        assert told["jobs"] == []
+        assert told["next_at"] - told["now"] > 900
+        call("POST", "/v1/store/apply", json={"queue": "q", "transitions": [step]})
+        refused(call("POST", "/v1/store/claim", 429, json=asked), "too-many-requests")
+
+    def test_an_operator_waits(self, call, held):
+        call("POST", "/v1/store/apply", 429, json={"queue": "q", "transitions": [redriven("b")]})
+        call("POST", "/v1/store/apply", 429, json={"queue": "q", "transitions": []})
+        call("POST", "/v1/store/get", 429, json={"queue": "q", "ids": ["b"]})
 
 
 @pytest.mark.parametrize("allowance", [Allowance(jobs=0.1, jobs_burst=3)])
@@ -483,3 +550,21 @@ def test_a_full_store_is_507_and_the_rest_goes_on(call):
     outcome = {"id": job["id"], "token": job["token"], "outcome": "complete"}
     call("POST", "/v1/queues/q/settle", json={"outcomes": [outcome]})
     call("POST", "/v1/queues/q/jobs", 201, json={"payload": 2})
+
+
+def test_a_full_disk_is_told_and_a_purge_makes_room(tmp_path, monkeypatch):
+    with client_for(Settings(store=f"sqlite:///{tmp_path}/jobs.db", drain=0.0)) as client:
+        api = Api(client, "/api")
+        for _ in range(40):
+            api.enqueue("x" * 100_000)
+        left = room.DISK_RESERVE - 2 * 1_048_576
+        monkeypatch.setattr(room, "free_on_disk", lambda _path: left)
+
+        assert api.post("/queue/enqueue", {"value": 1}, 507)["type"].endswith("store-full")
+        assert api.put("/keys/mine", {"value": 1}, 507)["type"].endswith("store-full")
+        told = client.get("/readyz")
+        assert (told.status_code, told.json()["checks"]["space"]["ok"]) == (200, False)
+        message = api.get("/queue/poll")["message"]
+        api.post("/queue/ack", {"id": message["id"]})
+        api.post("/v1/queues/default/purge")
+        api.enqueue(1)

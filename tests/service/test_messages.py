@@ -248,6 +248,43 @@ class TestIdempotencyKey:
         assert self.send(api, 1, delay=60_000)["state"] == "scheduled"
         assert self.send(api, 1, status=422, delay=90_000)
 
+    def claimed(self, api):
+        (job,) = api.post("/v1/queues/default/claim", {})["jobs"]
+        return {"id": job["id"], "token": job["token"]}
+
+    def settle(self, api, **outcome):
+        outcomes = {"outcomes": [{**self.claimed(api), **outcome}]}
+        api.post("/v1/queues/default/settle", outcomes)
+
+    @pytest.mark.parametrize("options", [{}, {"delay": 0, "priority": 3, "headers": {"a": "b"}}])
+    def test_whatever_became_of_the_message_the_same_request_is_the_same(self, api, options):
+        id = self.send(api, 1, **options)["id"]
+        path = f"/v1/queues/default/jobs/{id}"
+        becomes = [
+            lambda: self.settle(api, outcome="snooze", delay=50),
+            lambda: api.patch(path, {"priority": 9, "payload": "other"}),
+            lambda: api.patch(path, {"delay": 0}),
+            lambda: self.settle(api, outcome="bury"),
+            lambda: api.post(f"{path}/redrive", {"delay": 60}),
+            lambda: api.patch(path, {"delay": 0}),
+            lambda: self.settle(api, outcome="complete"),
+        ]
+        for become in becomes:
+            become()
+            assert self.send(api, 1, **options)["id"] == id
+            assert self.send(api, 2, status=422, **options)
+        assert len(api.get("/v1/queues/default/jobs")["jobs"]) == 1
+
+    def test_a_longer_batch_under_the_same_key_is_refused(self, api):
+        path, headers = "/v1/queues/default/jobs/batch", {"Idempotency-Key": "order 7"}
+        jobs = [{"payload": 1}, {"payload": 2}]
+        api.post(path, {"jobs": jobs}, headers=headers)
+
+        for others in ([*jobs, {"payload": 3}], jobs[:1], jobs[::-1]):
+            refused = api.post(path, {"jobs": others}, 422, headers=headers)
+            assert refused["type"].endswith("idempotency-key-reused")
+        assert api.get("/queue/stats")["total"] == 2
+
     def test_a_batch_sent_again_is_the_same_batch(self, api):
         headers = {"Idempotency-Key": "order 7"}
         body = {"jobs": [{"payload": 1}, {"payload": 2, "id": "own"}, {"payload": 3}]}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 import httpx
 import msgspec
 import pytest
@@ -41,11 +43,18 @@ class TestCursorsBeyondAllEvents:
                 url = "memory://"
         return msgspec.structs.replace(settings, store=url)
 
-    def test_have_nothing_behind_them(self, api):
+    def test_are_of_another_store(self, api):
         api.enqueue(1)
         for cursor in ("9" * 22 + ".1", "9" * 60 + ".0"):
-            assert api.get("/v1/events", after=cursor)["events"] == []
-            assert api.get("/v1/events", after=cursor, queue="default")["events"] == []
+            gone = api.get("/v1/events", 410, after=cursor)
+            assert len(api.get("/v1/events", after=gone["cursor"])["events"]) == 1
+            assert api.get("/v1/events", 410, after=cursor, queue="default") == gone
+
+    def test_but_the_last_one_is_not(self, api):
+        api.enqueue(1)
+        end = api.get("/v1/events")["cursor"]
+
+        assert api.get("/v1/events", after=end)["events"] == []
 
 
 @pytest.mark.parametrize("host", ["[", "[::1", "]", "evil.example"])
@@ -122,3 +131,58 @@ class TestTooManyKeys:
             self.put(live.api, "a")
 
             assert [one.event for one in events] == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/v1/queues/nope", None),
+        ("GET", "/v1/queues/nope/jobs", None),
+        ("GET", "/v1/queues/nope/rows", None),
+        ("GET", "/v1/queues/nope/held", None),
+        ("GET", "/v1/queues/nope/workers", None),
+        ("GET", "/v1/queues/nope/export", None),
+        ("GET", "/v1/queues/nope/dlq/groups", None),
+        ("POST", "/v1/queues/nope/dlq", {"action": "redrive"}),
+        ("POST", "/v1/queues/nope/bulk", {"action": "delete", "filter": {}}),
+        ("GET", "/queue/stats?queue=nope", None),
+        ("GET", "/queue/dlq?queue=nope", None),
+        ("DELETE", "/queue/dlq?queue=nope", None),
+    ],
+)
+def test_a_queue_that_does_not_exist_is_not_an_empty_one(api, method, path, body):
+    """A typing error in a backup or a clean-up would go unnoticed."""
+    refused = api(method, path, 404, **({} if body is None else {"json": body}))
+
+    assert "there is no queue 'nope'" in refused["detail"]
+
+
+def test_the_queue_of_those_who_name_none_is_always_there(api):
+    assert api.get("/queue/stats") == {"pending": 0, "processing": 0, "dlq": 0, "total": 0}
+    assert api.get("/queue/dlq") == []
+    assert api.delete("/queue/dlq") == {"deletedCount": 0}
+
+
+@pytest.mark.parametrize(
+    ("query", "queue", "status"), [("", "", 400), ("?queue=a", "b", 422), ("?queue=a", "a", 200)]
+)
+def test_a_message_goes_to_one_queue(api, query, queue, status):
+    body = {"value": 1, "options": {"queue": queue}}
+
+    api.post(f"/queue/enqueue{query}", body, status)
+
+    assert [one["queue"] for one in api.get("/v1/queues")["queues"]] == ["a"] * (status == 200)
+
+
+def test_a_compressed_body_is_not_read_as_text(api):
+    headers = {"content-type": "application/json", "content-encoding": "gzip"}
+    answer = api.client.post("/api/queue/enqueue", content=gzip.compress(b"{}"), headers=headers)
+
+    assert answer.status_code == 415
+
+
+def test_the_documentation_with_a_slash_is_the_one_without(api):
+    answer = api.client.get("/api/docs/", follow_redirects=False)
+
+    assert (answer.is_redirect, answer.headers["location"]) == (True, "/api/docs")
+    assert "swagger" in api.client.get("/api/docs").text

@@ -78,7 +78,7 @@ class TestCurl:
         streamed = curl("/queue/listen", "-N", "--max-time", "1")
         assert streamed.startswith(f"event: message\nid: {plain['id']}\ndata: {{")
         message = json.loads(curl("/queue/poll?wait=10"))["message"]
-        assert (message["value"], message["attempts"]) == ({"task": "greet", "to": "ann"}, 1)
+        assert (message["value"], message["attempts"]) == ({"task": "greet", "to": "ann"}, 2)
         curl("/queue/ack", "-X", "POST", body=json.dumps({"id": plain["id"]}))
 
         # then

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ackline.queues import Queues
 from ackline.service import renaming
 from ackline.stores.base import KeyWrite
 
@@ -85,3 +86,21 @@ def test_figures_of_recovery_move_along(api, runtime):
 
 def ackline_key(*parts: str) -> tuple[str, ...]:
     return ("ackline", *parts)
+
+
+def test_one_that_a_crash_has_cut_short_is_finished_by_sending_it_again(api, runtime):
+    """What a killed service leaves: the old queue paused, and some of its jobs moved."""
+    queues = Queues(runtime.store)
+    old, new = queues["email"], queues["mail"]
+    old.configure(max_jobs=9)
+    old.enqueue_many(range(4))
+    runtime.store.configure(new.key, old.settings())
+    old.pause()
+    for job in old.jobs(limit=2).jobs:
+        old.move(job.id, "mail")
+
+    renamed = api.post(f"{OLD}/rename", {"to": "mail", "merge": True})
+
+    assert (renamed["counts"]["queued"], renamed["paused"]) == (4, False)
+    assert renamed["settings"]["max_jobs"] == 9
+    api.get(OLD, 404)

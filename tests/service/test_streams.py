@@ -14,7 +14,9 @@ import pytest
 from httpx_sse import ServerSentEvent, connect_sse
 
 from ackline.job import QueueKey, State
+from ackline.queues import Queues
 from ackline.service import Settings
+from ackline.service.parting import MOST_GIVEN_BACK
 from tests.waiting import until
 
 DEFAULT = QueueKey("default", "default")
@@ -132,6 +134,76 @@ def test_a_client_that_leaves_gives_all_back(live):
 
     until(lambda: counts(live) == {"pending": 3, "processing": 0, "dlq": 0, "total": 3})
     assert live.api.get("/queue/poll")["message"]["attempts"] == 1
+
+
+class TestConsumerThatLeaves:
+    """It may have crashed, and one of its messages may be why."""
+
+    def receive(self, live, number, query="prefetch=1"):
+        """What a consumer is sent that then leaves with it."""
+        with listening(live, f"/queue/listen?{query}") as events:
+            found = messages(events, number)
+        until(lambda: counts(live)["processing"] == 0)
+        return found
+
+    def test_a_message_that_crashes_each_one_ends_in_the_dlq(self, live):
+        poison = live.api.enqueue("poison", maxAttempts=3)
+
+        seen = [self.receive(live, 1)[0]["attempts"] for _ in range(3)]
+
+        assert seen == [1, 2, 3]
+        (letter,) = live.api.get("/queue/dlq")
+        assert (letter["id"], letter["attempts"]) == (poison, 3)
+        assert "its consumer left" in letter["errorMessage"]
+
+    def test_only_the_first_has_cost_an_attempt(self, live):
+        ids = [live.api.enqueue(n) for n in range(3)]
+        self.receive(live, 3, "prefetch=3")
+
+        found = self.receive(live, 3, "prefetch=3")
+
+        assert [(one["id"], one["attempts"]) for one in found] == [
+            (ids[1], 1),
+            (ids[2], 1),
+            (ids[0], 2),
+        ]
+
+    def test_one_that_is_never_the_first_is_not_given_back_for_ever(self, live):
+        poison = live.api.enqueue("poison", maxAttempts=2, priority=0)
+        seen = []
+        while not live.api.get("/queue/dlq"):
+            innocent = live.api.enqueue("in front of it", priority=9)
+            left = self.receive(live, 2, "prefetch=2")
+            seen += [one["attempts"] for one in left if one["id"] == poison]
+            live.runtime.store.purge(DEFAULT, _only(innocent), 1)
+
+        assert seen == [1] * (MOST_GIVEN_BACK + 1) + [2]
+
+    def test_one_that_held_it_for_longer_is_noticed_too(self, live):
+        live.api.enqueue("poison", maxAttempts=1)
+        with listening(live) as events:
+            (sent,) = messages(events, 1)
+            held = {"id": sent["id"], "receipt": sent["receipt"], "duration": 600_000}
+            live.api.post("/queue/touch", held)
+
+        until(lambda: counts(live)["dlq"] == 1)
+
+    def test_it_is_told_why_the_messages_are_back(self, live):
+        live.api.enqueue(1)
+        self.receive(live, 1)
+
+        (sweep,) = live.api.get("/v1/events", queue="default")["sweeps"]
+        assert sweep["payload"] == {"count": 1, "dlq_count": 0, "triggered_by": "disconnect"}
+
+    def test_a_stop_of_the_service_costs_nothing(self, live):
+        live.api.enqueue("first")
+        with listening(live) as events:
+            messages(events, 1)
+            live.runtime.streams.end_all()
+            assert list(events) == []
+
+        until(lambda: counts(live)["pending"] == 1)
+        assert live.api.get("/queue/poll")["message"]["attempts"] == 1
 
 
 def test_only_the_kinds_asked_for(live):
@@ -275,6 +347,70 @@ class TestEvents:
             event = next(events)
             assert json.loads(event.data)["id"] == second != first
             assert event.id == page["events"][1]["cursor"]
+
+    @pytest.mark.parametrize(
+        ("reason", "by"),
+        [
+            ("worker heartbeat missed", "heartbeat"),
+            ("worker process was killed", "supervisor"),
+            ("lease expired", "scheduler"),
+        ],
+    )
+    def test_a_sweep_says_who_began_it(self, live, reason, by):
+        queue = Queues(live.runtime.store)["default"]
+        queue.enqueue(1)
+        queue.expire([job.record for job in queue.claim(1)], reason)
+
+        (sweep,) = live.api.get("/v1/events", queue="default")["sweeps"]
+
+        assert sweep["payload"]["triggered_by"] == by
+
+    def swept(self, live, jobs):
+        """The cursor before a sweep of so many jobs."""
+        queue = Queues(live.runtime.store)["default"]
+        queue.enqueue_many(range(jobs))
+        held = [job.record for job in queue.claim(jobs)]
+        cursor = live.runtime.store.info().cursor
+        queue.expire(held)
+        return cursor
+
+    def test_a_cursor_of_a_store_that_was_replaced_is_told_so(self, live):
+        id = live.api.enqueue()
+        page = live.api.get("/v1/events", queue="default")
+        assert live.api.get("/v1/events", queue="default", after=page["cursor"])["events"] == []
+
+        gone = live.api.get("/v1/events", 410, after="99999999999999999.0")
+        assert gone["type"].endswith("events-dropped")
+        again = live.api.get("/v1/events", after=gone["cursor"])
+        assert [event["id"] for event in again["events"]] == [id]
+        headers = {"Last-Event-ID": "99999999999999999.0"}
+        with listening(live, "/v1/events/stream", headers=headers) as events:
+            assert [next(events).event for _ in range(3)] == ["ping", "dropped", "enqueue"]
+
+    @pytest.mark.parametrize("limit", [1, 2, 3, 5, 100])
+    def test_a_sweep_is_told_once_however_the_pages_are_cut(self, live, limit):
+        cursor, told, seen = self.swept(live, 3), [], 0
+        live.api.enqueue()
+        while True:
+            page = live.api.get("/v1/events", queue="default", after=cursor, limit=limit)
+            if not page["events"]:
+                break
+            cursor, seen = page["cursor"], seen + len(page["events"])
+            told += [sweep["payload"]["count"] for sweep in page["sweeps"]]
+
+        assert (seen, told) == (4, [3])
+
+    def test_whoever_resumes_in_the_middle_of_a_sweep_is_told_of_all_of_it(self, live):
+        cursor = self.swept(live, 3)
+        page = live.api.get("/v1/events", queue="default", after=cursor, limit=2)
+
+        headers = {"Last-Event-ID": page["cursor"]}
+        with listening(live, "/v1/events/stream", headers=headers) as events:
+            assert next(events).event == "ping"
+            sweep, last = next(events), next(events)
+
+        assert (sweep.event, json.loads(sweep.data)["payload"]["count"]) == ("requeue", 3)
+        assert last.event == "expire"
 
     def test_a_sweep_is_told_as_one(self, live):
         for attempts in (1, 2, 2):

@@ -17,7 +17,7 @@ from ackline.queues import Queues
 from ackline.service import Settings, create_app
 from ackline.service.examples import EXAMPLES
 from ackline.service.runtime import Runtime
-from tests.service.conftest import HERE
+from tests.service.conftest import HERE, undocumented
 from tests.service.hostile import HOSTILE
 
 FEW = 12
@@ -106,6 +106,7 @@ def service() -> Iterator[Service]:
     service = Service()
     with service.client:
         yield service
+    assert undocumented(service.runtime) == []
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,29 @@ from ackline.stores.base import Filter
 
 QUEUE = "/v1/queues/email"
 
+
+def test_an_export_of_a_queue_in_use_has_each_job_once(api, runtime, monkeypatch):
+    """Each page finds some jobs where others have just been: workers are busy with them."""
+    queue = ackline.Queues(runtime.store)["email"]
+    queue.enqueue_many(range(1200))
+    held = queue.claim(300)
+    page, busy = runtime.store.page, iter([held[:100], held[100:200], held[200:]])
+
+    def page_of_a_busy_queue(*arguments):
+        found = page(*arguments)
+        for job in next(busy, ()):
+            queue.release(job)
+        queue.claim(50)
+        return found
+
+    monkeypatch.setattr(runtime.store, "page", page_of_a_busy_queue)
+
+    lines = api.client.get(f"/api{QUEUE}/export").text.splitlines()
+
+    ids = [json.loads(line)["id"] for line in lines]
+    assert len(ids) == len(set(ids)) == 1200
+
+
 CARRIED = ("id", "kind", "payload", "priority", "run_at", "options")
 """What an import carries over, of a job as it is stored."""
 

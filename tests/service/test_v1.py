@@ -432,7 +432,8 @@ class TestBulk:
         api.get(f"{JOBS}/a", status=404)
 
     def test_move_needs_a_queue(self, api):
-        body = {"action": "move", "filter": {}}
+        api.enqueue(queue="email")
+        body = {"action": "move", "filter": {"kinds": ["none"]}}
 
         assert api.post(f"{QUEUE}/bulk", body, 422)["at"] == "$.to"
         assert api.post(f"{QUEUE}/bulk", {**body, "dry_run": True})["count"] == 0

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from typing import Any
 
 from ackline.cli.app import command
 from ackline.cli.jobs import KindOption, StateOption
 from ackline.cli.queues import LOOK, QueueArgument
 from ackline.cli.session import Session
-from ackline.job import Record, State
-from ackline.queue import Queue
+from ackline.job import State
+from ackline.queue.copying import each_job
 from ackline.queue.lines import line_of
 from ackline.stores.base import Filter
-
-PAGE = 500
 
 
 @command("export", panel=LOOK)
@@ -34,16 +30,7 @@ def export(
     which = Filter(
         states=frozenset(state or State), kinds=frozenset(kind) if kind is not None else None
     )
-    for record in _matching(found, which):
-        sys.stdout.write(line_of(record, queue).decode())
+    for piece in each_job(found.store, found.key, which):
+        for record in piece:
+            sys.stdout.write(line_of(record, queue).decode())
     sys.stdout.flush()
-
-
-def _matching(queue: Queue[Any, Any], which: Filter) -> Iterator[Record]:
-    cursor: str | None = None
-    while True:
-        page = queue.store.page(queue.key, which, cursor, PAGE)
-        yield from page.jobs
-        cursor = page.cursor
-        if cursor is None:
-            return

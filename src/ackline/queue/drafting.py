@@ -154,7 +154,7 @@ class Drafter:
         return _checked(said) if said else NO_OPTIONS
 
 
-_STORED = frozenset(Options.__struct_fields__) - {"codec"}
+_STORED = frozenset(Options.__struct_fields__) - {"codec", "request"}
 _KNOWN = frozenset(EnqueueOptions.__annotations__)
 
 

@@ -63,7 +63,8 @@ _read_packed = msgspec.json.Decoder(dict[str, str]).decode
 
 def line_of(record: Record, queue: str) -> bytes:
     """A job as a line, with its end."""
-    codec = record.options.codec
+    codec, options = record.options.codec, msgspec.structs.asdict(record.options)
+    del options["request"]  # nobody sends that again to where the line goes
     line = Line(
         queue=queue,
         state=record.state,
@@ -80,7 +81,7 @@ def line_of(record: Record, queue: str) -> bytes:
         payload=_raw(record.payload, codec) or msgspec.Raw(b"null"),
         priority=record.priority,
         run_at=record.run_at,
-        **msgspec.structs.asdict(record.options),
+        **options,
     )
     return _encode(line) + b"\n"
 

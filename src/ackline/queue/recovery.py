@@ -23,7 +23,7 @@ class Way(enum.StrEnum):
     """How a job came back from a worker that did not settle it."""
 
     MONITOR = "monitor"
-    """The supervisor saw the worker's process die."""
+    """The supervisor saw the worker's process die, or the service saw its stream end."""
     HEARTBEAT = "heartbeat"
     """The worker gave no sign of life any more."""
     SWEEP = "sweep"

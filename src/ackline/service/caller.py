@@ -13,7 +13,8 @@ from ackline.job import Draft, QueueKey, State
 from ackline.lifecycle import KEEPS_ID
 from ackline.limits import require_name
 from ackline.queues import DEFAULT_TENANT, Queues
-from ackline.service.problems import Conflict, Forbidden, TooLarge
+from ackline.service.problems import Conflict, Forbidden, NotFound, TooLarge
+from ackline.stores.base import QueueInfo
 
 if TYPE_CHECKING:
     from ackline.service.runtime import Runtime
@@ -91,6 +92,20 @@ class Caller:
         if not self.may_see(name):
             raise Forbidden(f"your token is not for queue {name!r}")
         return self.runtime.queue(QueueKey(self.tenant, name), keep=scope is not Scope.READ)
+
+    async def known_queue(self, name: str, scope: Scope) -> ServedQueue:
+        """The same, but only one that exists: a typing error must not look like an empty queue."""
+        queue = self.queue(name, scope)
+        await self.describe(name, scope)
+        return queue
+
+    async def describe(self, name: str, scope: Scope) -> QueueInfo:
+        """What is known of a queue that exists."""
+        key = self.queue(name, scope).sync.key
+        found = await self.runtime.call(self.runtime.store.describe, key.tenant, key.name)
+        if not found:
+            raise NotFound(f"there is no queue {name!r}; it comes into being with its first job")
+        return found[0]
 
     def may_see(self, queue: str) -> bool:
         """Whether it may use this queue."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from ackline.job import QueueKey, Record
@@ -55,12 +55,17 @@ class Claims:
             source.pass_on()
 
     async def release(self, jobs: Iterable[Handed]) -> None:
-        """Give back jobs that the client will not process."""
-        by_queue: dict[QueueKey, list[Record]] = {}
-        for handed in jobs:
-            by_queue.setdefault(handed.queue, []).append(handed.job)
-        for key, records in by_queue.items():
+        """Give back jobs that the client was not sent, or will not process."""
+        for key, records in _by_queue(jobs).items():
             await self._sources[key].release(records)
+
+    async def take_back(self, jobs: Sequence[Handed]) -> None:
+        """Take back what a client was sent, in this order, and had not settled when it left."""
+        first = jobs[0]
+        for key, records in _by_queue(jobs).items():
+            await self._sources[key].take_back(
+                records, first.job.id if key == first.queue else None
+            )
 
     # --- waiting for more ---
 
@@ -106,3 +111,10 @@ class Claims:
                     return jobs
                 await self.news(stream, left)
         return []
+
+
+def _by_queue(jobs: Iterable[Handed]) -> dict[QueueKey, list[Record]]:
+    found: dict[QueueKey, list[Record]] = {}
+    for handed in jobs:
+        found.setdefault(handed.queue, []).append(handed.job)
+    return found

@@ -99,10 +99,14 @@ class Feed:
         self._runtime.streams.close(self._stream)
         if jobs := [Handed(queue, job) for (queue, _), job in self._window.jobs.items()]:
             # Not awaited here: a client that has left cancels what its request awaits.
-            self._runtime.soon(self._release(jobs))
+            self._runtime.soon(self._take_back(jobs))
 
-    async def _release(self, jobs: list[Handed]) -> None:
-        await self._claims.release(jobs)
+    async def _take_back(self, jobs: list[Handed]) -> None:
+        if self._stream.ended:
+            # The service ended the stream, not the client: no job can be to blame.
+            await self._claims.release(jobs)
+        else:
+            await self._claims.take_back(jobs)
         for handed in jobs:
             self._runtime.held.settled(handed.queue, handed.job.id, handed.job.token)
 

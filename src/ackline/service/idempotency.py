@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
 from litestar.params import HeaderParameter
 
-from ackline.job import Draft, Record, State
+from ackline.job import Draft, Record
 from ackline.queue import Enqueued, EnqueueOptions, NewJob, Queued
 from ackline.service.caller import REPLACED, Caller, taken
 from ackline.service.problems import Refused
@@ -22,17 +23,15 @@ PREFIX, MANY_PREFIX = "idempotency-key:", "idempotency-key-of-many:"
 NONE: frozenset[str] = frozenset()
 """Kinds whose failed jobs a key runs again: the first request decided, and it was answered."""
 
-CLOCKS = 0.01
-"""Seconds that may lie between the time a delay was counted from and the one that was noted."""
-
 IdempotencyKey = Annotated[
     str | None,
     HeaderParameter(
         name="Idempotency-Key",
         min_length=1,
         max_length=255,
-        description="The same key again answers with the job of the first request, for as long "
-        "as that job is kept. An id in the body goes before it.",
+        description="The same request with the same key answers with the job of the first one, "
+        "whatever became of that, for as long as it is kept in this queue. An id in the body goes "
+        "before the key.",
     ),
 ]
 
@@ -49,8 +48,8 @@ async def enqueue_once(
 ) -> Enqueued:
     """Enqueue; with a key and no id, the key decides whether it has been done before."""
     if key is not None and "id" not in options:
-        named: EnqueueOptions = {**options, "id": PREFIX + key}
-        return (await _each_once(caller.runtime, queue, [NewJob(payload, **named)], key))[0]
+        drafts = _marked(queue, [NewJob(payload, **options)], [PREFIX + key])
+        return (await _each_once(caller.runtime, queue, drafts, key))[0]
     if caller.principal.kinds is None or "id" not in options:
         return await queue.enqueue(payload, **options)
     [answer] = await _put_own(caller, queue, [NewJob(payload, **options)])
@@ -64,16 +63,12 @@ async def enqueue_many_once(
 ) -> list[Enqueued]:
     """Enqueue many; with a key, each that has no id of its own gets one by its place."""
     if key is not None:
-        named = [_named(job, f"{MANY_PREFIX}{key}:{place}") for place, job in enumerate(jobs)]
-        return await _each_once(caller.runtime, queue, named, key)
+        names = [f"{MANY_PREFIX}{key}:{place}" for place in range(len(jobs))]
+        drafts = _marked(queue, jobs, names)
+        return await _each_once(caller.runtime, queue, drafts, key)
     if caller.principal.kinds is None:
         return await queue.enqueue_many(jobs)
     return await _put_own(caller, queue, jobs)
-
-
-def _named(job: NewJob[Any], id: str) -> NewJob[Any]:
-    options: EnqueueOptions = {"id": id, **job.options}
-    return NewJob(job.payload, **options)
 
 
 async def _put_own(caller: Caller, queue: ServedQueue, jobs: list[NewJob[Any]]) -> list[Enqueued]:
@@ -81,11 +76,44 @@ async def _put_own(caller: Caller, queue: ServedQueue, jobs: list[NewJob[Any]]) 
     return await queue.put([caller.owned(_draft(queue, job)) for job in jobs])
 
 
+def _marked(queue: ServedQueue, jobs: Sequence[NewJob[Any]], names: Sequence[str]) -> list[Draft]:
+    """What a request asks for, each job with its mark, and named by the key if it has no id.
+
+    A failed job stays as it is. The mark is of the whole request: a longer batch is another one.
+    """
+    drafts = [_draft(queue, _named(job, name)) for job, name in zip(jobs, names, strict=True)]
+    mark = _mark(drafts)
+    return [
+        msgspec.structs.replace(
+            draft,
+            options=msgspec.structs.replace(draft.options, request=mark),
+            replaces=NONE,
+        )
+        for draft in drafts
+    ]
+
+
+def _named(job: NewJob[Any], id: str) -> NewJob[Any]:
+    options: EnqueueOptions = {"id": id, **job.options}
+    return NewJob(job.payload, **options)
+
+
+def _mark(drafts: Sequence[Draft]) -> str:
+    """The same for the same request, whose trace may be of another try."""
+    said = [
+        msgspec.structs.replace(draft, options=msgspec.structs.replace(draft.options, trace=None))
+        for draft in drafts
+    ]
+    return hashlib.blake2b(_encode(said), digest_size=16).hexdigest()
+
+
+_encode = msgspec.msgpack.Encoder(order="sorted").encode
+
+
 async def _each_once(
-    runtime: Runtime, queue: ServedQueue, jobs: Sequence[NewJob[Any]], key: str
+    runtime: Runtime, queue: ServedQueue, drafts: Sequence[Draft], key: str
 ) -> list[Enqueued]:
     """Return jobs that exist, whatever became of them; a failed one is not run again."""
-    drafts = [msgspec.structs.replace(_draft(queue, job), replaces=NONE) for job in jobs]
     known = await _there(runtime, queue, drafts, key)
     new = [draft for draft in drafts if draft.id not in known]
     stored = await queue.put(new) if new else []
@@ -107,35 +135,20 @@ def _answer(queue: ServedQueue, job: Record) -> Enqueued:
 
 
 async def _there(
-    runtime: Runtime, queue: ServedQueue, drafts: list[Draft], key: str
+    runtime: Runtime, queue: ServedQueue, drafts: Sequence[Draft], key: str
 ) -> dict[str, Record]:
-    """The jobs that exist under these ids; refused if one of them is a different job."""
+    """The jobs that exist under these ids; refused if one of them is of another request."""
     if not drafts:
         return {}
-    store, ids = runtime.store, [draft.id for draft in drafts]
-    found = await runtime.call(store.get, queue.sync.key, ids)
+    ids = [draft.id for draft in drafts]
+    found = await runtime.call(runtime.store.get, queue.sync.key, ids)
     there = {job.id: job for job in found if job is not None}
-    now = (await runtime.call(store.info)).now if there else 0.0
     for draft in drafts:
-        if draft.id in there and not _alike(draft, there[draft.id], now):
-            raise KeyReused(f"the key {key!r} belongs to a job with another payload or options")
+        # What the job has become says nothing: it may be edited, snoozed or run again by now.
+        made_by = there[draft.id].options.request if draft.id in there else None
+        if made_by is not None and made_by != draft.options.request:
+            raise KeyReused(
+                f"the key {key!r} was sent before, with another payload, other options or another "
+                "number of jobs; nothing was enqueued. Use a new key for a new request"
+            )
     return there
-
-
-def _alike(draft: Draft, job: Record, now: float) -> bool:
-    """Whether a job is what this draft would have become; its trace may be of another try."""
-    said = msgspec.structs.replace(draft.options, trace=None)
-    kept = msgspec.structs.replace(job.options, trace=None)
-    return (
-        (draft.payload, draft.kind, draft.priority) == (job.payload, job.kind, job.priority)
-        and said == kept
-        and _as_late(draft, job, now)
-    )
-
-
-def _as_late(draft: Draft, job: Record, now: float) -> bool:
-    """Whether it would run at the same time, as far as the job still shows."""
-    due = job.created_at + draft.delay if draft.run_at is None else draft.run_at
-    if job.state is State.SCHEDULED and not job.attempts:
-        return abs(due - (job.run_at or 0.0)) <= CLOCKS
-    return due <= now + CLOCKS

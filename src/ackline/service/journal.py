@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from itertools import groupby
-from typing import Any
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from ackline.errors import EventsDropped
 from ackline.events import Act, Event, read_cursor
-from ackline.job import QueueKey, State
-from ackline.maintenance.reaper import HEARTBEAT_MISSED
+from ackline.job import QueueKey
 from ackline.service.caller import Caller, Scope
 from ackline.service.documents import EventDocument, event_document
 from ackline.service.news import News
 from ackline.service.streams import PING, event
+from ackline.service.sweeps import SweepDocument, sweeps_among
 from ackline.service.tail import Tail, Wanted, look_back
 
 PAGE = 500
+BEGIN = "0.0"
+"""The cursor before everything."""
 
 _encode = msgspec.json.Encoder().encode
-
-
-class SweepDocument(msgspec.Struct):
-    """What one sweep did: how many jobs it requeued, or moved to the DLQ."""
-
-    type: str
-    timestamp: int
-    """Milliseconds since 1970."""
-    payload: dict[str, Any]
 
 
 Told = EventDocument | SweepDocument
@@ -58,6 +49,17 @@ class Journal:
         page = await self._runtime.call(self._store.events, self._key, after, limit)
         return self._visible(page), page[-1].cursor if page else after
 
+    async def require_written(self, cursor: str | None) -> None:
+        """Refuse a cursor behind the end: it is of a store that was replaced, or restored."""
+        if cursor is not None and read_cursor(cursor) > read_cursor(await self.end()):
+            raise EventsDropped("the service", cursor, BEGIN)
+
+    async def sweeps(self, events: Sequence[Event]) -> dict[str, list[SweepDocument]]:
+        """What the sweeps did that end among these events, by the cursor of their last one."""
+        if not any(one.act is Act.EXPIRE for one in events):
+            return {}
+        return await self._runtime.call(sweeps_among, self._store, events, self._visible)
+
     async def last(self, count: int, wanted: Wanted) -> tuple[Tail, str]:
         """The last events that are wanted, and where to read on."""
         end = await self.end()
@@ -85,14 +87,18 @@ class Journal:
             tenant, cursor = self._caller.tenant, after or await self.end()
             async with News(self._runtime, stream, tenant, "changes", self._queue) as news:
                 yield PING
+                unsure = after
                 while not stream.ended:
                     try:
+                        await self.require_written(unsure)
+                        unsure = None
                         events, cursor = await self._next(cursor)
                     except EventsDropped as error:
-                        cursor = error.cursor
+                        unsure, cursor = None, error.cursor
                         yield event("dropped", _encode({"cursor": cursor}), cursor)
                         continue
-                    if said := b"".join(map(_wire, tell(events))):
+                    told = tell(events, await self.sweeps(events))
+                    if said := b"".join(map(_wire, told)):
                         news.spoke()
                         yield said
                     elif news.silent:
@@ -111,47 +117,12 @@ class Journal:
             cursor = end
 
 
-def tell(events: Iterable[Event]) -> Iterator[Told]:
+def tell(events: Iterable[Event], sweeps: Mapping[str, list[SweepDocument]]) -> Iterator[Told]:
     """Each event; and before the last one of a sweep, what the sweep did."""
-    for entries in _batches(events):
-        for one in entries[:-1]:
-            yield event_document(one)
+    for one in events:
         # Before the last event: whoever continues after that one must have seen this.
-        yield from _sweep(entries)
-        yield event_document(entries[-1])
-
-
-def sweeps_of(events: Iterable[Event]) -> list[SweepDocument]:
-    """What the sweeps among these events did."""
-    return [sweep for entries in _batches(events) for sweep in _sweep(entries)]
-
-
-def _batches(events: Iterable[Event]) -> Iterator[list[Event]]:
-    """What was done in one step, together."""
-    for _, batch in groupby(events, lambda one: (one.queue, read_cursor(one.cursor)[0])):
-        yield list(batch)
-
-
-def _sweep(entries: list[Event]) -> Iterator[SweepDocument]:
-    swept = [one for one in entries if one.act is Act.EXPIRE]
-    if not swept:
-        return
-    dead = sum(one.to is State.FAILED for one in swept)
-    at = round(swept[-1].at * 1000)
-    requeued = {
-        "count": len(swept) - dead,
-        "dlq_count": dead,
-        "triggered_by": _trigger(swept[-1].note),
-    }
-    yield SweepDocument("requeue", at, requeued)
-    if dead:
-        yield SweepDocument("move_to_dlq", at, {"count": dead})
-
-
-def _trigger(note: str) -> str:
-    if note.startswith(HEARTBEAT_MISSED):
-        return "heartbeat"
-    return "supervisor" if note.startswith("worker process") else "scheduler"
+        yield from sweeps.get(one.cursor, ())
+        yield event_document(one)
 
 
 def _wire(told: Told) -> bytes:

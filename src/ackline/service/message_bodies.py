@@ -23,7 +23,7 @@ class MessageOptions(Body, rename="camel"):
     """How a message is delivered; times are in milliseconds."""
 
     id: str | None = None
-    queue: str | None = None
+    queue: Annotated[str, msgspec.Meta(min_length=1)] | None = None
     kind: str | None = None
     priority: Annotated[int, msgspec.Meta(ge=0, le=9)] | None = None
     delay: Milliseconds | None = None

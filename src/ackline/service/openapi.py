@@ -14,10 +14,10 @@ from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.types import Method
 
+from ackline.service import statuses
 from ackline.service.auth.guard import OPEN
 from ackline.service.bodies import Body
 from ackline.service.examples import EXAMPLES
-from ackline.service.problems import MEDIA_TYPE
 from ackline.service.streams import MEDIA_TYPE as STREAM
 from ackline.service.streams import TICKET
 
@@ -39,10 +39,6 @@ PROBLEM = {
         "state": {"type": "string", "description": "Where the job stands."},
         "cursor": {"type": "string", "description": "Where the kept events begin."},
     },
-}
-ANY_PROBLEM = {
-    "description": "A problem.",
-    "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
 }
 
 BEARER = {
@@ -73,14 +69,15 @@ def complete(described: dict[str, Any]) -> dict[str, Any]:
     components = described.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
     schemas |= _bodies(schemas) | {"Problem": PROBLEM}
+    components["responses"] = statuses.responses()
     components["securitySchemes"] = {"bearer": BEARER}
     # Without auth, on this machine, nothing has to be shown.
     described["security"] = [{"bearer": []}, {}]
     for path in described["paths"].values():
         path.pop("head", None)  # the same as `get`, by what HTTP says
-        for operation in path.values():
+        for method, operation in path.items():
             if isinstance(operation, dict):
-                _complete_operation(operation)
+                _complete_operation(operation, method)
     return described
 
 
@@ -106,11 +103,14 @@ def _complete_parameter(parameter: dict[str, Any]) -> None:
             return
 
 
-def _complete_operation(operation: dict[str, Any]) -> None:
+def _complete_operation(operation: dict[str, Any], method: str) -> None:
     for parameter in operation.get("parameters", ()):
         _complete_parameter(parameter)
-    operation["responses"].pop("400", None)
-    operation["responses"]["default"] = ANY_PROBLEM
+    operation["responses"].pop("400", None)  # Litestar's own idea of a problem
+    for status in statuses.problems_of(operation, method):
+        operation["responses"].setdefault(str(status), statuses.reference(status))
+    if operation["operationId"] in statuses.OPEN_TO_ALL:
+        operation["security"] = []
     if any(STREAM in one.get("content", {}) for one in operation["responses"].values()):
         operation.setdefault("parameters", []).append(TICKET_PARAMETER)
     example = EXAMPLES.get(operation["operationId"].removeprefix("v1_"))

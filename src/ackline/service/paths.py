@@ -11,8 +11,11 @@ from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp, Receive, Scope, Send
 from litestar.typing import FieldDefinition
 
-from ackline.service.problems import Refused
+from ackline.service.problems import Refused, WrongMediaType
 from ackline.service.streams import TICKET, is_stream
+
+IF_MATCH = "If-Match"
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 WHOLE_KEY = "key"
 """The one path parameter that has several segments."""
@@ -43,6 +46,10 @@ async def prepare(request: Request[Any, Any, Any]) -> Response[None] | None:
     if request.method == "OPTIONS":
         return _allowed(request)
     _decode_names(request)
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise WrongMediaType("the body must not be compressed: leave out Content-Encoding")
+    if IF_MATCH in request.headers and request.method not in SAFE:
+        _refuse_unchecked(request)
     if request.query_params:
         _refuse_unknown(request)
     return None
@@ -54,6 +61,15 @@ def _allowed(request: Request[Any, Any, Any]) -> Response[None]:
     routes = (route for route in request.app.routes if route.path_format == path)
     methods = {name for route in routes if isinstance(route, HTTPRoute) for name in route.methods}
     return Response(None, status_code=204, headers={"allow": ", ".join(sorted(methods))})
+
+
+def _refuse_unchecked(request: Request[Any, Any, Any]) -> None:
+    """A condition that nobody checks must not be taken for one that holds."""
+    if IF_MATCH not in _parameters_of(request.route_handler):
+        raise Refused(
+            f"this route does not check {IF_MATCH}, so nothing was done: leave the header out",
+            at=IF_MATCH,
+        )
 
 
 def _decode_names(request: Request[Any, Any, Any]) -> None:

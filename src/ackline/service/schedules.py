@@ -137,8 +137,8 @@ def write(store: Store, key: QueueKey, schedule: Schedule, version: int | None =
     return store.write_keys(key.tenant, [KeyWrite(key=path, value=value, version=version)])
 
 
-def delete(store: Store, key: QueueKey, name: str, version: int | None = None) -> bool:
-    """Forget a schedule; with a version, only that one."""
+def delete(store: Store, key: QueueKey, name: str, version: int) -> bool:
+    """Forget a schedule as it was found; False if it has changed since."""
     path = (*_room(key), name)
     return store.write_keys(key.tenant, [KeyWrite(key=path, value=None, version=version)])
 

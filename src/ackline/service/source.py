@@ -6,7 +6,8 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from ackline.job import Record
 from ackline.lifecycle import Transition
 from ackline.queue import Queue
 from ackline.queue.consumer import time_to_next
+from ackline.service import parting
 from ackline.service.bells import Bell
 from ackline.service.runtime import Runtime
 from ackline.worker.shares import Share
@@ -87,21 +89,31 @@ class Source:
         return claimed.jobs
 
     async def release(self, jobs: Sequence[Record]) -> None:
-        """Give back jobs that a client will not process."""
-        try:
+        """Give back jobs that a client was not sent, or will not process."""
+        with self._left_to_lapse(jobs):
             transitions = await self._runtime.call(self._releases, jobs)
             verdicts = await self._runtime.call(self._queue.apply, transitions)
             self._runtime.metrics.work.settled(self.key, transitions, verdicts)
+
+    def _releases(self, jobs: Sequence[Record]) -> list[Transition]:
+        policy = self._queue.policies.of
+        return [lifecycle.release(job, parting.REASON, policy(job)) for job in jobs]
+
+    async def take_back(self, jobs: Sequence[Record], first: str | None) -> None:
+        """The client has left with jobs that it was sent; it had `first` the longest."""
+        with self._left_to_lapse(jobs):
+            await self._runtime.call(parting.take_back, self._queue, jobs, first)
+
+    @contextmanager
+    def _left_to_lapse(self, jobs: Sequence[Record]) -> Iterator[None]:
+        try:
+            yield
         except Exception:
             logger.exception(
                 "could not release %d jobs of %s: they wait for their leases to lapse",
                 len(jobs),
                 self.key,
             )
-
-    def _releases(self, jobs: Sequence[Record]) -> list[Transition]:
-        policy = self._queue.policies.of
-        return [lifecycle.release(job, "its consumer left", policy(job)) for job in jobs]
 
     # --- its bell, which rings when there may be something to claim ---
 

@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 from ackline.errors import AcklineError
 from ackline.job import Draft, State
 from ackline.queue import Queue
+from ackline.queue.copying import each_job
 from ackline.queue.lines import draft_of, line_of
 from ackline.service.admission import admitting
 from ackline.service.bodies import LARGE, read_json
@@ -23,7 +24,6 @@ from ackline.service.served_queue import ServedQueue
 from ackline.stores.base import Filter
 
 CHUNK = 1000
-PAGE = 500
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """What some editors begin a text with."""
 
@@ -153,12 +153,6 @@ async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 async def export(caller: Caller, queue: ServedQueue, which: Filter) -> AsyncIterator[bytes]:
     """All jobs that match, a line each, as an import takes them."""
-    cursor: str | None = None
-    while True:
-        store = caller.runtime.store
-        page = await caller.slowly(store.page, queue.sync.key, which, cursor, PAGE)
-        if page.jobs:
-            yield b"".join(line_of(record, queue.name) for record in page.jobs)
-        cursor = page.cursor
-        if cursor is None:
-            return
+    pieces = each_job(caller.runtime.store, queue.sync.key, which)
+    while (piece := await caller.slowly(next, pieces, None)) is not None:
+        yield b"".join(line_of(record, queue.name) for record in piece)

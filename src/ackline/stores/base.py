@@ -464,7 +464,10 @@ class Store(Protocol):
         limit: int,
         newest_first: bool = False,
     ) -> Page:
-        """Jobs by state, then in the order of their line; each is listed once.
+        """Jobs by state, then in the order of their line.
+
+        One that stays in its place between two pages is listed once. One that changes its state
+        may be missed, or listed again: for a queue in use, `ackline.queue.copying.each_job`.
 
         The newest first is each line from its end: the last to be due, the last to end. Of those
         that have ended and are kept for different times, what is kept longest comes first.

@@ -14,7 +14,8 @@ from ackline import lifecycle
 from ackline.config import DEFAULTS, QueueSettings
 from ackline.errors import StoreError, StoreFull, StoreUnavailable
 from ackline.job import Draft, Options, State
-from ackline.stores.base import ClaimRequest, Filter
+from ackline.limits import OWN_KEYS
+from ackline.stores.base import ClaimRequest, Filter, KeyWrite
 from ackline.stores.sqlite import claim, keep, log, room
 from ackline.stores.sqlite import connection as connection_module
 from ackline.stores.sqlite import engine as engine_module
@@ -180,6 +181,49 @@ def test_a_nearly_full_disk_refuses_enqueue(store, monkeypatch):
 
     with pytest.raises(StoreFull, match="MB left"):
         store.enqueue(QUEUE, drafts(1))
+
+
+class TestNearlyFullDisk:
+    """A purge frees pages inside of the file, which does not shrink."""
+
+    LARGE = b'"' + b"x" * 100_000 + b'"'
+
+    @pytest.fixture
+    def left(self, store, monkeypatch):
+        """A disk whose last 30 MB are left, and 4 MB of jobs."""
+        store.enqueue(QUEUE, [Draft(str(n), "k", self.LARGE) for n in range(40)])
+        left = [room.DISK_RESERVE - 2 * 1_048_576]
+        monkeypatch.setattr(room, "free_on_disk", lambda _path: left[0])
+        with pytest.raises(StoreFull, match="purge jobs"):
+            store.enqueue(QUEUE, drafts(1))
+        return left
+
+    def test_a_purge_makes_room(self, store, left):
+        assert store.purge(QUEUE, Filter(), 1000) == 40
+
+        assert store.enqueue(QUEUE, drafts(1))[0].accepted
+
+    def test_but_what_is_written_has_to_go_through_the_log(self, store, left):
+        store.purge(QUEUE, Filter(), 1000)
+        left[0] = room.LOG_RESERVE - 1
+
+        with pytest.raises(StoreFull, match="free some space;"):
+            store.enqueue(QUEUE, drafts(1))
+
+    def test_keys_are_refused_too_but_not_the_notes_that_it_takes_to_go_on(self, store, left):
+        with pytest.raises(StoreFull):
+            store.write_keys("default", [KeyWrite(key=("mine",), value=b"1")])
+
+        assert store.write_keys("default", [KeyWrite(key=(OWN_KEYS, "cron"), value=b"1")])
+        assert store.write_keys("default", [KeyWrite(key=("mine",), value=None)])
+
+    def test_whoever_looks_after_it_is_told(self, store, left):
+        (trouble,) = store.info().troubles
+        assert (trouble.what, trouble.grave) == ("space", True)
+
+        store.purge(QUEUE, Filter(), 1000)
+
+        assert store.info().troubles == ()
 
 
 # --- locks and logs ---

@@ -22,6 +22,15 @@ OPEN: dict[str, Any] = {"auth": "none"}
 HALF_OPEN: dict[str, Any] = {"auth": "optional"}
 """The `opt` of routes that tell more to those who are known."""
 
+SETTLES: dict[str, Any] = {"pace": "never refused"}
+"""The `opt` of routes that settle and hold claimed jobs: they are counted, but never too soon.
+
+What is done and cannot be settled would be done again; and claims are what bounds these.
+"""
+
+PACED_BY_ITSELF: dict[str, Any] = {"pace": "by itself"}
+"""The `opt` of a route that has to read its request to know whether it is too soon."""
+
 
 async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     """Find out who calls, for all routes but those that say that they are open.
@@ -41,7 +50,11 @@ async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
             raise
         return
     connection.scope["user"] = principal
-    limits.admit_request(principal.tenant)
+    pace = handler.opt.get("pace")
+    if pace is None:
+        limits.admit_request(principal.tenant)
+    elif pace == SETTLES["pace"]:
+        limits.count_request(principal.tenant)
     if is_stream(handler):
         take_seat(limits, principal.tenant, connection.scope)
 

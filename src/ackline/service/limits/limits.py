@@ -46,12 +46,17 @@ class Limits:
 
     def admit_request(self, tenant: str) -> None:
         """Admit one more request of a tenant."""
+        if wait := self.count_request(tenant):
+            most = self.of(tenant).requests
+            raise TooManyRequests(
+                f"your tenant may send {most:g} requests a second", "requests", wait
+            )
+
+    def count_request(self, tenant: str) -> float:
+        """Count one more request of a tenant, or return how many seconds too soon it is."""
         allowance = self.of(tenant)
         rate = _rate(allowance.requests, allowance.requests_burst)
-        if rate is not None and (wait := self._ledger.charge(f"requests {tenant}", rate)):
-            raise TooManyRequests(
-                f"your tenant may send {rate.per_second:g} requests a second", "requests", wait
-            )
+        return 0.0 if rate is None else self._ledger.charge(f"requests {tenant}", rate)
 
     def admit_jobs(self, tenant: str, jobs: int) -> None:
         """Admit more jobs of a tenant, all or none."""

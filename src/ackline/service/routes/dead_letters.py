@@ -14,6 +14,7 @@ from ackline.errors import JobNotFound, WrongState
 from ackline.job import Record, State
 from ackline.service.admission import redrive
 from ackline.service.caller import Caller, Scope
+from ackline.service.default_queue import known_queue
 from ackline.service.documents import payload_of
 from ackline.service.message_bodies import DEFAULT_QUEUE, Done
 from ackline.service.parameters import QueueName
@@ -61,7 +62,7 @@ async def list_letters(
     offset: Annotated[int, QueryParameter(ge=0, le=FARTHEST)] = 0,
 ) -> list[DeadLetter]:
     """Dead letters, in the order of their line."""
-    line = caller.queue(queue, Scope.READ)
+    line = await known_queue(caller, queue, Scope.READ)
     which = msgspec.structs.replace(DEAD, kinds=caller.kinds(None))
     found = await caller.slowly(_slice, line, which, offset, limit)
     return [_letter(record) for record in found]
@@ -105,7 +106,7 @@ async def delete_letter(
 @delete("/", status_code=200, summary="Purge the dead letters")
 async def purge(caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE) -> Purged:
     """All dead letters of the queue, gone for good."""
-    line = caller.queue(queue, Scope.ADMIN).sync
+    line = (await known_queue(caller, queue, Scope.ADMIN)).sync
     kinds = caller.kinds(None)
     return Purged(await caller.slowly(line.purge, states=[State.FAILED], kinds=kinds, by=caller.by))
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import Annotated
+from typing import Annotated, Any
 
-from litestar import Response, Router
+from litestar import Request, Response, Router
 from litestar.params import PathParameter
+from litestar.response import Redirect
 
 from ackline.service.auth.guard import OPEN
 from ackline.service.heads import get_or_head
@@ -27,8 +28,11 @@ HEADERS = {
 
 
 @get_or_head("/", include_in_schema=False, sync_to_thread=True)
-def page() -> Response[bytes]:
+def page(request: Request[Any, Any, Any]) -> Response[bytes] | Redirect:
     """The page."""
+    if request.scope["raw_path"].partition(b"?")[0].endswith(b"/"):
+        # What the page names would be looked for one level too deep.
+        return Redirect(request.scope["path_template"])
     content = (files("ackline.service") / "static" / "docs.html").read_bytes()
     return Response(content, media_type="text/html", headers=HEADERS)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from litestar import MediaType, Request, Response, Router
 from litestar.di import NamedDependency
+from litestar.openapi.datastructures import ResponseSpec
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from ackline.service.auth.guard import HALF_OPEN, OPEN
@@ -25,7 +26,14 @@ async def livez() -> dict[str, str]:
     return {"status": "alive"}
 
 
-@get_or_head("/readyz", summary="Should it get requests?", opt=HALF_OPEN)
+NOT_READY = ResponseSpec(
+    Readiness, description="It should get no requests; the checks say why.", generate_examples=False
+)
+
+
+@get_or_head(
+    "/readyz", summary="Should it get requests?", opt=HALF_OPEN, responses={503: NOT_READY}
+)
 async def readyz(
     request: Request[Any, Any, Any], runtime: NamedDependency[Runtime]
 ) -> Response[Readiness]:

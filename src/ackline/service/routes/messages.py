@@ -14,8 +14,10 @@ from ackline.errors import LeaseLost
 from ackline.job import State
 from ackline.queue import EnqueueOptions, Queued
 from ackline.service.admission import admitting
+from ackline.service.auth.guard import SETTLES
 from ackline.service.caller import Caller, Scope
 from ackline.service.claims import Claims
+from ackline.service.default_queue import known_queue
 from ackline.service.documents import unless_null
 from ackline.service.fair_shares import weighted
 from ackline.service.feed import Feed
@@ -37,6 +39,7 @@ from ackline.service.message_bodies import (
     message_of,
 )
 from ackline.service.parameters import Prefetch, QueueName, QueueNames, Traceparent, WeightList
+from ackline.service.problems import Unfit
 from ackline.service.settling import Lease
 from ackline.service.source import Wish
 from ackline.service.streams import event, stream_response
@@ -56,6 +59,8 @@ async def enqueue(
 ) -> Accepted:
     """Store a message. When this answers, it is as safe as the store makes it."""
     name = data.options.queue or queue
+    if queue not in (DEFAULT_QUEUE, name):
+        raise Unfit(f"the query says queue {queue!r}, the options say {name!r}", at="queue")
     options: EnqueueOptions = {**traced(traceparent), **data.options.for_enqueue()}
     caller.require_kind(options.get("kind", "default"))
     caller.require_keys(data.options.keys_if_undelivered)
@@ -80,7 +85,8 @@ async def listen(
     """A stream of `message` events, and `ping` when there are none.
 
     Each message is locked for this consumer until it is acknowledged, rejected, or its lock
-    lapses. When the connection ends, what is not acknowledged goes back into the queue.
+    lapses. When you close the connection, what is not acknowledged goes back into the queue; what
+    you have had the longest has cost an attempt, because it may have crashed you.
     Several queues share the window by their weights: one with much to do starves no other.
     """
     claims = _claims(caller, queues, weights, prefetch, kinds, caller.runtime.worker)
@@ -107,7 +113,7 @@ async def poll(
     return Polled(message_of(jobs[0]) if jobs else None)
 
 
-@post("/ack", status_code=200, summary="Acknowledge a message")
+@post("/ack", status_code=200, summary="Acknowledge a message", opt=SETTLES)
 async def ack(data: JSONBody[Ack], caller: NamedDependency[Caller]) -> Done:
     """The message was dealt with, and leaves the queue."""
     queue = caller.queue(data.queue, Scope.CONSUME)
@@ -121,7 +127,7 @@ async def ack(data: JSONBody[Ack], caller: NamedDependency[Caller]) -> Done:
     return Done()
 
 
-@post("/nack", status_code=200, summary="Reject a message")
+@post("/nack", status_code=200, summary="Reject a message", opt=SETTLES)
 async def nack(data: JSONBody[Nack], caller: NamedDependency[Caller]) -> Done:
     """The message is tried again after its backoff or this delay, or goes to the DLQ."""
     queue = caller.queue(data.queue, Scope.CONSUME)
@@ -130,7 +136,7 @@ async def nack(data: JSONBody[Nack], caller: NamedDependency[Caller]) -> Done:
     return Done()
 
 
-@post("/touch", status_code=200, summary="Hold a message for longer")
+@post("/touch", status_code=200, summary="Hold a message for longer", opt=SETTLES)
 async def touch(data: JSONBody[Touch], caller: NamedDependency[Caller]) -> Done:
     """The lock runs from now on, for this duration or for as long as before."""
     queue = caller.queue(data.queue, Scope.CONSUME)
@@ -143,7 +149,7 @@ async def touch(data: JSONBody[Touch], caller: NamedDependency[Caller]) -> Done:
 @get("/stats", summary="Count the messages")
 async def stats(caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE) -> Stats:
     """How many messages wait, are being processed, and were given up."""
-    counts = await caller.queue(queue, Scope.READ).counts()
+    counts = await (await known_queue(caller, queue, Scope.READ)).counts()
     waiting = (State.QUEUED, State.SCHEDULED, State.FAILING)
     pending = sum(counts[state] for state in waiting)
     processing, dead = counts[State.PROCESSING], counts[State.FAILED]

@@ -1,16 +1,20 @@
-"""Whether there is room for more jobs, with some left over for settling and purging."""
+"""Whether there is room for more jobs and keys, with some left over for settling and purging."""
 
 from __future__ import annotations
 
 import os
-
-import apsw
+from collections.abc import Sequence
 
 from ackline.errors import StoreFull
+from ackline.limits import OWN_KEYS
+from ackline.stores.base import KeyWrite, Trouble
 from ackline.stores.sqlite.connection import Execute
 
 DISK_RESERVE = 32 * 1024 * 1024
-"""Bytes of the disk that enqueue leaves to the other acts."""
+"""Bytes that enqueue leaves to the other acts: on the disk, or free inside of the file."""
+
+LOG_RESERVE = 8 * 1024 * 1024
+"""Bytes of these that must be on the disk: all that is written goes through the log first."""
 
 SIZE_RESERVE = 8
 """Of a limited file, enqueue leaves this part (an eighth) to the other acts."""
@@ -18,27 +22,50 @@ SIZE_RESERVE = 8
 _UNLIMITED_PAGES = 4294967294
 
 
-def require_room(connection: apsw.Connection, path: str) -> None:
+def require_room(execute: Execute, path: str) -> None:
     """Refuse to enqueue while there is still room to settle, cancel and purge."""
-    disk = os.statvfs(os.path.dirname(path) or ".")
-    free = disk.f_bavail * disk.f_frsize
-    if free < DISK_RESERVE:
-        raise StoreFull(
-            f"the disk of {path} has only {free // 1_048_576} MB left: "
-            "free some space; until then jobs can be settled, cancelled and purged"
-        )
-    most = _number(connection, "PRAGMA max_page_count")
+    short = _shortage(execute, path)
+    if short is not None:
+        says, do = short
+        raise StoreFull(f"{says}: {do}; until then jobs can be settled, cancelled and purged")
+
+
+def require_room_for_keys(execute: Execute, path: str, writes: Sequence[KeyWrite]) -> None:
+    """The same for keys of users; Ackline's own notes are small, and needed to go on."""
+    if any(write.value is not None and write.key[:1] != (OWN_KEYS,) for write in writes):
+        require_room(execute, path)
+
+
+def troubles(execute: Execute, path: str) -> tuple[Trouble, ...]:
+    """That there is no room, for those who look after the store."""
+    short = _shortage(execute, path)
+    return () if short is None else (Trouble("space", *short),)
+
+
+def _shortage(execute: Execute, path: str) -> tuple[str, str] | None:
+    """What is short, and what to do."""
+    free = free_on_disk(path)
+    # What a purge has freed stays in the file, which does not shrink: it is room all the same.
+    if free < DISK_RESERVE and (free < LOG_RESERVE or free + _inside(execute) < DISK_RESERVE):
+        says = f"the disk of {path} has only {free // 1_048_576} MB left"
+        return says, "free some space" if free < LOG_RESERVE else "free some space, or purge jobs"
+    most = _number(execute, "PRAGMA max_page_count")
     if most < _UNLIMITED_PAGES:
-        used = _number(connection, "PRAGMA page_count") - _number(
-            connection, "PRAGMA freelist_count"
-        )
+        used = _number(execute, "PRAGMA page_count") - _number(execute, "PRAGMA freelist_count")
         if used > most - most // SIZE_RESERVE:
-            raise StoreFull(
-                f"{path} has reached its largest size: purge or prune old jobs; "
-                "until then jobs can be settled, cancelled and purged"
-            )
+            return f"{path} has reached its largest size", "purge or prune old jobs"
+    return None
 
 
-def _number(connection: apsw.Connection, query: str) -> int:
-    execute: Execute = connection.execute
+def free_on_disk(path: str) -> int:
+    """Bytes that are left where the file is."""
+    disk = os.statvfs(os.path.dirname(path) or ".")
+    return disk.f_bavail * disk.f_frsize
+
+
+def _inside(execute: Execute) -> int:
+    return _number(execute, "PRAGMA freelist_count") * _number(execute, "PRAGMA page_size")
+
+
+def _number(execute: Execute, query: str) -> int:
     return int(execute(query).fetchall()[0][0])

@@ -37,14 +37,13 @@ from ackline.stores.base import (
     warn_of_unseen,
 )
 from ackline.stores.migrations import Migrated
-from ackline.stores.sqlite import claim, enqueue, heartbeat, keep, keys, look
+from ackline.stores.sqlite import claim, enqueue, heartbeat, keep, keys, look, room
 from ackline.stores.sqlite.apply import apply
 from ackline.stores.sqlite.connection import Durability
 from ackline.stores.sqlite.engine import Engine
 from ackline.stores.sqlite.lines import find_lines
 from ackline.stores.sqlite.migrate import pending, schema_of
 from ackline.stores.sqlite.opening import first_connection
-from ackline.stores.sqlite.room import require_room
 from ackline.stores.sqlite.transaction import Together, Transaction, split
 from ackline.stores.sqlite.wake import Wakes
 
@@ -98,6 +97,7 @@ class SqliteStore:
     def info(self) -> StoreInfo:
         with self._engine.read() as execute:
             schema, cursor = schema_of(execute), look.journal_end(execute)
+            troubles = room.troubles(execute, self._path)
         return StoreInfo(
             name="sqlite",
             location=self._path,
@@ -107,6 +107,7 @@ class SqliteStore:
             now=self._clock.now(),
             cursor=cursor,
             details={"apsw": apsw.apsw_version(), "bytes": str(os.path.getsize(self._path))},
+            troubles=troubles,
         )
 
     # --- jobs in, out and through ---
@@ -115,13 +116,13 @@ class SqliteStore:
         self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
     ) -> list[Receipt]:
         def run(tx: Transaction, batches: list[Sequence[Draft]]) -> list[list[Receipt]]:
-            require_room(tx.connection, self._path)
+            room.require_room(tx.execute, self._path)
             everything = list(itertools.chain.from_iterable(batches))
             receipts = enqueue.enqueue(tx, queue, everything, self._clock.now())
             return split(receipts, batches)
 
         def run_alone(tx: Transaction) -> list[Receipt]:
-            require_room(tx.connection, self._path)
+            room.require_room(tx.execute, self._path)
             return enqueue.enqueue(tx, queue, drafts, self._clock.now(), keys)
 
         if keys:
@@ -269,4 +270,8 @@ class SqliteStore:
             return keys.read_keys(execute, tenant, prefix, limit)
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
-        return self._engine.write(lambda tx: keys.write_keys(tx, tenant, writes))
+        def run(tx: Transaction) -> bool:
+            room.require_room_for_keys(tx.execute, self._path, writes)
+            return keys.write_keys(tx, tenant, writes)
+
+        return self._engine.write(run)

@@ -53,9 +53,10 @@ async def act_on_all(
     queue: Queue, data: JSONBody[BulkBody], caller: NamedDependency[Caller]
 ) -> BulkDone:
     """Cancel, redrive, move or delete all jobs that match and can be; others are left alone."""
-    line = caller.queue(queue, Scope.ADMIN).sync
+    caller.require(Scope.ADMIN)
     which = await caller.runtime.call(_filter, caller, data)
     target = _target(caller, data)
+    line = (await caller.known_queue(queue, Scope.ADMIN)).sync
     if data.dry_run:
         done = await caller.slowly(bulk.count, line, which)
     else:

@@ -104,8 +104,9 @@ async def claim_as_they_come(
 ) -> Stream:
     """A stream of `job` events, and `ping` when there are none.
 
-    Each is leased until it is settled or its lease lapses; when the connection ends, what is not
-    settled is released. Several queues share the window by their weights.
+    Each is leased until it is settled or its lease lapses. When you close the connection, what is
+    not settled is released; what you have had the longest has cost an attempt, because it may have
+    crashed you. Several queues share the window by their weights.
     """
     caller.require(Scope.CONSUME)
     wish = Wish(lease=lease, kinds=caller.kinds(kinds), worker=caller.runtime.worker)

@@ -53,7 +53,7 @@ async def list_groups(
     queue: Queue, caller: NamedDependency[Caller], kinds: KindList = None, text: Text = None
 ) -> ErrorGroups:
     """Errors that differ only in quoted words and numbers are one group, with a sample."""
-    line = caller.queue(queue, Scope.READ).sync
+    line = (await caller.known_queue(queue, Scope.READ)).sync
     which = Filter(states=DEAD, kinds=caller.kinds(kinds), text=text)
     return ErrorGroups(*await caller.slowly(groups_in, line, which))
 
@@ -63,9 +63,10 @@ async def act_on_dlq(
     queue: Queue, data: JSONBody[RemedyBody], caller: NamedDependency[Caller]
 ) -> RemedyDone:
     """All of a group, or all that match; a redrive no faster than a rate, if asked."""
-    line = caller.queue(queue, Scope.ADMIN).sync
+    caller.require(Scope.ADMIN)
     if data.rate is not None and data.action != "redrive":
         raise Unfit("only `redrive` has a `rate`", at="$.rate")
+    line = (await caller.known_queue(queue, Scope.ADMIN)).sync
     which = Filter(states=DEAD, kinds=caller.kinds(data.kinds), text=data.text)
 
     def count() -> int:

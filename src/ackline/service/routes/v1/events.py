@@ -14,10 +14,11 @@ from msgspec import UNSET, UnsetType
 from ackline.events import Act, Event, read_cursor
 from ackline.service.caller import Caller
 from ackline.service.documents import EventDocument, event_document
-from ackline.service.journal import Journal, SweepDocument, sweeps_of
+from ackline.service.journal import Journal
 from ackline.service.parameters import PageSize
 from ackline.service.problems import Unfit
 from ackline.service.streams import stream_response
+from ackline.service.sweeps import SweepDocument
 from ackline.service.tail import Wanted
 
 QueueFilter = Annotated[str | None, QueryParameter(description="Only of this queue.")]
@@ -65,21 +66,32 @@ async def list_events(
 ) -> EventPage:
     """A page of the journal; 410 if what comes after the cursor is not kept any more.
 
+    410 too if the cursor is behind the end: it is of a store that was replaced, or restored.
+
     With `act` or `text` a page may have few events or none, and yet there may be more: the
     cursor says where to read on. `last` looks back from the end until it has found so many.
     """
     journal, wanted = Journal(caller, queue), Wanted(frozenset(acts or Act), text or "")
     if last is None:
         events, cursor = await journal.read(_checked(after), limit)
-        return _page([one for one in events if wanted.matches(one)], cursor)
+        if not events:
+            await journal.require_written(after or None)
+        return await _page(journal, [one for one in events if wanted.matches(one)], cursor)
     if after is not None:
         raise Unfit("`last` looks back from the end: leave out `after`", at="after")
     found, end = await journal.last(last, wanted)
-    return _page(found.events, end, found.complete)
+    return await _page(journal, found.events, end, found.complete)
 
 
-def _page(events: list[Event], cursor: str | None, complete: bool | UnsetType = UNSET) -> EventPage:
-    return EventPage([event_document(one) for one in events], sweeps_of(events), cursor, complete)
+async def _page(
+    journal: Journal,
+    events: list[Event],
+    cursor: str | None,
+    complete: bool | UnsetType = UNSET,
+) -> EventPage:
+    sweeps = await journal.sweeps(events)
+    told = [sweep for one in events for sweep in sweeps.get(one.cursor, ())]
+    return EventPage([event_document(one) for one in events], told, cursor, complete)
 
 
 @get("/stream", summary="Follow events (SSE)", media_type="text/event-stream")

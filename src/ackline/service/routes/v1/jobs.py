@@ -92,8 +92,13 @@ async def list_jobs(
     limit: PageSize = 100,
     order: ListOrder = Order.LINE,
 ) -> JobPage:
-    """Jobs by state, then in the order of their line; each is listed once."""
-    line = caller.queue(queue, Scope.READ)
+    """Jobs by state, then in the order of their line.
+
+    A job that stays in its place while you read on is listed once, however many come and go around
+    it. One that changes its state between two pages may be missed, or listed again: for all jobs
+    of a queue that is in use, take an export.
+    """
+    line = await caller.known_queue(queue, Scope.READ)
     which = Filter(
         states=frozenset(states or State),
         kinds=caller.kinds(kinds),
@@ -199,10 +204,16 @@ async def move(
 
 
 @delete("/{id:str}", status_code=204, summary="Delete a job")
-async def delete_job(queue: Queue, id: JobId, caller: NamedDependency[Caller]) -> None:
-    """Gone for good, whatever its state."""
-    line, _ = await _find(caller, queue, id, Scope.ADMIN)
-    if not await line.purge(ids=[id], by=caller.by):
+async def delete_job(
+    queue: Queue, id: JobId, caller: NamedDependency[Caller], if_match: IfMatch = None
+) -> None:
+    """Gone for good, whatever its state; with `If-Match`, only in the state that you saw."""
+    line, seen = await _find(caller, queue, id, Scope.ADMIN)
+    require_match(if_match, job_document(seen, queue))
+    states = [seen.state] if names_a_state(if_match) else None
+    if not await line.purge(ids=[id], states=states, by=caller.by):
+        _, now = await _find(caller, queue, id, Scope.ADMIN)
+        require_match(if_match, job_document(now, queue))
         raise JobNotFound(queue, id)
 
 

@@ -20,7 +20,6 @@ from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, t
 from ackline.service.heads import get_or_head
 from ackline.service.job_bodies import PolicyBody
 from ackline.service.parameters import Queue, Seconds
-from ackline.service.problems import NotFound
 from ackline.service.renaming import Line, rename
 from ackline.stores.base import QueueInfo, WorkerRecord
 
@@ -111,7 +110,7 @@ async def get_queue(
     queue: Queue, caller: NamedDependency[Caller], if_none_match: IfNoneMatch = None
 ) -> Response[QueueDocument]:
     """One queue with its counts and settings."""
-    document = _document(await _require(caller, queue, Scope.READ))
+    document = _document(await caller.describe(queue, Scope.READ))
     return tagged(document, document.settings, document.counts, if_none_match)
 
 
@@ -128,34 +127,34 @@ async def configure(
     """
     line = _whole(caller, queue).sync
     if if_match is not None:
-        await _require(caller, queue, Scope.ADMIN)
+        await caller.describe(queue, Scope.ADMIN)
 
     def change(stored: QueueSettings) -> QueueSettings:
         require_match(if_match, msgspec.to_builtins(stored))
         return line.policies.altered(stored, data.changes())
 
     await caller.runtime.call(line.policies.change, change, storable(caller.by))
-    return _document(await _require(caller, queue, Scope.ADMIN))
+    return _document(await caller.describe(queue, Scope.ADMIN))
 
 
 @post("/queues/{queue:str}/pause", status_code=200, summary="Pause a queue")
 async def pause(queue: Queue, caller: NamedDependency[Caller]) -> QueueDocument:
     """Hand out no more jobs; those that run go on."""
     await _whole(caller, queue).pause(by=caller.by)
-    return _document(await _require(caller, queue, Scope.ADMIN))
+    return _document(await caller.describe(queue, Scope.ADMIN))
 
 
 @post("/queues/{queue:str}/resume", status_code=200, summary="Resume a queue")
 async def resume(queue: Queue, caller: NamedDependency[Caller]) -> QueueDocument:
     """Hand out jobs again."""
     await _whole(caller, queue).resume(by=caller.by)
-    return _document(await _require(caller, queue, Scope.ADMIN))
+    return _document(await caller.describe(queue, Scope.ADMIN))
 
 
 @post("/queues/{queue:str}/purge", status_code=200, summary="Purge a queue")
 async def purge(queue: Queue, caller: NamedDependency[Caller]) -> Changed:
     """Delete all jobs, whatever their state; the queue and its settings stay."""
-    await _require(caller, queue, Scope.ADMIN)
+    await caller.describe(queue, Scope.ADMIN)
     line = caller.queue(queue, Scope.ADMIN).sync
     return Changed(await caller.slowly(line.purge, kinds=caller.kinds(None), by=caller.by))
 
@@ -167,13 +166,15 @@ async def delete_queue(
     force: Annotated[
         bool, QueryParameter(description="Also if jobs wait or run; they are deleted.")
     ] = False,
+    if_match: IfMatch = None,
 ) -> Changed:
     """Delete it with its finished jobs, settings and schedules; 409 while jobs wait or run.
 
     Its journal stays for as long as it is kept. A new job makes the queue anew.
     """
     line = _whole(caller, queue).sync
-    await _require(caller, queue, Scope.ADMIN)
+    info = await caller.describe(queue, Scope.ADMIN)
+    require_match(if_match, msgspec.to_builtins(info.settings))
     return Changed(await caller.slowly(line.drop, force=force, by=caller.by))
 
 
@@ -181,14 +182,16 @@ async def delete_queue(
 async def rename_queue(
     queue: Queue, data: JSONBody[NewName], caller: NamedDependency[Caller]
 ) -> QueueDocument:
-    """Move all jobs and the settings to a queue of another name; all of it or nothing.
+    """Move all jobs and the settings to a queue of another name; if it is refused, nothing moves.
 
-    409 while jobs run, and if there is such a queue already, unless both are to be merged.
+    409 while jobs run, and if there is such a queue already, unless both are to be merged. If the
+    service is killed meanwhile, no job is lost, but the old queue stays paused with those that have
+    not moved: send it again with `merge`, which moves the rest.
     """
     source, target = _whole(caller, queue), _whole(caller, data.to)
-    await _require(caller, queue, Scope.ADMIN)
+    await caller.describe(queue, Scope.ADMIN)
     await caller.slowly(_rename, caller, source.sync, target.sync, data.merge)
-    return _document(await _require(caller, data.to, Scope.ADMIN))
+    return _document(await caller.describe(data.to, Scope.ADMIN))
 
 
 def _rename(caller: Caller, source: Line, target: Line, merge: bool) -> None:
@@ -201,7 +204,7 @@ def _rename(caller: Caller, source: Line, target: Line, merge: bool) -> None:
 @get("/queues/{queue:str}/workers", summary="List a queue's workers")
 async def queue_workers(queue: Queue, caller: NamedDependency[Caller]) -> Workers:
     """The workers that have given a sign of life."""
-    info = await _require(caller, queue, Scope.READ)
+    info = await caller.describe(queue, Scope.READ)
     return Workers(await caller.slowly(_workers, caller, [info.key]))
 
 
@@ -222,14 +225,6 @@ def _whole(caller: Caller, name: str) -> AsyncQueue[Any, Any]:
     line = caller.queue(name, Scope.ADMIN)
     caller.require_all_kinds()
     return line
-
-
-async def _require(caller: Caller, name: str, scope: Scope) -> QueueInfo:
-    key = caller.queue(name, scope).sync.key
-    found = await caller.runtime.call(caller.runtime.store.describe, key.tenant, key.name)
-    if not found:
-        raise NotFound(f"there is no queue {name!r}; it comes into being with its first job")
-    return found[0]
 
 
 def _document(info: QueueInfo) -> QueueDocument:

@@ -35,7 +35,7 @@ async def list_rows(
 
     The time is the store's: by it, and by no other clock, a deadline has passed.
     """
-    line = caller.queue(queue, Scope.READ).sync
+    line = (await caller.known_queue(queue, Scope.READ)).sync
     which = Filter(
         states=frozenset(states or State),
         kinds=caller.kinds(kinds),
@@ -50,7 +50,7 @@ async def list_held(
     queue: Queue, caller: NamedDependency[Caller], worker: WorkerId = "", limit: PageSize = 100
 ) -> Rows:
     """The jobs of one worker that are processing, in short."""
-    line = caller.queue(queue, Scope.READ).sync
+    line = (await caller.known_queue(queue, Scope.READ)).sync
     return await caller.slowly(_held, caller, line, worker, limit)
 
 

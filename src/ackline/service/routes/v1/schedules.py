@@ -109,10 +109,12 @@ async def put_schedule(
 
 
 @delete("/{name:str}", status_code=204, summary="Delete a schedule")
-async def delete_schedule(queue: Queue, name: Name, caller: NamedDependency[Caller]) -> None:
+async def delete_schedule(
+    queue: Queue, name: Name, caller: NamedDependency[Caller], if_match: IfMatch = None
+) -> None:
     """No more ticks; jobs of earlier ones stay."""
     key = caller.queue(queue, Scope.ADMIN).sync.key
-    await caller.runtime.call(_delete, caller, key, name)
+    await caller.runtime.call(_delete, caller, key, name, if_match)
 
 
 def _write(caller: Caller, key: QueueKey, schedule: Schedule, if_match: str | None) -> None:
@@ -133,12 +135,13 @@ def _write(caller: Caller, key: QueueKey, schedule: Schedule, if_match: str | No
             return
 
 
-def _delete(caller: Caller, key: QueueKey, name: str) -> None:
+def _delete(caller: Caller, key: QueueKey, name: str, if_match: str | None) -> None:
     store = caller.runtime.store
     while True:
         found, version = schedules.find(store, key, name)
         if found is None or not caller.may_touch(found.kind):
             raise _absent(key.name, name)
+        require_match(if_match, _editable(found))
         if schedules.delete(store, key, name, version):
             return
 

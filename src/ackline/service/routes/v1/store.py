@@ -14,11 +14,18 @@ from litestar.params import PathParameter
 from litestar.response import Stream
 
 from ackline.errors import AcklineError
+from ackline.service.auth.guard import PACED_BY_ITSELF
 from ackline.service.bodies import read_json
 from ackline.service.caller import Caller
 from ackline.service.json_text import BadBody
 from ackline.service.problems import Forbidden, NotFound, Refused, WrongMediaType
-from ackline.service.store_access import Arguments, ReadOn, ask, permit
+from ackline.service.store_access import (
+    PACED_BY_BODY,
+    Arguments,
+    ReadOn,
+    ask_within_rate,
+    permit,
+)
 from ackline.service.streams import PING, event, stream_response
 from ackline.stores.wire import (
     JSON,
@@ -59,11 +66,13 @@ async def welcome(request: AnyRequest, caller: NamedDependency[Caller]) -> Respo
     return Response(encode(said), media_type=_media_type(request))
 
 
-@post("/{verb:str}", status_code=200, summary="Call a verb of the store")
+@post("/{verb:str}", status_code=200, summary="Call a verb of the store", opt=PACED_BY_ITSELF)
 async def call_verb(
     verb: VerbName, request: AnyRequest, caller: NamedDependency[Caller]
 ) -> Response[bytes]:
     """One verb: its arguments in, what the store answers out, in the format of the request."""
+    if verb not in PACED_BY_BODY:
+        caller.runtime.limits.admit_request(caller.tenant)
     known = VERBS.get(verb)
     if known is None:
         raise NotFound(f"a store has no verb {verb!r}. It has: {', '.join(VERBS)}, listen")
@@ -93,7 +102,7 @@ def _answer(
     """All that takes time, in a thread: the answer, and the headers that go with it."""
     said = _read(verb, media_type, body, caller)
     try:
-        answer = ask(caller, verb.name, permit(caller, verb.name, said))
+        answer = ask_within_rate(caller, verb.name, permit(caller, verb.name, said))
     except ValueError as error:
         if isinstance(error, AcklineError):
             raise

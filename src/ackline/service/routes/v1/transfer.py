@@ -51,8 +51,12 @@ async def export_jobs(
     kinds: KindList = None,
     text: Text = None,
 ) -> Stream:
-    """Every job that matches, a line each, which an import takes as it is."""
-    line = caller.queue(queue, Scope.READ)
+    """Every job that matches, a line each, which an import takes as it is.
+
+    Each job that is there all along is there once, also while workers are busy with them; those
+    that change meanwhile come last, as they are then.
+    """
+    line = await caller.known_queue(queue, Scope.READ)
     which = Filter(states=frozenset(states or State), kinds=caller.kinds(kinds), text=text)
     return Stream(export(caller, line, which), media_type=LINES)
 

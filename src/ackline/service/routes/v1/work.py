@@ -11,6 +11,7 @@ from litestar.params import JSONBody
 
 from ackline.job import QueueKey
 from ackline.limits import require_name
+from ackline.service.auth.guard import SETTLES
 from ackline.service.bodies import Body, ManyBody
 from ackline.service.caller import Caller, Scope
 from ackline.service.outcomes import OutcomeBody, Settled, settle_all
@@ -61,7 +62,7 @@ class Extended(msgspec.Struct):
     cancelled: list[str]
 
 
-@post("/settle", status_code=200, summary="Settle jobs")
+@post("/settle", status_code=200, summary="Settle jobs", opt=SETTLES)
 async def settle(
     queue: Queue, data: JSONBody[SettleBody], caller: NamedDependency[Caller]
 ) -> SettledJobs:
@@ -71,7 +72,7 @@ async def settle(
     return SettledJobs(await settle_all(caller, line, data.outcomes))
 
 
-@post("/extend", status_code=200, summary="Extend leases")
+@post("/extend", status_code=200, summary="Extend leases", opt=SETTLES)
 async def extend(
     queue: Queue, data: JSONBody[ExtendBody], caller: NamedDependency[Caller]
 ) -> Extended:

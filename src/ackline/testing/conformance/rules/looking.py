@@ -12,6 +12,7 @@ from ackline.config import Policy, QueueSettings
 from ackline.errors import AcklineError, ConfigError
 from ackline.job import QueueKey, State
 from ackline.lifecycle import Edit, cancel, edit, redrive, release, snooze
+from ackline.queue.copying import each_job
 from ackline.retry import Backoff, exponential
 from ackline.stores.base import Filter
 from ackline.testing.conformance.bench import LEASE, Bench, policy_of
@@ -189,6 +190,35 @@ class PageRules(StoreCase):
         second = bench.store.page(bench.queue, Filter(), first.cursor, 100)
 
         assert [job.id for job in first.jobs + second.jobs] == list("abcdef")
+
+    def test_each_job_comes_once_though_others_change_their_state(self, bench: Bench) -> None:
+        bench.put_all("abcdefgh")
+        first, second = bench.take(2)
+        pieces = each_job(bench.store, bench.queue, Filter(), size=2)
+        found = next(pieces)  # leased jobs come behind those that are queued
+        bench.apply(release(first, policy=policy_of(first)))
+        bench.complete(second)
+        third = bench.take_one()
+        found += next(pieces)
+        bench.fail(third, delay=60.0)
+        bench.take(2)
+
+        found += [job for piece in pieces for job in piece]
+
+        assert sorted(job.id for job in found) == list("abcdefgh")
+
+    def test_each_job_comes_once_where_no_journal_is_kept(self, bench: Bench) -> None:
+        bench.store.configure(bench.queue, QueueSettings(max_journal=0))
+        bench.put_all("abcdef")
+        [taken] = bench.take(1)
+        pieces = each_job(bench.store, bench.queue, Filter(), size=2)
+        found = next(pieces)
+        bench.apply(release(taken, policy=policy_of(taken)))
+        bench.store.prune(bench.queue, 100)
+
+        found += [job for piece in pieces for job in piece]
+
+        assert sorted(job.id for job in found) == list("abcdef")
 
     def test_heartbeats_between_pages_do_not_shift_leased_jobs(self, bench: Bench) -> None:
         bench.put_all("abcdef")

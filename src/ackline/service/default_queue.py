@@ -1,0 +1,14 @@
+"""The queue of those who name none: it is always there, though nothing may be in it yet."""
+
+from __future__ import annotations
+
+from ackline.service.caller import Caller, Scope
+from ackline.service.message_bodies import DEFAULT_QUEUE
+from ackline.service.served_queue import ServedQueue
+
+
+async def known_queue(caller: Caller, name: str, scope: Scope) -> ServedQueue:
+    """A queue of messages that exists, or the default one."""
+    if name == DEFAULT_QUEUE:
+        return caller.queue(name, scope)
+    return await caller.known_queue(name, scope)

@@ -1,0 +1,48 @@
+"""What becomes of the jobs of a consumer that has left without settling them.
+
+It may have gone politely, or one of its jobs may have crashed it: the connection looks the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ackline import lifecycle
+from ackline.events import Act
+from ackline.job import Record, State
+from ackline.queue import Queue
+from ackline.queue.recovery import Way
+
+MOST_GIVEN_BACK = 3
+"""How often a job is given back that its consumer may not have begun. Then it is a suspect too:
+consumers that work at many jobs at once are crashed by any of them."""
+
+REASON = "its consumer left"
+
+
+def take_back(queue: Queue[Any, Any], sent: Sequence[Record], first: str | None) -> None:
+    """Take back what a consumer was sent; `first` is the job that it had the longest. This blocks.
+
+    A consumer that was at work was at that one, so it has cost an attempt, as any crash does: a
+    poison job must reach the DLQ. The others return to their places, and to all their attempts.
+    """
+    held = _still_held(queue, sent)
+    suspects = {job.id for job in held if job.id == first or _given_back(job) >= MOST_GIVEN_BACK}
+    spared = [job for job in held if job.id not in suspects]
+    queue.apply([lifecycle.release(job, REASON, queue.policies.of(job)) for job in spared])
+    queue.expire([job for job in held if job.id in suspects], REASON, Way.MONITOR)
+
+
+def _still_held(queue: Queue[Any, Any], sent: Sequence[Record]) -> list[Record]:
+    """As they are now: a lease that was extended has another deadline than the one sent."""
+    found = queue.store.get(queue.key, [job.id for job in sent])
+    return [
+        now
+        for job, now in zip(sent, found, strict=True)
+        if now is not None and now.state is State.PROCESSING and now.token == job.token
+    ]
+
+
+def _given_back(job: Record) -> int:
+    return sum(ended.act == Act.RELEASE for ended in job.history)

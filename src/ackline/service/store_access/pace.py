@@ -1,0 +1,43 @@
+"""The request rate of a client that speaks to the store itself: its body says what it wants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ackline.events import Act
+from ackline.lifecycle import FENCED, Transition
+from ackline.service.caller import Caller
+from ackline.service.store_access.answers import ask
+from ackline.service.store_access.scopes import Arguments
+from ackline.stores.base import Claimed
+
+PACED_BY_BODY = frozenset({"claim", "apply", "heartbeat"})
+"""Verbs that settle and hold jobs, or may do so; all others are refused before they are read."""
+
+
+def ask_within_rate(caller: Caller, verb: str, arguments: Arguments) -> Any:
+    """What the store answers, unless it is too soon; settling and holding never is. It blocks."""
+    limits, steps = caller.runtime.limits, arguments.get("transitions", ())
+    if verb in PACED_BY_BODY and (verb == "heartbeat" or _settles(steps)):
+        wait = limits.count_request(caller.tenant)
+        if wait and verb == "claim":
+            return _settle_alone(caller, arguments, wait)
+    elif verb in PACED_BY_BODY:
+        limits.admit_request(caller.tenant)
+    return ask(caller, verb, arguments)
+
+
+def _settles(steps: Sequence[Transition]) -> bool:
+    """Whether all of these are taken by the holders of leases."""
+    return bool(steps) and all(
+        step.act in FENCED or (step.act is Act.CANCEL and step.token is not None) for step in steps
+    )
+
+
+def _settle_alone(caller: Caller, arguments: Arguments, wait: float) -> Claimed:
+    """Do what a claim settles, and have it look for jobs when it is admitted again."""
+    steps = {"queue": arguments["queue"], "transitions": arguments["transitions"]}
+    verdicts = ask(caller, "apply", steps)
+    now = caller.runtime.store.info().now
+    return Claimed(jobs=[], verdicts=verdicts, next_at=now + wait, now=now)

@@ -1,0 +1,95 @@
+"""Sweeps, which took leases back: each is told as one, however the journal is cut into pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from ackline.events import Act, Event, read_cursor
+from ackline.job import QueueKey, State
+from ackline.maintenance.reaper import HEARTBEAT_MISSED
+from ackline.service import parting
+from ackline.stores.base import Store
+
+STEP = 1000
+
+TRIGGERS = {
+    HEARTBEAT_MISSED: "heartbeat",
+    parting.REASON: "disconnect",
+    "worker process": "supervisor",
+}
+"""Who took leases back, by how the reason begins; all others were found lapsed."""
+
+Visible = Callable[[Sequence[Event]], list[Event]]
+
+
+class SweepDocument(msgspec.Struct):
+    """What one sweep did: how many jobs it requeued, or moved to the DLQ."""
+
+    type: str
+    timestamp: int
+    """Milliseconds since 1970."""
+    payload: dict[str, Any]
+
+
+def sweeps_among(
+    store: Store, events: Sequence[Event], visible: Visible
+) -> dict[str, list[SweepDocument]]:
+    """What the sweeps did that end among these events, by the cursor of their last event.
+
+    One that began before them, or goes on after them, is looked up: it counts as a whole, once.
+    """
+    found: dict[str, list[SweepDocument]] = {}
+    for entries in _batches(events):
+        if not any(one.act is Act.EXPIRE for one in entries):
+            continue
+        cut = entries[0] is events[0] or entries[-1] is events[-1]
+        whole = visible(_whole_batch(store, entries[0])) if cut else entries
+        if whole[-1].cursor == entries[-1].cursor:  # else it is told where it ends
+            found[whole[-1].cursor] = list(_told(whole))
+    return found
+
+
+def _batches(events: Sequence[Event]) -> Iterator[list[Event]]:
+    """What was done in one step, together."""
+    for _, batch in groupby(events, _batch_of):
+        yield list(batch)
+
+
+def _batch_of(event: Event) -> tuple[QueueKey, int]:
+    return event.queue, read_cursor(event.cursor)[0]
+
+
+def _whole_batch(store: Store, one: Event) -> list[Event]:
+    """All that was done in the same step. This blocks."""
+    whole: list[Event] = []
+    cursor = f"{read_cursor(one.cursor)[0]}.0"
+    while page := store.events(one.queue, cursor, STEP):
+        mine = [event for event in page if _batch_of(event) == _batch_of(one)]
+        whole += mine
+        if len(mine) < len(page):
+            break
+        cursor = page[-1].cursor
+    return whole
+
+
+def _told(entries: Sequence[Event]) -> Iterator[SweepDocument]:
+    swept = [one for one in entries if one.act is Act.EXPIRE]
+    dead = sum(one.to is State.FAILED for one in swept)
+    at = round(swept[-1].at * 1000)
+    requeued = {
+        "count": len(swept) - dead,
+        "dlq_count": dead,
+        "triggered_by": _trigger(swept[-1].note),
+    }
+    yield SweepDocument("requeue", at, requeued)
+    if dead:
+        yield SweepDocument("move_to_dlq", at, {"count": dead})
+
+
+def _trigger(note: str) -> str:
+    reason = note.partition(": ")[2]  # behind the type of the failure
+    return next((word for said, word in TRIGGERS.items() if reason.startswith(said)), "scheduler")
