@@ -970,6 +970,8 @@ export interface paths {
         /**
          * Make or replace a schedule
          * @description From now on a job is enqueued at each tick: one a tick, however many processes run.
+         *
+         *     A queue has at most 1,000 schedules, and a tenant 10,000; 409 for one more.
          */
         put: operations["v1_schedules_put_schedule"];
         post?: never;
