@@ -18,6 +18,16 @@ def test_a_name_means_the_same_each_time(api, name):
     assert [queue["queue"] for queue in api.get("/v1/queues")["queues"]] == [meant]
 
 
+def test_a_job_may_be_called_as_the_route_for_many_is(api):
+    api.post(f"{JOBS}/batch", {"jobs": [{"payload": 1, "id": "batch"}]})
+
+    assert api.get(f"{JOBS}/batch")["id"] == "batch"
+    assert api.get(f"{JOBS}/%62atch")["id"] == "batch"
+    assert api.client.patch(f"{api.base}{JOBS}/batch", json={"priority": 7}).json()["priority"] == 7
+    assert api.client.delete(f"{api.base}{JOBS}/batch").status_code == 204
+    api.get(f"{JOBS}/batch", status=404)
+
+
 def test_a_parameter_that_is_there_twice_is_refused(api):
     refused = api.get(JOBS, status=400, limit=[1, 2])
     assert refused["at"] == "limit"

@@ -17,6 +17,10 @@ from ackline.service.streams import TICKET, is_stream
 IF_MATCH = "If-Match"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
+BATCH, A_JOB_OF_THAT_NAME = "/jobs/batch", "/jobs/%62atch"
+OF_ONE_JOB = frozenset({"GET", "HEAD", "PATCH", "DELETE"})
+"""A job may be called as the route for many is, which can only be posted to."""
+
 WHOLE_KEY = "key"
 """The one path parameter that has several segments."""
 
@@ -32,12 +36,17 @@ class KeepSegments:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        raw: Any = scope.get("raw_path") or b""
+        asked = cast("dict[str, Any]", scope)
+        raw: bytes = asked.get("raw_path") or b""
+        kept = path = asked.get("path", "")
         if b"%" in raw:
-            path = raw.partition(b"?")[0].decode("latin-1")
-            segments = (unquote(segment, errors="surrogateescape") for segment in path.split("/"))
+            given = raw.partition(b"?")[0].decode("latin-1")
+            segments = (unquote(segment, errors="surrogateescape") for segment in given.split("/"))
             kept = "/".join(s.replace("%", "%25").replace("/", "%2F") for s in segments)
-            scope = cast("Scope", {**scope, "path": kept})
+        if kept.endswith(BATCH) and asked.get("method") in OF_ONE_JOB:
+            kept = kept.removesuffix(BATCH) + A_JOB_OF_THAT_NAME
+        if kept != path:
+            scope = cast("Scope", {**asked, "path": kept})
         await self._app(scope, receive, send)
 
 
