@@ -106,7 +106,7 @@ def test_a_poll_does_not_wait_for_lists_of_work(live, monkeypatch, verb, path):
 )
 def test_a_poll_does_not_wait_for_long_lists_of_the_store(live, monkeypatch, verb, arguments):
     held = Held([])
-    monkeypatch.setattr(store, "ask", held)
+    monkeypatch.setattr(store, "ask_within_rate", held)
 
     found = require_polls_meanwhile(
         live, held, lambda: live.api.post(f"/v1/store/{verb}", arguments)
