@@ -41,9 +41,6 @@ COURIERS = 2
 LAST_MOMENT = 2.0
 """Seconds that interrupted handlers have to end after the grace period."""
 
-LAST_OUTCOMES, LAST_WORDS = 10.0, 2.0
-"""Seconds that the store has, when a worker stops, to take its outcomes, or only that it stops."""
-
 AT_ONCE = 2.0
 """Seconds that the store has, after a second request to stop, to take what is given back."""
 
@@ -281,9 +278,8 @@ class Station:
         """Settle everything, say goodbye."""
         for courier in self._couriers:
             courier.stop()
-        patience = LAST_OUTCOMES if self.busy else LAST_WORDS
-        joined = [courier.join(patience) for courier in self._couriers]
-        if not all(joined) and self.busy:
+        joined = [courier.join(timeout=10) for courier in self._couriers]
+        if not all(joined):
             logger.error("queue %s: the last outcomes could not be stored", self.queue.key)
         self._holdings.listener.close()
         self._heartbeat.stop()
