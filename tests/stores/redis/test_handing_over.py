@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from redis.exceptions import ConnectionError
 from tests.stores.redis.conftest import QUEUE, SOON, OpenStore, done, drafts, wants
 from tests.waiting import until
 
+import ackline.stores.redis as package
 from ackline.config import QueueSettings
 from ackline.errors import StoreUnavailable
 from ackline.events import Act
 from ackline.job import Draft, Options, Record, State
 from ackline.lifecycle import release
+from ackline.queue.consumer import LONGEST_POLL
 from ackline.stores.base import WaitingClaim
 from ackline.stores.redis import RedisStore
 from ackline.stores.redis.inbox import Inbox
@@ -468,6 +472,17 @@ class TestTime:
         claimed = store.claim(QUEUE, waiter.request())
 
         assert claimed_at - 0.02 < claimed.since < enqueued_at
+
+    def test_the_script_counts_on_no_rarer_claims_than_workers_make(self):
+        text = (Path(package.__file__).parent / "scripts/lib/handing.lua").read_text()
+        found = re.search(r"RENEWED, SILENT, MEMORY = ([\d.]+), (\d+), (\d+)", text)
+        shortest = re.search(r"SHORTEST_HANDED = (\d+)", text)
+        assert found is not None
+        assert shortest is not None
+        renewed, silent, memory = map(float, found.groups())
+
+        assert renewed + 2 * LONGEST_POLL < silent < memory
+        assert float(shortest[1]) > 2 * LONGEST_POLL
 
     def test_inboxes_of_workers_that_died_do_not_pile_up(self, timed, clock, client, prefix):
         timed.enqueue(QUEUE, [])

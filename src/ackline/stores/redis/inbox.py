@@ -9,9 +9,9 @@ import uuid
 from collections import deque
 from collections.abc import Sequence
 
-from ackline.job import Record, State
+from ackline.job import Record
 from ackline.stores.base import Claimed
-from ackline.stores.redis.packing import ASKED, BodyReader
+from ackline.stores.redis.packing import BodyReader, leased
 
 _HANDED = struct.Struct(">QddIBH")
 
@@ -69,24 +69,8 @@ class Inbox:
                 return []
             self._accepted.append(token)
         at = _HANDED.size + size
-        id, body = packed[_HANDED.size : at].decode(), BodyReader().read(packed[at:])
-        return [
-            Record(
-                id,
-                body.kind,
-                State.PROCESSING,
-                body.payload,
-                body.priority,
-                body.options,
-                attempts,
-                body.created_at,
-                token,
-                worker,
-                started,
-                deadline,
-                cancel_requested=bool(flags & ASKED),
-            )
-        ]
+        id, body = packed[_HANDED.size : at], BodyReader().read(packed[at:])
+        return [leased(id, body, attempts, flags, token, worker, started, deadline)]
 
     def waits(self, asked_at: float, now: float) -> None:
         """A claim was sent at a moment of `time.monotonic`, and run at a time of the server."""

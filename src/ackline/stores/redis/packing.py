@@ -110,6 +110,37 @@ class BodyReader:
         return self._head
 
 
+def leased(
+    id: bytes,
+    body: Body,
+    attempts: int,
+    flags: int,
+    token: int,
+    worker: str,
+    started: float,
+    deadline: float,
+) -> Record:
+    """A job as its worker gets it, be it claimed or handed over."""
+    return Record(
+        id.decode(),
+        body.kind,
+        State.PROCESSING,
+        body.payload,
+        body.priority,
+        body.options,
+        attempts,
+        body.created_at,
+        token,
+        worker,
+        started,
+        deadline,
+        None,
+        None,
+        None,
+        bool(flags & ASKED),
+    )
+
+
 def draft_runs(drafts: Sequence[Draft]) -> list[bytes | str | int]:
     """Drafts as the script takes them: neighbours that differ only in id and payload together."""
     packed: list[bytes | str | int] = []

@@ -25,7 +25,6 @@ from ackline.stores.base import (
 from ackline.stores.redis.crossing import apply_in_cluster
 from ackline.stores.redis.inbox import Inbox
 from ackline.stores.redis.packing import (
-    ASKED,
     GONE,
     REFUSED,
     STATES,
@@ -33,6 +32,7 @@ from ackline.stores.redis.packing import (
     draft_runs,
     ended_leases,
     in_full,
+    leased,
     pack_writes,
     seen_jobs,
 )
@@ -121,12 +121,12 @@ def _claim_from_server(
     answer = scripts.run("claim", queue, [packed, *steps])
     moment, token, next_at, verdicts, ends, jobs, again, lapsed, late = answer
     now = float(moment)
-    leased = _leased(jobs, again, request, int(token), now) if jobs else []
+    found = _leased(jobs, again, request, int(token), now) if jobs else []
     if inbox is not None:
         inbox.waits(asked_at, now)
         handed = [*handed, *inbox.accept(late, request.worker)]
     return Claimed(
-        jobs=[*handed, *leased] if handed else leased,
+        jobs=[*handed, *found] if handed else found,
         verdicts=settled or _verdicts(transitions, in_full(verdicts), ends),
         lapsed=[seen.record for seen in seen_jobs(lapsed)] if lapsed else [],
         next_at=float(next_at) if next_at else None,
@@ -169,34 +169,15 @@ def _pack_request(request: ClaimRequest, handed: int, inbox: Inbox | None) -> by
 def _leased(
     flat: Sequence[Any], again: Sequence[int], request: ClaimRequest, token: int, now: float
 ) -> list[Record]:
-    read, processing = BodyReader().read, State.PROCESSING
+    read = BodyReader().read
     worker, leases = request.worker, request.lease_of_kind
     had = {index: (attempts, flags) for index, attempts, flags in _in_threes(again)}
     records = []
     for index in range(len(flat) // 2):
         body = read(flat[2 * index + 1])
         attempts, flags = had.get(index, _FIRST)
-        lease = body.options.lease or leases.get(body.kind, request.lease)
-        records.append(
-            Record(
-                flat[2 * index].decode(),
-                body.kind,
-                processing,
-                body.payload,
-                body.priority,
-                body.options,
-                attempts,
-                body.created_at,
-                token,
-                worker,
-                now,
-                now + lease,
-                None,
-                None,
-                None,
-                bool(flags & ASKED),
-            )
-        )
+        until = now + (body.options.lease or leases.get(body.kind, request.lease))
+        records.append(leased(flat[2 * index], body, attempts, flags, token, worker, now, until))
     return records
 
 
