@@ -420,14 +420,14 @@ REDIS = [
     Mutant(
         "redis: the fence of the quick path is not checked",
         _STEPS,
-        "byte(place) == PROCESSING and sub(place, 25, 32) == token then",
-        "byte(place) == PROCESSING then",
+        "  return {fits = found == token, worker",
+        "  return {fits = true, worker",
     ),
     Mutant(
         "redis: the quick path completes what is not leased",
         _STEPS,
-        "if place and byte(place) == PROCESSING and sub(place, 25, 32) == token then",
-        "if place and sub(place, 25, 32) == token then",
+        "local leased = place and byte(place) == PROCESSING\n",
+        "local leased = place\n",
     ),
     Mutant(
         "redis: the fence is not checked",
@@ -487,8 +487,8 @@ REDIS = [
     Mutant(
         "redis: quick completions are taken to be of one kind and group",
         _STEPS,
-        "      if tail ~= same then\n",
-        "      if not same then\n",
+        "if leased and not (shared and find(place, shared.text, 12, true) == 12) then",
+        "if leased and not shared then",
     ),
     Mutant(
         "redis: quick completions are not counted",
@@ -499,8 +499,8 @@ REDIS = [
     Mutant(
         "redis: a quick completion never leaves its group",
         _STEPS,
-        "        left[group] = (left[group] or 0) + 1\n",
-        "        left[group] = 0\n",
+        "        left[shared.group] = (left[shared.group] or 0) + 1\n",
+        "        left[shared.group] = 0\n",
     ),
     Mutant(
         "redis: a quick completion stays leased",
@@ -570,6 +570,12 @@ REDIS = [
         "",
     ),
     Mutant(
+        "redis: a short result is forgotten when its job is written anew",
+        _JOB,
+        "  job.result = string.sub(packed, at, -17)\n",
+        "  job.result = ''\n",
+    ),
+    Mutant(
         "redis: equal places are ordered by id",
         _JOB,
         "  return struct.pack('>I6', number) .. id\n",
@@ -590,8 +596,22 @@ REDIS = [
     Mutant(
         "redis: events of one batch lose their reason",
         _QUEUE,
-        "    or queue.explained\n",
-        "",
+        "  begin_run(queue, act, source, to, token, worker, why, by, kind, attempt, {id})\n"
+        "  queue.run = nil\n",
+        "  queue.run = begin_run(queue, act, source, to, token, worker, why, by, kind, attempt, "
+        "{id})\n",
+    ),
+    Mutant(
+        "redis: all jobs of a batch are told to be of one kind and attempt",
+        _QUEUE,
+        "    if values[index] ~= values[1] then\n",
+        "    if false then\n",
+    ),
+    Mutant(
+        "redis: an event of another kind changes those before it",
+        _QUEUE,
+        "      values[index] = common\n",
+        "      values[index] = value\n",
     ),
     Mutant(
         "redis: promote is early",
@@ -627,8 +647,8 @@ REDIS = [
     Mutant(
         "redis: a claim after the first counts no attempt",
         _CLAIM,
-        "local attempts = struct.unpack('>I4', place, 21) + 1",
-        "local attempts = struct.unpack('>I4', place, 21)",
+        "local attempts = struct.unpack('>I4', place, 13) + 1",
+        "local attempts = struct.unpack('>I4', place, 13)",
     ),
     Mutant(
         "redis: progress outlives its lease",
@@ -645,7 +665,7 @@ REDIS = [
     Mutant(
         "redis: jobs of a kind are taken to be alike",
         _CLAIM,
-        "if kinds[index] ~= kind or sub(body, 17, 16 + head.size) ~= text then",
+        "if kinds[index] ~= kind or find(body, head.text, 9, true) ~= 9 then",
         "if kinds[index] ~= kind then",
     ),
     Mutant(

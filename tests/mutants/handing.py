@@ -52,8 +52,8 @@ HANDING = [
     Mutant(
         "redis: a job that is handed over is not noted as claimed",
         _HANDING,
-        "  note_run(queue, 'claim', QUEUED, PROCESSING, lease.token, request.worker, '', '',\n"
-        "    {job.id, job.kind, 1})\n",
+        "  note_job(queue, 'claim', QUEUED, PROCESSING, lease.token, request.worker, job.id, "
+        "job.kind, 1)\n",
         "",
         _ALONE,
     ),

@@ -17,9 +17,9 @@ from ackline.stores.redis.journal import _unpack
 QUEUE = QueueKey("default", "mail")
 MANY = 100
 
-CLAIMED = ["claim", 1, 2, 77, "w1", "", "", 2, "a", "k", 1, "b", "l", 3]
-FAILED = ["fail", 2, 5, 78, "w1", "why", "me", 1, "c", "k", 2]
-DROPPED = ["purge", 0, -1, 0, "", "", "", 1, "d", "k", 0]
+CLAIMED = ["claim", 1, 2, 77, "w1", "", "", ["k", "l"], [1, 3], ["a", "b"]]
+FAILED = ["fail", 2, 5, 78, "w1", "why", "me", "k", 2, ["c"]]
+DROPPED = ["purge", 0, -1, 0, "", "", "", "k", 0, ["d"]]
 ENTRIES = [
     Entry(Act.CLAIM, "a", "k", State.QUEUED, State.PROCESSING, 1, 77, "w1"),
     Entry(Act.CLAIM, "b", "l", State.QUEUED, State.PROCESSING, 3, 77, "w1"),
@@ -29,7 +29,7 @@ ENTRIES = [
 
 
 def fields(**more: bytes) -> dict[bytes, bytes]:
-    packed = msgspec.msgpack.encode([1.5, *CLAIMED, *FAILED, *DROPPED])
+    packed = msgspec.msgpack.encode([1.5, CLAIMED, FAILED, DROPPED])
     return {b"n": b"4", b"e": packed} | {name.encode(): value for name, value in more.items()}
 
 

@@ -23,9 +23,6 @@ CLOCKS_APART = 1.0
 LAST_TIME = 2**64 - 1
 """No entry of a stream has a higher one, whatever a cursor says."""
 
-_HEAD = 8
-_EACH = 3
-
 _ACTS = {act.value: act for act in Act}
 _STATES = (*STATES, None)
 """By their codes; nowhere is -1, so it is the last."""
@@ -179,19 +176,16 @@ def _name_of(names: Names, batch: int) -> str:
 
 def _unpack(number: int, queue: QueueKey, fields: Mapping[bytes, bytes], most: int) -> Batch:
     """A batch, or as much of it: runs of entries that have all but a few fields in common."""
-    flat, position = _decode(fields[b"e"]), 1
+    at, *runs = _decode(fields[b"e"])
     acts: list[Act] = []
     sources: list[State | None] = []
     targets: list[State | None] = []
     ids, kinds, attempts, tokens, workers, notes, authors = ([] for _ in range(7))
-    while position < len(flat) and len(acts) < most:
-        word, source, to, token, worker, note, by, size = flat[position : position + _HEAD]
-        position += _HEAD
-        taken = min(size, most - len(acts))
-        end = position + _EACH * taken
-        ids += flat[position:end:_EACH]
-        kinds += flat[position + 1 : end : _EACH]
-        attempts += flat[position + 2 : end : _EACH]
+    for word, source, to, token, worker, note, by, kind, attempt, entries in runs:
+        taken = min(len(entries), most - len(acts))
+        ids += entries[:taken]
+        kinds += _of_each(kind, taken)
+        attempts += _of_each(attempt, taken)
         acts += [_ACTS[word]] * taken
         sources += [_STATES[source]] * taken
         targets += [_STATES[to]] * taken
@@ -199,10 +193,14 @@ def _unpack(number: int, queue: QueueKey, fields: Mapping[bytes, bytes], most: i
         workers += [worker] * taken
         notes += [note] * taken
         authors += [by] * taken
-        position += _EACH * size
     of_runs = (acts, ids, kinds, sources, targets, attempts, tokens, workers, notes, authors)
     of_each = _priorities(fields, len(acts)), _callbacks(fields, len(acts))
-    return Batch(number, float(flat[0]), queue, Columns((*of_runs, *of_each)))
+    return Batch(number, float(at), queue, Columns((*of_runs, *of_each)))
+
+
+def _of_each(values: Any, size: int) -> list[Any]:
+    """Of the first entries of a run; what they have in common is written once."""
+    return values[:size] if isinstance(values, list) else [values] * size
 
 
 def _priorities(fields: Mapping[bytes, bytes], size: int) -> list[int | None]:

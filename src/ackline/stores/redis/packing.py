@@ -36,12 +36,11 @@ def in_full(runs: Sequence[int]) -> list[int]:
 ASKED = 1
 """The flag of a job that was asked to stop."""
 
-_NUMBER_CREATED = struct.Struct(">Qd")
+_CREATED, _NUMBER = struct.Struct(">d"), struct.Struct(">Q")
 _HEAD = struct.Struct(">BdH")
 _LENGTH, _LONG = struct.Struct(">H"), struct.Struct(">I")
-_PLACE = struct.Struct(">BBBdQBIQdd")
+_PLACE = struct.Struct(">BBBdBIQd")
 _ENDED = struct.Struct(">IddH")
-_BODY_HEAD = _NUMBER_CREATED.size
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_options = msgspec.msgpack.Decoder(Options).decode
@@ -54,7 +53,7 @@ encode_failure: Callable[[Failure], bytes] = _encode
 
 
 def body_head(kind: str, priority: int, options: Options) -> bytes:
-    """All of a body that comes before the payload, but for the number and the time."""
+    """All of a body that comes before the payload, but for the time of creation."""
     name, group = kind.encode(), (options.group or "").encode()
     packed = b"" if options is NO_OPTIONS or options == NO_OPTIONS else _encode(options)
     return b"".join(
@@ -90,23 +89,24 @@ class BodyReader:
         self._options = NO_OPTIONS
 
     def read(self, packed: bytes) -> Body:
-        number, created_at = _NUMBER_CREATED.unpack_from(packed)
+        (created_at,) = _CREATED.unpack_from(packed)
+        (number,) = _NUMBER.unpack_from(packed, len(packed) - _NUMBER.size)
         head = self._head
-        if not head or not packed.startswith(head, _BODY_HEAD):
+        if not head or not packed.startswith(head, _CREATED.size):
             head = self._read_head(packed)
-        payload = packed[_BODY_HEAD + len(head) :]
+        payload = packed[_CREATED.size + len(head) : -_NUMBER.size]
         return Body(number, created_at, self._kind, self._priority, self._options, payload)
 
     def _read_head(self, packed: bytes) -> bytes:
-        self._priority, _, size = _HEAD.unpack_from(packed, _BODY_HEAD)
-        at = _BODY_HEAD + _HEAD.size
+        self._priority, _, size = _HEAD.unpack_from(packed, _CREATED.size)
+        at = _CREATED.size + _HEAD.size
         self._kind = packed[at : at + size].decode()
         at += size
         at += _LENGTH.size + _LENGTH.unpack_from(packed, at)[0]
         (size,) = _LONG.unpack_from(packed, at)
         at += _LONG.size
         self._options = _decode_options(packed[at : at + size]) if size else NO_OPTIONS
-        self._head = packed[_BODY_HEAD : at + size]
+        self._head = packed[_CREATED.size : at + size]
         return self._head
 
 
@@ -268,7 +268,7 @@ _WAITS_FIRST: _Place = (State.QUEUED, 0, 0, 0.0, 0, 0, 0.0, "")
 def _read_place(packed: bytes) -> _Place:
     if not packed:
         return _WAITS_FIRST
-    code, act, flags, finished, _, _, attempts, token, _, started = _PLACE.unpack_from(packed)
+    code, act, flags, finished, _, attempts, token, started = _PLACE.unpack_from(packed)
     at = _PLACE.size + _LENGTH.size
     (size,) = _LENGTH.unpack_from(packed, _PLACE.size)
     worker = packed[at : at + size].decode()

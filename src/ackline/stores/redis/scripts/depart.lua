@@ -27,7 +27,7 @@ local seen = look_up(queue, {job.member}, {at}, true)
 clear(job, HELD)
 redis.call('HSET', queue.base .. ':away', id, cmsgpack.pack({
   entry = step.entry, move = step.move, at = at, body = seen[2], place = write_place(job),
-  result = seen[5] or nil, progress = seen[6] or nil, history = seen[7],
+  result = has(job, RESULT) and seen[5] or nil, progress = seen[6] or nil, history = seen[7],
   act = step.act, by = step.by, here = step.here, back = step.back,
 }))
 drop_jobs(queue, {job})

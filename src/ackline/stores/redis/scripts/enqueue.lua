@@ -134,21 +134,21 @@ local function refuse(id)
   local state = fresh[id] or known[id].state
   letters[#letters + 1] = state
   if state == COMPLETED then
-    results[#results + 1] = redis.call('HGET', queue.base .. ':result', id)
+    results[#results + 1] = result_of(queue, known[id])
   end
 end
 
 local function place_of(run)
   return struct.pack(
-    PLACE, SCHEDULED, 0, 0, 0, number, run.priority, 0, 0, run.at, 0, 0, '', #run.kind, run.kind,
-    #run.group, run.group
-  )
+    PLACE, SCHEDULED, 0, 0, 0, run.priority, 0, 0, 0, 0, '', #run.kind, run.kind, #run.group,
+    run.group
+  ) .. struct.pack(PLACE_END, run.at, number)
 end
 
 local function insert(run, id, rest)
   local at, line = 2 * (number - first), run.line
   local packed = struct.pack('>I8', number)
-  bodies[at + 1], bodies[at + 2] = id, packed .. created .. rest
+  bodies[at + 1], bodies[at + 2] = id, created .. rest .. packed
   if run.state == SCHEDULED then
     places[#places + 1] = id
     places[#places + 1] = place_of(run)
@@ -188,16 +188,15 @@ local function read_run(at)
 end
 
 local function insert_all(run, from, to)
-  local entries, kind, size = {}, run.kind, 0
-  for index = from, to do
-    local id = ARGV[index]
-    insert(run, id, ARGV[index + to - from + 1])
-    entries[size + 1], entries[size + 2], entries[size + 3] = id, kind, 0
-    size = size + 3
+  local ids, count = {}, to - from + 1
+  for index = 1, count do
+    local id = ARGV[from + index - 1]
+    insert(run, id, ARGV[to + index])
+    ids[index] = id
   end
-  note_run(queue, 'enqueue', NOWHERE, run.state, 0, '', '', '', entries)
-  tell_priority(queue, run.priority, to - from + 1)
-  letters[#letters + 1] = string.rep(run.letter, to - from + 1)
+  note_run(queue, 'enqueue', NOWHERE, run.state, 0, '', '', '', run.kind, 0, ids)
+  tell_priority(queue, run.priority, count)
+  letters[#letters + 1] = string.rep(run.letter, count)
 end
 
 local function insert_runs(insert_run)

@@ -225,35 +225,37 @@ local function has_room(queue, running, group)
   return true
 end
 
--- What most jobs of a batch share: packed parts of their places, and what their bodies say.
 local function new_lease(queue, request)
   return {
     worker = request.worker, usual = request.lease, of_kind = request.leases,
-    token = next_token(queue, request.leap), started = struct.pack('>d', now),
-    running = {}, held = {}, told = {},
+    token = next_token(queue, request.leap), running = {}, held = {}, told = {},
   }
+end
+
+-- All of a leased job's place but the rank and the number at its end.
+local function leased_head(lease, head, flags, attempts)
+  return struct.pack('>BBBdBI4I8d', PROCESSING, 0, flags, 0, head.priority, attempts, lease.token,
+    now) .. head.names
 end
 
 -- What the bodies of a kind say that are alike from their priority on to their options.
 local function read_head(lease, body, kind)
-  local _, _, priority, seconds, _, group, rest = struct.unpack(BODY, body)
+  local _, priority, seconds, _, group, rest = struct.unpack(BODY, body)
   if seconds == 0 then
     seconds = lease.of_kind[kind] or lease.usual
   end
-  return {
-    group = group, seconds = seconds, deadline = exact(now + seconds),
-    first = string.char(priority) .. struct.pack('>I4I8', 1, lease.token),
-    tail = lease.started
-      .. struct.pack('>Hc0Hc0Hc0', #lease.worker, lease.worker, #kind, kind, #group, group),
-    priority = string.char(priority), size = rest - 17,
+  local head = {
+    text = string.sub(body, 9, rest - 1), priority = priority, group = group, seconds = seconds,
+    deadline = exact(now + seconds),
+    names = struct.pack('>Hc0Hc0Hc0', #lease.worker, lease.worker, #kind, kind, #group, group),
   }
+  head.first = leased_head(lease, head, 0, 1)
+  return head
 end
-
-local FRESH_FRONT = struct.pack(FRONT, PROCESSING, 0, 0, 0)
 
 -- The first place of a job; its rank is packed already, for neighbours often share it.
 local function first_place(head, body, rank)
-  return FRESH_FRONT .. string.sub(body, 1, 8) .. head.first .. rank .. head.tail
+  return head.first .. rank .. string.sub(body, -8)
 end
 
 -- The next place of a job that some worker has had before; returns its attempts and flags, too.
@@ -263,9 +265,9 @@ local function lease_again(queue, lease, head, id, place, rank)
   if flags ~= had then
     redis.call('HDEL', queue.base .. ':progress', id)
   end
-  local attempts = struct.unpack('>I4', place, 21) + 1
-  return struct.pack(FRONT, PROCESSING, 0, flags, 0) .. string.sub(place, 12, 19) .. head.priority
-    .. struct.pack('>I4I8d', attempts, lease.token, rank) .. head.tail, attempts, flags
+  local attempts = struct.unpack('>I4', place, 13) + 1
+  return leased_head(lease, head, flags, attempts) .. struct.pack('>d', rank)
+    .. string.sub(place, -8), attempts, flags
 end
 
 local function put_aside(queue, lease, id, body, place, rank)
@@ -286,11 +288,10 @@ end
 -- request: worker, limit, lease, leap, kinds or nil, leases of kinds that differ
 -- Returns the token, flat {id, body}, and flat {index, attempts, flags} of those that are not new.
 local function take(queue, request)
-  local sub = string.sub
+  local sub, find = string.sub, string.find
   local lines = ready_lines(queue, request.kinds, request.limit)
   local jobs, again, leased, places = {}, {}, {}, {}
-  local lease, count, repeats = nil, 0, 0
-  local bytes = 0
+  local lease, count, repeats, bytes = nil, 0, 0, 0
   while count < request.limit and (not lease or #lease.held < MOST_HELD) do
     local members, kinds, ranks = take_best(lines, next_look(request.limit, count, bytes))
     if #members == 0 then
@@ -298,25 +299,23 @@ local function take(queue, request)
     end
     lease = lease or new_lease(queue, request)
     local ids = {}
-    for index, member in ipairs(members) do
-      ids[index] = sub(member, 7)
+    for index = 1, #members do
+      ids[index] = sub(members[index], 7)
     end
     local bodies = get_many('HMGET', queue.base .. ':job', ids)
     local known = get_many('HMGET', queue.base .. ':place', ids)
-    local kind, head, text, packed, same
-    local entries, noted = {}, 0
-    for index, id in ipairs(ids) do
-      local body, place, rank = bodies[index], known[index], ranks[index]
-      if kinds[index] ~= kind or sub(body, 17, 16 + head.size) ~= text then
+    local kind, head, packed, same
+    local told_ids, told_kinds, told_attempts, told = {}, {}, {}, 0
+    for index = 1, #ids do
+      local id, body, place, rank = ids[index], bodies[index], known[index], ranks[index]
+      if kinds[index] ~= kind or find(body, head.text, 9, true) ~= 9 then
         kind = kinds[index]
         head = read_head(lease, body, kind)
-        text = sub(body, 17, 16 + head.size)
       end
       if head.group ~= '' and not has_room(queue, lease.running, head.group) then
         put_aside(queue, lease, id, body, place, rank)
       else
-        local attempts = 1
-        local at = 2 * count + 1
+        local attempts, at = 1, 2 * count + 1
         if place then
           local flags
           places[at + 1], attempts, flags = lease_again(queue, lease, head, id, place, rank)
@@ -331,13 +330,12 @@ local function take(queue, request)
         places[at] = id
         leased[at], leased[at + 1] = head.deadline, members[index]
         jobs[at], jobs[at + 1] = id, body
-        bytes = bytes + #body
-        entries[noted + 1], entries[noted + 2], entries[noted + 3] = id, kind, attempts
-        noted = noted + 3
-        count = count + 1
+        bytes, count, told = bytes + #body, count + 1, told + 1
+        told_ids[told], told_kinds[told], told_attempts[told] = id, kind, attempts
       end
     end
-    note_run(queue, 'claim', QUEUED, PROCESSING, lease.token, lease.worker, '', '', entries)
+    note_run(queue, 'claim', QUEUED, PROCESSING, lease.token, lease.worker, '', '', told_kinds,
+      told_attempts, told_ids)
   end
   leave_lines(lines)
   call_many('ZADD', queue.base .. ':processing', leased)

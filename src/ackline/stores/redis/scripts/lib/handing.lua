@@ -101,8 +101,7 @@ local function hand_to(queue, inbox, request, lease, head, job)
   save_lease(queue, lease.token, false)
   shift(queue, QUEUED, PROCESSING, 1)
   hold(queue, request.worker, 1)
-  note_run(queue, 'claim', QUEUED, PROCESSING, lease.token, request.worker, '', '',
-    {job.id, job.kind, 1})
+  note_job(queue, 'claim', QUEUED, PROCESSING, lease.token, request.worker, job.id, job.kind, 1)
   promise(queue, inbox, 'h', struct.pack('>I8', lease.token) .. job.id)
   redis.call('PUBLISH', queue.base .. ':to:' .. inbox,
     hand(lease.token, now, now + head.seconds, 1, 0, job.id, job.body))

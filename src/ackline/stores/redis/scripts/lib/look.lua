@@ -14,8 +14,8 @@ local function look_up(queue, members, ats, wholly)
     local flags = place and string.byte(place, 3) or 0
     found[size + 1], found[size + 2], found[size + 3] = id, bodies[index], place or ''
     found[size + 4] = ats[index]
-    found[size + 5] = bit.band(flags, RESULT) ~= 0
-      and redis.call('HGET', queue.base .. ':result', id)
+    found[size + 5] = bit.band(flags, RESULT + SHORT_RESULT) ~= 0
+      and result_of(queue, read_place(id, place))
     found[size + 6] = bit.band(flags, PROGRESS) ~= 0
       and redis.call('HGET', queue.base .. ':progress', id)
     found[size + 7] = wholly
@@ -50,7 +50,8 @@ local function lapsed(queue, limit)
   for index, id in ipairs(ids) do
     local size = #found
     local body = bodies[index]
-    found[size + 1], found[size + 2] = id, string.sub(body, 1, payload_at(body) - 1)
+    local number = string.sub(body, -8)
+    found[size + 1], found[size + 2] = id, string.sub(body, 1, payload_at(body) - 1) .. number
     found[size + 3], found[size + 4] = places[index], due[2 * index]
     found[size + 5], found[size + 6], found[size + 7] = false, false, {}
   end

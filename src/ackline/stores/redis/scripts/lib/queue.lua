@@ -86,7 +86,6 @@ local function open_queue(base)
     shifts = {},
     holds = {},
     journal = {now},
-    size = 1,
     events = 0,
     priorities = '',
     topics = {},
@@ -117,61 +116,80 @@ end
 
 -- The journal ------------------------------------------------------------------------------
 --
--- One entry of the stream for each batch. Beside it stand the priorities, see `tell_priority`, and
--- where jobs call back that have come to their end: flat {number of the entry, URL}. Neighbours that differ only in their job share a head:
---   at, {act, from, to, token, worker, note, by, n, n × {id, kind, attempt}} …
+-- One entry of the stream for each batch: its time, and runs of entries that differ only in their
+-- job. Beside it stand the priorities, see `tell_priority`, and where jobs call back that have come
+-- to their end: flat {number of the entry, URL}.
+--   at, {act, from, to, token, worker, note, by, kinds, attempts, ids} …
+-- The kinds are one that all have in common, or a list with one for each id; so are the attempts.
 
-local function begin_run(queue, act, source, to, token, worker, why, by)
-  local journal, head = queue.journal, queue.size + 1
-  queue.run = head
-  journal[head], journal[head + 1], journal[head + 2] = act, source, to
-  journal[head + 3], journal[head + 4] = token, worker
-  journal[head + 5], journal[head + 6], journal[head + 7] = why, by, 0
-  queue.size = head + 7
+local KINDS, ATTEMPTS, IDS = 8, 9, 10
+
+local function begin_run(queue, act, source, to, token, worker, why, by, kinds, attempts, ids)
+  local run = {act, source, to, token, worker, why, by, kinds, attempts, ids}
+  queue.journal[#queue.journal + 1] = run
+  queue.events = queue.events + #ids
   if to >= COMPLETED or to == NOWHERE then
     queue.topics.ends = true
   end
+  return run
 end
 
-local function append(queue, id, kind, attempt)
-  local journal, size = queue.journal, queue.size
-  journal[queue.run + 7] = journal[queue.run + 7] + 1
-  journal[size + 1], journal[size + 2], journal[size + 3] = id, kind, attempt
-  queue.size = size + 3
-  queue.events = queue.events + 1
+local function in_common(values)
+  if type(values) ~= 'table' then
+    return values
+  end
+  for index = 2, #values do
+    if values[index] ~= values[1] then
+      return values
+    end
+  end
+  return values[1]
 end
 
--- Many entries of one run at once: flat {id, kind, attempt}.
-local function note_run(queue, act, source, to, token, worker, why, by, entries)
-  local count = #entries / 3
-  if count == 0 then
-    return
+-- Many entries at once.
+local function note_run(queue, act, source, to, token, worker, why, by, kinds, attempts, ids)
+  if #ids > 0 then
+    begin_run(queue, act, source, to, token, worker, why, by, in_common(kinds),
+      in_common(attempts), ids)
+    queue.run = nil
   end
-  begin_run(queue, act, source, to, token, worker, why, by)
-  local journal, size = queue.journal, queue.size
-  journal[size] = count
-  for index = 1, 3 * count do
-    journal[size + index] = entries[index]
+end
+
+-- One more value of a run that had so many entries before.
+local function widened(values, count, value)
+  if values == value then
+    return values
+  elseif type(values) ~= 'table' then
+    local common = values
+    values = {}
+    for index = 1, count do
+      values[index] = common
+    end
   end
-  queue.size, queue.events, queue.explained = size + 3 * count, queue.events + count, true
+  values[count + 1] = value
+  return values
 end
 
 -- An entry that nobody has to explain.
 local function note_job(queue, act, source, to, token, worker, id, kind, attempt)
-  local journal, run = queue.journal, queue.run
+  local run = queue.run
   if
     not run
-    or journal[run] ~= act
-    or journal[run + 1] ~= source
-    or journal[run + 2] ~= to
-    or journal[run + 3] ~= token
-    or journal[run + 4] ~= worker
-    or queue.explained
+    or run[1] ~= act
+    or run[2] ~= source
+    or run[3] ~= to
+    or run[4] ~= token
+    or run[5] ~= worker
   then
-    begin_run(queue, act, source, to, token, worker, '', '')
-    queue.explained = nil
+    queue.run = begin_run(queue, act, source, to, token, worker, '', '', kind, attempt, {id})
+    return
   end
-  append(queue, id, kind, attempt)
+  local ids = run[IDS]
+  local count = #ids
+  run[KINDS] = widened(run[KINDS], count, kind)
+  run[ATTEMPTS] = widened(run[ATTEMPTS], count, attempt)
+  ids[count + 1] = id
+  queue.events = queue.events + 1
 end
 
 -- An entry with a reason, and with who asked for it.
@@ -179,9 +197,8 @@ local function note(queue, act, source, to, token, worker, why, by, id, kind, at
   if why == '' and by == '' then
     return note_job(queue, act, source, to, token, worker, id, kind, attempt)
   end
-  begin_run(queue, act, source, to, token, worker, why, by)
-  queue.explained = true
-  append(queue, id, kind, attempt)
+  begin_run(queue, act, source, to, token, worker, why, by, kind, attempt, {id})
+  queue.run = nil
 end
 
 -- The last `count` entries are about jobs of this priority. Of a batch that tells any, there is a
@@ -225,7 +242,7 @@ local function close_queue(queue)
       cmsgpack.pack(queue.journal), unpack(more))
     redis.call('HINCRBY', queue.base .. ':queue', 'events', queue.events)
     tell(queue, 'changes')
-    queue.journal, queue.size, queue.run, queue.events = {now}, 1, nil, 0
+    queue.journal, queue.run, queue.events = {now}, nil, 0
     queue.priorities, queue.callbacks = '', nil
   end
   for state, count in pairs(queue.shifts) do

@@ -40,7 +40,7 @@ end
 local function written_of(queue, id)
   local body = redis.call('HGET', queue.base .. ':job', id)
   local payload, options = payload_at(body)
-  return string.sub(body, options, payload - 1), string.sub(body, payload)
+  return string.sub(body, options, payload - 1), string.sub(body, payload, -9)
 end
 
 local function is_as_seen(queue, job, seen)
@@ -86,10 +86,10 @@ local function rewrite_body(queue, job, step, data)
   local bodies = queue.base .. ':job'
   local body = redis.call('HGET', bodies, job.id)
   if step.data == 'payload' then
-    body = string.sub(body, 1, payload_at(body) - 1) .. data
+    body = string.sub(body, 1, payload_at(body) - 1) .. data .. string.sub(body, -8)
   end
   if step.priority then
-    body = string.sub(body, 1, 16) .. string.char(step.priority) .. string.sub(body, 18)
+    body = string.sub(body, 1, 8) .. string.char(step.priority) .. string.sub(body, 10)
     job.priority = step.priority
   end
   redis.call('HSET', bodies, job.id, body)
@@ -113,6 +113,15 @@ local function end_lease(queue, job, step, data)
   hold(queue, job.worker, -1)
   job.act = step.code
   clear(job, ASKED)
+end
+
+local function keep_result(queue, job, result)
+  set(job, result_flag(result))
+  if has(job, SHORT_RESULT) then
+    job.result = result
+  else
+    redis.call('HSET', queue.base .. ':result', job.id, result)
+  end
 end
 
 local function take_step(queue, job, step, data, landing)
@@ -149,8 +158,7 @@ local function take_step(queue, job, step, data, landing)
     if to >= COMPLETED then
       job.finished = now
       if step.data == 'result' then
-        redis.call('HSET', queue.base .. ':result', job.id, data)
-        set(job, RESULT)
+        keep_result(queue, job, data)
       end
     else
       job.finished = 0
@@ -187,17 +195,19 @@ local function count_steps(at)
   return count
 end
 
--- What the leases that are alike from the start on to their end say: {worker, kind, group}.
-local function read_tail(tails, tail)
-  local _, worker, kind, group = struct.unpack('>dHc0Hc0Hc0', tail)
-  tails[tail] = {worker, kind, group}
-  return tails[tail]
+-- What places say that are alike but for their front, rank and number, if they are of this lease.
+local function read_middle(middle, token)
+  local _, attempts, found, _, worker, kind, group = struct.unpack('>BI4I8dHc0Hc0Hc0', middle)
+  return {fits = found == token, worker = worker, kind = kind, group = group, attempts = attempts,
+    text = middle, heads = {}}
 end
 
-local function read_front(fronts, step, flags)
-  local kept = bit.bor(bit.band(flags, bit.bnot(ASKED)), step.data and RESULT or 0)
-  fronts[flags] = struct.pack(FRONT, COMPLETED, step.code, kept, now)
-  return fronts[flags]
+-- A completed job's place up to the result; `added` is the flag of that.
+local function completed_head(shared, step, flags, added)
+  local kept = bit.bor(bit.band(flags, bit.bnot(ASKED)), added)
+  local head = struct.pack(FRONT, COMPLETED, step.code, kept, now) .. shared.text
+  shared.heads[flags + 256 * added] = head
+  return head
 end
 
 -- For those that were not leased so: settled before, or another's now.
@@ -223,61 +233,64 @@ local function tell_end(queue, id, result)
   end
 end
 
--- Most batches complete leases and do nothing else: no job has to be taken apart for that.
+-- Most batches complete leases and do nothing else: no job has to be taken apart for that. They are
+-- of one claim, for they have one token: so one worker has had them all.
 -- gate
 local function complete_all(queue, run)
-  local sub, byte = string.sub, string.byte
+  local sub, byte, find = string.sub, string.byte, string.find
   local step, first, last = run[1], run[2], run[3]
   local at = exact(now + step.lands[PROCESSING + 1][3])
-  local token, count, noted = struct.pack('>I8', step.token), 0, 0
-  local verdicts, left, unfit, fronts, tails = {}, {}, {}, {}, {}
-  local leaving, entering, saving, results, entries = {}, {}, {}, {}, {}
-  local same, worker, kind, group
-  local function end_run()
-    if noted > 0 then
-      note_run(queue, step.act, PROCESSING, COMPLETED, step.token, worker, step.note, step.by,
-        entries)
-      hold(queue, worker, -noted / 3)
+  local verdicts, left, unfit, shared, all_shared = {}, {}, {}, nil, {}
+  local leaving, entering, saving, results = {}, {}, {}, {}
+  local ids, kinds, attempts, count, worker, result = {}, {}, {}, 0, nil, nil
+  local places = get_given('HMGET', queue.base .. ':place', first, last)
+  for index = 1, last - first + 1 do
+    local id, place = ARGV[first + index - 1], places[index]
+    local leased = place and byte(place) == PROCESSING
+    if leased and not (shared and find(place, shared.text, 12, true) == 12) then
+      local middle = sub(place, 12, -17)
+      shared = all_shared[middle] or read_middle(middle, step.token)
+      all_shared[middle] = shared
     end
-  end
-  for index, place in ipairs(get_given('HMGET', queue.base .. ':place', first, last)) do
-    local id = ARGV[first + index - 1]
-    if place and byte(place) == PROCESSING and sub(place, 25, 32) == token then
-      local flags, tail, size = byte(place, 3), sub(place, 41), 2 * count
-      if tail ~= same then
-        end_run()
-        same, entries, noted = tail, {}, 0
-        worker, kind, group = unpack(tails[tail] or read_tail(tails, tail))
+    if leased and shared.fits then
+      local flags, size, member = byte(place, 3), 2 * count, sub(place, -6) .. id
+      local short, added = '', 0
+      if step.data then
+        result = ARGV[last + index]
+        added = result_flag(result)
+        if added == SHORT_RESULT then
+          short = result
+        else
+          results[#results + 1], results[#results + 2] = id, result
+        end
       end
-      local member = sub(place, 14, 19) .. id
-      count = count + 1
-      leaving[count] = member
       entering[size + 1], entering[size + 2] = at, member
       saving[size + 1] = id
-      saving[size + 2] = (fronts[flags] or read_front(fronts, step, flags)) .. sub(place, 12)
-      if step.data then
-        results[size + 1], results[size + 2] = id, ARGV[last + index]
+      saving[size + 2] = (shared.heads[flags + 256 * added]
+        or completed_head(shared, step, flags, added)) .. short .. sub(place, -16)
+      if shared.group ~= '' then
+        left[shared.group] = (left[shared.group] or 0) + 1
       end
-      if group ~= '' then
-        left[group] = (left[group] or 0) + 1
-      end
-      entries[noted + 1], entries[noted + 2] = id, kind
-      entries[noted + 3] = byte(place, 24) + 256 * byte(place, 23) + 65536 * byte(place, 22)
-      noted = noted + 3
-      verdicts[index] = COMPLETED
+      count, worker = count + 1, shared.worker
+      leaving[count], verdicts[index] = member, COMPLETED
+      ids[count], kinds[count], attempts[count] = id, shared.kind, shared.attempts
     else
       unfit[#unfit + 1] = id
       verdicts[index] = GONE
     end
   end
-  end_run()
+  if count > 0 then
+    note_run(queue, step.act, PROCESSING, COMPLETED, step.token, worker, step.note, step.by, kinds,
+      attempts, ids)
+    hold(queue, worker, -count)
+  end
   call_many('ZREM', queue.base .. ':processing', leaving)
   call_many('ZADD', queue.base .. ':completed', entering)
   call_many('HSET', queue.base .. ':place', saving)
   call_many('HSET', queue.base .. ':result', results)
   shift(queue, PROCESSING, COMPLETED, count)
   if count == 1 then
-    tell_end(queue, saving[1], results[2])
+    tell_end(queue, ids[1], result)
   end
   if #unfit > 0 then
     explain_refusals(queue, first, verdicts, unfit)
@@ -373,12 +386,10 @@ local function explain_ends(queue, runs, verdicts)
       number = number + 1
       if run[1].repeats and verdicts[number] >= REFUSED then
         local id, size = ARGV[index], #told
-        local place = redis.call('HGET', queue.base .. ':place', id) or ''
-        local flags = string.byte(place, 3) or 0
-        told[size + 1], told[size + 2] = id, place
-        told[size + 3] = bit.band(flags, RESULT) ~= 0
-          and redis.call('HGET', queue.base .. ':result', id)
-        told[size + 4] = bit.band(flags, HISTORY) ~= 0
+        local place = redis.call('HGET', queue.base .. ':place', id)
+        local job = place and read_place(id, place) or {flags = 0}
+        told[size + 1], told[size + 2], told[size + 3] = id, place or '', result_of(queue, job)
+        told[size + 4] = has(job, HISTORY)
             and redis.call('LRANGE', queue.base .. ':history:' .. id, 0, -1)
           or {}
       end
