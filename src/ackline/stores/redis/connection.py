@@ -54,10 +54,11 @@ class Connection:
     @property
     def client(self) -> Any:
         """The raw client, for what is no script."""
-        self._require_open()
+        self.require_open()
         return self._client
 
-    def _require_open(self) -> None:
+    def require_open(self) -> None:
+        """Refuse to go on if it is closed."""
         if self._client is None:
             raise StoreClosed(f"the store at {self.where} is closed: open() it")
 
@@ -74,7 +75,7 @@ class Connection:
         """Run the script of a verb."""
         given = (len(keys), *keys, *arguments)
         with self.translated:
-            self._require_open()
+            self.require_open()
             return _evaluate(self._direct, script(name), given)
 
     def run_safely(self, name: str, keys: Sequence[str], arguments: Iterable[Argument] = ()) -> Any:

@@ -101,12 +101,16 @@ def all_queues(connection: Connection, names: Names) -> list[QueueKey]:
     return sorted(names.queue_of(entry.decode()) for entry in entries)
 
 
-def last_batch(connection: Connection, names: Names) -> int:
-    """The number below or at which all batches have been written already."""
+def last_batch(connection: Connection, names: Names, now: float | None = None) -> int:
+    """The number below or at which all batches have been written already.
+
+    In a cluster, where no counter is shared, that is told by the time: the servers' if not given.
+    """
     if not names.clustered:
         with connection.translated:
             return int(connection.client.hget(f"{names.prefix}:counters", "batch") or 0)
-    return int((earliest_time(connection) - CLOCKS_APART) * 1e6) << MARK_BITS
+    now = earliest_time(connection) if now is None else now
+    return int((now - CLOCKS_APART) * 1e6) << MARK_BITS
 
 
 def earliest_time(connection: Connection) -> float:

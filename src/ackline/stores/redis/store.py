@@ -97,16 +97,17 @@ class RedisStore:
         self._connection.close()
 
     def info(self) -> StoreInfo:
+        self._connection.require_open()
         nodes = self._read_facts()
-        facts = weakest(nodes)
+        facts, now = weakest(nodes), self._now()
         return StoreInfo(
             name="redis",
             location=self._address.location,
             durability=facts.in_words(self._address),
             version=f"{facts.product} {facts.version}",
             schema=SCHEMA,
-            now=self._now(),
-            cursor=make_cursor(last_batch(self._connection, self._names) + 1, 0),
+            now=now,
+            cursor=make_cursor(last_batch(self._connection, self._names, now) + 1, 0),
             details={
                 "role": facts.role,
                 "replicas": str(facts.replicas),

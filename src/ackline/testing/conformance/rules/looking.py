@@ -194,6 +194,7 @@ class PageRules(StoreCase):
     def test_each_job_comes_once_though_others_change_their_state(self, bench: Bench) -> None:
         bench.put_all("abcdefgh")
         first, second = bench.take(2)
+        bench.clock.advance(5.0)  # what has just happened may count as a change, too
         pieces = each_job(bench.store, bench.queue, Filter(), size=2)
         found = next(pieces)  # leased jobs come behind those that are queued
         bench.apply(release(first, policy=policy_of(first)))
@@ -211,6 +212,7 @@ class PageRules(StoreCase):
         bench.store.configure(bench.queue, QueueSettings(max_journal=0))
         bench.put_all("abcdef")
         [taken] = bench.take(1)
+        bench.clock.advance(5.0)
         pieces = each_job(bench.store, bench.queue, Filter(), size=2)
         found = next(pieces)
         bench.apply(release(taken, policy=policy_of(taken)))
