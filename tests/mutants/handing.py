@@ -137,8 +137,15 @@ HANDING = [
     Mutant(
         "redis: jobs that end together are told as one",
         f"{_LUA}/lib/steps.lua",
-        "  if count == 1 then\n    tell_end",
-        "  if count > 0 then\n    tell_end",
+        "  if total == 1 then\n    tell_end",
+        "  if total > 0 then\n    tell_end",
+        _ENDS,
+    ),
+    Mutant(
+        "redis: jobs of several claims that end together are told as one",
+        f"{_LUA}/lib/steps.lua",
+        "total, id, result = total + count, last_id, last_result",
+        "total, id, result = count, last_id, last_result",
         _ENDS,
     ),
     Mutant(

@@ -53,6 +53,14 @@ class TestWhatIsSaid:
         assert listener.wait(SOON)
         assert listener.told() is None
 
+    def test_nor_are_jobs_of_several_claims_that_end_together_told(self, store, listener):
+        store.enqueue(QUEUE, drafts(2))
+        jobs = [store.claim(QUEUE, wants(1)).jobs[0] for _ in range(2)]
+        store.apply(QUEUE, [done(job) for job in jobs])
+
+        assert listener.wait(SOON)
+        assert listener.told() is None
+
     def test_one_that_failed_has_to_be_looked_up(self, store, listener):
         store.enqueue(QUEUE, drafts(1))
         [job] = store.claim(QUEUE, wants(1)).jobs

@@ -253,9 +253,9 @@ local function read_head(lease, body, kind)
   return head
 end
 
--- The first place of a job; its rank is packed already, for neighbours often share it.
-local function first_place(head, body, rank)
-  return head.first .. rank .. string.sub(body, -8)
+-- The place of a job that no worker has had before, up to its number.
+local function first_place(head, rank)
+  return head.first .. struct.pack('>d', rank)
 end
 
 -- The next place of a job that some worker has had before; returns its attempts and flags, too.
@@ -304,12 +304,12 @@ local function take(queue, request)
     end
     local bodies = get_many('HMGET', queue.base .. ':job', ids)
     local known = get_many('HMGET', queue.base .. ':place', ids)
-    local kind, head, packed, same
+    local kind, head, first, same
     local told_ids, told_kinds, told_attempts, told = {}, {}, {}, 0
     for index = 1, #ids do
       local id, body, place, rank = ids[index], bodies[index], known[index], ranks[index]
       if kinds[index] ~= kind or find(body, head.text, 9, true) ~= 9 then
-        kind = kinds[index]
+        kind, same = kinds[index], nil
         head = read_head(lease, body, kind)
       end
       if head.group ~= '' and not has_room(queue, lease.running, head.group) then
@@ -323,9 +323,9 @@ local function take(queue, request)
           repeats = repeats + 3
         else
           if rank ~= same then
-            same, packed = rank, struct.pack('>d', rank)
+            same, first = rank, first_place(head, rank)
           end
-          places[at + 1] = first_place(head, body, packed)
+          places[at + 1] = first .. sub(body, -8)
         end
         places[at] = id
         leased[at], leased[at + 1] = head.deadline, members[index]

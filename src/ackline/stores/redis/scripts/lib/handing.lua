@@ -97,7 +97,7 @@ end
 local function hand_to(queue, inbox, request, lease, head, job)
   redis.call('ZADD', queue.base .. ':processing', head.deadline, job.member)
   redis.call('HSET', queue.base .. ':place', job.id,
-    first_place(head, job.body, struct.pack('>d', job.rank)))
+    first_place(head, job.rank) .. string.sub(job.body, -8))
   save_lease(queue, lease.token, false)
   shift(queue, QUEUED, PROCESSING, 1)
   hold(queue, request.worker, 1)

@@ -16,7 +16,7 @@
 --   keys                    to be written with the payload, if it ends in the DLQ
 --   target                  of a move: {base, registry, entry, settings} of the other queue, and
 --   here                    the note of its journal
---   plain                   a completion that only needs the token; no id comes twice
+--   plain                   a completion that only needs the token; no id of the run comes twice
 --   repeats                 whether it may have been taken before: then a refusal is explained
 
 -- How many ended attempts are remembered for one job.
@@ -210,15 +210,31 @@ local function completed_head(shared, step, flags, added)
   return head
 end
 
--- For those that were not leased so: settled before, or another's now.
+-- Verdicts are answered as flat {verdict, how many in a row}: this many more.
+local function answer_with(answer, verdict, count)
+  local size = #answer
+  if answer[size - 1] == verdict then
+    answer[size] = answer[size] + count
+  else
+    answer[size + 1], answer[size + 2] = verdict, count
+  end
+end
+
+-- For a run of which some were not leased so: settled before, or another's now. `fits` has the
+-- numbers of the others.
 -- gate
-local function explain_refusals(queue, first, verdicts, unfit)
-  local jobs = load_jobs(queue, unfit)
-  for index, verdict in ipairs(verdicts) do
-    local job = jobs[ARGV[first + index - 1]]
-    if verdict == GONE and job and not job.over then
-      verdicts[index] = REFUSED + job.state
+local function answer_singly(queue, answer, first, last, fits)
+  local unfit = {}
+  for index = first, last do
+    if not fits[index - first + 1] then
+      unfit[#unfit + 1] = ARGV[index]
     end
+  end
+  local jobs = load_jobs(queue, unfit)
+  for index = first, last do
+    local job = jobs[ARGV[index]]
+    local refused = job and not job.over and REFUSED + job.state or GONE
+    answer_with(answer, fits[index - first + 1] and COMPLETED or refused, 1)
   end
 end
 
@@ -233,14 +249,12 @@ local function tell_end(queue, id, result)
   end
 end
 
--- Most batches complete leases and do nothing else: no job has to be taken apart for that. They are
--- of one claim, for they have one token: so one worker has had them all.
--- gate
-local function complete_all(queue, run)
+-- Complete leases of one claim, for they have one token: so one worker has had them all. No job has
+-- to be taken apart for that. Returns how many, and the id and the result of the last one.
+local function complete_run(queue, step, first, last, answer, left)
   local sub, byte, find = string.sub, string.byte, string.find
-  local step, first, last = run[1], run[2], run[3]
   local at = exact(now + step.lands[PROCESSING + 1][3])
-  local verdicts, left, unfit, shared, all_shared = {}, {}, {}, nil, {}
+  local fits, shared, all_shared = {}, nil, {}
   local leaving, entering, saving, results = {}, {}, {}, {}
   local ids, kinds, attempts, count, worker, result = {}, {}, {}, 0, nil, nil
   local places = get_given('HMGET', queue.base .. ':place', first, last)
@@ -272,11 +286,8 @@ local function complete_all(queue, run)
         left[shared.group] = (left[shared.group] or 0) + 1
       end
       count, worker = count + 1, shared.worker
-      leaving[count], verdicts[index] = member, COMPLETED
+      leaving[count], fits[index] = member, true
       ids[count], kinds[count], attempts[count] = id, shared.kind, shared.attempts
-    else
-      unfit[#unfit + 1] = id
-      verdicts[index] = GONE
     end
   end
   if count > 0 then
@@ -289,13 +300,28 @@ local function complete_all(queue, run)
   call_many('HSET', queue.base .. ':place', saving)
   call_many('HSET', queue.base .. ':result', results)
   shift(queue, PROCESSING, COMPLETED, count)
-  if count == 1 then
-    tell_end(queue, ids[1], result)
+  if count == last - first + 1 then
+    answer_with(answer, COMPLETED, count)
+  else
+    answer_singly(queue, answer, first, last, fits)
   end
-  if #unfit > 0 then
-    explain_refusals(queue, first, verdicts, unfit)
+  return count, ids[count], result
+end
+
+-- Most batches complete leases and do nothing else.
+-- gate
+local function complete_all(queue, runs)
+  local answer, left, total, id, result = {}, {}, 0, nil, nil
+  for _, run in ipairs(runs) do
+    local count, last_id, last_result = complete_run(queue, run[1], run[2], run[3], answer, left)
+    if count > 0 then
+      total, id, result = total + count, last_id, last_result
+    end
   end
-  return verdicts, left
+  if total == 1 then
+    tell_end(queue, id, result)
+  end
+  return answer, left
 end
 
 local function apply_one(queue, job, step, data, changed, left)
@@ -335,12 +361,12 @@ local function apply_all(queue, runs)
       ids[#ids + 1] = ARGV[index]
     end
   end
-  local jobs, verdicts, changed, left = load_jobs(queue, ids), {}, {}, {}
+  local jobs, answer, changed, left = load_jobs(queue, ids), {}, {}, {}
   for _, run in ipairs(runs) do
     local step, first, last = run[1], run[2], run[3]
     for index = first, last do
       local data = step.data and ARGV[last + 1 + index - first]
-      verdicts[#verdicts + 1] = apply_one(queue, jobs[ARGV[index]], step, data, changed, left)
+      answer_with(answer, apply_one(queue, jobs[ARGV[index]], step, data, changed, left), 1)
     end
   end
   local staying = {}
@@ -350,21 +376,16 @@ local function apply_all(queue, runs)
     end
   end
   save_jobs(queue, staying)
-  return verdicts, left
+  return answer, left
 end
 
--- Verdicts as they are answered: flat {verdict, how many in a row}.
-local function in_runs(verdicts)
-  local runs, size = {}, 0
-  for _, verdict in ipairs(verdicts) do
-    if size > 0 and runs[size - 1] == verdict then
-      runs[size] = runs[size] + 1
-    else
-      runs[size + 1], runs[size + 2] = verdict, 1
-      size = size + 2
+local function all_plain(runs)
+  for _, run in ipairs(runs) do
+    if not run[1].plain then
+      return false
     end
   end
-  return runs
+  return true
 end
 
 local function any_refused(answer)
@@ -376,11 +397,21 @@ local function any_refused(answer)
   return false
 end
 
+local function in_full(answer)
+  local verdicts = {}
+  for index = 1, #answer, 2 do
+    for _ = 1, answer[index + 1] do
+      verdicts[#verdicts + 1] = answer[index]
+    end
+  end
+  return verdicts
+end
+
 -- How the last leases ended of jobs whose steps were refused: flat {id, place or '', result,
 -- ended attempts}. Read here, not in a call of its own: that could fail after jobs were claimed.
 -- gate
-local function explain_ends(queue, runs, verdicts)
-  local told, number = {}, 0
+local function explain_ends(queue, runs, answer)
+  local told, number, verdicts = {}, 0, in_full(answer)
   for _, run in ipairs(runs) do
     for index = run[2], run[3] do
       number = number + 1
@@ -406,12 +437,6 @@ local function apply_steps(queue, at)
     return {}, {}, {}
   end
   insist()
-  local verdicts, left
-  if #runs == 1 and runs[1][1].plain then
-    verdicts, left = complete_all(queue, runs[1])
-  else
-    verdicts, left = apply_all(queue, runs)
-  end
-  local answer = in_runs(verdicts)
-  return answer, left, any_refused(answer) and explain_ends(queue, runs, verdicts) or {}
+  local answer, left = (all_plain(runs) and complete_all or apply_all)(queue, runs)
+  return answer, left, any_refused(answer) and explain_ends(queue, runs, answer) or {}
 end

@@ -1,0 +1,51 @@
+"""Completions of several claims in one step, as handlers that overtake each other give rise to."""
+
+from __future__ import annotations
+
+from tests.stores.redis.conftest import QUEUE, done, drafts, lapse, wants
+
+from ackline.job import State
+from ackline.lifecycle import Verdict
+from ackline.stores.redis import RedisStore
+
+APPLIED = Verdict(True, State.COMPLETED)
+
+
+def test_each_claim_is_settled_by_its_own_token(store: RedisStore) -> None:
+    store.enqueue(QUEUE, drafts(6))
+    claims = [store.claim(QUEUE, wants(2, worker)).jobs for worker in ("w1", "w2", "w3")]
+    jobs = [job for pair in zip(*claims, strict=True) for job in pair]
+
+    verdicts = store.apply(QUEUE, [done(job, job.id.encode()) for job in jobs])
+
+    assert verdicts == [APPLIED] * 6
+    found = [job for job in store.get(QUEUE, [job.id for job in jobs]) if job is not None]
+    assert [(job.result, job.worker) for job in found] == [
+        (job.id.encode(), job.worker) for job in jobs
+    ]
+    assert store.describe("default", "mail")[0].counts[State.COMPLETED] == 6
+
+
+def test_a_stale_lease_is_refused_beside_the_one_that_holds(store: RedisStore) -> None:
+    store.enqueue(QUEUE, drafts(2))
+    stale, other = store.claim(QUEUE, wants(2, "slow")).jobs
+    store.apply(QUEUE, [lapse(stale)])
+    store.promote(QUEUE, 10)
+    [live] = [job for job in store.claim(QUEUE, wants(2, "quick")).jobs if job.id == stale.id]
+
+    verdicts = store.apply(QUEUE, [done(stale, b"old"), done(other), done(live, b"new")])
+
+    assert verdicts == [Verdict(False, State.PROCESSING), APPLIED, APPLIED]
+    [found] = store.get(QUEUE, [stale.id])
+    assert found is not None
+    assert (found.result, found.worker) == (b"new", "quick")
+
+
+def test_what_was_settled_before_is_answered_alike_in_another_company(store: RedisStore) -> None:
+    store.enqueue(QUEUE, drafts(4))
+    first, second = (store.claim(QUEUE, wants(2)).jobs for _ in range(2))
+    store.apply(QUEUE, [done(first[0]), done(second[1])])
+
+    again = store.apply(QUEUE, [done(job) for job in (*first, *second)])
+
+    assert again == [APPLIED] * 4
