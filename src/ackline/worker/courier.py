@@ -94,6 +94,7 @@ class Courier:
         holdings = self._holdings
         # Cleared before looking, so that what comes in meanwhile cuts the next rest short.
         self._nudged.clear()
+        holdings.outbox.call_again()
         pending = len(holdings.outbox)
         want = holdings.want(pending)
         if not holdings.claiming and holdings.withdraw():

@@ -89,6 +89,8 @@ class Held(Job[Any]):
 
     def finish(self) -> None:
         """Call `let_go`, once: what it gives back may be another job's by the second time."""
+        if self.let_go is None:
+            return
         with _deciding:
             let_go, self.let_go = self.let_go, None
         if let_go is not None:

@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 
 from ackline import lifecycle
-from ackline.job import Record, State
+from ackline.config import Resolved
+from ackline.job import NO_OPTIONS, Record, State
 from ackline.lifecycle import Transition, Verdict, note_of
-from ackline.queue import Queue
+from ackline.queue import Handler, Queue
 from ackline.stores.base import ClaimRequest, WaitingClaim
 from ackline.worker.demand import Demand
 from ackline.worker.held import Held
@@ -161,10 +162,7 @@ class Holdings:
             return
         queue = self.queue
         try:
-            batch = [
-                Held(queue, record, queue.handlers[record.kind], queue.policies.of(record))
-                for record in records
-            ]
+            batch = self._take_in(records)
         except Exception:
             # Their policies cannot be read just now. Nobody must be left holding them.
             queue.apply([lifecycle.release(record, "could not be taken in") for record in records])
@@ -176,6 +174,18 @@ class Holdings:
             self._submit(batch)
         else:
             self.give_back(batch)
+
+    def _take_in(self, records: Sequence[Record]) -> list[Held]:
+        queue, plain, batch = self.queue, dict[str, tuple[Handler, Resolved]](), []
+        for record in records:
+            # What holds for one job without options holds for all of its kind.
+            terms = plain.get(record.kind) if record.options is NO_OPTIONS else None
+            if terms is None:
+                terms = queue.handlers[record.kind], queue.policies.of(record)
+                if record.options is NO_OPTIONS:
+                    plain[record.kind] = terms
+            batch.append(Held(queue, record, *terms))
+        return batch
 
     def give_back(self, batch: Sequence[Held], note: str = "the worker stopped") -> None:
         """Release jobs that have not ended; it costs them no attempt."""

@@ -21,6 +21,8 @@ class Outbox:
         self._enough = enough
         self._urgent = urgent
         self._wake: Callable[[], None] = lambda: None
+        self._called = False
+        """Whether a courier was called that has not looked since: it will see what came later."""
 
     def on_enough(self, wake: Callable[[], None]) -> None:
         """Call this when a batch is worth a round trip."""
@@ -34,8 +36,13 @@ class Outbox:
             # Its transaction may still be open: nobody is to wait for that.
             transition = msgspec.structs.replace(transition, wait=False)
         self._settled.append((held, transition))
-        if len(self._settled) >= self._enough or self._urgent():
+        if not self._called and (len(self._settled) >= self._enough or self._urgent()):
+            self._called = True
             self._wake()
+
+    def call_again(self) -> None:
+        """A courier is about to look: what comes in from now on is worth another call."""
+        self._called = False
 
     def put_back(self, batch: list[Settled]) -> None:
         """Return a batch that could not be sent; it is safe to send again."""

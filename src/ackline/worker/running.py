@@ -84,6 +84,8 @@ def transition_for(
         error = NotCommitted("the transaction in which it was completed was not committed")
     if error is not None:
         return lifecycle.fail(record, failure_from(record, error), policy, queue.random)
+    if result is None:
+        return lifecycle.complete(record, None, policy)  # as below, sooner
     outcome = result if isinstance(result, OUTCOMES) else Done(result)
     return _settle(queue, record, outcome, policy, queue.random)
 

@@ -228,6 +228,7 @@ class Station:
             weight,
         )
         self._executors = self._make_executors(worker)
+        self._buffers = [executor.buffer for executor in self._executors.values()]
         self._couriers = [
             Courier(self._holdings, f"ackline courier {n} {queue.key}") for n in range(COURIERS)
         ]
@@ -320,7 +321,7 @@ class Station:
                 executor.submit(mine)
 
     def _unstarted(self) -> int:
-        return sum(len(executor.buffer) for executor in self._executors.values())
+        return sum(map(len, self._buffers))
 
     def _craves(self) -> bool:
         return any(executor.craves for executor in self._executors.values())

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ackline.job import Record
 from ackline.stores.base import Claimed
-from ackline.stores.redis.packing import BodyReader, leased
+from ackline.stores.redis.packing import Body, leased
 
 _HANDED = struct.Struct(">QddIBH")
 
@@ -69,7 +69,8 @@ class Inbox:
                 return []
             self._accepted.append(token)
         at = _HANDED.size + size
-        id, body = packed[_HANDED.size : at], BodyReader().read(packed[at:])
+        id, body = packed[_HANDED.size : at], Body()
+        body.read(packed[at:])
         return [leased(id, body, attempts, flags, token, worker, started, deadline)]
 
     def waits(self, asked_at: float, now: float) -> None:

@@ -68,44 +68,45 @@ def body_head(kind: str, priority: int, options: Options) -> bytes:
     )
 
 
-class Body(msgspec.Struct, frozen=True, gc=False):
-    """What was written once of a job."""
+class Body:
+    """What was written once of the job that was read last.
 
-    number: int
-    created_at: float
-    kind: str
-    priority: int
-    options: Options
-    payload: bytes
+    Neighbours mostly differ only in their payload, so what comes before it is kept; to make a
+    record of each would take a claim as long as all the rest.
+    """
 
-
-class BodyReader:
-    """Reads bodies; neighbours mostly differ only in their payload, so the last head is kept."""
+    __slots__ = ("_head", "_packed", "created_at", "kind", "options", "payload", "priority")
 
     def __init__(self) -> None:
-        self._head = b""
-        self._kind = ""
-        self._priority = 0
-        self._options = NO_OPTIONS
+        self._head = self._packed = self.payload = b""
+        self.created_at = 0.0
+        self.kind = ""
+        self.priority = 0
+        self.options = NO_OPTIONS
 
-    def read(self, packed: bytes) -> Body:
-        (created_at,) = _CREATED.unpack_from(packed)
-        (number,) = _NUMBER.unpack_from(packed, len(packed) - _NUMBER.size)
+    def read(self, packed: bytes) -> None:
+        """Be this one from now on."""
+        self._packed = packed
+        (self.created_at,) = _CREATED.unpack_from(packed)
         head = self._head
         if not head or not packed.startswith(head, _CREATED.size):
             head = self._read_head(packed)
-        payload = packed[_CREATED.size + len(head) : -_NUMBER.size]
-        return Body(number, created_at, self._kind, self._priority, self._options, payload)
+        self.payload = packed[_CREATED.size + len(head) : -_NUMBER.size]
+
+    @property
+    def number(self) -> int:
+        (number,) = _NUMBER.unpack_from(self._packed, len(self._packed) - _NUMBER.size)
+        return int(number)
 
     def _read_head(self, packed: bytes) -> bytes:
-        self._priority, _, size = _HEAD.unpack_from(packed, _CREATED.size)
+        self.priority, _, size = _HEAD.unpack_from(packed, _CREATED.size)
         at = _CREATED.size + _HEAD.size
-        self._kind = packed[at : at + size].decode()
+        self.kind = packed[at : at + size].decode()
         at += size
         at += _LENGTH.size + _LENGTH.unpack_from(packed, at)[0]
         (size,) = _LONG.unpack_from(packed, at)
         at += _LONG.size
-        self._options = _decode_options(packed[at : at + size]) if size else NO_OPTIONS
+        self.options = _decode_options(packed[at : at + size]) if size else NO_OPTIONS
         self._head = packed[_CREATED.size : at + size]
         return self._head
 
@@ -198,12 +199,12 @@ class Seen(msgspec.Struct, frozen=True):
 
 def seen_jobs(flat: Sequence[Any]) -> list[Seen]:
     """Jobs as `scripts/lib/look.lua` shows them."""
-    reader = BodyReader()
-    return [_seen(reader, *flat[index : index + 7]) for index in range(0, len(flat), 7)]
+    body = Body()
+    return [_seen(body, *flat[index : index + 7]) for index in range(0, len(flat), 7)]
 
 
 def _seen(
-    reader: BodyReader,
+    body: Body,
     id: bytes,
     packed: bytes,
     place: bytes,
@@ -212,7 +213,8 @@ def _seen(
     progress: bytes | None,
     history: Sequence[bytes],
 ) -> Seen:
-    body, at = reader.read(packed), float(score)
+    body.read(packed)
+    at = float(score)
     state, act, flags, finished, attempts, token, started, worker = _read_place(place)
     record = Record(
         id.decode(),

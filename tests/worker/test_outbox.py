@@ -1,0 +1,63 @@
+"""When couriers are called to carry outcomes."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ackline.worker.outbox import Outbox
+
+ENOUGH = 3
+
+
+class Scene:
+    """An outbox, how often a courier was called, and whether jobs wait to begin."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.idle = False
+        self.outbox = Outbox(ENOUGH, lambda: self.idle)
+        self.outbox.on_enough(self._call)
+
+    def _call(self) -> None:
+        self.calls += 1
+
+    def put(self, count: int) -> None:
+        for _ in range(count):
+            held: Any = SimpleNamespace(settle=lambda: True, in_transaction=None)
+            transition: Any = None
+            self.outbox.put(held, transition)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def test_too_few_outcomes_wait_for_company(scene):
+    scene.put(ENOUGH - 1)
+
+    assert scene.calls == 0
+
+
+def test_the_last_one_of_all_does_not_wait(scene):
+    scene.idle = True
+    scene.put(1)
+
+    assert scene.calls == 1
+
+
+def test_a_courier_that_was_called_is_not_called_for_each_of_those_that_follow(scene):
+    scene.put(5 * ENOUGH)
+
+    assert scene.calls == 1
+
+
+def test_what_comes_after_it_has_begun_to_look_is_worth_another_call(scene):
+    scene.put(ENOUGH)
+    scene.outbox.call_again()
+    scene.put(1)
+
+    assert scene.calls == 2
