@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, overload
+from typing import Protocol, overload
 
 import msgspec
 
@@ -83,53 +83,79 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     callback: str | None = None
 
 
-class Columns(Sequence[Entry]):
-    """Entries by their fields: the values of each field, in the order that an entry has them.
+class Alike(msgspec.Struct, frozen=True, gc=False):
+    """Entries that look as if they differed by nothing but their ids, as their store has them.
 
-    Neighbours have most values in common, so many are read and passed on faster in this way. An
-    entry is made when it is looked at.
+    They are rows of bytes, all of one width. If the bytes around the ids are the same in every
+    row, then so is all that `entry` says, and none of the others has to be made.
     """
 
-    __slots__ = ("fields",)
-
-    def __init__(self, fields: Sequence[list[Any]]) -> None:
-        self.fields = fields
-
-    @classmethod
-    def of(cls, entries: Sequence[Entry]) -> Columns:
-        """Any entries."""
-        if isinstance(entries, Columns):
-            return entries
-        return cls(
-            (
-                [entry.act for entry in entries],
-                [entry.id for entry in entries],
-                [entry.kind for entry in entries],
-                [entry.source for entry in entries],
-                [entry.to for entry in entries],
-                [entry.attempt for entry in entries],
-                [entry.token for entry in entries],
-                [entry.worker for entry in entries],
-                [entry.note for entry in entries],
-                [entry.by for entry in entries],
-                [entry.priority for entry in entries],
-                [entry.callback for entry in entries],
-            )
-        )
+    entry: Entry
+    """One of them."""
+    rows: bytes
+    width: int
+    ids: slice
+    """Where a row has its id, without its length."""
 
     def __len__(self) -> int:
-        return len(self.fields[0])
+        return len(self.rows) // self.width
+
+    def part(self, start: int, end: int) -> Alike:
+        """Some of them, by their places among these."""
+        rows = self.rows[max(start, 0) * self.width : max(end, 0) * self.width]
+        return Alike(self.entry, rows, self.width, self.ids)
+
+
+class Packed(Protocol):
+    """A batch of entries as its store has it."""
+
+    def unpack(self) -> list[Entry]:
+        """All of them."""
+        ...
+
+    def alike(self) -> list[Alike]:
+        """All of them, if each looks like its neighbours; else nothing."""
+        ...
+
+
+class Unread(Sequence[Entry]):
+    """Entries that follow each other in a packed batch, unpacked when one is looked at."""
+
+    __slots__ = ("_entries", "_packed", "_places")
+
+    def __init__(self, packed: Packed, places: range) -> None:
+        self._packed = packed
+        self._places = places
+        self._entries: list[Entry] | None = None
+
+    def alike(self) -> list[Alike]:
+        """All of these, if each looks like its neighbours; else nothing. None is unpacked."""
+        found: list[Alike] = []
+        start, end = self._places.start, self._places.stop
+        for alike in self._packed.alike():
+            found.append(alike.part(start, end))
+            start, end = start - len(alike), end - len(alike)
+        return [alike for alike in found if alike.rows]
+
+    def _read(self) -> list[Entry]:
+        if self._entries is None:
+            self._entries = self._packed.unpack()[self._places.start : self._places.stop]
+        return self._entries
+
+    def __len__(self) -> int:
+        return len(self._places)
 
     @overload
     def __getitem__(self, index: int) -> Entry: ...
     @overload
-    def __getitem__(self, index: slice) -> Columns: ...
-    def __getitem__(self, index: int | slice) -> Entry | Columns:
-        found: list[Any] = [values[index] for values in self.fields]
-        return Columns(found) if isinstance(index, slice) else Entry(*found)
+    def __getitem__(self, index: slice) -> Sequence[Entry]: ...
+    def __getitem__(self, index: int | slice) -> Entry | Sequence[Entry]:
+        if isinstance(index, slice) and index.step is None and self._entries is None:
+            return Unread(self._packed, self._places[index])
+        return self._read()[index]
 
     def __iter__(self) -> Iterator[Entry]:
-        return map(Entry, *self.fields)
+        return iter(self._read())
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):
@@ -216,7 +242,7 @@ class Events(Sequence[Event]):
             self._made = [
                 Event(f"{batch.number}.{used}", batch.at, batch.queue, *row)
                 for batch in self.batches
-                for used, row in enumerate(_rows(batch.entries), batch.used + 1)
+                for used, row in enumerate(map(_fields, batch.entries), batch.used + 1)
             ]
         return self._made
 
@@ -249,12 +275,6 @@ def _batch_of(event: Event) -> Batch:
     number, used = read_cursor(event.cursor)
     entry = Entry(*_fields(event)[-len(Entry.__struct_fields__) :])
     return Batch(number, event.at, event.queue, [entry], used - 1)
-
-
-def _rows(entries: Sequence[Entry]) -> Iterator[tuple[Any, ...]]:
-    if isinstance(entries, Columns):
-        return zip(*entries.fields, strict=True)
-    return map(_fields, entries)
 
 
 _fields = msgspec.structs.astuple

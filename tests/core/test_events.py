@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 
 from ackline.events import (
     Act,
+    Alike,
     Batch,
-    Columns,
     Entry,
     Events,
+    Unread,
     make_cursor,
     read_cursor,
     unseen,
@@ -38,27 +39,66 @@ def read(entries: Sequence[Entry], number: int = 7) -> Events:
     return Events.take([Batch(number, 1.5, QUEUE, entries)], (number, 0), 10**6)
 
 
-def by_the_field(entries: list[Entry]) -> Columns:
-    return Columns([[getattr(one, name) for one in entries] for name in Entry.__struct_fields__])
+class Shelf:
+    """A packed batch that says whether it was unpacked."""
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self.entries = entries
+        self.unpacked = 0
+
+    def unpack(self) -> list[Entry]:
+        self.unpacked += 1
+        return self.entries
+
+    def alike(self) -> list[Alike]:
+        """Two runs of rows of two bytes, of which the second is an id."""
+        ids = [entry.id.encode() for entry in self.entries]
+        half = len(ids) // 2
+        return [
+            Alike(self.entries[0], b"".join(b"-" + id for id in some), 2, slice(1, 2))
+            for some in (ids[:half], ids[half:])
+            if some
+        ]
+
+
+def unread(entries: list[Entry]) -> Unread:
+    return Unread(Shelf(entries), range(len(entries)))
 
 
 @given(st.lists(entries), st.integers(-6, 6), st.integers(-6, 6))
-def test_columns_are_the_entries_that_they_were_made_of(listed, start, end):
-    columns = by_the_field(listed)
+def test_unread_entries_are_those_that_were_packed(listed, start, end):
+    batch = unread(listed)
 
-    assert len(columns) == len(listed)
-    assert list(columns) == listed
-    assert [columns[place] for place in range(len(listed))] == listed
-    assert list(columns[start:end]) == listed[start:end]
-    assert read(columns) == read(listed)
+    assert len(batch) == len(listed)
+    assert list(batch[start:end]) == listed[start:end]
+    assert list(batch[start:end][1:]) == listed[start:end][1:]
+    assert list(batch[::2]) == listed[::2]
+    assert [batch[place] for place in range(len(listed))] == listed
+    assert list(batch) == listed
+    assert read(unread(listed)) == read(listed)
 
 
-@given(st.lists(entries))
-def test_any_entries_can_be_had_as_columns(listed):
-    columns = Columns.of(listed)
+def test_entries_that_nobody_looks_at_are_not_unpacked():
+    shelf = Shelf([Entry(Act.CLAIM, id, "k", None, None) for id in "abcdef"])
+    batch = Unread(shelf, range(6))
 
-    assert list(columns) == listed
-    assert Columns.of(columns) is columns
+    events = Events.take([Batch(7, 1.5, QUEUE, batch)], (7, 2), 3).until("7.4")
+
+    assert (len(events), events.cursor, shelf.unpacked) == (2, "7.4", 0)
+    assert [event.id for event in events] == ["c", "d"]
+    assert shelf.unpacked == 1
+
+
+@given(st.integers(1, 6), st.integers(0, 6), st.integers(0, 6))
+def test_rows_are_those_of_the_same_places(size, start, end):
+    listed = [Entry(Act.CLAIM, id, "k", None, None) for id in "abcdef"[:size]]
+
+    part = unread(listed)[start:end]
+
+    assert isinstance(part, Unread)
+    found = part.alike()
+    assert all(len(rows) for rows in found)
+    assert b"".join(rows.rows for rows in found)[1::2].decode() == "abcdef"[:size][start:end]
 
 
 @given(st.integers(1, 3), st.integers(1, 3), st.tuples(st.integers(1, 3), st.integers(0, 3)))

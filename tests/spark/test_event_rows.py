@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -15,9 +16,9 @@ from hypothesis import strategies as st
 from ackline.events import Act, Batch, Entry, Event, Events
 from ackline.job import QueueKey, State
 from ackline.spark import schemas
-from ackline.spark.event_rows import STRETCH, events_batch
+from ackline.spark.event_rows import events_batch
 from ackline.spark.rows import place_of
-from ackline.stores.packed import unpack
+from ackline.stores.packed import MANY, pack, unpack
 
 MAIL, HOOKS = QueueKey("default", "mail"), QueueKey("acme", "hooks")
 
@@ -52,7 +53,7 @@ def check(events: Events) -> None:
 
 def run(size: int, **same: Any) -> list[Entry]:
     said = {"act": Act.CLAIM, "kind": "k", "source": State.QUEUED, "to": State.PROCESSING} | same
-    return [Entry(id=f"job-{number}", **said) for number in range(size)]
+    return [Entry(id=f"job-{number:04}", **said) for number in range(size)]
 
 
 states = st.none() | st.sampled_from(State)
@@ -90,29 +91,53 @@ def test_batches_of_any_entries(some):
     check(Events(some))
 
 
-@pytest.mark.parametrize("size", [1, 2, STRETCH - 1, STRETCH, STRETCH + 1, 3 * STRETCH])
+runs = st.builds(
+    lambda entry, ids: [msgspec.structs.replace(entry, id=id) for id in ids],
+    entries,
+    st.lists(st.integers(0, 999), min_size=1, max_size=3 * MANY).map(
+        lambda numbers: [f"é{number:03}" for number in numbers]
+    ),
+)
+histories = st.lists(
+    st.lists(runs, min_size=1, max_size=3).map(lambda some: list(chain(*some))), max_size=4
+)
+
+
+@settings(deadline=None)
+@given(histories, st.data())
+def test_packed_batches_in_which_many_are_alike(listed, data):
+    whole = [Batch(number, 1.5, MAIL, unpack(pack(some))) for number, some in enumerate(listed, 1)]
+    after = data.draw(st.tuples(st.integers(0, 2), st.integers(0, 2 * MANY)))
+    behind = [batch for batch in whole if batch.number >= after[0]]
+
+    check(Events.take(behind, after, data.draw(st.integers(1, 4 * MANY))))
+
+
+@pytest.mark.parametrize("size", [1, 2, MANY - 1, MANY, MANY + 1, 3 * MANY])
 def test_entries_that_are_alike_but_for_their_ids(size):
-    check(Events([Batch(7, 1.25, MAIL, run(size, token=9, worker="w", priority=5))]))
+    entries = run(size, token=9, worker="w", priority=5)
+
+    check(Events([Batch(7, 1.25, MAIL, unpack(pack(entries)))]))
 
 
 @pytest.mark.parametrize(
     "odd", [{"priority": 3}, {"note": "why"}, {"source": None}, {"worker": "w2"}, {"attempt": 4}]
 )
-@pytest.mark.parametrize("place", [0, 1, STRETCH, 2 * STRETCH - 1])
+@pytest.mark.parametrize("place", [0, 1, MANY, 2 * MANY - 1])
 def test_one_that_differs_is_seen_wherever_it_is(odd, place):
-    entries = run(2 * STRETCH, worker="w")
+    entries = run(2 * MANY, worker="w")
     entries[place] = msgspec.structs.replace(entries[place], **odd)
 
-    check(Events([Batch(7, 1.25, MAIL, entries)]))
+    check(Events([Batch(7, 1.25, MAIL, unpack(pack(entries)))]))
 
 
 def test_small_batches_before_and_behind_a_large_one():
-    sizes = [1, 3, 2 * STRETCH, 1, STRETCH, 2]
+    sizes = [1, 3, 2 * MANY, 1, MANY, 2]
 
     check(
         Events(
             [
-                Batch(number, number + 0.5, MAIL if number % 2 else HOOKS, run(size))
+                Batch(number, number + 0.5, MAIL if number % 2 else HOOKS, unpack(pack(run(size))))
                 for number, size in enumerate(sizes, 1)
             ]
         )
@@ -120,10 +145,10 @@ def test_small_batches_before_and_behind_a_large_one():
 
 
 def test_a_batch_that_begins_and_ends_in_its_middle():
-    whole = [Batch(number, 1.5, MAIL, run(STRETCH + 9)) for number in (7, 8, 9)]
-    events = Events.take(whole, (7, 5), 2 * STRETCH + 20).until("9.3")
+    whole = [Batch(number, 1.5, MAIL, unpack(pack(run(MANY + 9)))) for number in (7, 8, 9)]
+    events = Events.take(whole, (7, 5), 2 * MANY + 20).until("9.3")
 
-    assert [batch.end for batch in events.batches] == [(7, STRETCH + 9), (8, STRETCH + 9), (9, 3)]
+    assert [batch.end for batch in events.batches] == [(7, MANY + 9), (8, MANY + 9), (9, 3)]
     check(events)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackline.events import Act, Columns, Entry
+from ackline.events import Act, Entry, Unread
 from ackline.job import State
 from ackline.stores.packed import MANY, count, pack, unpack
 
@@ -35,6 +37,14 @@ def alike(entry: Entry, ids: list[str]) -> list[Entry]:
     return [msgspec.structs.replace(entry, id=id) for id in ids]
 
 
+def ids_in_rows(batch: Sequence[Entry]) -> list[str]:
+    assert isinstance(batch, Unread)
+    [rows] = batch.alike()
+    assert len(rows) == len(batch)
+    starts = range(0, len(rows.rows), rows.width)
+    return [rows.rows[start : start + rows.width][rows.ids].decode() for start in starts]
+
+
 @given(st.lists(entries, max_size=2 * MANY))
 def test_a_batch_of_any_entries(batch):
     assert list(unpack(pack(batch))) == batch
@@ -48,12 +58,12 @@ def test_a_batch_of_entries_with_any_ids(entry, ids):
 
 
 @given(entries, st.lists(st.uuids().map(str), min_size=MANY, max_size=2 * MANY))
-def test_of_entries_alike_but_for_their_ids_none_is_made(entry, ids):
+def test_entries_alike_but_for_their_ids_are_rows_that_have_them(entry, ids):
     batch = alike(entry, ids)
 
     found = unpack(pack(batch))
 
-    assert isinstance(found, Columns)
+    assert ids_in_rows(found) == ids
     assert list(found) == batch
 
 
@@ -64,7 +74,17 @@ def test_ids_of_all_lengths_in_batches_of_all_sizes(size, length):
 
     found = unpack(pack(batch))
 
-    assert isinstance(found, Columns)
+    assert ids_in_rows(found) == [entry.id for entry in batch]
+    assert list(found) == batch
+
+
+def test_rows_of_several_widths_are_seen_by_the_first():
+    batch = alike(CLAIMED, ["short", *["middle"] * (MANY - 2), "longest"])
+
+    found = unpack(pack(batch))
+
+    assert isinstance(found, Unread)
+    assert found.alike() == []
     assert list(found) == batch
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 
-from ackline.events import Columns, Entry
+from ackline.events import Alike, Entry, Unread
+
+T = TypeVar("T")
 
 MANY = 32
-"""From so many entries on it is worth looking whether they are alike."""
+"""From so many entries on, readers who want them by the column look whether they are alike."""
 
 pack = msgspec.msgpack.Encoder().encode
 """One batch as bytes."""
@@ -20,8 +22,9 @@ _decode_one = msgspec.msgpack.Decoder(Entry).decode
 
 
 def unpack(packed: bytes) -> Sequence[Entry]:
-    """The entries of one packed batch."""
-    return (_unpack_alike(packed) if count(packed) >= MANY else None) or _decode(packed)
+    """The entries of one packed batch; many of them are not decoded before one is looked at."""
+    size = count(packed)
+    return Unread(_Packed(packed), range(size)) if size >= MANY else _decode(packed)
 
 
 def count(packed: bytes) -> int:
@@ -31,28 +34,38 @@ def count(packed: bytes) -> int:
 
 
 def _start(packed: bytes) -> int:
-    """Where the first entry begins: a list begins with its size, in one, three or five bytes."""
+    """Where the first value of a list begins: behind its size, in one, three or five bytes."""
     return {0xDC: 3, 0xDD: 5}.get(packed[0], 1)
 
 
-def _unpack_alike(packed: bytes) -> Columns | None:
-    """Entries that differ by nothing but their ids, as those of one act on many jobs mostly do.
+def first_row(packed: bytes, decode: Callable[[bytes], T]) -> tuple[T, bytes, int] | None:
+    """The first value of a packed list, all values as rows of bytes, and how wide a row is.
 
-    They have the same bytes between one id and the next, so no more than one of them is decoded.
+    None if it can be seen from the first one that they are not all of one width.
     """
-    rows, size = packed[_start(packed) :], count(packed)
-    width, rest = divmod(len(rows), size)
+    rows = packed[_start(packed) :]
+    width, rest = divmod(len(rows), count(packed))
     if rest:
         return None
     try:
-        first = _decode_one(rows[:width])
+        return decode(rows[:width]), rows, width
     except msgspec.DecodeError:
         return None
-    known, length = pack(first.act) + pack(first.id), len(first.id.encode())
-    before, _, behind = rows[:width].partition(known)
-    before += known[: len(known) - length]
-    ids = [id for (id,) in struct.iter_unpack(f"{len(before)}x{length}s{len(behind)}x", rows)]
-    if before + (behind + before).join(ids) + behind != rows:
-        return None
-    same = {name: [value] * size for name, value in msgspec.structs.asdict(first).items()}
-    return Columns([*(same | {"id": [id.decode() for id in ids]}).values()])
+
+
+class _Packed(msgspec.Struct, frozen=True, gc=False):
+    packed: bytes
+
+    def unpack(self) -> list[Entry]:
+        return _decode(self.packed)
+
+    def alike(self) -> list[Alike]:
+        even = first_row(self.packed, _decode_one)
+        if even is None:
+            return []
+        entry, rows, width = even
+        before, told, _ = rows[:width].partition(pack(entry.act) + pack(entry.id))
+        if not told:
+            return []
+        end = len(before) + len(told)
+        return [Alike(entry, rows, width, slice(end - len(entry.id.encode()), end))]

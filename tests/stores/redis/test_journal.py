@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -9,13 +11,12 @@ import pytest
 import redis
 from tests.stores.redis.conftest import drafts
 
-from ackline.events import Act, Entry
+from ackline.events import Act, Entry, Unread
 from ackline.job import QueueKey, State
 from ackline.stores.redis import RedisStore
-from ackline.stores.redis.journal import _unpack
+from ackline.stores.redis.batches import read_batch
 
 QUEUE = QueueKey("default", "mail")
-MANY = 100
 
 CLAIMED = ["claim", 1, 2, 77, "w1", "", "", ["k", "l"], [1, 3], ["a", "b"]]
 FAILED = ["fail", 2, 5, 78, "w1", "why", "me", "k", 2, ["c"]]
@@ -39,10 +40,10 @@ def told(name: str, values: list[Any]) -> list[Entry]:
 
 
 def test_runs_share_what_they_have_in_common():
-    batch = _unpack(7, QUEUE, fields(), MANY)
+    at, entries = read_batch(fields(), 4)
 
-    assert (batch.number, batch.at, batch.queue, batch.used) == (7, 1.5, QUEUE, 0)
-    assert list(batch.entries) == ENTRIES
+    assert at == 1.5
+    assert list(entries) == ENTRIES
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_runs_share_what_they_have_in_common():
     ],
 )
 def test_priorities_at_the_end_may_be_left_out(digits, priorities):
-    found = _unpack(7, QUEUE, fields(p=digits), MANY).entries
+    _, found = read_batch(fields(p=digits), 4)
 
     assert list(found) == told("priority", priorities)
 
@@ -63,16 +64,67 @@ def test_priorities_at_the_end_may_be_left_out(digits, priorities):
 def test_callbacks_are_told_by_the_numbers_of_their_entries():
     packed = msgspec.msgpack.encode([2, "https://b", 4, "https://d"])
 
-    found = _unpack(7, QUEUE, fields(c=packed), MANY).entries
+    _, found = read_batch(fields(c=packed), 4)
 
     assert list(found) == told("callback", [None, "https://b", None, "https://d"])
 
 
-@pytest.mark.parametrize("most", range(1, 6))
-def test_no_more_entries_are_made_than_are_needed(most):
-    found = _unpack(7, QUEUE, fields(p=b"5-03"), most).entries
+def many(*runs: tuple[Any, ...], **more: bytes) -> Sequence[Entry]:
+    """A batch of claims: of each run its kinds, its attempts and how many ids it has."""
+    ids = iter(f"job-{number:03}" for number in range(1000))
+    packed = msgspec.msgpack.encode(
+        [2, *(["claim", 1, 2, 7, "w", "", "", *run[:2], [*islice(ids, run[2])]] for run in runs)]
+    )
+    told = {name.encode(): value for name, value in more.items()}
+    return read_batch({b"e": packed} | told, sum(run[2] for run in runs))[1]
 
-    assert list(found) == told("priority", [5, None, 0, 3])[:most]
+
+def ids_in_rows(batch: Sequence[Entry]) -> list[tuple[Entry, list[str]]]:
+    assert isinstance(batch, Unread)
+    return [
+        (
+            alike.entry,
+            [
+                alike.rows[start : start + alike.width][alike.ids].decode()
+                for start in range(0, len(alike.rows), alike.width)
+            ],
+        )
+        for alike in batch.alike()
+    ]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"p": b"5" * 40 + b"3" * 60}, {"p": b"5" * 40}, {"p": b"-" * 40 + b"3" * 60}, {"p": b""}],
+)
+def test_many_entries_of_a_run_are_rows_that_have_their_ids(more):
+    entries = many(("k", 1, 40), ("l", 2, 60), **more)
+
+    found = ids_in_rows(entries)
+
+    assert [ids for _, ids in found] == [
+        [f"job-{number:03}" for number in some] for some in (range(40), range(40, 100))
+    ]
+    rows = [msgspec.structs.replace(entry, id=id) for entry, ids in found for id in ids]
+    assert list(entries) == rows
+
+
+@pytest.mark.parametrize(
+    ("run", "more"),
+    [
+        ((["k", "l"] * 20, 1, 40), {}),
+        (("k", [1, 2] * 20, 40), {}),
+        (("k", 1, 40), {"p": b"5" * 39}),
+        (("k", 1, 40), {"p": b"5" * 39 + b"4"}),
+        (("k", 1, 40), {"c": msgspec.msgpack.encode([2, "https://b"])}),
+    ],
+)
+def test_entries_that_differ_by_more_than_their_ids_are_not_rows(run, more):
+    entries = many(run, **more)
+
+    assert isinstance(entries, Unread)
+    assert entries.alike() == []
+    assert len({msgspec.structs.replace(one, id="") for one in entries}) == 2
 
 
 def test_a_page_takes_little_more_from_the_server_than_its_own_batches(

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
-import msgspec
+from collections.abc import Iterator, Sequence
 
 from ackline.errors import EventsDropped
-from ackline.events import Act, Batch, Columns, Events, make_cursor, read_cursor
-from ackline.job import QueueKey, State
+from ackline.events import Batch, Events, make_cursor, read_cursor
+from ackline.job import QueueKey
 from ackline.stores.base import require_kept
 from ackline.stores.chunks import FIRST_CHUNK, next_chunk
+from ackline.stores.redis.batches import read_batch
 from ackline.stores.redis.connection import Connection
 from ackline.stores.redis.names import LARGEST_MARK, MARK_BITS, Names
-from ackline.stores.redis.packing import STATES
 
 CLOCKS_APART = 1.0
 """Seconds by which the clocks of a cluster's nodes may differ."""
 
 LAST_TIME = 2**64 - 1
 """No entry of a stream has a higher one, whatever a cursor says."""
-
-_ACTS = {act.value: act for act in Act}
-_STATES = (*STATES, None)
-"""By their codes; nowhere is -1, so it is the last."""
-
-_PRIORITIES = {ord("-"): None} | {ord(str(priority)): priority for priority in range(10)}
-
-_decode = msgspec.msgpack.Decoder(list[Any]).decode
 
 
 def read_events(
@@ -134,10 +123,9 @@ def _follow(
     limit: int,
     end: int | None,
 ) -> Iterator[Batch]:
-    """Batches that have events behind a cursor; of each, no more entries are made than needed."""
+    """Batches that have events behind a cursor, about as many as the limit needs."""
     start = read_cursor(after)
-    batch, most = start[0], start[1] + limit
-    left = most
+    batch, left = start[0], start[1] + limit
     base, last = names.base(queue), "+" if end is None else _name_of(names, end)
     chunk = FIRST_CHUNK
     while True:
@@ -152,7 +140,8 @@ def _follow(
         for (name, fields), size in zip(read, sizes, strict=True):
             number = _batch_of(names, name)
             if (number, size) > start:
-                yield _unpack(number, queue, fields, most)
+                at, entries = read_batch(fields, size)
+                yield Batch(number, at, queue, entries)
         if len(read) < chunk:
             return
         left -= sum(sizes)
@@ -176,46 +165,3 @@ def _name_of(names: Names, batch: int) -> str:
     if names.clustered:
         return f"{min(batch >> MARK_BITS, LAST_TIME)}-{batch & LARGEST_MARK}"
     return f"{min(batch, LAST_TIME)}-0"
-
-
-def _unpack(number: int, queue: QueueKey, fields: Mapping[bytes, bytes], most: int) -> Batch:
-    """A batch, or as much of it: runs of entries that have all but a few fields in common."""
-    at, *runs = _decode(fields[b"e"])
-    acts: list[Act] = []
-    sources: list[State | None] = []
-    targets: list[State | None] = []
-    ids, kinds, attempts, tokens, workers, notes, authors = ([] for _ in range(7))
-    for word, source, to, token, worker, note, by, kind, attempt, entries in runs:
-        taken = min(len(entries), most - len(acts))
-        ids += entries[:taken]
-        kinds += _of_each(kind, taken)
-        attempts += _of_each(attempt, taken)
-        acts += [_ACTS[word]] * taken
-        sources += [_STATES[source]] * taken
-        targets += [_STATES[to]] * taken
-        tokens += [token] * taken
-        workers += [worker] * taken
-        notes += [note] * taken
-        authors += [by] * taken
-    of_runs = (acts, ids, kinds, sources, targets, attempts, tokens, workers, notes, authors)
-    of_each = _priorities(fields, len(acts)), _callbacks(fields, len(acts))
-    return Batch(number, float(at), queue, Columns((*of_runs, *of_each)))
-
-
-def _of_each(values: Any, size: int) -> list[Any]:
-    """Of the first entries of a run; what they have in common is written once."""
-    return values[:size] if isinstance(values, list) else [values] * size
-
-
-def _priorities(fields: Mapping[bytes, bytes], size: int) -> list[int | None]:
-    """Of the first entries of a batch; digits at its end may be left out, or all of them."""
-    told = [_PRIORITIES[digit] for digit in fields.get(b"p", b"")[:size]]
-    return told + [None] * (size - len(told))
-
-
-def _callbacks(fields: Mapping[bytes, bytes], size: int) -> list[str | None]:
-    """Where the jobs of the first entries of a batch call back; few do."""
-    if b"c" not in fields:
-        return [None] * size
-    flat = _decode(fields[b"c"])
-    return [*map(dict(zip(flat[::2], flat[1::2], strict=True)).get, range(1, size + 1))]

@@ -1,0 +1,122 @@
+"""How Redis keeps one batch of the journal: runs of entries that have most fields in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, count, repeat
+from typing import Any
+
+import msgspec
+
+from ackline.events import Act, Alike, Entry, Unread
+from ackline.stores.packed import MANY, first_row
+from ackline.stores.redis.packing import STATES
+
+_ACTS = {act.value: act for act in Act}
+_STATES = (*STATES, None)
+"""By their codes; nowhere is -1, so it is the last."""
+
+_PRIORITIES = {ord("-"): None} | {ord(str(priority)): priority for priority in range(10)}
+
+Fields = Mapping[bytes, bytes]
+"""Of an entry of the stream: `e` is a time and runs; for `p` and `c` see below."""
+
+
+class _Run(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """Kinds and attempts are one that all entries have in common, or a list with one for each."""
+
+    act: str
+    source: int
+    to: int
+    token: int
+    worker: str
+    note: str
+    by: str
+    kinds: str | list[str]
+    attempts: int | list[int]
+    ids: msgspec.Raw
+
+    def entries(
+        self, ids: list[str], priorities: Iterator[int | None], callbacks: Iterator[str | None]
+    ) -> Iterator[Entry]:
+        """The first entries; of what the batch says beside its runs, they take their share."""
+        return map(
+            Entry,
+            repeat(_ACTS[self.act]),
+            ids,
+            _of_each(self.kinds),
+            repeat(_STATES[self.source]),
+            repeat(_STATES[self.to]),
+            _of_each(self.attempts),
+            repeat(self.token),
+            repeat(self.worker),
+            repeat(self.note),
+            repeat(self.by),
+            priorities,
+            callbacks,
+        )
+
+
+_decode: Callable[[bytes], list[Any]] = msgspec.msgpack.Decoder(list[float | _Run]).decode
+_decode_callbacks = msgspec.msgpack.Decoder(list[Any]).decode
+_decode_ids = msgspec.msgpack.Decoder(list[str]).decode
+_decode_id = msgspec.msgpack.Decoder(str).decode
+
+
+def read_batch(fields: Fields, size: int) -> tuple[float, Sequence[Entry]]:
+    """When a batch was written, and its entries; many are not made before one is looked at."""
+    at, *runs = _decode(fields[b"e"])
+    packed = _Packed(runs, fields)
+    return at, Unread(packed, range(size)) if size >= MANY else packed.unpack()
+
+
+class _Packed(msgspec.Struct, frozen=True, gc=False):
+    runs: list[_Run]
+    fields: Fields
+
+    def unpack(self) -> list[Entry]:
+        priorities, callbacks = _priorities(self.fields), _callbacks(self.fields)
+        runs = (run.entries(_decode_ids(run.ids), priorities, callbacks) for run in self.runs)
+        return [*chain.from_iterable(runs)]
+
+    def alike(self) -> list[Alike]:
+        if b"c" in self.fields:
+            return []
+        found: list[Alike] = []
+        digits = self.fields.get(b"p", b"")
+        for run in self.runs:
+            alike = _look_at(run, digits)
+            if alike is None:
+                return []
+            found.append(alike)
+            digits = digits[len(alike) :]
+        return found
+
+
+def _look_at(run: _Run, digits: bytes) -> Alike | None:
+    even = first_row(bytes(run.ids), _decode_id)
+    if even is None or isinstance(run.kinds, list) or isinstance(run.attempts, list):
+        return None
+    id, rows, width = even
+    told = digits[: len(rows) // width].ljust(len(rows) // width, b"-")
+    if told.count(told[:1]) < len(told):
+        return None
+    [entry] = run.entries([id], map(_PRIORITIES.get, told), repeat(None))
+    return Alike(entry, rows, width, slice(width - len(id.encode()), width))
+
+
+def _of_each(values: Any) -> Iterator[Any]:
+    return iter(values) if isinstance(values, list) else repeat(values)
+
+
+def _priorities(fields: Fields) -> Iterator[int | None]:
+    """`p` has a digit for each entry; those at the end may be left out, or all of them."""
+    return chain(map(_PRIORITIES.get, fields.get(b"p", b"")), repeat(None))
+
+
+def _callbacks(fields: Fields) -> Iterator[str | None]:
+    """`c` has the URLs of jobs that call back, behind the numbers of their entries; few do."""
+    if b"c" not in fields:
+        return repeat(None)
+    flat = _decode_callbacks(fields[b"c"])
+    return map(dict(zip(flat[::2], flat[1::2], strict=True)).get, count(1))
