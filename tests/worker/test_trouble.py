@@ -15,6 +15,7 @@ from ackline.queues import Queues
 from ackline.retry import Backoff
 from ackline.stores.memory import MemoryStore
 from ackline.worker import Worker
+from ackline.worker.heartbeat import Heartbeat
 
 SOON = 10.0
 
@@ -299,3 +300,20 @@ def test_a_backoff_that_cannot_be_worked_out_does_not_leave_a_job_unsettled(
     assert job.state is State.FAILING
     assert job.failure.type == "OverflowError"
     assert job.record.run_at - queue.store.info().now > 50.0
+
+
+def test_jobs_that_no_executor_took_in_are_given_back(queue, start, monkeypatch, caplog):
+    caplog.set_level(logging.CRITICAL)
+    troubles = [RuntimeError("can't start new thread")] * 2
+
+    def expect(heartbeat: Heartbeat, lease: float) -> None:
+        if troubles:
+            raise troubles.pop()
+        expect_in_time(heartbeat, lease)
+
+    expect_in_time = Heartbeat.expect
+    monkeypatch.setattr(Heartbeat, "expect", expect)
+    queue.handler(lambda job: job.payload)
+    start(queue)
+    assert queue.enqueue_and_wait(3, id="a", timeout=SOON) == 3
+    assert queue.status("a").attempts == 1

@@ -172,10 +172,15 @@ class Holdings:
         for held in batch:
             held.kept_until = asked_at + held.lease
         self.held.update(batch)
-        if self.claiming:
-            self._submit(batch)
-        else:
+        if not self.claiming:
             self.give_back(batch)
+            return
+        try:
+            self._submit(batch)
+        except BaseException:
+            # What an executor has taken in is its own to begin, or to give back.
+            self.give_back([held for held in batch if not held.since], "could not be begun")
+            raise
 
     def give_back(self, batch: Sequence[Held], note: str = "the worker stopped") -> None:
         """Release jobs that have not ended; it costs them no attempt."""

@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
 from typing import Any
@@ -167,20 +167,13 @@ class Worker:
 
     def _leave(self, grace: float, last_moment: float, hurry: threading.Event) -> None:
         stations, maintenance = self._stations, self._maintenance
-        for station in stations:
-            station.stop_claiming()
+        _each(stations, Station.stop_claiming)
         _let_end(stations, grace, hurry)
-        for station in stations:
-            station.interrupt_all()
+        _each(stations, Station.interrupt_all)
         _let_end(stations, last_moment, hurry)
         # All of them before any is waited for: one store may answer, and another not.
-        for station in stations:
-            station.give_back()
-        for station in stations:
-            try:
-                station.close()
-            except Exception:
-                logger.exception("queue %s did not shut down cleanly", station.queue.key)
+        _each(stations, Station.give_back)
+        _each(stations, Station.close)
         if maintenance is not None:
             maintenance.stop()
 
@@ -206,6 +199,11 @@ def _let_end(stations: Sequence[Station], seconds: float, hurry: threading.Event
     while any(station.busy for station in stations) and time.monotonic() < until:
         if hurry.wait(0.01):
             return
+
+
+def _each(stations: Sequence[Station], step: Callable[[Station], None]) -> None:
+    for station in stations:
+        station.attempt(partial(step, station))
 
 
 class Station:
@@ -276,16 +274,26 @@ class Station:
 
     def close(self) -> None:
         """Settle everything, say goodbye."""
+        self.attempt(self._let_couriers_end)
+        self.attempt(self._holdings.listener.close)
+        self.attempt(self._heartbeat.stop)
+        self.attempt(self._timekeeper.stop)
+        for executor in self._executors.values():
+            self.attempt(executor.stop)
+
+    def attempt(self, step: Callable[[], None]) -> None:
+        """Take one step of a stop: should it fail, the others are as important."""
+        try:
+            step()
+        except Exception:
+            logger.exception("queue %s did not shut down cleanly", self.queue.key)
+
+    def _let_couriers_end(self) -> None:
         for courier in self._couriers:
             courier.stop()
         joined = [courier.join(timeout=10) for courier in self._couriers]
         if not all(joined):
             logger.error("queue %s: the last outcomes could not be stored", self.queue.key)
-        self._holdings.listener.close()
-        self._heartbeat.stop()
-        self._timekeeper.stop()
-        for executor in self._executors.values():
-            executor.stop()
 
     def _make_executors(self, worker: Worker) -> dict[bool, Executor]:
         sorts = {self.queue.handlers[kind].is_async for kind in self.queue.handlers.kinds}
