@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import random
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ import msgspec
 
 from ackline import lifecycle
 from ackline.config import Resolved
-from ackline.errors import InvalidJob
+from ackline.errors import ConfigError, InvalidJob
 from ackline.job import Failure, Record
 from ackline.lifecycle import Transition
 from ackline.limits import require_seconds
@@ -57,6 +58,18 @@ class Hooks(msgspec.Struct, frozen=True):
 
     before: Sequence[Callable[[Job[Any]], None]] = ()
     after: Sequence[Callable[[Job[Any], Execution], None]] = ()
+
+    def __post_init__(self) -> None:
+        _require_functions("before", self.before)
+        _require_functions("after", self.after)
+
+
+def _require_functions(when: str, hooks: Any) -> None:
+    callables = isinstance(hooks, Sequence) and all(callable(hook) for hook in hooks)
+    if not callables or any(inspect.iscoroutinefunction(hook) for hook in hooks):
+        raise ConfigError(
+            f"{when} hooks must be a list of plain (not async) functions, not {hooks!r}"
+        )
 
 
 NO_HOOKS = Hooks()

@@ -9,13 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import inf
 from typing import Any
 
 from ackline.config import hinting
 from ackline.errors import ConfigError, HandlersHang
+from ackline.limits import require_name
 from ackline.maintenance import Maintenance
-from ackline.queue import Queue, StopReason, require_queue
+from ackline.queue import Queue, StopReason
 from ackline.queue.consumer import worker_id
 from ackline.queue.handlers import Handler
 from ackline.stores.base import WorkerBeat
@@ -27,6 +27,13 @@ from ackline.worker.held import Held
 from ackline.worker.holdings import Holdings
 from ackline.worker.lanes import ThreadExecutor
 from ackline.worker.loop import LoopExecutor
+from ackline.worker.options import (
+    require_concurrency,
+    require_grace,
+    require_handled,
+    require_hooks,
+    require_weights,
+)
 from ackline.worker.patience import keep_trying
 from ackline.worker.running import NO_HOOKS, Hooks
 from ackline.worker.shares import Shares
@@ -68,18 +75,14 @@ class Worker:
         maintenance: bool = True,
         recovery: bool = True,
     ) -> None:
-        if not queues:
-            raise ConfigError("a worker needs at least one queue")
-        for queue in queues:
-            require_queue("Worker", queue)
-            if not queue.handlers:
-                raise ConfigError(f"queue {queue.key} has no handler: add one with @queue.handler")
-        if concurrency < 1:
-            raise ConfigError(f"concurrency must be at least 1, not {concurrency}")
+        require_handled(queues)
+        require_concurrency(concurrency)
         weights = [1.0] * len(queues) if weights is None else weights
-        if len(weights) != len(queues) or not all(0 < weight < inf for weight in weights):
-            raise ConfigError(f"weights must be one number above 0 for each queue, not {weights!r}")
-        self.id = id or worker_id()
+        require_weights(weights, len(queues))
+        require_grace(grace)
+        require_hooks(hooks)
+        self.id = worker_id() if id is None else id
+        require_name("worker's id", self.id)
         self.queues = queues
         self.concurrency = concurrency
         self.weights = weights
