@@ -232,6 +232,19 @@ class Holdings:
         self.forget(held)
         return True
 
+    def abandon(self, batch: Sequence[Settled]) -> None:
+        """No outcome can be stored any more: let go of these jobs."""
+        if not batch:
+            return
+        logger.error(
+            "queue %s: its store is closed, and the outcomes of %d jobs could not be stored; "
+            "when their leases expire, they are retried",
+            self.queue.key,
+            len(batch),
+        )
+        for held, _ in batch:
+            self.forget(held)
+
     def forget(self, held: Held) -> None:
         """Let go of a job without an answer of the store."""
         self.held.discard(held)

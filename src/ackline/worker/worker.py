@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from ackline.config import hinting
-from ackline.errors import ConfigError, HandlersHang
+from ackline.errors import AcklineError, ConfigError, HandlersHang
 from ackline.limits import require_name
 from ackline.maintenance import Maintenance
 from ackline.queue import Queue, StopReason
@@ -94,12 +94,14 @@ class Worker:
         self._stations: list[Station] = []
         self._stop = threading.Event()
         self._hurry = threading.Event()
-        self._trouble: HandlersHang | None = None
+        self._giving_up = threading.Lock()
+        self._trouble: AcklineError | None = None
 
     def run(self) -> None:
         """Work until a signal or `stop` says otherwise; a store that is down is waited for.
 
         Raises `HandlersHang` when too many handlers do not stop: only a new process is rid of them.
+        Raises `StoreClosed` when this program has closed the store: that does not pass.
         """
         main = threading.current_thread() is threading.main_thread()
         deafen = hear_signals(lambda _number: self.request_stop()) if main else None
@@ -180,14 +182,16 @@ class Worker:
         if maintenance is not None:
             maintenance.stop()
 
-    def give_up(self, queue: Queue[Any, Any]) -> None:
-        """Claim no more, and make `run` end: handlers of this queue hang."""
-        if self._trouble is None:
-            self._trouble = HandlersHang(str(queue.key))
-            logger.error("worker %s stops: %s", self.id, self._trouble)
-            for station in self._stations:
-                station.stop_claiming()
-            self._stop.set()
+    def give_up(self, trouble: AcklineError) -> None:
+        """Claim no more, and make `run` end and raise this: it does not pass."""
+        with self._giving_up:
+            if self._trouble is not None:
+                return
+            self._trouble = trouble
+        logger.error("worker %s stops: %s", self.id, trouble)
+        for station in self._stations:
+            station.stop_claiming()
+        self._stop.set()
 
     def request_stop(self) -> None:
         """Make `run` stop; called a second time, at once."""
@@ -216,7 +220,7 @@ class Station:
         self, worker: Worker, queue: Queue[Any, Any], shares: Shares, weight: float
     ) -> None:
         self.queue = queue
-        self._give_up = partial(worker.give_up, queue)
+        self._give_up = worker.give_up
         self._timekeeper = Timekeeper()
         self._holdings = Holdings(
             queue,
@@ -230,7 +234,8 @@ class Station:
         )
         self._executors = self._make_executors(worker)
         self._couriers = [
-            Courier(self._holdings, f"ackline courier {n} {queue.key}") for n in range(COURIERS)
+            Courier(self._holdings, f"ackline courier {n} {queue.key}", worker.give_up)
+            for n in range(COURIERS)
         ]
         self._holdings.outbox.on_enough(self._wake_courier)
         self._heartbeat = Heartbeat(
@@ -239,6 +244,7 @@ class Station:
             self._interrupt,
             self._on_beat,
             self._timekeeper,
+            worker.give_up,
         )
         self._accept_any_handler = queue.handlers.ask_before_adding(self._require_executor)
 
@@ -347,7 +353,7 @@ class Station:
         for executor in self._executors.values():
             self._holdings.give_back(executor.take_stale(), "waited too long for a free lane")
             if executor.stuck:
-                self._give_up()
+                self._give_up(HandlersHang(str(self.queue.key)))
 
     def _wake_courier(self) -> None:
         if any(courier.here for courier in self._couriers):
