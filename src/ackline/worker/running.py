@@ -12,7 +12,7 @@ import msgspec
 
 from ackline import lifecycle
 from ackline.config import Resolved
-from ackline.errors import ConfigError, InvalidJob
+from ackline.errors import ConfigError, InvalidJob, InvalidPayload
 from ackline.job import Failure, Record
 from ackline.lifecycle import Transition
 from ackline.limits import require_seconds
@@ -125,10 +125,24 @@ def _settle(
         encoded = _check(queue, outcome)
     except InvalidJob as error:
         # Nonsense must not reach the store: it would refuse the whole batch, again and again.
-        return lifecycle.fail(record, failure_from(record, error), policy, random)
+        return lifecycle.fail(
+            record, failure_from(record, _explained(error, outcome)), policy, random
+        )
     if isinstance(outcome, Done) and outcome.result_ttl is None:
         return lifecycle.complete(record, encoded, policy)  # as below, sooner
     return lifecycle.settle(record, outcome, encoded, _reason(record, outcome), policy, random)
+
+
+def _explained(error: InvalidJob, outcome: Outcome) -> InvalidJob:
+    """Why the outcome cannot be kept, in the words of whoever wrote the handler."""
+    if not isinstance(outcome, Done) or not inspect.iscoroutine(outcome.result):
+        return error
+    if inspect.getcoroutinestate(outcome.result) == inspect.CORO_CREATED:
+        outcome.result.close()  # or Python would warn that nobody awaited it
+    return InvalidPayload(
+        "it returned a coroutine, which nobody awaits: make the handler async, and every decorator "
+        "around it too"
+    )
 
 
 def _check(queue: Queue[Any, Any], outcome: Outcome) -> bytes | None:
