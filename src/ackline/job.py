@@ -9,7 +9,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from ackline.errors import InvalidJob, InvalidOption
-from ackline.limits import DEFAULT_PRIORITY, require_name, require_seconds, require_url
+from ackline.limits import (
+    DEFAULT_PRIORITY,
+    require_lease,
+    require_name,
+    require_seconds,
+    require_url,
+)
 from ackline.retry import Backoff
 
 T = TypeVar("T")
@@ -69,7 +75,7 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, kw_only
     def __post_init__(self) -> None:
         if self.max_attempts is not None:
             _require_attempts(self.max_attempts)
-        require_seconds("lease", self.lease, above_zero=True)
+        require_lease(self.lease)
         require_seconds("timeout", self.timeout, above_zero=True)
         require_seconds("result_ttl", self.result_ttl)
         if self.group is not None:

@@ -12,6 +12,8 @@ LONGEST_KEY = 2048
 MOST_PARTS = 64
 LONGEST_URL = 2048
 LONGEST_DELAY = 10 * 365 * 86400.0
+SHORTEST_LEASE = 0.01
+"""Seconds: a shorter lease is over before anyone can begin the job, or keep it."""
 LOWEST_PRIORITY, DEFAULT_PRIORITY, HIGHEST_PRIORITY = 0, 5, 9
 
 OWN_KEYS = "ackline"
@@ -92,6 +94,15 @@ def require_seconds(what: str, seconds: float | None, *, above_zero: bool = Fals
         raise InvalidOption(
             f"{what} must be {least} to {LONGEST_DELAY:.0f} seconds, not {seconds!r}"
         )
+
+
+def require_lease(seconds: float | None) -> None:
+    """Refuse a lease that would lapse before its job begins."""
+    if seconds is None:
+        return
+    require_seconds("lease", seconds)
+    if seconds < SHORTEST_LEASE:
+        raise InvalidOption(f"lease must be at least {SHORTEST_LEASE:g} seconds, not {seconds!r}")
 
 
 def require_url(what: str, url: str) -> None:

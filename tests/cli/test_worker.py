@@ -14,7 +14,7 @@ from ackline.testing.servers.ports import free_port
 from ackline.testing.servers.redis import RedisServer
 
 MODULE = """
-import ctypes, os, time
+import asyncio, ctypes, os, time
 import ackline
 
 queues = ackline.open(os.environ.get("ACKLINE_STORE", "sqlite:///ackline.db"))
@@ -40,6 +40,13 @@ hanging = queues["hanging"]
 def hang(job):
     job.progress("begun")
     ctypes.PyDLL(None).sleep(60)  # keeps the interpreter's lock
+
+blocking = queues["blocking"]
+
+@blocking.handler
+async def block(job):
+    job.progress("begun")
+    await asyncio.to_thread(time.sleep, 60)
 """
 
 
@@ -90,6 +97,16 @@ def test_what_does_not_end_in_time_is_given_back(start, queues):
     assert process.end(signal.SIGINT).code == 0
     job = queue.status("long")
     assert (job.state, job.attempts) == (State.QUEUED, 0)
+
+
+def test_a_blocking_call_of_an_async_handler_does_not_outlive_the_worker(start, queues):
+    process = start("worker", "work:blocking", "--grace", "0.1s")
+    process.wait_for("started on blocking")
+    queue = queues["blocking"]
+    queue.enqueue(1, id="a")
+    first_begun(queue)
+    assert process.end(signal.SIGTERM).code == 0
+    assert queue.status("a").state is State.QUEUED
 
 
 def test_a_killed_process_is_replaced_and_its_jobs_run_again(start, queues):

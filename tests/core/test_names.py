@@ -9,6 +9,7 @@ from ackline.job import LIVE, TERMINAL, WAITING, Options, QueueKey, State
 from ackline.limits import (
     LONGEST_DELAY,
     LONGEST_NAME,
+    require_lease,
     require_name,
     require_priority,
     require_seconds,
@@ -74,9 +75,17 @@ def test_other_spans_are_refused(seconds):
         require_seconds("delay", seconds)
 
 
-def test_a_lease_is_more_than_nothing():
+@pytest.mark.parametrize("seconds", [1e-9, 0.009, 0])
+def test_a_lease_lasts_long_enough_to_begin_a_job(seconds):
+    with pytest.raises(InvalidOption, match=r"lease must be at least 0.01 seconds"):
+        require_lease(seconds)
+    for enough in (0.01, 30, None):
+        require_lease(enough)
+
+
+def test_a_timeout_is_more_than_nothing():
     with pytest.raises(InvalidOption, match="more than 0"):
-        require_seconds("lease", 0, above_zero=True)
+        require_seconds("timeout", 0, above_zero=True)
 
 
 def test_every_refusal_is_an_invalid_job():

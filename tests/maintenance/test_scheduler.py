@@ -275,3 +275,64 @@ def test_a_tick_whose_job_failed_is_not_made_again_after_trouble(
     assert len(notes) > 2
     assert queue.claim() == []
     assert queue.counts()[State.FAILED] == 1
+
+
+class TestAClockThatIsPutBack:
+    YEAR = 365 * 86400.0
+
+    def fire_ahead(self, queue: Queue[Any, Any], clock: ManualClock, seconds: float) -> Scheduler:
+        """A scheduler that saw the clock ahead by so much, for a moment."""
+        scheduler = Scheduler(queue, [MINUTELY])
+        scheduler.step()
+        clock.advance(seconds)
+        scheduler.step()
+        assert queue.purge() == 1
+        clock.advance(-seconds)
+        return scheduler
+
+    @pytest.mark.parametrize("restarted", [False, True])
+    def test_after_a_year_ahead_each_tick_makes_one_job_again(
+        self,
+        queue: Queue[Any, Any],
+        clock: ManualClock,
+        caplog: pytest.LogCaptureFixture,
+        restarted: bool,
+    ) -> None:
+        schedulers = [self.fire_ahead(queue, clock, self.YEAR)]
+        if restarted:
+            schedulers = [Scheduler(queue, [MINUTELY]) for _ in range(3)]
+        for scheduler in schedulers:
+            scheduler.step()
+        clock.advance(30)
+        for scheduler in schedulers * 2:
+            scheduler.step()
+        assert ids(queue) == ["tick@2026-01-01T00:01:00Z"]
+        assert caplog.text.count("schedule 'tick' of reports begins anew") == 1
+
+    def test_ticks_taken_while_the_clock_was_ahead_are_not_waited_for(
+        self, queue: Queue[Any, Any], clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        dying, other = Scheduler(queue, [MINUTELY]), Scheduler(queue, [MINUTELY])
+        dying.step()
+        clock.advance(self.YEAR)
+        monkeypatch.setattr(dying, "_enqueue", TestRaces().die)
+        with pytest.raises(ExceptionGroup):
+            dying.step()
+        clock.advance(-self.YEAR)
+        other.step()
+        clock.advance(30)
+        other.step()
+        assert ids(queue) == ["tick@2026-01-01T00:01:00Z"]
+
+    def test_control_after_minutes_ahead_no_tick_comes_twice(
+        self, queue: Queue[Any, Any], clock: ManualClock, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        scheduler = self.fire_ahead(queue, clock, 90.0)  # up to the tick at 00:02
+        for _ in range(3):
+            clock.advance(30)
+            scheduler.step()
+        assert ids(queue) == []
+        clock.advance(60)
+        scheduler.step()
+        assert ids(queue) == ["tick@2026-01-01T00:03:00Z"]
+        assert "begins anew" not in caplog.text

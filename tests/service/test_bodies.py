@@ -64,7 +64,7 @@ def test_a_bad_body_is_refused_with_what_and_where(api, body):
         ({"id": "x" * 513}, "id must have 1 to 512 bytes"),
         ({"queue": "x" * 513}, "queue must have 1 to 512 bytes"),
         ({"maxAttempts": 0}, "max_attempts must be a whole number from 1"),
-        ({"lockDuration": 0}, "lease must be more than 0"),
+        ({"lockDuration": 0}, "lease must be at least 0.01 seconds"),
         ({"keysIfUndelivered": [["ackline", "x"]]}, "are reserved"),
         ({"headers": {"a": "x" * 70_000}}, "headers and trace"),
     ],

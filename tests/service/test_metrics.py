@@ -118,7 +118,7 @@ def test_what_has_not_happened_yet_is_0_so_that_the_first_time_is_a_rise(api):
 
 
 def test_leases_that_were_taken_back(api):
-    api.enqueue(1, lockDuration=1)
+    api.enqueue(1, lockDuration=10)
     api.get("/queue/poll")
     until(lambda: not api.get("/queue/stats")["processing"])
 

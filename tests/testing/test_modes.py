@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -172,6 +173,40 @@ class TestDrain:
             drain(queue, raise_errors=True)
         assert state_of(queue, "b") is State.FAILED
 
+    @pytest.mark.parametrize("sort", ["sync", "async"])
+    def test_a_handler_that_exits_fails_as_in_a_worker(
+        self, queue: Queue[Any, Any], sort: str
+    ) -> None:
+        def leave(job: Job[Any]) -> None:
+            sys.exit(3)
+
+        async def leave_async(job: Job[Any]) -> None:
+            sys.exit(3)
+
+        queue.handler(max_attempts=1)(leave if sort == "sync" else leave_async)
+        queue.enqueue(1, id="a")
+        assert drain(queue)["failed"] == 1
+        job = queue.status("a")
+        assert job is not None
+        assert job.failure is not None
+        assert (job.failure.type, job.failure.message) == ("SystemExit", "3")
+        queue.redrive("a")
+        with pytest.raises(SystemExit):
+            drain(queue, raise_errors=True)
+
+    @pytest.mark.parametrize("error", [KeyboardInterrupt, pytest.fail.Exception])
+    def test_what_ends_the_test_is_raised_and_leaves_no_job_leased(
+        self, queue: Queue[Any, Any], error: type[BaseException]
+    ) -> None:
+        @queue.handler
+        def interrupted(job: Job[Any]) -> None:
+            raise error
+
+        queue.enqueue(1, id="a")
+        with pytest.raises(error):
+            drain(queue)
+        assert queue.counts()[State.PROCESSING] == 0
+
     def test_a_result_that_cannot_be_kept_fails_the_job(self, queue: Queue[Any, Any]) -> None:
         queue.handler("default", max_attempts=1)(lambda job: object())
         queue.enqueue(1, id="a")
@@ -265,6 +300,42 @@ class TestInline:
         with inline(one, other):
             one.enqueue("through both")
         assert done == ["through both"]
+
+    def test_a_long_chain_of_jobs_runs_to_its_end(self, queues: Queues) -> None:
+        here, there = queues["here"], queues["there"]
+
+        def enqueue_next(job: Job[Any]) -> None:
+            if job.payload < 1500:
+                (there if job.payload % 3 else here).enqueue(job.payload + 1)
+
+        here.handler(max_attempts=1)(enqueue_next)
+        there.handler(max_attempts=1)(enqueue_next)
+        with inline(here, there):
+            here.enqueue(0)
+        completed = here.counts()[State.COMPLETED] + there.counts()[State.COMPLETED]
+        assert completed == 1501
+
+    def test_a_long_chain_of_async_jobs_enqueued_on_a_loop(self, queue: Queue[Any, Any]) -> None:
+        @queue.handler(max_attempts=1)
+        async def enqueue_next(job: Job[Any]) -> None:
+            if job.payload < 200:
+                queue.enqueue(job.payload + 1)
+
+        async def main() -> None:
+            queue.enqueue(0)
+
+        with inline(queue):
+            asyncio.run(main())
+        assert queue.counts()[State.COMPLETED] == 201
+
+    def test_a_handler_may_wait_for_a_job_of_its_own_queue(self, queue: Queue[Any, Any]) -> None:
+        @queue.handler("outer")
+        def outer(job: Job[Any]) -> Any:
+            return queue.enqueue_and_wait(job.payload, kind="inner", timeout=1)
+
+        queue.handler("inner")(lambda job: job.payload * 2)
+        with inline(queue):
+            assert queue.enqueue_and_wait(4, kind="outer", timeout=1) == 8
 
     def test_a_delayed_job_waits_for_its_time(
         self, queue: Queue[Any, Any], clock: ManualClock

@@ -170,6 +170,25 @@ def test_done_sets_the_result_and_how_long_it_is_kept(queue, start):
     assert record.expires_at - record.finished_at == pytest.approx(5)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_coroutine_is_no_result_and_the_error_says_where_it_comes_from(queue, start):
+    def decorated(function):
+        def call(job):
+            return function(job)
+
+        return call
+
+    @queue.handler(max_attempts=1)
+    @decorated
+    async def greet(job):
+        return "hello"
+
+    queue.enqueue(1, id="a")
+    start(queue)
+    with pytest.raises(JobFailed, match="it returned a coroutine, which nobody awaits: make"):
+        queue.result("a", timeout=SOON)
+
+
 def test_a_result_that_cannot_be_encoded_fails_the_attempt(queue, start):
     @queue.handler(max_attempts=1)
     def odd(job):

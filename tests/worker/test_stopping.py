@@ -185,6 +185,32 @@ def test_one_store_that_does_not_answer_keeps_nothing_from_another(monkeypatch, 
         store.end()
 
 
+def test_one_step_of_the_stop_that_fails_keeps_nobody_from_the_others(queue, monkeypatch, caplog):
+    began, threads = threading.Event(), []
+
+    @queue.handler
+    async def endless(job):
+        threads.append(threading.current_thread())
+        began.set()
+        await asyncio.sleep(60)
+
+    def fail(*_arguments: object) -> None:
+        raise RuntimeError("a bug of ours")
+
+    queue.enqueue(1, id="a")
+    worker = Worker(queue, grace=0.05)
+    worker.start()
+    assert began.wait(SOON)
+    monkeypatch.setattr("ackline.worker.worker.LAST_MOMENT", 0.05)
+    for step in ("Station.interrupt_all", "Timekeeper.stop"):
+        monkeypatch.setattr(f"ackline.worker.worker.{step}", fail)
+    worker.stop()
+
+    assert queue.status("a").state is State.QUEUED
+    assert caplog.text.count("did not shut down cleanly") == 2
+    assert not threads[0].is_alive()
+
+
 def test_a_request_that_comes_before_the_start_is_not_forgotten(queue):
     queue.handler(lambda job: None)
     worker = Worker(queue)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from ackline.queues import Queues
 from ackline.retry import Backoff
 from ackline.stores.memory import MemoryStore
 from ackline.worker import Worker
+from ackline.worker.heartbeat import Heartbeat
 
 SOON = 10.0
 
@@ -299,3 +301,84 @@ def test_a_backoff_that_cannot_be_worked_out_does_not_leave_a_job_unsettled(
     assert job.state is State.FAILING
     assert job.failure.type == "OverflowError"
     assert job.record.run_at - queue.store.info().now > 50.0
+
+
+def test_jobs_that_no_executor_took_in_are_given_back(queue, start, monkeypatch, caplog):
+    caplog.set_level(logging.CRITICAL)
+    troubles = [RuntimeError("can't start new thread")] * 2
+
+    def expect(heartbeat: Heartbeat, lease: float) -> None:
+        if troubles:
+            raise troubles.pop()
+        expect_in_time(heartbeat, lease)
+
+    expect_in_time = Heartbeat.expect
+    monkeypatch.setattr(Heartbeat, "expect", expect)
+    queue.handler(lambda job: job.payload)
+    start(queue)
+    assert queue.enqueue_and_wait(3, id="a", timeout=SOON) == 3
+    assert queue.status("a").attempts == 1
+
+
+def begin_and_close_the_store(queue: Any, go_on: threading.Event) -> Worker:
+    """A worker whose store was closed while one job ran and others waited."""
+    began = threading.Event()
+
+    def work(job: Any) -> None:
+        began.set()
+        go_on.wait(SOON)
+
+    queue.handler(work)
+    queue.enqueue_many(range(9))
+    worker = Worker(queue, concurrency=1, maintenance=False)
+    worker.start()
+    assert began.wait(SOON)
+    queue.store.close()
+    return worker
+
+
+def test_a_worker_whose_store_was_closed_first_is_stopped_at_once(queue, caplog):
+    go_on = threading.Event()
+    worker = begin_and_close_the_store(queue, go_on)
+    go_on.set()
+    before = time.monotonic()
+
+    worker.stop()
+
+    assert time.monotonic() - before < 3
+    assert caplog.text.count("stops: the") == 1
+    assert "trying again" not in caplog.text
+    assert caplog.text.count("could not be stored") >= 1
+    assert not [thread for thread in threading.enumerate() if "courier" in thread.name]
+
+
+def test_a_handler_may_end_within_the_grace_period_though_the_store_was_closed(queue):
+    go_on = threading.Event()
+    worker = begin_and_close_the_store(queue, go_on)
+    stopping = threading.Thread(target=worker.stop)
+    stopping.start()
+    stopping.join(0.1)
+    assert stopping.is_alive()
+    go_on.set()
+    stopping.join(SOON)
+    assert not stopping.is_alive()
+
+
+def test_run_ends_when_its_store_is_closed(queue):
+    queue.handler(lambda job: job.payload)
+    worker = Worker(queue, maintenance=False)
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            worker.run()
+        except StoreClosed as error:
+            raised.append(error)
+
+    running = threading.Thread(target=run)
+    running.start()
+    assert queue.enqueue_and_wait(3, timeout=SOON) == 3
+    queue.store.close()
+    running.join(SOON)
+    assert not running.is_alive()
+    assert len(raised) == 1

@@ -24,6 +24,9 @@ logger = logging.getLogger("ackline")
 GRACE = 15.0
 """Seconds that a scheduler has to enqueue the ticks it took; then another does it."""
 
+WRONG = 3600.0
+"""Seconds: a note that is so far ahead of the store's clock was made while that was wrong."""
+
 
 class Note(msgspec.Struct, frozen=True):
     """What all schedulers know of a schedule, kept in the store.
@@ -62,7 +65,8 @@ class Scheduler(Loop):
         super().__init__([queue], interval)
         self.schedules = tuple(schedules)
         self._owner = new_id()
-        self._next: dict[str, float] = {}
+        self._next: dict[str, tuple[float, float]] = {}
+        """For each schedule, when it was last looked after, and when its next tick is due."""
         names = [schedule.name for schedule in schedules]
         if twice := {name for name in names if names.count(name) > 1}:
             raise ConfigError(f"two schedules are called {', '.join(sorted(twice))}")
@@ -78,12 +82,14 @@ class Scheduler(Loop):
         )
 
     def _watch(self, queue: Queue[Any, Any], schedule: Schedule, now: float) -> float:
-        due = self._next.get(schedule.name)
-        if due is None or due <= now:
+        looked_at, due = self._next.get(schedule.name, (now, now))
+        # Also when the clock was put back: then the next tick is another.
+        if not looked_at <= now < due:
             wait = self._fire(queue, schedule, now)
             if wait is not None:
                 return wait
-            due = self._next[schedule.name] = schedule.next_tick(now)
+            due = schedule.next_tick(now)
+            self._next[schedule.name] = now, due
         return due - now
 
     def _fire(self, queue: Queue[Any, Any], schedule: Schedule, now: float) -> float | None:
@@ -92,6 +98,9 @@ class Scheduler(Loop):
         if note is None:
             first = self._write(queue, schedule, Note(now, now), version)
             return None if first else 0.0
+        if max(note.tick, note.at) > now + WRONG:
+            self._begin_anew(queue, schedule, Note(min(note.tick, now), now), version)
+            return 0.0
         theirs = note.pending and note.owner != self._owner
         if theirs and now - note.at < GRACE:
             return note.at + GRACE - now
@@ -110,6 +119,17 @@ class Scheduler(Loop):
         self._write(queue, schedule, Note(taken.tick, now), version)
         # Ticks that became due while others were pending are looked after at once.
         return 0.0 if note.pending else None
+
+    def _begin_anew(
+        self, queue: Queue[Any, Any], schedule: Schedule, note: Note, version: int
+    ) -> None:
+        """Forget what was noted while the store's clock was far ahead: it may be years away."""
+        if self._write(queue, schedule, note, version):
+            logger.warning(
+                "schedule %r of %s begins anew: the store's clock was far ahead when it last fired",
+                schedule.name,
+                queue.key,
+            )
 
     def _enqueue(self, queue: Queue[Any, Any], schedule: Schedule, ticks: list[float]) -> None:
         answers = queue.enqueue_many(

@@ -18,7 +18,7 @@ from ackline.errors import PASSING, CannotJoin, ConfigError, StoreError
 from ackline.ids import new_id
 from ackline.job import Record, State
 from ackline.lifecycle import Transition, Verdict
-from ackline.limits import names_in, require_name, require_seconds
+from ackline.limits import names_in, require_lease, require_name
 from ackline.queue.base import P, R
 from ackline.queue.handlers import DEFAULT_KIND, policy_from
 from ackline.queue.job import Job
@@ -137,7 +137,7 @@ class Consumer(Settler[P, R]):
         self, limit: int, lease: float | None, kinds: Iterable[str] | None, worker: str | None
     ) -> ClaimRequest:
         """Check what a caller asks for, and fill in what it left out."""
-        require_seconds("lease", lease, above_zero=True)
+        require_lease(lease)
         if worker is not None:
             require_name("worker", worker)
         settings = self.policies.settings()

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ackline.errors import PASSING, ConfigError
-from ackline.limits import require_seconds
+from ackline.limits import require_lease
 from ackline.maintenance import Maintenance
 from ackline.pauses import Pauses
 from ackline.queue import Queue, require_queue
@@ -69,7 +69,7 @@ class Relay:
             raise ConfigError(f"a relay from {source.key} to itself would move nothing")
         if batch < 1:
             raise ConfigError(f"a batch has at least 1 job, not {batch}")
-        require_seconds("lease", lease, above_zero=True)
+        require_lease(lease)
         self.source = source
         self.target = target
         self._stopping = threading.Event()

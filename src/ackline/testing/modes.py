@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any
@@ -22,6 +23,17 @@ from ackline.worker.running import NO_HOOKS, HandlerTimeout, Hooks, transition_f
 
 MOST_RUNS = 10_000
 """A drain that runs more jobs than this is taken for an endless one."""
+
+DEEPEST = 20
+"""So many jobs run inside one another within `inline`; those beyond run one after the other."""
+
+_draining: contextvars.ContextVar[tuple[QueueKey, ...]] = contextvars.ContextVar(
+    "ackline draining", default=()
+)
+"""The queues of the jobs that run inside one another."""
+
+FAILURES = (Exception, asyncio.CancelledError, SystemExit)
+"""What fails a job. The rest also ends the test: Ctrl-C, `pytest.fail`."""
 
 MOST_LISTED = 20
 """How many jobs a failed assertion lists."""
@@ -88,14 +100,23 @@ def inline(
 ) -> Iterator[None]:
     """Within the block, `enqueue` runs what is due at once, in the caller.
 
+    So does one in a handler, up to 20 jobs deep; what a longer chain enqueues runs after its job.
+
     >>> with inline(queue):  # doctest: +SKIP
     ...     sign_up("a@example.com")
     """
 
     def run(key: QueueKey) -> None:
-        for queue in queues:
-            if queue.key == key:
-                drain(queue, hooks=hooks, raise_errors=raise_errors)
+        above = _draining.get()
+        if len(above) >= DEEPEST and key in above:
+            return  # the drain above goes on with it
+        inside = _draining.set((*above, key))
+        try:
+            for queue in queues:
+                if queue.key == key:
+                    drain(queue, hooks=hooks, raise_errors=raise_errors)
+        finally:
+            _draining.reset(inside)
 
     with contextlib.ExitStack() as stack:
         for store in {id(queue.store): queue.store for queue in queues}.values():
@@ -169,10 +190,13 @@ def _run(
         for hook in hooks.before:
             hook(job)
         result = _call_within(policy.timeout, handler, job)
-    except (Exception, asyncio.CancelledError) as raised:
+    except BaseException as raised:
         error = raised
     transition = transition_for(queue, job, policy, result, error, hooks)
-    return queue.apply([transition])[0].state, error
+    state = queue.apply([transition])[0].state
+    if error is not None and not isinstance(error, FAILURES):
+        raise error
+    return state, error
 
 
 def _call_within(seconds: float | None, handler: Handler, job: Job[Any]) -> Any:
@@ -224,7 +248,8 @@ def _run_to_end(coroutine: Coroutine[Any, Any, Any]) -> Any:
         except BaseException as error:
             errors.append(error)
 
-    thread = threading.Thread(target=run, name="ackline inline")
+    context = contextvars.copy_context()
+    thread = threading.Thread(target=context.run, args=[run], name="ackline inline")
     thread.start()
     thread.join()
     if errors:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 
 import msgspec
 
 from ackline import lifecycle
-from ackline.errors import PASSING, StoreError
+from ackline.errors import PASSING, StoreClosed, StoreError
 from ackline.pauses import Pauses
 from ackline.queue.consumer import LONGEST_POLL, time_to_next
 from ackline.stores.base import Claimed
@@ -35,8 +36,11 @@ RETRIES = (0.05, 5.0)
 class Courier:
     """One of the threads that serve a queue; while one waits for the store, another carries."""
 
-    def __init__(self, holdings: Holdings, name: str) -> None:
+    def __init__(
+        self, holdings: Holdings, name: str, give_up: Callable[[StoreClosed], None]
+    ) -> None:
         self._holdings = holdings
+        self._give_up = give_up
         self._nudged = threading.Event()
         self._stopping = False
         self.listening = False
@@ -86,6 +90,9 @@ class Courier:
         while not self._stopping or self._holdings.outbox or self._holdings.waiting:
             try:
                 self._turn()
+            except StoreClosed as error:
+                if not self._stopping:
+                    self._give_up(error)
             except Exception as error:
                 # A worker with a dead courier would look alive and be deaf.
                 self._wait_for_store(error)
@@ -137,6 +144,9 @@ class Courier:
         try:
             claimed = self._exchange(batch, want)
             brought = len(claimed.jobs)
+        except StoreClosed:
+            holdings.abandon(batch)
+            raise
         except PASSING as error:
             holdings.outbox.put_back(batch)
             holdings.hear()
@@ -169,6 +179,8 @@ class Courier:
         holdings, asked_at = self._holdings, time.monotonic()
         try:
             claimed = holdings.queue.claim_records(holdings.request(0))
+        except StoreClosed:
+            raise
         except BaseException:
             # When stopping it is too late: the lease of a job on its way will expire.
             holdings.waiting = not self._stopping

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from ackline.errors import StoreError
+from ackline.errors import StoreClosed, StoreError
 from ackline.queue import StopReason
 from ackline.stores.base import Hold, WorkerBeat
 from ackline.worker.cut_off import CutOff, Interrupt
@@ -36,11 +36,13 @@ class Heartbeat:
         interrupt: Interrupt,
         also: Callable[[], None],
         timekeeper: Timekeeper,
+        give_up: Callable[[StoreClosed], None],
     ) -> None:
         self._holdings = holdings
         self._beat = beat
         self._interrupt = interrupt
         self._also = also
+        self._give_up = give_up
         self._cut_off = CutOff(holdings, interrupt, timekeeper)
         self._stopped = threading.Event()
         self._pause = BEAT_EVERY
@@ -113,6 +115,10 @@ class Heartbeat:
             try:
                 self._pause = self.beat()
                 self._also()
+            except StoreClosed as error:
+                if not self._stopped.is_set():
+                    self._give_up(error)
+                return
             except Exception as error:
                 logger.error("heartbeat of %s failed: %s", self._holdings.queue.key, error)
                 self._pause = min(self._pause, BEAT_EVERY / 4)

@@ -170,10 +170,15 @@ class Holdings:
         for held in batch:
             held.kept_until = asked_at + held.lease
         self.held.update(batch)
-        if self.claiming:
-            self._submit(batch)
-        else:
+        if not self.claiming:
             self.give_back(batch)
+            return
+        try:
+            self._submit(batch)
+        except BaseException:
+            # What an executor has taken in is its own to begin, or to give back.
+            self.give_back([held for held in batch if not held.since], "could not be begun")
+            raise
 
     def _take_in(self, records: Sequence[Record]) -> list[Held]:
         queue, plain, batch = self.queue, dict[str, tuple[Handler, Resolved]](), []
@@ -236,6 +241,19 @@ class Holdings:
             return False
         self.forget(held)
         return True
+
+    def abandon(self, batch: Sequence[Settled]) -> None:
+        """No outcome can be stored any more: let go of these jobs."""
+        if not batch:
+            return
+        logger.error(
+            "queue %s: its store is closed, and the outcomes of %d jobs could not be stored; "
+            "when their leases expire, they are retried",
+            self.queue.key,
+            len(batch),
+        )
+        for held, _ in batch:
+            self.forget(held)
 
     def forget(self, held: Held) -> None:
         """Let go of a job without an answer of the store."""

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import sys
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from ackline.queue import StopReason
+from ackline.worker.blocking import BlockingCalls
 from ackline.worker.executor import Executor, Setting
 from ackline.worker.held import Held
 from ackline.worker.timekeeper import GIVE_UP
+
+logger = logging.getLogger("ackline")
 
 TURN = 0.005
 """Seconds for which new jobs are begun before the loop looks after those that run."""
@@ -35,6 +39,8 @@ class LoopExecutor(Executor):
     def __init__(self, limit: int, setting: Setting) -> None:
         super().__init__(limit, setting)
         self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(BlockingCalls())
+        self._over = False
         self._thread = threading.Thread(target=self._serve, name="ackline loop", daemon=True)
         self._tasks: set[asyncio.Task[None]] = set()
         self._running = 0
@@ -48,11 +54,11 @@ class LoopExecutor(Executor):
     def submit(self, batch: Sequence[Held]) -> None:
         self._see_whether_to_trace()
         self._take_in(batch)
-        self._loop.call_soon_threadsafe(self._fill)
+        self._call_soon(self._fill)
 
     def interrupt(self, held: Held, reason: StopReason) -> None:
         held.signal.set(reason)
-        self._loop.call_soon_threadsafe(self._cancel, held)
+        self._call_soon(self._cancel, held)
 
     @property
     def busy(self) -> int:
@@ -62,19 +68,56 @@ class LoopExecutor(Executor):
         if self._thread.ident is None:
             self._loop.close()
             return
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._call_soon(self._end)
         self._thread.join(timeout=5)
+
+    def _call_soon(self, callback: Callable[..., None], *args: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(callback, *args)
+        except RuntimeError:
+            # Nobody waits for an answer of one that is closed: `stuck` told of it, or the stop.
+            if not self._loop.is_closed():
+                raise
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_forever()
-            for task in self._tasks:
-                task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*self._tasks, return_exceptions=True))
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._run_until(lambda: self._over)
+            ending = self._loop.create_task(self._end_tasks())
+            ending.add_done_callback(lambda _: self._loop.stop())
+            self._run_until(ending.done)
+        except Exception:
+            # Its selector was closed by a handler, say: no job can go on here.
+            self.stuck = True
+            logger.exception("the event loop of async handlers is broken")
         finally:
             self._loop.close()
+
+    def _run_until(self, over: Callable[[], bool]) -> None:
+        """Run the loop; a handler that ends it, as by `sys.exit` in a task, must not end others."""
+        while not over():
+            try:
+                self._loop.run_forever()
+            except (SystemExit, KeyboardInterrupt) as error:
+                logger.exception(
+                    "a task or callback that a handler began raised %s; the event loop goes on",
+                    type(error).__name__,
+                )
+            else:
+                if not over():
+                    logger.error("a handler stopped the event loop of its worker; the loop goes on")
+
+    def _end(self) -> None:
+        self._over = True
+        self._loop.stop()
+
+    async def _end_tasks(self) -> None:
+        """Cancel what is left, jobs and what handlers have begun beside them."""
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._loop.shutdown_asyncgens()
 
     def _fill(self) -> None:
         if self._filling:
@@ -131,7 +174,7 @@ class LoopExecutor(Executor):
                 self._fill()
 
     def write_off(self, held: Held) -> None:
-        self._loop.call_soon_threadsafe(self._write_off, held)
+        self._call_soon(self._write_off, held)
         self._timekeeper.call_later(GIVE_UP, lambda: self._require_answer(held))
 
     def _require_answer(self, held: Held) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import random
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ import msgspec
 
 from ackline import lifecycle
 from ackline.config import Resolved
-from ackline.errors import InvalidJob
+from ackline.errors import ConfigError, InvalidJob, InvalidPayload
 from ackline.job import Failure, Record
 from ackline.lifecycle import Transition
 from ackline.limits import require_seconds
@@ -57,6 +58,18 @@ class Hooks(msgspec.Struct, frozen=True):
 
     before: Sequence[Callable[[Job[Any]], None]] = ()
     after: Sequence[Callable[[Job[Any], Execution], None]] = ()
+
+    def __post_init__(self) -> None:
+        _require_functions("before", self.before)
+        _require_functions("after", self.after)
+
+
+def _require_functions(when: str, hooks: Any) -> None:
+    callables = isinstance(hooks, Sequence) and all(callable(hook) for hook in hooks)
+    if not callables or any(inspect.iscoroutinefunction(hook) for hook in hooks):
+        raise ConfigError(
+            f"{when} hooks must be a list of plain (not async) functions, not {hooks!r}"
+        )
 
 
 NO_HOOKS = Hooks()
@@ -114,10 +127,24 @@ def _settle(
         encoded = _check(queue, outcome)
     except InvalidJob as error:
         # Nonsense must not reach the store: it would refuse the whole batch, again and again.
-        return lifecycle.fail(record, failure_from(record, error), policy, random)
+        return lifecycle.fail(
+            record, failure_from(record, _explained(error, outcome)), policy, random
+        )
     if isinstance(outcome, Done) and outcome.result_ttl is None:
         return lifecycle.complete(record, encoded, policy)  # as below, sooner
     return lifecycle.settle(record, outcome, encoded, _reason(record, outcome), policy, random)
+
+
+def _explained(error: InvalidJob, outcome: Outcome) -> InvalidJob:
+    """Why the outcome cannot be kept, in the words of whoever wrote the handler."""
+    if not isinstance(outcome, Done) or not inspect.iscoroutine(outcome.result):
+        return error
+    if inspect.getcoroutinestate(outcome.result) == inspect.CORO_CREATED:
+        outcome.result.close()  # or Python would warn that nobody awaited it
+    return InvalidPayload(
+        "it returned a coroutine, which nobody awaits: make the handler async, and every decorator "
+        "around it too"
+    )
 
 
 def _check(queue: Queue[Any, Any], outcome: Outcome) -> bytes | None:

@@ -7,15 +7,15 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from math import inf
 from typing import Any
 
 from ackline.config import hinting
-from ackline.errors import ConfigError, HandlersHang
+from ackline.errors import AcklineError, ConfigError, HandlersHang
+from ackline.limits import require_name
 from ackline.maintenance import Maintenance
-from ackline.queue import Queue, StopReason, require_queue
+from ackline.queue import Queue, StopReason
 from ackline.queue.consumer import worker_id
 from ackline.queue.handlers import Handler
 from ackline.stores.base import WorkerBeat
@@ -27,6 +27,13 @@ from ackline.worker.held import Held
 from ackline.worker.holdings import Holdings
 from ackline.worker.lanes import ThreadExecutor
 from ackline.worker.loop import LoopExecutor
+from ackline.worker.options import (
+    require_concurrency,
+    require_grace,
+    require_handled,
+    require_hooks,
+    require_weights,
+)
 from ackline.worker.patience import keep_trying
 from ackline.worker.running import NO_HOOKS, Hooks
 from ackline.worker.shares import Shares
@@ -68,18 +75,14 @@ class Worker:
         maintenance: bool = True,
         recovery: bool = True,
     ) -> None:
-        if not queues:
-            raise ConfigError("a worker needs at least one queue")
-        for queue in queues:
-            require_queue("Worker", queue)
-            if not queue.handlers:
-                raise ConfigError(f"queue {queue.key} has no handler: add one with @queue.handler")
-        if concurrency < 1:
-            raise ConfigError(f"concurrency must be at least 1, not {concurrency}")
+        require_handled(queues)
+        require_concurrency(concurrency)
         weights = [1.0] * len(queues) if weights is None else weights
-        if len(weights) != len(queues) or not all(0 < weight < inf for weight in weights):
-            raise ConfigError(f"weights must be one number above 0 for each queue, not {weights!r}")
-        self.id = id or worker_id()
+        require_weights(weights, len(queues))
+        require_grace(grace)
+        require_hooks(hooks)
+        self.id = worker_id() if id is None else id
+        require_name("worker's id", self.id)
         self.queues = queues
         self.concurrency = concurrency
         self.weights = weights
@@ -91,12 +94,14 @@ class Worker:
         self._stations: list[Station] = []
         self._stop = threading.Event()
         self._hurry = threading.Event()
-        self._trouble: HandlersHang | None = None
+        self._giving_up = threading.Lock()
+        self._trouble: AcklineError | None = None
 
     def run(self) -> None:
         """Work until a signal or `stop` says otherwise; a store that is down is waited for.
 
         Raises `HandlersHang` when too many handlers do not stop: only a new process is rid of them.
+        Raises `StoreClosed` when this program has closed the store: that does not pass.
         """
         main = threading.current_thread() is threading.main_thread()
         deafen = hear_signals(lambda _number: self.request_stop()) if main else None
@@ -167,31 +172,26 @@ class Worker:
 
     def _leave(self, grace: float, last_moment: float, hurry: threading.Event) -> None:
         stations, maintenance = self._stations, self._maintenance
-        for station in stations:
-            station.stop_claiming()
+        _each(stations, Station.stop_claiming)
         _let_end(stations, grace, hurry)
-        for station in stations:
-            station.interrupt_all()
+        _each(stations, Station.interrupt_all)
         _let_end(stations, last_moment, hurry)
         # All of them before any is waited for: one store may answer, and another not.
-        for station in stations:
-            station.give_back()
-        for station in stations:
-            try:
-                station.close()
-            except Exception:
-                logger.exception("queue %s did not shut down cleanly", station.queue.key)
+        _each(stations, Station.give_back)
+        _each(stations, Station.close)
         if maintenance is not None:
             maintenance.stop()
 
-    def give_up(self, queue: Queue[Any, Any]) -> None:
-        """Claim no more, and make `run` end: handlers of this queue hang."""
-        if self._trouble is None:
-            self._trouble = HandlersHang(str(queue.key))
-            logger.error("worker %s stops: %s", self.id, self._trouble)
-            for station in self._stations:
-                station.stop_claiming()
-            self._stop.set()
+    def give_up(self, trouble: AcklineError) -> None:
+        """Claim no more, and make `run` end and raise this: it does not pass."""
+        with self._giving_up:
+            if self._trouble is not None:
+                return
+            self._trouble = trouble
+        logger.error("worker %s stops: %s", self.id, trouble)
+        for station in self._stations:
+            station.stop_claiming()
+        self._stop.set()
 
     def request_stop(self) -> None:
         """Make `run` stop; called a second time, at once."""
@@ -208,6 +208,11 @@ def _let_end(stations: Sequence[Station], seconds: float, hurry: threading.Event
             return
 
 
+def _each(stations: Sequence[Station], step: Callable[[Station], None]) -> None:
+    for station in stations:
+        station.attempt(partial(step, station))
+
+
 class Station:
     """All that works on one queue."""
 
@@ -215,7 +220,7 @@ class Station:
         self, worker: Worker, queue: Queue[Any, Any], shares: Shares, weight: float
     ) -> None:
         self.queue = queue
-        self._give_up = partial(worker.give_up, queue)
+        self._give_up = worker.give_up
         self._timekeeper = Timekeeper()
         self._holdings = Holdings(
             queue,
@@ -230,7 +235,8 @@ class Station:
         self._executors = self._make_executors(worker)
         self._buffers = [executor.buffer for executor in self._executors.values()]
         self._couriers = [
-            Courier(self._holdings, f"ackline courier {n} {queue.key}") for n in range(COURIERS)
+            Courier(self._holdings, f"ackline courier {n} {queue.key}", worker.give_up)
+            for n in range(COURIERS)
         ]
         self._holdings.outbox.on_enough(self._wake_courier)
         self._heartbeat = Heartbeat(
@@ -239,6 +245,7 @@ class Station:
             self._interrupt,
             self._on_beat,
             self._timekeeper,
+            worker.give_up,
         )
         self._accept_any_handler = queue.handlers.ask_before_adding(self._require_executor)
 
@@ -277,16 +284,26 @@ class Station:
 
     def close(self) -> None:
         """Settle everything, say goodbye."""
+        self.attempt(self._let_couriers_end)
+        self.attempt(self._holdings.listener.close)
+        self.attempt(self._heartbeat.stop)
+        self.attempt(self._timekeeper.stop)
+        for executor in self._executors.values():
+            self.attempt(executor.stop)
+
+    def attempt(self, step: Callable[[], None]) -> None:
+        """Take one step of a stop: should it fail, the others are as important."""
+        try:
+            step()
+        except Exception:
+            logger.exception("queue %s did not shut down cleanly", self.queue.key)
+
+    def _let_couriers_end(self) -> None:
         for courier in self._couriers:
             courier.stop()
         joined = [courier.join(timeout=10) for courier in self._couriers]
         if not all(joined):
             logger.error("queue %s: the last outcomes could not be stored", self.queue.key)
-        self._holdings.listener.close()
-        self._heartbeat.stop()
-        self._timekeeper.stop()
-        for executor in self._executors.values():
-            executor.stop()
 
     def _make_executors(self, worker: Worker) -> dict[bool, Executor]:
         sorts = {self.queue.handlers[kind].is_async for kind in self.queue.handlers.kinds}
@@ -337,7 +354,7 @@ class Station:
         for executor in self._executors.values():
             self._holdings.give_back(executor.take_stale(), "waited too long for a free lane")
             if executor.stuck:
-                self._give_up()
+                self._give_up(HandlersHang(str(self.queue.key)))
 
     def _wake_courier(self) -> None:
         if any(courier.here for courier in self._couriers):

@@ -15,6 +15,7 @@ from ackline.events import read_cursor
 from ackline.job import Draft
 from ackline.limits import (
     OWN_KEYS,
+    require_lease,
     require_name,
     require_others_key,
     require_priority,
@@ -91,7 +92,7 @@ def _claim(caller: Caller, said: Arguments) -> Arguments:
     require_name("worker", request.worker)
     require_limit(request.limit)
     for lease in (request.lease, *request.lease_of_kind.values()):
-        require_seconds("lease", lease, above_zero=True)
+        require_lease(lease)
     kinds = caller.kinds(request.kinds)
     # It asks for so many at most: who wants more claims again.
     limit = min(request.limit, caller.runtime.settings.max_batch)
