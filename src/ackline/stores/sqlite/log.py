@@ -1,4 +1,4 @@
-"""The write-ahead log of a file, kept short."""
+"""The write-ahead log of a file: kept short, and known to be the one that others read."""
 
 from __future__ import annotations
 
@@ -7,22 +7,33 @@ import os
 import apsw
 
 from ackline.stores.sqlite.connection import BUSY_SECONDS
+from ackline.stores.sqlite.opening import identity
 
 LONGEST_LOG = 8 * 1024 * 1024
 """Above this many bytes the log is cut, readers willing."""
 
 
 class Log:
-    """Cuts the log of one file when it has grown long."""
+    """The log of one file."""
 
     def __init__(self, path: str) -> None:
-        self._path = f"{path}-wal"
+        self.path = f"{path}-wal"
         self._next_cut = LONGEST_LOG
+        self._identity: tuple[int, int] | None = None
+
+    def remember(self) -> None:
+        """Note which log a connection has opened."""
+        self._identity = identity(self.path)
+
+    @property
+    def removed(self) -> bool:
+        """Whether what is written to it can be read by no one who opens the file."""
+        return identity(self.path) != self._identity
 
     def cut(self, writer: apsw.Connection) -> None:
         """Copy the log back into the file and empty it, if it is time to."""
         try:
-            size = os.stat(self._path).st_size
+            size = os.stat(self.path).st_size
         except OSError:
             return
         if size < self._next_cut:
