@@ -94,7 +94,7 @@ class Engine:
             self._owner = 0
             self._readers.close()
             self._turn.close()
-            self._let_go(copy_back=not self._log.removed)
+            self._let_go(copy_back=not self._log.removed())
 
     def _settle_in(self, writer: apsw.Connection) -> apsw.Connection:
         self._writer = writer
@@ -215,14 +215,14 @@ class Engine:
                 f"{self.path} was deleted or replaced while it was open: "
                 "nothing was written. Put it back, or close the store and open it again"
             )
-        if self._log.removed:
+        if self._log.removed():
             raise StoreUnavailable(
                 f"{self._log.path} was removed while it was in use: nothing was written. "
                 "Close the store and open it again"
             )
 
     def _require_safe(self) -> None:
-        if self._log.removed:
+        if self._log.removed():
             raise Undecided(
                 StoreUnavailable(
                     f"{self._log.path} was removed while it was written to, so it may be done "

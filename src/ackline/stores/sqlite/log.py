@@ -20,22 +20,24 @@ class Log:
         self.path = f"{path}-wal"
         self._next_cut = LONGEST_LOG
         self._identity: tuple[int, int] | None = None
+        self._size = 0
 
     def remember(self) -> None:
         """Note which log a connection has opened."""
         self._identity = identity(self.path)
 
-    @property
     def removed(self) -> bool:
         """Whether what is written to it can be read by no one who opens the file."""
-        return identity(self.path) != self._identity
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            return True
+        self._size = found.st_size
+        return (found.st_dev, found.st_ino) != self._identity
 
     def cut(self, writer: apsw.Connection) -> None:
-        """Copy the log back into the file and empty it, if it is time to."""
-        try:
-            size = os.stat(self.path).st_size
-        except OSError:
-            return
+        """Copy the log back into the file and empty it, if it was long when last looked at."""
+        size = self._size
         if size < self._next_cut:
             self._next_cut = max(LONGEST_LOG, min(self._next_cut, size + LONGEST_LOG // 8))
             return
