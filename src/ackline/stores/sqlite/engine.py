@@ -20,6 +20,7 @@ from ackline.stores.sqlite.connection import (
     Execute,
     connect,
     explain,
+    explain_system,
 )
 from ackline.stores.sqlite.fork import let_rest_at_fork
 from ackline.stores.sqlite.group_commit import GroupCommit, Undecided
@@ -135,7 +136,7 @@ class Engine:
         except apsw.Error as error:
             raise explain(error, self.path) from error
         except OSError as error:
-            raise StoreUnavailable(f"{self.path}: {error.strerror or error}") from error
+            raise explain_system(error, self.path) from error
 
     # --- forking ---
 
