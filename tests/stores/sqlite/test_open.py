@@ -152,6 +152,9 @@ def test_urls(tmp_path, monkeypatch):
         ("sqlite:///jobs.db?durability=some", "full or normal"),
         ("sqlite://", "names no file"),
         ("sqlite://jobs.db", "sqlite:///jobs.db"),
+        ("sqlite:///:memory:", "write memory://"),
+        ("sqlite:///jobs/", "names a directory.* jobs/jobs.db"),
+        ("sqlite:////", "names a directory.* /jobs.db"),
     ],
 )
 def test_urls_that_cannot_work(url, words):
