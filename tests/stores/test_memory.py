@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ackline.job import Draft, QueueKey
-from ackline.stores.base import Filter
+from ackline.stores.base import ClaimRequest, Filter
 from ackline.stores.memory import MemoryStore
 from ackline.stores.memory.lines import StoredJob
 
@@ -65,7 +65,7 @@ def test_to_list_all_looks_at_each_job_about_once(store, looked_at, newest_first
 
 def test_a_list_shows_what_has_changed_since_the_last_page(store):
     first = store.page(QUEUE, Filter(), None, 2)
-    store.purge(QUEUE, Filter(ids=frozenset({"id2"})), 1)
+    store.claim(QUEUE, ClaimRequest(worker="w", limit=3, lease=30.0))
 
     second = store.page(QUEUE, Filter(), first.cursor, 2)
 

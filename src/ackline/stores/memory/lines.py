@@ -221,7 +221,7 @@ class Shelf:
             self.lines[state].put(job, at)
 
     def drop(self, job: StoredJob) -> None:
-        """Forget a job."""
+        """Forget a job, wherever it is kept."""
         self.listings.clear()
         if job.line is not None:
             job.line.count -= 1

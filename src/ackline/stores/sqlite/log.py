@@ -30,7 +30,7 @@ class Log:
         """Whether what is written to it can be read by no one who opens the file."""
         try:
             found = os.stat(self.path)
-        except FileNotFoundError:
+        except OSError:
             return True
         self._size = found.st_size
         return (found.st_dev, found.st_ino) != self._identity
