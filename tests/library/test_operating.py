@@ -278,6 +278,52 @@ class TestQueue:
         assert queue.purge(states=["cancelled"]) == 1
         assert sorted(job.id for job in queue.jobs().jobs) == ["2", "4", "6"]
 
+    def test_purge_takes_what_was_enqueued_before_the_clock_was_set_back(
+        self, queue: Queue[Any, Any], clock: ManualClock
+    ) -> None:
+        queue.enqueue(1, id="a")
+        clock.advance(3600)
+        queue.enqueue_many([NewJob(n, kind="late", id=f"b{n}") for n in range(600)])
+        clock.advance(-3600)
+
+        assert queue.purge(kinds=["late"]) == 600
+        assert queue.purge() == 1
+
+    def test_purge_leaves_what_is_enqueued_meanwhile(
+        self, queue: Queue[Any, Any], clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        queue.enqueue(1, id="a")
+        purge = queue.store.purge
+
+        def purge_beside_a_producer(*said: Any) -> int:
+            clock.advance(1)
+            queue.enqueue(2, id="b")
+            return purge(*said)
+
+        monkeypatch.setattr(queue.store, "purge", purge_beside_a_producer)
+
+        assert queue.purge() == 1
+        assert [job.id for job in queue.jobs().jobs] == ["b"]
+
+    def test_drop_takes_what_was_enqueued_before_the_clock_was_set_back(
+        self, queue: Queue[Any, Any], clock: ManualClock
+    ) -> None:
+        clock.advance(3600)
+        queue.enqueue(1, id="a")
+        clock.advance(-3600)
+
+        assert queue.drop(force=True) == 1
+
+    def test_redrive_all_takes_what_failed_before_the_clock_was_set_back(
+        self, queue: Queue[Any, Any], clock: ManualClock
+    ) -> None:
+        clock.advance(3600)
+        queue.enqueue(1, id="a", max_attempts=1)
+        queue.fail(queue.claim()[0], "broken")
+        clock.advance(-3600)
+
+        assert queue.redrive_all() == 1
+
     def test_a_purged_job_that_runs_is_lost_to_its_worker(self, queue: Queue[Any, Any]) -> None:
         queue.enqueue(1)
         [job] = queue.claim()

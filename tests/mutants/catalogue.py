@@ -269,8 +269,15 @@ MEMORY = [
     Mutant(
         "a purge ignores what it was asked for",
         _OPERATING,
-        "if which.matches(job.record(history=False))]",
-        "if which]",
+        "if which.matches(job.record(history=False)))",
+        "if which)",
+    ),
+    Mutant(
+        "a list shows what was there before",
+        _LINES,
+        '        """Put a job in the line of a state."""\n        self.listings.clear()\n',
+        '        """Put a job in the line of a state."""\n',
+        shown_by="tests/stores/test_memory.py",
     ),
     Mutant(
         "a queue is dropped with its jobs",
@@ -323,6 +330,7 @@ MEMORY = [
 ]
 
 _SQL = "stores/sqlite/queries"
+_PRESENCE = "tests/stores/sqlite/test_presence.py"
 
 SQLITE = [
     Mutant(
@@ -391,6 +399,34 @@ SQLITE = [
         "stores/sqlite/claim.py",
         '    lines.tx.executemany(sql("put"), places)\n    lines.write_journal(now, entries)\n',
         '    lines.tx.executemany(sql("put"), places)\n',
+    ),
+    Mutant(
+        "sqlite: whoever closes the file may remove the log",
+        "stores/sqlite/presence.py",
+        "        fcntl.fcntl(file, fcntl.F_OFD_SETLK, wanted)",
+        "        del wanted",
+        shown_by=_PRESENCE,
+    ),
+    Mutant(
+        "sqlite: whoever opens the file may build the index of the log anew",
+        "stores/sqlite/presence.py",
+        ', "-shm": (128, 1)}',
+        "}",
+        shown_by=_PRESENCE,
+    ),
+    Mutant(
+        "sqlite: what was written to a removed log is answered",
+        "stores/sqlite/engine.py",
+        "                self._require_safe()\n",
+        "",
+        shown_by=_PRESENCE,
+    ),
+    Mutant(
+        "sqlite: a claim opens the lines of all kinds",
+        "stores/sqlite/merging.py",
+        "    lines = [(head, slot, None, nothing) for head, slot in heads]",
+        "    lines = [(head, slot, None, read(slot)) for head, slot in heads]",
+        shown_by="tests/stores/sqlite/test_statements.py",
     ),
 ]
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from ackline import lifecycle
 from ackline.config import QueueSettings
 from ackline.errors import InvalidOption, JobChanged, JobNotFound, WrongState
@@ -20,6 +22,10 @@ from ackline.stores.base import Filter
 
 BULK = 500
 """Jobs per step of an act on many."""
+
+FROM_AHEAD = 1.0
+"""Seconds by which a time is ahead of the clock when that was set back. By less, it may be that of
+another node of a cluster."""
 
 _UNCHANGED: Any = object()
 
@@ -70,7 +76,7 @@ class Operator(Observer[P, R]):
         while True:
             page = self.store.page(self.key, dead, cursor, BULK)
             # One that has failed since comes back at the end of the list: not again.
-            ids = [job.id for job in page.jobs if (job.finished_at or 0.0) <= began]
+            ids = self._there_at(began, [(job.id, job.finished_at or 0.0) for job in page.jobs])
             verdicts = self.apply(
                 [
                     lifecycle.redrive(id, (count + index) / rate if rate else 0.0, by=by)
@@ -154,17 +160,37 @@ class Operator(Observer[P, R]):
 
         Those that are enqueued in the meantime stay.
         """
-        which = Filter(
-            states=states_in(states),
-            kinds=names_in(kinds),
-            ids=names_in(ids),
-            # Just above now: a job of this very moment is there already.
-            created_before=math.nextafter(self.store.info().now, math.inf),
-        )
+        which = Filter(states=states_in(states), kinds=names_in(kinds), ids=names_in(ids))
+        began = self.store.info().now
+        # Just above now: a job of this very moment is there already.
+        later = math.nextafter(began, math.inf)
+        total = self._purge(msgspec.structs.replace(which, created_before=later), by)
+        cursor = None
+        while True:
+            after = msgspec.structs.replace(which, created_after=later)
+            page = self.store.page(self.key, after, cursor, BULK)
+            left = self._there_at(began, [(job.id, job.created_at) for job in page.jobs])
+            if left:
+                total += self._purge(msgspec.structs.replace(which, ids=frozenset(left)), by)
+            cursor = page.cursor
+            if cursor is None:
+                return total
+
+    def _purge(self, which: Filter, by: str) -> int:
         total = 0
         while count := self.store.purge(self.key, which, BULK, storable(by)):
             total += count
         return total
+
+    def _there_at(self, began: float, jobs: list[tuple[str, float]]) -> list[str]:
+        """Those of some jobs, given with their times, that did not come since an act began.
+
+        A time from ahead is older: it is from before the clock was set back.
+        """
+        now = began
+        if any(at > began for _, at in jobs):
+            now = self.store.info().now + FROM_AHEAD
+        return [id for id, at in jobs if not began < at <= now]
 
     def drop(self, *, force: bool = False, by: str = "") -> int:
         """Delete the queue with its finished jobs, settings and schedules; returns how many jobs.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import threading
@@ -16,7 +17,7 @@ from ackline.errors import StoreError, StoreFull, StoreUnavailable
 from ackline.job import Draft, Options, State
 from ackline.limits import OWN_KEYS
 from ackline.stores.base import ClaimRequest, Filter, KeyWrite
-from ackline.stores.sqlite import claim, keep, log, room
+from ackline.stores.sqlite import claim, keep, log, readers, room
 from ackline.stores.sqlite import connection as connection_module
 from ackline.stores.sqlite import engine as engine_module
 from ackline.stores.sqlite.transaction import Transaction
@@ -444,3 +445,11 @@ def test_a_long_line_of_a_full_group_is_put_aside_in_pieces(store, monkeypatch):
     assert store.claim(QUEUE, one).jobs == []
     store.apply(QUEUE, [lifecycle.complete(first, None, DEFAULTS)])
     assert [job.id for job in store.claim(QUEUE, REQUEST).jobs] == ["g1"]
+
+
+def test_a_crowd_of_readers_leaves_few_connections(store):
+    with contextlib.ExitStack() as crowd:
+        for _ in range(readers.MOST_IDLE + 3):
+            crowd.enter_context(store._engine.read())
+
+    assert len(store._engine._readers._idle) == readers.MOST_IDLE

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -149,6 +152,9 @@ def test_urls(tmp_path, monkeypatch):
         ("sqlite:///jobs.db?durability=some", "full or normal"),
         ("sqlite://", "names no file"),
         ("sqlite://jobs.db", "sqlite:///jobs.db"),
+        ("sqlite:///:memory:", "write memory://"),
+        ("sqlite:///jobs/", "names a directory.* jobs/jobs.db"),
+        ("sqlite:////", "names a directory.* /jobs.db"),
     ],
 )
 def test_urls_that_cannot_work(url, words):
@@ -174,3 +180,27 @@ def test_a_file_that_was_deleted_or_replaced_takes_no_jobs(tmp_path, replaced):
     store.close()
     store.open()
     assert store.enqueue(QUEUE, drafts(1))[0].accepted
+
+
+def test_too_many_open_files_are_told(path):
+    code = (
+        "import os, resource, sys\n"
+        "from ackline.errors import StoreUnavailable\n"
+        "from ackline.stores.sqlite import SqliteStore\n"
+        "store = SqliteStore(sys.argv[1])\n"
+        "store.open()\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
+        "spare = [os.dup(0) for _ in range(64 - len(os.listdir('/proc/self/fd')) + 1)]\n"
+        "for call in (SqliteStore(sys.argv[1]).open, lambda: store.listen([], 'ready')):\n"
+        "    try:\n"
+        "        call()\n"
+        "    except StoreUnavailable as error:\n"
+        "        print(error)\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code, path], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+
+    assert len(told) == 2
+    for line in told:
+        assert re.search("too many files are open .* may have 64.*ulimit -n", line)

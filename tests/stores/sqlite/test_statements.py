@@ -1,4 +1,4 @@
-"""The SQL itself: every statement compiles, and none of the hot ones scans a table."""
+"""The SQL itself: every statement compiles, no hot one scans a table, few are open at once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import re
 
 import apsw
 import pytest
+from tests.stores.sqlite.conftest import QUEUE
 
+from ackline.job import Draft
+from ackline.stores.base import ClaimRequest, Filter
+from ackline.stores.sqlite import claim, look, merging
 from ackline.stores.sqlite.queries import sql, statements
 
 HARMLESS = re.compile("VIRTUAL TABLE|CONSTANT ROW")
@@ -41,3 +45,49 @@ def plan_of(connection: apsw.Connection, statement: str) -> list[str]:
             continue
         return [str(row[3]) for row in rows]
     raise AssertionError(statement)
+
+
+MANY_KINDS = [Draft(f"id{n}", f"kind{n % 300}", b"") for n in range(900)]
+
+
+@pytest.fixture
+def opened(store, monkeypatch):
+    """The lines that were opened to read them in order."""
+    store.enqueue(QUEUE, MANY_KINDS)
+    slots = []
+
+    def counted(heads, read, place):
+        def read_counted(slot):
+            slots.append(slot)
+            return read(slot)
+
+        return merging.merged(heads, read_counted, place)
+
+    monkeypatch.setattr(claim, "merged", counted)
+    monkeypatch.setattr(look, "merged", counted)
+    return slots
+
+
+def test_a_claim_of_few_jobs_opens_few_of_many_kinds(store, opened):
+    jobs = store.claim(QUEUE, ClaimRequest(worker="w", limit=5, lease=30.0)).jobs
+
+    assert [job.id for job in jobs] == [f"id{n}" for n in range(5)]
+    assert len(opened) <= 6
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_a_page_opens_few_of_many_kinds(store, opened, newest_first):
+    expected = [draft.id for draft in MANY_KINDS][:: -1 if newest_first else 1]
+
+    first = store.page(QUEUE, Filter(), None, 5, newest_first)
+    second = store.page(QUEUE, Filter(), first.cursor, 5, newest_first)
+
+    assert [job.id for job in first.jobs + second.jobs] == expected[:10]
+    assert len(opened) <= 14
+
+
+def test_a_list_of_one_kind_reads_only_its_line(store, opened):
+    page = store.page(QUEUE, Filter(kinds=frozenset({"kind7"})), None, 100)
+
+    assert [job.id for job in page.jobs] == ["id7", "id307", "id607"]
+    assert len(opened) == 1

@@ -138,3 +138,13 @@ def test_closed_while_one_stands_in_line(path, holder):
 
     until(lambda: files(f"{path}-lock") == before)
     assert free(path)
+
+
+def test_a_forgotten_turn_leaves_no_file_open(path):
+    turn = Turn(path)
+    assert turn.take(1)
+
+    del turn
+
+    assert files(f"{path}-lock") == 0
+    assert free(path)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 import threading
 import time
 
@@ -10,7 +12,9 @@ import pytest
 from tests.stores.sqlite.conftest import QUEUE, REQUEST, drafts
 
 from ackline import lifecycle
+from ackline.errors import StoreClosed
 from ackline.job import QueueKey
+from ackline.stores.base import Filter
 from ackline.stores.sqlite import SqliteStore, wake
 
 LONG = 20.0
@@ -126,9 +130,9 @@ def test_a_listener_has_its_name_only_when_it_hears(store, path, monkeypatch):
     """So that nobody takes it for one that died."""
     opened = wake._open_reader
 
-    def tell_first(fifo):
+    def tell_first(fifo, mode):
         store.enqueue(QUEUE, drafts(1))
-        return opened(fifo)
+        return opened(fifo, mode)
 
     monkeypatch.setattr(wake, "_open_reader", tell_first)
     monkeypatch.setattr(wake, "LOOK_EVERY", 60.0)
@@ -168,6 +172,103 @@ def test_without_fifos_it_looks(store, monkeypatch):
         answer = waiting(listener)
         store.enqueue(QUEUE, drafts(1))
         assert answer()
+
+
+def open_fifos(path: str) -> int:
+    found = 0
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # closed meanwhile
+            found += os.readlink(f"/proc/self/fd/{number}").startswith(f"{path}-wake")
+    return found
+
+
+def test_many_queues_keep_few_files_open(store, path, monkeypatch):
+    monkeypatch.setattr(wake, "MOST_KEPT_OPEN", 2)
+    queues = [QueueKey("default", f"mail{n}") for n in range(10)]
+
+    for _ in range(2):
+        for queue in queues:
+            with store.listen([queue], "ready") as listener:
+                store.enqueue(queue, drafts(1))
+                assert listener.wait(0)
+                store.purge(queue, Filter(), 10)
+
+    assert open_fifos(path) == 2
+
+
+def test_what_is_dropped_leaves_no_fifo(store, path):
+    with store.listen([QUEUE], "ready"):
+        store.enqueue(QUEUE, drafts(1))
+    store.purge(QUEUE, Filter(), 10)
+
+    assert store.drop(QUEUE)
+
+    assert os.listdir(f"{path}-wake") == []
+
+
+@pytest.mark.usefixtures("no_looking")
+def test_who_waits_at_a_dropped_queue_hears_when_it_is_made_again(store):
+    with store.listen([QUEUE], "ready") as listener:
+        store.enqueue(QUEUE, drafts(1))
+        store.purge(QUEUE, Filter(), 10)
+        store.drop(QUEUE)
+        listener.wait(0)
+
+        store.enqueue(QUEUE, drafts(1))
+
+        assert listener.wait(LONG)
+
+
+@pytest.mark.usefixtures("no_looking")
+def test_a_fifo_made_again_is_found(store, path):
+    for _ in range(2):
+        with store.listen([QUEUE], "ready") as listener:
+            store.enqueue(QUEUE, drafts(1))
+            store.purge(QUEUE, Filter(), 10)
+            assert listener.wait(0)
+        for name in os.listdir(f"{path}-wake"):
+            os.unlink(f"{path}-wake/{name}")
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o660, 0o666])
+@pytest.mark.parametrize("topic", ["ready", "changes"])
+def test_whoever_may_use_the_database_may_wake(store, path, mode, topic):
+    before = os.umask(0o077)
+    try:
+        for allowed in (0o600, mode):
+            os.chmod(path, allowed)
+            with store.listen([QUEUE], topic):
+                [name] = os.listdir(f"{path}-wake")
+                found = stat.S_IMODE(os.stat(f"{path}-wake/{name}").st_mode)
+    finally:
+        os.umask(before)
+
+    assert found == mode
+    assert stat.S_IMODE(os.stat(f"{path}-wake").st_mode) == mode | (mode & 0o444) >> 2
+
+
+@pytest.mark.usefixtures("no_looking")
+def test_one_that_cannot_be_woken_keeps_nobody_else_asleep(store, monkeypatch):
+    opened = wake._open_writer
+    refused: list[str] = []
+
+    def refuse_the_first(path):
+        if not refused:
+            refused.append(path)
+            raise PermissionError(path)
+        return opened(path)
+
+    monkeypatch.setattr(wake, "_open_writer", refuse_the_first)
+    with store.listen([QUEUE], "changes") as first, store.listen([QUEUE], "changes") as second:
+        store.enqueue(QUEUE, drafts(1))
+        assert sorted([first.wait(0), second.wait(0)]) == [False, True]
+
+
+def test_a_closed_store_is_not_listened_to(store, path):
+    store.close()
+    with pytest.raises(StoreClosed):
+        store.listen([QUEUE], "ready")
+    assert open_fifos(path) == 0
 
 
 def test_nothing_happened(store):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from collections.abc import Iterable
 
 import msgspec
 
 from ackline.config import DEFAULT_SETTINGS, QueueSettings
 from ackline.events import Act, Batch
 from ackline.job import Draft, Failure, Options, QueueKey, Record, State
-from ackline.stores.base import HISTORY_LIMIT, WorkerBeat
+from ackline.stores import base
+from ackline.stores.base import HISTORY_LIMIT, Filter, WorkerBeat
 
 
 class StoredJob:
@@ -96,6 +98,9 @@ class StoredJob:
 
 
 Place = tuple[float, int, StoredJob]
+
+Listed = tuple[base.Place, StoredJob]
+"""A job, and where it stands in a list of all."""
 
 
 class Line:
@@ -185,6 +190,8 @@ class Shelf:
         self.dropped = (0, 0)
         self.workers: dict[str, WorkerEntry] = {}
         self.last_token = 0
+        self.listings: dict[bool, list[Listed]] = {}
+        """Its jobs in the order of pages (newest first or not), until one of them moves."""
 
     def find(self, id: str, now: float) -> StoredJob | None:
         """The job of this id, unless its retention is over."""
@@ -193,8 +200,16 @@ class Shelf:
             return None
         return job
 
+    def those_of(self, which: Filter) -> Iterable[StoredJob]:
+        """The jobs among which are all that match: looked up if they are named."""
+        if which.ids is None:
+            return self.jobs.values()
+        named = [job for id in which.ids if (job := self.jobs.get(id)) is not None]
+        return sorted(named, key=lambda job: job.num)
+
     def stand(self, job: StoredJob, state: State, at: float) -> None:
         """Put a job in the line of a state."""
+        self.listings.clear()
         job.state = state
         if state is State.QUEUED:
             job.rank = at
@@ -206,7 +221,8 @@ class Shelf:
             self.lines[state].put(job, at)
 
     def drop(self, job: StoredJob) -> None:
-        """Forget a job."""
+        """Forget a job, wherever it is kept."""
+        self.listings.clear()
         if job.line is not None:
             job.line.count -= 1
             job.line = None

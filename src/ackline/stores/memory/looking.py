@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import bisect
 import heapq
+import itertools
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 
 import msgspec
 
@@ -20,9 +22,10 @@ from ackline.stores.base import (
     read_place,
     require_kept,
 )
-from ackline.stores.memory.lines import Shelf, StoredJob
+from ackline.stores.memory.lines import Listed, Shelf, StoredJob
 from ackline.stores.memory.room import Room
 
+_place_of = itemgetter(0)
 _STATE_ORDER = {state: index for index, state in enumerate(State)}
 
 
@@ -58,18 +61,33 @@ def page(
 ) -> Page:
     """One page of the jobs that match."""
     after = read_place(cursor, newest_first)
-    found = []
-    for job in shelf.jobs.values():
-        place = _place(job, newest_first)
-        if (after is None or place > after) and shelf.find(job.id, now) is not None:
-            record = job.record()
-            if which.matches(record):
-                found.append((place, record))
-    found.sort(key=lambda pair: pair[0])
-    full = len(found) > limit
+    listed = _listed(shelf, which, newest_first)
+    start = 0 if after is None else bisect.bisect_right(listed, after, key=_place_of)
+    found = list(itertools.islice(_matching(shelf, which, listed, start, now), limit + 1))
     shown = found[:limit]
+    full = len(found) > limit
     last = msgspec.json.encode(shown[-1][0]).decode() if full and shown else None
     return Page([record for _, record in shown], last)
+
+
+def _listed(shelf: Shelf, which: Filter, newest_first: bool) -> list[Listed]:
+    listed = shelf.listings.get(newest_first) if which.ids is None else None
+    if listed is None:
+        places = ((_place(job, newest_first), job) for job in shelf.those_of(which))
+        listed = sorted(places, key=_place_of)
+        if which.ids is None:
+            # Whoever goes through all pages should not sort them all for each.
+            shelf.listings[newest_first] = listed
+    return listed
+
+
+def _matching(
+    shelf: Shelf, which: Filter, listed: list[Listed], start: int, now: float
+) -> Iterator[tuple[Place, Record]]:
+    for place, job in itertools.islice(listed, start, None):
+        record = job.record()
+        if which.matches(record) and shelf.find(job.id, now) is not None:
+            yield place, record
 
 
 def _place(job: StoredJob, newest_first: bool) -> Place:

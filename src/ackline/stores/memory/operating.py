@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from ackline.config import DEFAULT_SETTINGS, QueueSettings
@@ -78,10 +79,10 @@ def _forget_workers(shelf: Shelf, now: float) -> None:
 def purge(room: Room, queue: QueueKey, which: Filter, limit: int, by: str, now: float) -> int:
     """Delete matching jobs, whatever their state."""
     shelf = room.shelf(queue)
-    matching = [job for job in shelf.jobs.values() if which.matches(job.record(history=False))]
-    matching.sort(key=lambda job: job.num)
+    jobs = shelf.those_of(which)
+    matching = (job for job in jobs if which.matches(job.record(history=False)))
     journal = []
-    for job in matching[:limit]:
+    for job in list(itertools.islice(matching, max(limit, 0))):
         journal.append(_farewell(Act.PURGE, job, by))
         shelf.drop(job)
         shelf.left(job, job.state)

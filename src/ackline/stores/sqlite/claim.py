@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
@@ -15,6 +14,7 @@ from ackline.stores.base import REPAIR_LIMIT, Claimed, ClaimRequest
 from ackline.stores.sqlite.apply import apply
 from ackline.stores.sqlite.groups import enter_groups, running_in
 from ackline.stores.sqlite.lines import Lines, find_lines
+from ackline.stores.sqlite.merging import merged
 from ackline.stores.sqlite.queries import sql
 from ackline.stores.sqlite.rows import Row, decode_options, numbers, record_of
 from ackline.stores.sqlite.transaction import Transaction
@@ -22,10 +22,13 @@ from ackline.stores.sqlite.transaction import Transaction
 _CLAIM, _QUEUED, _PROCESSING = Act.CLAIM, State.QUEUED, State.PROCESSING
 _NUM, _KIND, _OPTIONS, _GROUP = 1, 3, 6, 8
 """Columns of a row of `line`."""
+Head = tuple[tuple[float, int], int]
+"""Where a line begins, and its slot."""
 MOST_PARKED = 5000
 """Jobs of full groups that one transaction puts aside: more would keep other writers waiting."""
 
 _num_of, _kind_of, _options_of = itemgetter(_NUM), itemgetter(_KIND), itemgetter(_OPTIONS)
+_place_of = itemgetter(0, 1)
 
 
 def claim(
@@ -49,7 +52,7 @@ def claim(
         promote(lines, now, REPAIR_LIMIT)
         jobs, cut_short = _take(lines, request, now)
         lines.flush()
-        if (cut_short or len(jobs) == request.limit) and _ready_slots(lines):
+        if (cut_short or len(jobs) >= request.limit) and _ready_slots(lines):
             # More is ready than one claimer can take: let another one look.
             tx.wake(queue, "ready")
     *due, leased = _heads(lines)
@@ -75,23 +78,28 @@ def _heads(lines: Lines) -> tuple[float | None, float | None, float | None]:
 
 
 def _take(lines: Lines, request: ClaimRequest, now: float) -> tuple[list[Record], bool]:
-    cursors = _cursors(lines, request.kinds)
-    # Rows start with (at, job): they merge in the order of the queue, a few rows read ahead.
-    rows = cursors[0] if len(cursors) == 1 else heapq.merge(*cursors)
+    opened: list[Any] = []
+
+    def read(slot: int) -> Any:
+        opened.append(lines.tx.execute(sql("line"), (slot,)))
+        return opened[-1]
+
+    rows = merged(_ready_heads(lines, request.kinds), read, _place_of)
     taken, parked = _choose(lines, rows, request.limit)
-    for cursor in cursors:
+    for cursor in opened:
         cursor.close()
     _park(lines, parked)
     records = _lease(lines, taken, request, now) if taken else []
     return records, len(parked) >= MOST_PARKED
 
 
-def _cursors(lines: Lines, kinds: frozenset[str] | None) -> list[Any]:
-    return [
-        lines.tx.execute(sql("line"), (slot,))
-        for slot, kind in _ready_slots(lines)
-        if kinds is None or kind in kinds
-    ]
+def _ready_heads(lines: Lines, kinds: frozenset[str] | None) -> list[Head]:
+    slots = [slot for slot, kind in _ready_slots(lines) if kinds is None or kind in kinds]
+    if len(slots) < 2:
+        # As in most queues: what stands alone need not be compared.
+        return [((0.0, 0), slot) for slot in slots]
+    heads = lines.tx.execute(sql("ready_heads"), (lines.num,))
+    return [((at, job), slot) for at, job, slot, kind in heads if kinds is None or kind in kinds]
 
 
 def _ready_slots(lines: Lines) -> list[tuple[int, str]]:
@@ -118,7 +126,7 @@ def _choose(lines: Lines, rows: Iterable[Row], limit: int) -> tuple[list[Row], l
                 continue
             entered[group] += 1
         taken.append(row)
-        if len(taken) == limit:
+        if len(taken) >= limit:
             break
     if entered:
         enter_groups(lines, entered)

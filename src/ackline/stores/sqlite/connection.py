@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -79,8 +81,25 @@ def explain(error: apsw.Error, path: str) -> StoreError:
             return StoreError(f"{path}: {error}")
 
 
+def explain_system(error: OSError, path: str) -> StoreError:
+    """What an error of the operating system means."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return StoreUnavailable(
+            f"cannot open {path}: too many files are open (this process may have {most}). "
+            "Close stores that are no longer used, or raise the limit (ulimit -n)"
+        )
+    return StoreUnavailable(f"{path}: {error.strerror or error}")
+
+
 def _explain_cannot_open(path: str) -> StoreError:
     folder = os.path.dirname(path) or "."
+    try:
+        # SQLite does not say why. The folder, for to close the file itself would drop its locks.
+        os.close(os.open(folder, os.O_RDONLY))
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            return explain_system(error, path)
     if not os.path.isdir(folder):
         return StoreUnavailable(f"cannot open {path}: there is no directory {folder}, make it")
     if os.path.isdir(path):

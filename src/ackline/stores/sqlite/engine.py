@@ -20,11 +20,13 @@ from ackline.stores.sqlite.connection import (
     Execute,
     connect,
     explain,
+    explain_system,
 )
 from ackline.stores.sqlite.fork import let_rest_at_fork
 from ackline.stores.sqlite.group_commit import GroupCommit, Undecided
 from ackline.stores.sqlite.log import Log
 from ackline.stores.sqlite.opening import first_connection, identity
+from ackline.stores.sqlite.presence import Presence
 from ackline.stores.sqlite.readers import Readers
 from ackline.stores.sqlite.transaction import Operation, Transaction, run_all
 from ackline.stores.sqlite.turn import Turn
@@ -62,6 +64,7 @@ class Engine:
         # Reentrant, for a thread may be forked in the middle of its own write.
         self._writing = threading.RLock()
         self._readers = Readers(self.path)
+        self._presence = Presence(self.path)
         self._log = Log(self.path)
 
     # --- opening and closing ---
@@ -74,9 +77,8 @@ class Engine:
         with self._writing, self.explained():
             if self._owner:
                 return
-            writer = first_connection(self.path, self._durability)
+            self._settle_in(first_connection(self.path, self._durability))
             self._readers = Readers(self.path)
-            self._writer = writer
             self._identity = identity(self.path)
             self._owner = os.getpid()
 
@@ -93,9 +95,22 @@ class Engine:
             self._owner = 0
             self._readers.close()
             self._turn.close()
-            writer, self._writer = self._writer, None
-            if writer is not None:
-                writer.close()
+            self._let_go(copy_back=not self._log.removed())
+
+    def _settle_in(self, writer: apsw.Connection) -> apsw.Connection:
+        self._writer = writer
+        self._presence.begin()
+        self._log.remember()
+        return writer
+
+    def _let_go(self, *, copy_back: bool) -> None:
+        writer, self._writer = self._writer, None
+        if writer is None:
+            return
+        if not copy_back:
+            writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        with self._presence.ending():
+            writer.close()
 
     def _require_open(self) -> None:
         if not self._owner:
@@ -121,7 +136,7 @@ class Engine:
         except apsw.Error as error:
             raise explain(error, self.path) from error
         except OSError as error:
-            raise StoreUnavailable(f"{self.path}: {error.strerror or error}") from error
+            raise explain_system(error, self.path) from error
 
     # --- forking ---
 
@@ -139,12 +154,9 @@ class Engine:
             resting = self._readers.pause(timeout)
             if resting and writer is not None:
                 resting = not writer.in_transaction
-            if resting and writer is not None:
-                self._writer = None
-                # To copy the log back would only take time: it is in use again at once.
-                writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-                writer.close()
             if resting:
+                # To copy the log back would only take time: it is in use again at once.
+                self._let_go(copy_back=False)
                 self._turn.close()
         except BaseException:
             self.go_on()
@@ -189,6 +201,7 @@ class Engine:
                 self._begin(transaction)
                 answers = run_all(transaction, operations)
                 self._make_safe(transaction)
+                self._require_safe()
                 self._follow_up(self._log.cut, transaction.connection)
             finally:
                 self._end()
@@ -203,11 +216,25 @@ class Engine:
                 f"{self.path} was deleted or replaced while it was open: "
                 "nothing was written. Put it back, or close the store and open it again"
             )
+        if self._log.removed():
+            raise StoreUnavailable(
+                f"{self._log.path} was removed while it was in use: nothing was written. "
+                "Close the store and open it again"
+            )
+
+    def _require_safe(self) -> None:
+        if self._log.removed():
+            raise Undecided(
+                StoreUnavailable(
+                    f"{self._log.path} was removed while it was written to, so it may be done "
+                    "or not: close the store, open it again, and send it again"
+                )
+            )
 
     def _require_writer(self) -> apsw.Connection:
         self._require_open()
         if self._writer is None:
-            self._writer = connect(self.path, self._durability)
+            return self._settle_in(connect(self.path, self._durability))
         return self._writer
 
     def _begin(self, transaction: Transaction) -> None:
@@ -272,15 +299,23 @@ class Engine:
     @contextlib.contextmanager
     def read(self) -> Iterator[Execute]:
         """Run statements that all see one moment."""
-        self._require_open()
-        with self.explained(), self._readers.read() as execute:
-            yield execute
+        with self.explained():
+            self._require_settled()
+            with self._readers.read() as execute:
+                yield execute
 
     def version(self) -> int:
         """A number that changes whenever anyone has written."""
-        self._require_open()
         with self.explained():
+            self._require_settled()
             return self._readers.version()
+
+    def _require_settled(self) -> None:
+        self._require_open()
+        if self._writer is None:
+            # Since a fork. Who reads needs the log to stay as much as who writes.
+            with self._writing:
+                self._require_writer()
 
 
 def _undecided(error: apsw.Error, path: str) -> StoreError:

@@ -1,4 +1,4 @@
-"""The write-ahead log of a file, kept short."""
+"""The write-ahead log of a file: kept short, and known to be the one that others read."""
 
 from __future__ import annotations
 
@@ -7,24 +7,37 @@ import os
 import apsw
 
 from ackline.stores.sqlite.connection import BUSY_SECONDS
+from ackline.stores.sqlite.opening import identity
 
 LONGEST_LOG = 8 * 1024 * 1024
 """Above this many bytes the log is cut, readers willing."""
 
 
 class Log:
-    """Cuts the log of one file when it has grown long."""
+    """The log of one file."""
 
     def __init__(self, path: str) -> None:
-        self._path = f"{path}-wal"
+        self.path = f"{path}-wal"
         self._next_cut = LONGEST_LOG
+        self._identity: tuple[int, int] | None = None
+        self._size = 0
+
+    def remember(self) -> None:
+        """Note which log a connection has opened."""
+        self._identity = identity(self.path)
+
+    def removed(self) -> bool:
+        """Whether what is written to it can be read by no one who opens the file."""
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return True
+        self._size = found.st_size
+        return (found.st_dev, found.st_ino) != self._identity
 
     def cut(self, writer: apsw.Connection) -> None:
-        """Copy the log back into the file and empty it, if it is time to."""
-        try:
-            size = os.stat(self._path).st_size
-        except OSError:
-            return
+        """Copy the log back into the file and empty it, if it was long when last looked at."""
+        size = self._size
         if size < self._next_cut:
             self._next_cut = max(LONGEST_LOG, min(self._next_cut, size + LONGEST_LOG // 8))
             return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import heapq
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -27,6 +26,7 @@ from ackline.stores.packed import unpack
 from ackline.stores.sqlite.connection import Execute
 from ackline.stores.sqlite.dropped import last_dropped
 from ackline.stores.sqlite.lines import DROPPED, PARKED, STATES, decode_settings, slot_of, state_in
+from ackline.stores.sqlite.merging import merged
 from ackline.stores.sqlite.queries import sql
 from ackline.stores.sqlite.rows import Row, record_of, records_of, rows_by_ids
 from ackline.stores.statements import in_order
@@ -161,9 +161,18 @@ def _in_state(
     query = sql(in_order("list_leased" if state is State.PROCESSING else "list_line", newest_first))
     if state is not State.QUEUED:
         return iter(execute(query, (slot_of(queue, state), *asked)))
-    slots = execute(sql("queued_slots"), (queue,)).fetchall()
-    cursors = [execute(query, (slot, *asked)) for (slot,) in slots]
-    return heapq.merge(*cursors, key=lambda row: _place(row, newest_first))
+    heads = [
+        (place_in(code, at, job, newest_first), slot)
+        for at, job, slot, kind in execute(
+            sql(in_order("list_heads", newest_first)), (queue, *start)
+        )
+        if which.kinds is None or kind in which.kinds
+    ]
+    return merged(
+        heads,
+        read=lambda slot: iter(execute(query, (slot, *asked))),
+        place=lambda row: _place(row, newest_first),
+    )
 
 
 def _place(row: Row, newest_first: bool) -> Place:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 
 import apsw
@@ -33,6 +34,11 @@ def identity(path: str) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino
+
+
+def permissions(path: str) -> int:
+    """Who may read and write a file: what stands beside a database is for the same users."""
+    return stat.S_IMODE(os.stat(path).st_mode)
 
 
 def _look_first(path: str) -> None:

@@ -14,6 +14,9 @@ from ackline.stores.sqlite.connection import Execute, connect_reader
 _MOMENT = 0.001
 """Seconds between two looks. A fork is rare, and a condition does not bear interrupts."""
 
+MOST_IDLE = 16
+"""Connections that are kept for the next who reads; a crowd is rare, and each has files open."""
+
 
 class Readers:
     """A few connections, handed out to one caller at a time."""
@@ -113,7 +116,7 @@ class Readers:
             reader.close(True)
             raise
         with self._lock:
-            if not self._closed:
+            if not self._closed and len(self._idle) < MOST_IDLE:
                 self._idle.append(reader)
                 return
         reader.close()

@@ -70,7 +70,7 @@ class SqliteStore:
         self._path = os.path.abspath(path)
         self._durability: Durability = durability
         self._clock = clock or SystemClock()
-        self._wakes = Wakes(f"{self._path}-wake")
+        self._wakes = Wakes(self._path)
         self._engine = Engine(self._path, durability, self._wakes.tell)
 
     def open(self) -> None:
@@ -229,7 +229,8 @@ class SqliteStore:
     def listen(
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
     ) -> Listener:
-        return self._wakes.listen(queues, topic, kinds, self._engine.version)
+        with self._engine.explained():
+            return self._wakes.listen(queues, topic, kinds, self._engine.version)
 
     # --- operating ---
 
@@ -261,7 +262,10 @@ class SqliteStore:
         return self._engine.write(lambda tx: keep.purge(tx, queue, found, by, self._clock.now()))
 
     def drop(self, queue: QueueKey, by: str = "") -> bool:
-        return self._engine.write(lambda tx: keep.drop(tx, queue, by, self._clock.now()))
+        dropped = self._engine.write(lambda tx: keep.drop(tx, queue, by, self._clock.now()))
+        if dropped:
+            self._wakes.forget_queue(queue)
+        return dropped
 
     # --- the small key-value room ---
 

@@ -11,9 +11,10 @@ import _thread
 import contextlib
 import fcntl
 import os
-import stat
 import threading
 import weakref
+
+from ackline.stores.sqlite.opening import permissions
 
 SECOND_PATIENCE = 0.02
 """The part of its patience that one still has who has waited in vain just before."""
@@ -57,6 +58,9 @@ class _Line:
 
     def __init__(self, database: str) -> None:
         self._file: int | None = _open_beside(database)
+        self._closing = weakref.finalize(self, os.close, self._file)
+        # Not when the interpreter ends: other threads may still be writing.
+        self._closing.atexit = False
         self._lock = threading.Lock()
         # Locks, no events: those are left locked by an interrupt at the wrong moment.
         self._through = threading.Lock()
@@ -135,9 +139,8 @@ class _Line:
         self._close_file()
 
     def _close_file(self) -> None:
-        file, self._file = self._file, None
-        if file is not None:
-            os.close(file)
+        self._file = None
+        self._closing()
 
 
 def _open_beside(database: str) -> int:
@@ -145,7 +148,7 @@ def _open_beside(database: str) -> int:
     path, reading = f"{database}-lock", os.O_RDONLY | os.O_CLOEXEC
     with contextlib.suppress(FileNotFoundError):
         return os.open(path, reading)
-    mode = stat.S_IMODE(os.stat(database).st_mode)
+    mode = permissions(database)
     file = os.open(path, reading | os.O_CREAT, mode)
     with contextlib.suppress(PermissionError):  # another was quicker, and it is theirs
         os.fchmod(file, mode)

@@ -23,6 +23,12 @@ def from_url(url: str, clock: Clock | None = None) -> SqliteStore:
             f"{url!r} names no file: write sqlite:///jobs.db for a file in the working directory, "
             "or sqlite:////var/lib/jobs.db with four slashes for an absolute path"
         )
+    if path == ":memory:":
+        raise ConfigError(f"{url!r} names no file: write memory:// for a store in memory")
+    if path.endswith("/"):
+        raise ConfigError(
+            f"{url!r} names a directory: add the name of a file in it, such as {path}jobs.db"
+        )
     options = read_options("sqlite", _OPTIONS, parse_qsl(parts.query, keep_blank_values=True))
     durability = cast(Durability, options.get("durability", "full"))
     return SqliteStore(path, durability, clock)

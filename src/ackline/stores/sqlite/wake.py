@@ -18,15 +18,21 @@ import stat
 import threading
 import time
 import uuid
+import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
 from ackline.errors import StoreError
 from ackline.job import QueueKey
 from ackline.stores.base import Topic
+from ackline.stores.sqlite.opening import permissions
 
 LOOK_EVERY = 0.5
 """Seconds within which a lost wake-up is noticed."""
+
+MOST_KEPT_OPEN = 64
+"""FIFOs that stay open for the next byte: queues may outnumber the files a process may open."""
 
 _TICK = 50_000_000
 """Nanoseconds. A directory changed later than this before it was read may have changed since,
@@ -58,10 +64,12 @@ def kinds_tag(kinds: frozenset[str] | None) -> str:
 class Wakes:
     """The wake-ups of one database file."""
 
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
+    def __init__(self, database: str) -> None:
+        self._database = database
+        self._folder = f"{database}-wake"
         self._lock = threading.Lock()
-        self._ready: dict[str, int] = {}
+        self._ready: OrderedDict[str, int] = OrderedDict()
+        weakref.finalize(self, _close_all, self._ready).atexit = False
         self._listed: dict[str, list[str]] = {}
         self._listed_at = -1
 
@@ -77,25 +85,36 @@ class Wakes:
         whose = kinds_tag(kinds) if shared else f"{os.getpid()}-{uuid.uuid4().hex}"
         tags = [queue_tag(queue) for queue in dict.fromkeys(queues)]
         paths = [os.path.join(self._folder, f"{topic}.{tag}.{whose}") for tag in tags]
-        return SqliteListener(paths, version, shared=shared)
+        seen, mode = version(), permissions(self._database)
+        _make_folder(self._folder, mode)
+        return SqliteListener(paths, mode, version, seen, shared=shared)
 
     def tell(self, news: Iterable[tuple[Topic, QueueKey]]) -> None:
         """Wake who listens; never fails, for the work itself is done already."""
-        with self._lock, contextlib.suppress(OSError):
+        with self._lock:
             for topic, queue in news:
-                paths = self._listeners().get(f"{topic}.{queue_tag(queue)}", ())
-                for path in paths:
-                    if topic == "ready":
-                        self._tell_sharers(path)
-                    else:
-                        _tell_one(path)
+                for path in self._listeners(topic, queue):
+                    # One that cannot be told keeps the word from no other.
+                    with contextlib.suppress(OSError):
+                        if topic == "ready":
+                            self._tell_sharers(path)
+                        else:
+                            _tell_one(path)
+
+    def forget_queue(self, queue: QueueKey) -> None:
+        """Remove what nobody listens to any more of a queue that is gone."""
+        with self._lock:
+            for path in self._listeners("ready", queue):
+                file = self._ready.pop(path, None)
+                if file is not None:
+                    os.close(file)
+                with contextlib.suppress(OSError):
+                    _remove_if_unread(path)
 
     def close(self) -> None:
         """Let go of what is kept open for writing."""
         with self._lock:
-            for file in self._ready.values():
-                os.close(file)
-            self._ready.clear()
+            _close_all(self._ready)
 
     def forget(self) -> None:
         """In a forked child: what the parent opened is the parent's."""
@@ -103,48 +122,62 @@ class Wakes:
         self.close()
 
     def _tell_sharers(self, path: str) -> None:
-        file = self._ready.get(path)
+        file = self._ready.pop(path, None)
+        if file is not None and not _write(file):
+            # Nobody reads it any more; there may be a new one of this name.
+            os.close(file)
+            file = None
         if file is None:
             file = _open_writer(path)
             if file is None:
                 # Nobody waits just now. The FIFO stays: somebody may be about to open it.
                 return
-            self._ready[path] = file
-        if not _write(file):
-            os.close(self._ready.pop(path))
+            _write(file)
+        self._ready[path] = file
+        if len(self._ready) > MOST_KEPT_OPEN:
+            os.close(self._ready.popitem(last=False)[1])
 
-    def _listeners(self) -> dict[str, list[str]]:
+    def _listeners(self, topic: Topic, queue: QueueKey) -> list[str]:
+        with contextlib.suppress(OSError):
+            self._list()
+        return self._listed.get(f"{topic}.{queue_tag(queue)}", [])
+
+    def _list(self) -> None:
         try:
             changed = os.stat(self._folder).st_mtime_ns
         except FileNotFoundError:
-            return {}
-        if changed != self._listed_at:
-            before = time.time_ns()
-            self._listed = {}
-            for name in os.listdir(self._folder):
-                path = os.path.join(self._folder, name)
-                if name.startswith(_UNREADY):
-                    _tidy_away(path)
-                    continue
-                self._listed.setdefault(name.rpartition(".")[0], []).append(path)
-            self._listed_at = changed if before - changed > _TICK else -1
-        return self._listed
+            self._listed, self._listed_at = {}, -1
+            return
+        if changed == self._listed_at:
+            return
+        before = time.time_ns()
+        self._listed = {}
+        for name in os.listdir(self._folder):
+            path = os.path.join(self._folder, name)
+            if name.startswith(_UNREADY):
+                _tidy_away(path)
+                continue
+            self._listed.setdefault(name.rpartition(".")[0], []).append(path)
+        self._listed_at = changed if before - changed > _TICK else -1
 
 
 class SqliteListener:
     """Waits on its FIFOs, on a pipe for `wake`, and now and then looks at the database."""
 
-    def __init__(self, paths: list[str], version: Callable[[], int], *, shared: bool) -> None:
+    def __init__(
+        self, paths: list[str], mode: int, version: Callable[[], int], seen: int, *, shared: bool
+    ) -> None:
         self._version = version
+        self._seen = seen
         self._shared = shared
         self._paths = paths
-        self._files = [file for path in paths if (file := _open_fifo(path, shared)) is not None]
         self._inner, self._outer = os.pipe()
+        opened = (_open_fifo(path, mode, shared) for path in paths)
+        self._files = [file for file in opened if file is not None]
         os.set_blocking(self._inner, False)
         os.set_blocking(self._outer, False)
         # Without FIFOs on this file system, looking often is all that is left.
         self._every = LOOK_EVERY if len(self._files) == len(paths) else 0.02
-        self._seen = version()
         self._looked_at = time.monotonic()
         self._closing = threading.Lock()
         self._closed = False
@@ -201,11 +234,17 @@ class SqliteListener:
         self.close()
 
 
-def _open_fifo(path: str, shared: bool) -> int | None:
+def _make_folder(folder: str, mode: int) -> None:
+    with contextlib.suppress(OSError):
+        os.makedirs(folder, exist_ok=True)
+        # Whoever may read in it may also enter it.
+        os.chmod(folder, mode | (mode & 0o444) >> 2)
+
+
+def _open_fifo(path: str, mode: int, shared: bool) -> int | None:
     """Open a FIFO to wait on, made if need be; None where there can be none."""
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        file = _join_fifo(path) if shared else _make_fifo(path)
+        file = _join_fifo(path, mode) if shared else _make_fifo(path, mode)
     except OSError:
         return None
     if stat.S_ISFIFO(os.fstat(file).st_mode):
@@ -214,34 +253,37 @@ def _open_fifo(path: str, shared: bool) -> int | None:
     return None
 
 
-def _join_fifo(path: str) -> int:
-    with contextlib.suppress(FileExistsError):
-        os.mkfifo(path, 0o600)
-    return _open_reader(path)
+def _join_fifo(path: str, mode: int) -> int:
+    while True:
+        with contextlib.suppress(FileNotFoundError):
+            return _open_reader(path, mode)
+        with contextlib.suppress(FileExistsError):
+            return _make_fifo(path, mode)
 
 
-def _make_fifo(path: str) -> int:
+def _make_fifo(path: str, mode: int) -> int:
     # A FIFO without a reader is removed by whoever writes. So it gets its name when it has one.
-    folder, name = os.path.split(path)
-    unready = os.path.join(folder, _UNREADY + name)
+    unready = os.path.join(os.path.dirname(path), _UNREADY + uuid.uuid4().hex)
     os.mkfifo(unready, 0o600)
     try:
-        file = _open_reader(unready)
+        file = _open_reader(unready, mode)
         try:
-            os.rename(unready, path)
+            os.link(unready, path)
         except BaseException:
             os.close(file)
             raise
-    except BaseException:
+    finally:
         with contextlib.suppress(OSError):
             os.unlink(unready)
-        raise
     return file
 
 
-def _open_reader(path: str) -> int:
+def _open_reader(path: str, mode: int) -> int:
     # Read-write: a FIFO whose last writer has left would be ready to read for ever.
-    return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    file = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    with contextlib.suppress(PermissionError):  # it is another user's
+        os.fchmod(file, mode)
+    return file
 
 
 def _tidy_away(path: str) -> None:
@@ -255,11 +297,18 @@ def _tell_one(path: str) -> None:
     """Wake a listener of its own FIFO; remove the FIFO if its listener died without doing so."""
     file = _open_writer(path)
     if file is None:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
+        os.unlink(path)
         return
     _write(file)
     os.close(file)
+
+
+def _remove_if_unread(path: str) -> None:
+    file = _open_writer(path)
+    if file is None:
+        os.unlink(path)
+    else:
+        os.close(file)
 
 
 def _open_writer(path: str) -> int | None:
@@ -289,3 +338,8 @@ def _drain(file: int) -> int:
         return len(os.read(file, 65536))
     except (BlockingIOError, OSError):
         return 0
+
+
+def _close_all(files: OrderedDict[str, int]) -> None:
+    while files:
+        os.close(files.popitem()[1])

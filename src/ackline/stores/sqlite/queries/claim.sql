@@ -7,6 +7,13 @@ SELECT (SELECT at FROM place WHERE slot = ? ORDER BY at LIMIT 1),
        (SELECT at FROM place WHERE slot = ? ORDER BY at LIMIT 1),
        (SELECT at FROM place WHERE slot = ? ORDER BY at LIMIT 1);
 
+-- name: ready_heads
+-- The lines that a claim can draw from, each with its first job.
+SELECT p.at, p.job, s.num, s.kind
+FROM slot s CROSS JOIN place p
+  ON p.job = (SELECT job FROM place WHERE slot = s.num ORDER BY at, job LIMIT 1)
+WHERE s.queue = ? AND s.code = 1 AND s.n > 0;
+
 -- name: line
 -- The jobs of one line in order, read lazily.
 SELECT p.at, p.job, j.id, j.kind, j.payload, j.priority, j.options, j.created, j.grp,

@@ -25,6 +25,15 @@ WHERE p.slot = ?1 AND p.at /*behind*/ >= ?2
   AND (?6 IS NULL OR instr(j.payload, ?6) > 0)
 ORDER BY p.at /*up*/, p.job /*up*/;
 
+-- name: list_heads
+-- Every line whose jobs are queued (by kind, and parked), each with its first job after (at, job).
+SELECT p.at, p.job, s.num, s.kind
+FROM slot s CROSS JOIN place p
+  ON p.job = (SELECT job FROM place WHERE slot = s.num AND at /*behind*/ >= ?2
+              AND (at /*behind*/ > ?2 OR job /*behind*/ > ?3)
+              ORDER BY at /*up*/, job /*up*/ LIMIT 1)
+WHERE s.queue = ?1 AND s.code IN (1, 7) AND s.n > 0;
+
 -- name: list_leased
 -- Leased jobs by age, for their deadlines move with each heartbeat.
 SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, p.slot, p.at,

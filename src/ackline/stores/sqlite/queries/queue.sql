@@ -42,10 +42,6 @@ SELECT num, kind FROM slot WHERE queue = ? AND code = 1 AND n > 0;
 -- The groups that hold jobs back.
 SELECT DISTINCT grp FROM slot WHERE queue = ? AND code = 7;
 
--- name: queued_slots
--- Every line whose jobs are queued: by kind, and parked.
-SELECT num FROM slot WHERE queue = ? AND code IN (1, 7) AND n > 0;
-
 -- name: live_count
 SELECT sum(n) FROM slot WHERE queue = ? AND code IN (0, 1, 2, 3, 7);
 
