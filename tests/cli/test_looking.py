@@ -199,12 +199,6 @@ def test_doctor_finds_jobs_that_nobody_is_there_for(cli, email, monkeypatch):
     assert "queued and no worker, the first has waited" in answer.out + answer.err
 
 
-def test_ids_are_not_broken_in_narrow_terminals(cli, email, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    id = email.enqueue({"a": "long " * 20}).id
-    assert id in cli("list", "email").out
-
-
 def test_doctor_finds_overdue_leases(cli, place):
     class Past(SystemClock):
         def now(self) -> float:

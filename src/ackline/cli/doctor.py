@@ -12,9 +12,10 @@ from rich.text import Text
 
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal
-from ackline.cli.queues import LOOK, first_in_line, new_table
+from ackline.cli.queues import LOOK, first_in_line
 from ackline.cli.readers import waits_for
 from ackline.cli.session import Session, file_of
+from ackline.cli.tables import new_table
 from ackline.cli.versions import ackline_version, python_version
 from ackline.cli.words import count, plain, span
 from ackline.config import QueueSettings
@@ -236,10 +237,10 @@ _MARKS = {"ok": ("ok", "green"), "note": ("note", "yellow"), "wrong": ("WRONG", 
 
 
 def _tell(session: Session, findings: list[Finding]) -> None:
-    table = new_table("", "", "")
+    table = new_table(
+        "level", "what", "says", spare=[("what", 24), ("says", 24)], fold=["what", "says"]
+    )
     table.show_header = False
-    table.columns[0].no_wrap = table.columns[1].no_wrap = True
-    table.columns[2].overflow = "fold"
     for finding in findings:
         says = Text(plain(finding.says))
         if finding.do:
