@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 
@@ -125,6 +126,16 @@ class TestMany:
         again = [queue.drafter.draft(job.payload, job.options) for job in large]
         assert [receipt.accepted for receipt in queue.put(again)] == [False] * 20
         assert steps == [9, 9, 2]
+
+    def test_more_queues_take_little_more_memory(self) -> None:
+        with ackline.open("memory://") as queues:
+            queues["first"].enqueue_many([NewJob(1, id="a")])
+            tracemalloc.start()
+            for n in range(50):
+                assert queues[f"customer-{n}"].enqueue_many([NewJob(1, id="a")]) == [Queued("a")]
+            taken, _peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+        assert taken < 2_000_000
 
     def test_none_are_none(self, queue: Queue[Any, Any]) -> None:
         assert queue.enqueue_many([]) == []

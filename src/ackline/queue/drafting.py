@@ -11,10 +11,10 @@ import msgspec
 
 from ackline import tracing
 from ackline.config import hint_for
-from ackline.dedup import DedupFilter
+from ackline.dedup import DedupFilter, filter_of
 from ackline.errors import InvalidOption
 from ackline.ids import new_id
-from ackline.job import NO_OPTIONS, Draft, Options, as_read_back
+from ackline.job import NO_OPTIONS, Draft, Options, QueueKey, as_read_back
 from ackline.limits import (
     DEFAULT_PRIORITY,
     require_name,
@@ -25,6 +25,7 @@ from ackline.limits import (
 from ackline.queue.handlers import DEFAULT_KIND, Handlers
 from ackline.queue.serdes import Serdes
 from ackline.retry import Backoff, backoff_from
+from ackline.stores.base import Store
 
 T = TypeVar("T")
 
@@ -74,7 +75,11 @@ class NewJob(Generic[T]):
 class Drafter:
     """Checks and encodes the jobs of one queue."""
 
-    def __init__(self, serdes: Serdes[Any], handlers: Handlers) -> None:
+    def __init__(
+        self, store: Store, key: QueueKey, serdes: Serdes[Any], handlers: Handlers
+    ) -> None:
+        self._store = store
+        self._key = key
         self._serdes = serdes
         self._handlers = handlers
 
@@ -128,14 +133,14 @@ class Drafter:
             return self.draft(job, shared)
         options: EnqueueOptions = {**shared, **job.options} if shared else job.options
         draft = self.draft(job.payload, options)
-        if draft.surely_new or not self._dedup.add(draft.id):
+        if draft.surely_new or not self._dedup.add((self._key, draft.id)):
             return draft
         return msgspec.structs.replace(draft, surely_new=True)
 
     @functools.cached_property
     def _dedup(self) -> DedupFilter:
-        """Which ids this process has enqueued; made when it is first asked, for it is large."""
-        return DedupFilter()
+        """Which jobs this process has enqueued; made when it is first asked, for it is large."""
+        return filter_of(self._store)
 
     def _options(self, options: CallOptions) -> Options:
         trace = options.get("trace") or tracing.current()
