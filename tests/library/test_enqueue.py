@@ -13,7 +13,7 @@ from ackline import Completed, Duplicate, Job, NewJob, Queue, Queued, Queues, St
 from ackline.job import Draft, Options, QueueKey
 from ackline.queue import EnqueueOptions
 from ackline.stores.base import Receipt
-from ackline.testing import ManualClock
+from ackline.testing import ManualClock, drain
 
 
 class Mail(msgspec.Struct):
@@ -231,6 +231,59 @@ class TestPayloads:
         [job] = queue.claim()
         with pytest.raises(ackline.InvalidPayload, match="the payload cannot be read as json"):
             _ = job.payload
+
+
+class TestResultTypes:
+    def test_a_result_of_another_type_is_refused_and_the_job_still_held(
+        self, queues: Queues
+    ) -> None:
+        queue = queues.queue("typed", result=int)
+        queue.enqueue(1, id="a")
+        [job] = queue.claim()
+        text: Any = "five"
+        with pytest.raises(
+            ackline.InvalidPayload, match="result does not fit its declared type, int"
+        ):
+            queue.complete(job, text)
+        queue.complete(job, 5)
+        assert queue.result("a") == 5
+
+    def test_a_handler_that_returns_another_type_fails(self, queues: Queues) -> None:
+        queue = queues.queue("typed", result=int)
+
+        @queue.handler
+        def text(job: Job[Any]) -> str:
+            return "five"
+
+        queue.enqueue(1, id="a", max_attempts=1)
+        drain(queue)
+        with pytest.raises(
+            ackline.JobFailed, match="the result does not fit its declared type, int"
+        ):
+            queue.result("a")
+
+    def test_none_is_a_result_of_every_type(self, queues: Queues) -> None:
+        queue = queues.queue("typed", result=int)
+        queue.enqueue(1, id="a")
+        run(queue)
+        assert queue.enqueue(1, id="a") == Completed("a", None)
+
+    def test_one_that_cannot_be_read_is_told_to_who_looks_at_it(self, queues: Queues) -> None:
+        queues["typed"].enqueue(1, id="done")
+        run(queues["typed"], "five")
+        queue = queues.queue("typed", result=int)
+        done, new = queue.enqueue_many([NewJob(1, id="done"), NewJob(2, id="new")])
+        assert new == Queued("new")
+        assert isinstance(done, Completed)
+        assert (done.id, done.state) == ("done", State.COMPLETED)
+        assert isinstance(queue.enqueue(1, id="done"), Completed)
+        for look in (
+            lambda: done.result,
+            lambda: queue.result("done"),
+            lambda: queue.enqueue_and_wait(1, id="done"),
+        ):
+            with pytest.raises(ackline.InvalidPayload, match="the result cannot be read as json"):
+                look()
 
 
 class Backwards:
