@@ -16,18 +16,23 @@ from ackline.limits import OWN_KEYS, require_name, require_others_key
 from ackline.queue import Queue
 from ackline.queue.serdes import Serdes
 from ackline.stores.base import Key, KeyWrite, OfTenant, QueueInfo, Store, StoreInfo
-from ackline.stores.registry import store_from_url
+from ackline.stores.registry import store_from_url, url_of
 
 DEFAULT_TENANT = "default"
 
 
 @hinting
 def open(
-    url: str, *, tenant: str | None = None, clock: Clock | None = None, token: str | None = None
+    url: str | os.PathLike[str],
+    *,
+    tenant: str | None = None,
+    clock: Clock | None = None,
+    token: str | None = None,
 ) -> Queues:
-    """Open a store by its URL; `token` is for a service, `http://` or `https://`.
+    """Open a store by its URL, or a SQLite file by its path.
 
-    The tenant is `default` unless you name another; over HTTP, it is the token's.
+    The tenant is `default` unless you name another. A `token` is for a service, `http://` or
+    `https://`; there, the tenant is the token's.
 
     >>> queues = open("memory://")
     >>> queues["email"]
@@ -35,7 +40,7 @@ def open(
     """
     if tenant is not None:
         require_name("tenant", tenant)
-    store = store_from_url(os.fspath(url), clock, token)
+    store = store_from_url(url_of(url), clock, token)
     store.open()
     return Queues(store, tenant or tenant_opened(store))
 

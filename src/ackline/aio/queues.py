@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import weakref
 from collections.abc import Generator
 from typing import Any, Self
@@ -107,7 +108,11 @@ class Opening:
     """A store about to be opened: await it, or use it in an `async with` block."""
 
     def __init__(
-        self, url: str, tenant: str | None, clock: Clock | None, token: str | None
+        self,
+        url: str | os.PathLike[str],
+        tenant: str | None,
+        clock: Clock | None,
+        token: str | None,
     ) -> None:
         self._url = url
         self._tenant = tenant
@@ -140,9 +145,13 @@ class Opening:
 
 @hinting
 def open(
-    url: str, *, tenant: str | None = None, clock: Clock | None = None, token: str | None = None
+    url: str | os.PathLike[str],
+    *,
+    tenant: str | None = None,
+    clock: Clock | None = None,
+    token: str | None = None,
 ) -> Opening:
-    """Open a store by its URL: `await` it, or use it in an `async with` block.
+    """Open a store by its URL or path: `await` it, or use it in an `async with` block.
 
     >>> async with open("sqlite:///jobs.db") as queues:  # doctest: +SKIP
     ...     await queues["email"].enqueue({"to": "a@example.com"})

@@ -171,10 +171,15 @@ def _checked(said: dict[str, Any]) -> Options:
 
 
 def _keys(said: Any) -> tuple[tuple[str, ...], ...]:
-    keys = list(said)
-    if isinstance(said, str) or any(isinstance(key, str) for key in keys):
-        raise InvalidOption("keys_if_undelivered is a list of keys, each a list of texts")
-    return tuple(map(tuple, keys))
+    try:
+        keys = tuple(said)
+        if not isinstance(said, str) and not any(isinstance(key, str) for key in keys):
+            return tuple(map(tuple, keys))
+    except TypeError:  # one of them cannot be iterated over
+        pass
+    raise InvalidOption(
+        f"keys_if_undelivered is a list of keys, each a list of texts, not {said!r}"
+    )
 
 
 def _run_at(options: CallOptions) -> float | None:
