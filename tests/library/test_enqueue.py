@@ -331,7 +331,7 @@ class TestSerdes:
 
     def test_one_that_cannot_is_refused(self, queues: Queues) -> None:
         with pytest.raises(ackline.InvalidPayload, match="needs dumps"):
-            queues.queue("odd", serde=object())  # type: ignore[arg-type]
+            queues.queue("odd", serde=object())  # type: ignore[call-overload]
 
 
 def test_an_option_of_none_is_as_if_it_was_not_given(queues: Queues) -> None:

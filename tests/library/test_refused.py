@@ -273,8 +273,8 @@ class TestOptionsInTheWrongPlace:
         for make in (
             lambda: ackline.open("memory://", max_attempts=5),  # type: ignore[call-arg]
             lambda: aio.open("memory://", max_attempts=5),  # type: ignore[call-arg]
-            lambda: Queues(queue.store).queue("email", max_attempts=5),  # type: ignore[call-arg]
-            lambda: AsyncQueues(Queues(queue.store)).queue("email", max_attempts=5),  # type: ignore[call-arg]
+            lambda: Queues(queue.store).queue("email", max_attempts=5),  # type: ignore[call-overload]
+            lambda: AsyncQueues(Queues(queue.store)).queue("email", max_attempts=5),  # type: ignore[call-overload]
             lambda: ackline.Worker(queue, max_attempts=5),  # type: ignore[call-arg]
         ):
             with pytest.raises(TypeError, match=self.HINT):
@@ -299,7 +299,7 @@ class TestPayloadsOfAnotherTypeThanDeclared:
     WHY = r"kind 'default' does not fit its declared type, Email: .*to`"
 
     def test_by_the_queue(self, queue: Queue[Any, Any], queues: Queues) -> None:
-        typed = queues.queue("email", payload=Email)
+        typed: Queue[Any, Any] = queues.queue("email", payload=Email)
         for payload in ({}, {"to": 5}, "ann", None):
             with pytest.raises(InvalidPayload, match="declared type, Email"):
                 typed.enqueue(payload)
@@ -314,7 +314,7 @@ class TestPayloadsOfAnotherTypeThanDeclared:
             queue.enqueue({})
 
     def test_when_a_job_is_edited(self, queues: Queues) -> None:
-        typed = queues.queue("edited", payload=Email)
+        typed: Queue[Any, Any] = queues.queue("edited", payload=Email)
         typed.enqueue({"to": "ann"}, id="one")
         with pytest.raises(InvalidPayload, match=self.WHY):
             typed.edit("one", payload={})
@@ -322,7 +322,7 @@ class TestPayloadsOfAnotherTypeThanDeclared:
         assert job.payload == Email("ann")
 
     def test_a_handlers_type_comes_before_that_of_the_queue(self, queues: Queues) -> None:
-        typed = queues.queue("numbers", payload=Email)
+        typed: Queue[Any, Any] = queues.queue("numbers", payload=Email)
 
         @typed.handler("number")
         def count(job: ackline.Job[int]) -> None: ...
@@ -333,7 +333,7 @@ class TestPayloadsOfAnotherTypeThanDeclared:
 
     def test_with_a_serde_of_ones_own(self, queue: Queue[Any, Any], queues: Queues) -> None:
         for serde in ("msgpack", OWN):
-            typed = queues.queue("email", payload=Email, serde=serde)
+            typed: Queue[Any, Any] = queues.queue("email", payload=Email, serde=serde)
             with pytest.raises(InvalidPayload, match=self.WHY):
                 typed.enqueue({})
 
