@@ -414,6 +414,9 @@ def test_a_job_is_not_moved_to_where_it_is(queues: Queues) -> None:
 def test_what_is_easily_mistaken(queue: Queue[Any, Any]) -> None:
     with pytest.raises(InvalidOption, match="a list of payloads, not str"):
         queue.enqueue_many("abc")
+    nothing: Any = None
+    with pytest.raises(InvalidOption, match="a list of payloads, not NoneType"):
+        queue.enqueue_many(nothing)
     with pytest.raises(InvalidOption, match="a list of keys"):
         queue.enqueue(1, keys_if_undelivered="abc")
     with pytest.raises(InvalidOption, match="the states are scheduled"):

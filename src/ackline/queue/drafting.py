@@ -7,8 +7,6 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, TypedDict, TypeVar, Unpack, cast
 
-import msgspec
-
 from ackline import tracing
 from ackline.config import hint_for
 from ackline.dedup import DedupFilter, filter_of
@@ -83,8 +81,8 @@ class Drafter:
         self._serdes = serdes
         self._handlers = handlers
 
-    def draft(self, payload: Any, options: CallOptions) -> Draft:
-        """Check and encode one job."""
+    def draft(self, payload: Any, options: CallOptions, *, of_many: bool = False) -> Draft:
+        """Check and encode one job; one of many, it is worth knowing whether its id is new."""
         if unknown := options.keys() - _KNOWN:
             raise TypeError(
                 f"unknown job option: {', '.join(sorted(unknown))}{hint_for(unknown, _KNOWN)}"
@@ -98,7 +96,7 @@ class Drafter:
             id, surely_new = new_id(), True
         else:
             require_name("id", id)
-            surely_new = False
+            surely_new = of_many and self._dedup.add((self._key, id))
         kind = options.get("kind", DEFAULT_KIND)
         require_name("kind", kind)
         priority = options.get("priority", DEFAULT_PRIORITY)
@@ -132,10 +130,7 @@ class Drafter:
         if not isinstance(job, NewJob):
             return self.draft(job, shared)
         options: EnqueueOptions = {**shared, **job.options} if shared else job.options
-        draft = self.draft(job.payload, options)
-        if draft.surely_new or not self._dedup.add((self._key, draft.id)):
-            return draft
-        return msgspec.structs.replace(draft, surely_new=True)
+        return self.draft(job.payload, options, of_many=True)
 
     @functools.cached_property
     def _dedup(self) -> DedupFilter:

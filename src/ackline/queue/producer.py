@@ -100,7 +100,7 @@ class Producer(QueueBase[P, R]):
         store = store or self.store
         if "id" in options:
             raise InvalidOption("one id cannot serve many jobs: give each its own by NewJob")
-        if isinstance(jobs, (str, bytes, Mapping)):
+        if isinstance(jobs, (str, bytes, Mapping)) or not isinstance(jobs, Iterable):
             raise InvalidOption(f"enqueue_many takes a list of payloads, not {type(jobs).__name__}")
         drafts = (self.drafter.one_of_many(job, options) for job in jobs)
         chunks = in_chunks(drafts, payload_size)
