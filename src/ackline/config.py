@@ -38,6 +38,8 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=F
     result_ttl: float | None = None
     keep_failed: float | None = None
     keep_cancelled: float | None = None
+    by_handler: bool = False
+    """Whether a worker wrote it for a handler: then it goes when that one says nothing more."""
 
     def __post_init__(self) -> None:
         Options(

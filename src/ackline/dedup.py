@@ -1,10 +1,11 @@
-"""Has this process seen an id before? A rotating Bloom filter that answers "surely not" fast."""
+"""Has this process seen a job before? A rotating Bloom filter that answers "surely not" fast."""
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Hashable
 from time import monotonic
 
 from ackline.forks import renew_in_child
@@ -48,9 +49,9 @@ class _Bits:
 
 
 class DedupFilter:
-    """Remembers ids for one to two rotations, in a few megabytes.
+    """Remembers keys for one to two rotations, in a few megabytes.
 
-    It only ever saves work: an id that is surely new to this process takes the store's
+    It only ever saves work: a job that is surely new to this process takes the store's
     blind insert, and the store still finds the ones that another process has enqueued.
 
     >>> seen = DedupFilter()
@@ -74,10 +75,10 @@ class DedupFilter:
         self._current = self._previous = _Bits(capacity, error_rate)
         self._rotated_at = now()
 
-    def add(self, id: str) -> bool:
-        """Remember an id; True if this process surely has not seen it before."""
+    def add(self, key: Hashable) -> bool:
+        """Remember a key; True if this process surely has not seen it before."""
         # str hashes are salted per process, which is just what a filter per process wants.
-        first = hash(id)
+        first = hash(key)
         second = (first >> 17) | 1
         with self._lock:
             self._rotate_if_due()
@@ -90,3 +91,12 @@ class DedupFilter:
             self._previous = self._current
             self._current = _Bits(self._capacity, self._error_rate)
             self._rotated_at = self._now()
+
+
+_of_store: weakref.WeakKeyDictionary[object, DedupFilter] = weakref.WeakKeyDictionary()
+
+
+def filter_of(store: object) -> DedupFilter:
+    """The filter that all queues of an open store share: it is large, and they may be many."""
+    found = _of_store.get(store)
+    return found if found is not None else _of_store.setdefault(store, DedupFilter())

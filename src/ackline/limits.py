@@ -84,6 +84,12 @@ def require_priority(priority: object) -> None:
         )
 
 
+def require_number(what: str, number: object, least: int) -> None:
+    """Refuse what is not a whole number, or too low a one."""
+    if type(number) is not int or number < least:
+        raise InvalidOption(f"{what} must be a whole number, {least} or more, not {number!r}")
+
+
 def require_seconds(what: str, seconds: float | None, *, above_zero: bool = False) -> None:
     """Refuse a span of time that is negative, not a number, or absurdly long."""
     if seconds is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack, overload
 
 from ackline import codec
 from ackline.clock import Clock
@@ -14,20 +14,26 @@ from ackline.config import hinting
 from ackline.job import QueueKey
 from ackline.limits import OWN_KEYS, require_name, require_others_key
 from ackline.queue import Queue
+from ackline.queue.base import P, R
 from ackline.queue.serdes import Serdes
 from ackline.stores.base import Key, KeyWrite, OfTenant, QueueInfo, Store, StoreInfo
-from ackline.stores.registry import store_from_url
+from ackline.stores.registry import store_from_url, url_of
 
 DEFAULT_TENANT = "default"
 
 
 @hinting
 def open(
-    url: str, *, tenant: str | None = None, clock: Clock | None = None, token: str | None = None
+    url: str | os.PathLike[str],
+    *,
+    tenant: str | None = None,
+    clock: Clock | None = None,
+    token: str | None = None,
 ) -> Queues:
-    """Open a store by its URL; `token` is for a service, `http://` or `https://`.
+    """Open a store by its URL, or a SQLite file by its path.
 
-    The tenant is `default` unless you name another; over HTTP, it is the token's.
+    The tenant is `default` unless you name another. A `token` is for a service, `http://` or
+    `https://`; there, the tenant is the token's.
 
     >>> queues = open("memory://")
     >>> queues["email"]
@@ -35,7 +41,7 @@ def open(
     """
     if tenant is not None:
         require_name("tenant", tenant)
-    store = store_from_url(os.fspath(url), clock, token)
+    store = store_from_url(url_of(url), clock, token)
     store.open()
     return Queues(store, tenant or tenant_opened(store))
 
@@ -43,6 +49,14 @@ def open(
 def tenant_opened(store: Store) -> str:
     """Whose queues are meant when nobody says: those of the credentials, if the store has any."""
     return store.tenant if isinstance(store, OfTenant) else DEFAULT_TENANT
+
+
+class QueueOptions(TypedDict, total=False):
+    """What can be said about a queue beside its types."""
+
+    serde: Serde | DumpsLoads | str | None
+    result_serde: Serde | DumpsLoads | str | None
+    max_payload: int
 
 
 class Queues:
@@ -61,6 +75,46 @@ class Queues:
             self._queues[name] = self.queue(name)
         return self._queues[name]
 
+    @overload
+    def queue(
+        self,
+        name: str,
+        *,
+        payload: type[P],
+        result: type[R],
+        **options: Unpack[QueueOptions],
+    ) -> Queue[P, R]: ...
+
+    @overload
+    def queue(
+        self,
+        name: str,
+        *,
+        payload: type[P],
+        result: Any = Any,
+        **options: Unpack[QueueOptions],
+    ) -> Queue[P, Any]: ...
+
+    @overload
+    def queue(
+        self,
+        name: str,
+        *,
+        payload: Any = Any,
+        result: type[R],
+        **options: Unpack[QueueOptions],
+    ) -> Queue[Any, R]: ...
+
+    @overload
+    def queue(
+        self,
+        name: str,
+        *,
+        payload: Any = Any,
+        result: Any = Any,
+        **options: Unpack[QueueOptions],
+    ) -> Queue[Any, Any]: ...
+
     @hinting
     def queue(
         self,
@@ -73,6 +127,9 @@ class Queues:
         max_payload: int = codec.DEFAULT_MAX_PAYLOAD,
     ) -> Queue[Any, Any]:
         """A queue with declared types, another serde or another limit.
+
+        The options are `serde` and `result_serde`, by which values become bytes, and
+        `max_payload`, how many of these a payload or result may have.
 
         >>> queues = open("memory://")
         >>> queues.queue("numbers", payload=list[int], serde="msgpack")

@@ -11,6 +11,7 @@ from ackline import (
     Completed,
     Event,
     EventsDropped,
+    InvalidOption,
     JobCancelled,
     JobFailed,
     JobNotFound,
@@ -410,3 +411,27 @@ async def test_a_worker_says_which_queue_it_needs() -> None:
     async with ackline.aio.open("memory://") as queues:
         with pytest.raises(ackline.ConfigError, match=r"pass queue\.sync, not <AsyncQueue 'email'"):
             ackline.Worker(queues["email"])  # type: ignore[arg-type]
+
+
+class TestRefused:
+    async def test_numbers_and_cursors_that_are_none(self, url: str) -> None:
+        half: Any = 1.5
+        below: Any = -1
+        async with ackline.aio.open(url) as queues:
+            queue = queues["img"]
+            await queue.enqueue(1)
+            with pytest.raises(InvalidOption, match="limit"):
+                await queue.claim(half)
+            with pytest.raises(InvalidOption, match="wait"):
+                await queue.claim(wait=below)
+            with pytest.raises(InvalidOption, match="cursor"):
+                queue.events(below)
+            assert len(await queue.claim(2)) == 1
+
+
+async def test_a_page_is_its_jobs(url: str) -> None:
+    async with ackline.aio.open(url) as queues:
+        await queues["img"].enqueue_many([1, 2])
+        page = await queues["img"].jobs()
+        assert len(page) == 2
+        assert [job.payload for job in page] == [1, 2]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from rich.text import Text
 
 import ackline
 from ackline.cli.app import run
@@ -54,6 +55,28 @@ def cli(capsys, monkeypatch) -> Callable[..., Answer]:
         code = run(arguments)
         out, err = capsys.readouterr()
         return Answer(code, out, err)
+
+    return call
+
+
+class Terminal(io.StringIO):
+    """Takes what a command prints to a terminal, with its colours."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch) -> Callable[..., list[str]]:
+    """A command in a terminal of some columns: the lines that are seen there."""
+
+    def call(columns: int, *arguments: str) -> list[str]:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setenv("TERM", "xterm")
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", screen := Terminal())
+            run(arguments)
+        return [line.rstrip() for line in Text.from_ansi(screen.getvalue()).plain.splitlines()]
 
     return call
 

@@ -10,6 +10,7 @@ import pytest
 import ackline
 from ackline import State
 from ackline.clock import SystemClock
+from ackline.stores.base import WorkerBeat
 
 
 @pytest.fixture
@@ -199,10 +200,48 @@ def test_doctor_finds_jobs_that_nobody_is_there_for(cli, email, monkeypatch):
     assert "queued and no worker, the first has waited" in answer.out + answer.err
 
 
-def test_ids_are_not_broken_in_narrow_terminals(cli, email, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    id = email.enqueue({"a": "long " * 20}).id
-    assert id in cli("list", "email").out
+def beat(queue, *kinds):
+    """A worker of these kinds gives a sign of life; without any, it takes all."""
+    queue.store.heartbeat(
+        queue.key,
+        WorkerBeat(
+            id="worker",
+            host="here",
+            pid=1,
+            started_at=0.0,
+            concurrency=1,
+            kinds=kinds or None,
+            ttl=60.0,
+        ),
+        [],
+    )
+
+
+def test_doctor_finds_jobs_of_a_kind_that_no_worker_handles(cli, email, monkeypatch):
+    beat(email, "welcome", "digest")
+    assert "no live worker handles" not in cli("doctor").out
+    for _ in range(2):
+        email.enqueue(1, kind="welcom")
+    answer = cli("doctor")
+    assert answer.code == 0  # its worker may be about to start
+    assert "2 jobs of kind 'welcom', which no live worker handles" in answer.out
+    monkeypatch.setattr("ackline.cli.doctor.UNATTENDED", -1.0)
+    answer = cli("doctor")
+    assert answer.code == 1
+    assert "ackline list email --kind welcom" in answer.out
+
+
+def test_doctor_looks_only_at_the_head_of_a_long_line(cli, email, monkeypatch):
+    monkeypatch.setattr("ackline.cli.doctor.LOOKED_AT", 3)
+    beat(email, "digest")
+    email.enqueue_many(range(5), kind="welcom")
+    assert "at least 2 jobs of kind 'welcom'" in cli("doctor").out
+
+
+def test_doctor_knows_that_a_worker_may_take_every_kind(cli, email):
+    beat(email)
+    email.enqueue(1, kind="welcom")
+    assert "no live worker handles" not in cli("doctor").out
 
 
 def test_doctor_finds_overdue_leases(cli, place):

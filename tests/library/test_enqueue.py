@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from ackline import Completed, Duplicate, Job, NewJob, Queue, Queued, Queues, St
 from ackline.job import Draft, Options, QueueKey
 from ackline.queue import EnqueueOptions
 from ackline.stores.base import Receipt
-from ackline.testing import ManualClock
+from ackline.testing import ManualClock, drain
 
 
 class Mail(msgspec.Struct):
@@ -126,6 +127,16 @@ class TestMany:
         assert [receipt.accepted for receipt in queue.put(again)] == [False] * 20
         assert steps == [9, 9, 2]
 
+    def test_more_queues_take_little_more_memory(self) -> None:
+        with ackline.open("memory://") as queues:
+            queues["first"].enqueue_many([NewJob(1, id="a")])
+            tracemalloc.start()
+            for n in range(50):
+                assert queues[f"customer-{n}"].enqueue_many([NewJob(1, id="a")]) == [Queued("a")]
+            taken, _peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+        assert taken < 2_000_000
+
     def test_none_are_none(self, queue: Queue[Any, Any]) -> None:
         assert queue.enqueue_many([]) == []
 
@@ -222,6 +233,59 @@ class TestPayloads:
             _ = job.payload
 
 
+class TestResultTypes:
+    def test_a_result_of_another_type_is_refused_and_the_job_still_held(
+        self, queues: Queues
+    ) -> None:
+        queue = queues.queue("typed", result=int)
+        queue.enqueue(1, id="a")
+        [job] = queue.claim()
+        text: Any = "five"
+        with pytest.raises(
+            ackline.InvalidPayload, match="result does not fit its declared type, int"
+        ):
+            queue.complete(job, text)
+        queue.complete(job, 5)
+        assert queue.result("a") == 5
+
+    def test_a_handler_that_returns_another_type_fails(self, queues: Queues) -> None:
+        queue = queues.queue("typed", result=int)
+
+        @queue.handler
+        def text(job: Job[Any]) -> str:
+            return "five"
+
+        queue.enqueue(1, id="a", max_attempts=1)
+        drain(queue)
+        with pytest.raises(
+            ackline.JobFailed, match="the result does not fit its declared type, int"
+        ):
+            queue.result("a")
+
+    def test_none_is_a_result_of_every_type(self, queues: Queues) -> None:
+        queue = queues.queue("typed", result=int)
+        queue.enqueue(1, id="a")
+        run(queue)
+        assert queue.enqueue(1, id="a") == Completed("a", None)
+
+    def test_one_that_cannot_be_read_is_told_to_who_looks_at_it(self, queues: Queues) -> None:
+        queues["typed"].enqueue(1, id="done")
+        run(queues["typed"], "five")
+        queue = queues.queue("typed", result=int)
+        done, new = queue.enqueue_many([NewJob(1, id="done"), NewJob(2, id="new")])
+        assert new == Queued("new")
+        assert isinstance(done, Completed)
+        assert (done.id, done.state) == ("done", State.COMPLETED)
+        assert isinstance(queue.enqueue(1, id="done"), Completed)
+        for look in (
+            lambda: done.result,
+            lambda: queue.result("done"),
+            lambda: queue.enqueue_and_wait(1, id="done"),
+        ):
+            with pytest.raises(ackline.InvalidPayload, match="the result cannot be read as json"):
+                look()
+
+
 class Backwards:
     """A serde of one's own: binary, and like no other."""
 
@@ -267,7 +331,7 @@ class TestSerdes:
 
     def test_one_that_cannot_is_refused(self, queues: Queues) -> None:
         with pytest.raises(ackline.InvalidPayload, match="needs dumps"):
-            queues.queue("odd", serde=object())  # type: ignore[arg-type]
+            queues.queue("odd", serde=object())  # type: ignore[call-overload]
 
 
 def test_an_option_of_none_is_as_if_it_was_not_given(queues: Queues) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import ackline
 from ackline import ConfigError, Job
+from ackline.config import Policy
 from ackline.queue import Queue
 
 if TYPE_CHECKING:
@@ -136,6 +137,42 @@ def test_options_that_other_processes_could_not_read_are_refused(
         queue.handler("k", **options)
 
     assert not queue.handlers
+
+
+def published(queues: ackline.Queues, **options: Any) -> Policy | None:
+    """What is stored for a kind when a worker with this handler has started."""
+    queue = queues.queue("work")
+    queue.handler("mail", **options)(lambda job: None)
+    queue.policies.publish()
+    assert queue.policies.settings() == queue.settings()
+    return queue.settings().kinds.get("mail")
+
+
+class TestOptionsOfEarlierHandlers:
+    @pytest.fixture
+    def queues(self) -> ackline.Queues:
+        return ackline.open("memory://")
+
+    def test_are_gone_when_they_are_removed(self, queues: ackline.Queues) -> None:
+        first = published(queues, max_attempts=1, timeout=5)
+        assert first is not None
+        assert (first.max_attempts, first.timeout) == (1, 5)
+        second = published(queues, timeout=5)
+        assert second is not None
+        assert (second.max_attempts, second.timeout) == (None, 5)
+        assert published(queues) is None
+
+    def test_stay_for_kinds_that_this_worker_does_not_run(self, queues: ackline.Queues) -> None:
+        other = queues.queue("work")
+        other.handler("image", timeout=9)(lambda job: None)
+        other.policies.publish()
+        assert published(queues) is None
+        assert queues["work"].settings().kinds["image"].timeout == 9
+
+    def test_are_told_from_what_was_configured(self, queues: ackline.Queues) -> None:
+        configured = Policy(timeout=7, keep_failed=60.0)
+        queues["work"].configure(kinds={"mail": configured})
+        assert published(queues) == configured
 
 
 def test_a_second_handler_of_a_kind_is_refused_by_the_names_of_both(queue: Queue[Any, Any]) -> None:

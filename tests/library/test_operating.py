@@ -388,6 +388,13 @@ class TestJobs:
         assert found(text='"bob"') == ["2"]
         assert found(text="carol") == []
 
+    def test_a_page_is_its_jobs(self, queue: Queue[Any, Any]) -> None:
+        assert len(queue.jobs()) == 0
+        queue.enqueue_many([1, 2, 3])
+        page = queue.jobs(limit=2)
+        assert len(page) == 2
+        assert [job.payload for job in page] == [1, 2]
+
     def test_a_state_that_nobody_knows(self, queue: Queue[Any, Any]) -> None:
         with pytest.raises(ValueError, match="sleeping"):
             queue.jobs(states=["sleeping"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -43,6 +44,25 @@ def test_a_store_that_nobody_knows(url: str) -> None:
         ackline.open(url)
 
 
+@pytest.mark.parametrize("url", [None, 5, b"memory://"])
+def test_what_is_no_url(url: Any) -> None:
+    with pytest.raises(ackline.ConfigError, match=r"such as sqlite:///jobs\.db"):
+        ackline.open(url)
+
+
+@pytest.mark.parametrize("url", ["sqlite:///a\0b", "sqlite:///a%00b"])
+def test_a_file_whose_name_no_system_takes(url: str) -> None:
+    with pytest.raises(ackline.ConfigError, match="names no file"):
+        ackline.open(url)
+
+
+def test_a_path_is_a_file_of_sqlite(tmp_path: Path) -> None:
+    path = tmp_path / "100% of jobs?.db"
+    with ackline.open(path) as queues:
+        queues["email"].enqueue(1)
+        assert queues.info().location == str(path)
+
+
 def test_a_memory_store_with_a_name() -> None:
     with pytest.raises(ackline.ConfigError):
         ackline.open("memory://name")
@@ -60,6 +80,11 @@ def test_a_memory_store_with_a_name() -> None:
         "lone \ud800 surrogate",
         {"key \udfff": 1},
         {(1, 2): 3},
+        {NAN: 1},
+        [{"deep": {-INFINITE: 1}}],
+        msgspec.Raw(b"garbage"),
+        msgspec.Raw(b""),
+        msgspec.Raw(b'"\xff"'),
     ],
     ids=[
         "object",
@@ -71,6 +96,11 @@ def test_a_memory_store_with_a_name() -> None:
         "surrogate",
         "surrogate-key",
         "tuple-key",
+        "nan-key",
+        "infinity-key",
+        "raw",
+        "raw-empty",
+        "raw-not-unicode",
     ],
 )
 def test_a_payload_that_cannot_be_kept(queue: Queue[Any, Any], payload: Any) -> None:
@@ -103,6 +133,17 @@ def test_the_limit_can_be_set(queues: Queues) -> None:
         small.enqueue("x" * 9)
     large = queues.queue("large", max_payload=5_000_000)
     large.enqueue("x" * 4_000_000)
+
+
+def test_raw_json_and_texts_that_look_like_numbers_are_taken(queues: Queues) -> None:
+    queue = queues["email"]
+    for payload in (msgspec.Raw(b'{"a": [null, "\xc3\xbc"]}'), {"nan": 1, "-inf": 2}, {1.5: 1}):
+        queue.enqueue(payload)
+    assert [job.payload for job in queue.claim(3)] == [
+        {"a": [None, "ü"]},
+        {"nan": 1, "-inf": 2},
+        {"1.5": 1},
+    ]
 
 
 class TestNames:
@@ -232,8 +273,8 @@ class TestOptionsInTheWrongPlace:
         for make in (
             lambda: ackline.open("memory://", max_attempts=5),  # type: ignore[call-arg]
             lambda: aio.open("memory://", max_attempts=5),  # type: ignore[call-arg]
-            lambda: Queues(queue.store).queue("email", max_attempts=5),  # type: ignore[call-arg]
-            lambda: AsyncQueues(Queues(queue.store)).queue("email", max_attempts=5),  # type: ignore[call-arg]
+            lambda: Queues(queue.store).queue("email", max_attempts=5),  # type: ignore[call-overload]
+            lambda: AsyncQueues(Queues(queue.store)).queue("email", max_attempts=5),  # type: ignore[call-overload]
             lambda: ackline.Worker(queue, max_attempts=5),  # type: ignore[call-arg]
         ):
             with pytest.raises(TypeError, match=self.HINT):
@@ -258,7 +299,7 @@ class TestPayloadsOfAnotherTypeThanDeclared:
     WHY = r"kind 'default' does not fit its declared type, Email: .*to`"
 
     def test_by_the_queue(self, queue: Queue[Any, Any], queues: Queues) -> None:
-        typed = queues.queue("email", payload=Email)
+        typed: Queue[Any, Any] = queues.queue("email", payload=Email)
         for payload in ({}, {"to": 5}, "ann", None):
             with pytest.raises(InvalidPayload, match="declared type, Email"):
                 typed.enqueue(payload)
@@ -273,7 +314,7 @@ class TestPayloadsOfAnotherTypeThanDeclared:
             queue.enqueue({})
 
     def test_when_a_job_is_edited(self, queues: Queues) -> None:
-        typed = queues.queue("edited", payload=Email)
+        typed: Queue[Any, Any] = queues.queue("edited", payload=Email)
         typed.enqueue({"to": "ann"}, id="one")
         with pytest.raises(InvalidPayload, match=self.WHY):
             typed.edit("one", payload={})
@@ -281,7 +322,7 @@ class TestPayloadsOfAnotherTypeThanDeclared:
         assert job.payload == Email("ann")
 
     def test_a_handlers_type_comes_before_that_of_the_queue(self, queues: Queues) -> None:
-        typed = queues.queue("numbers", payload=Email)
+        typed: Queue[Any, Any] = queues.queue("numbers", payload=Email)
 
         @typed.handler("number")
         def count(job: ackline.Job[int]) -> None: ...
@@ -292,7 +333,7 @@ class TestPayloadsOfAnotherTypeThanDeclared:
 
     def test_with_a_serde_of_ones_own(self, queue: Queue[Any, Any], queues: Queues) -> None:
         for serde in ("msgpack", OWN):
-            typed = queues.queue("email", payload=Email, serde=serde)
+            typed: Queue[Any, Any] = queues.queue("email", payload=Email, serde=serde)
             with pytest.raises(InvalidPayload, match=self.WHY):
                 typed.enqueue({})
 
@@ -331,9 +372,51 @@ def test_options_that_a_store_could_write_but_not_read(
         queue.enqueue(1, **options)
 
 
+@pytest.mark.parametrize("keys", [5, [5], [None], "key", ["key"]])
+def test_keys_that_are_no_lists_of_texts(queue: Queue[Any, Any], keys: Any) -> None:
+    with pytest.raises(InvalidOption, match="a list of keys, each a list of texts"):
+        queue.enqueue(1, keys_if_undelivered=keys)
+
+
+class TestNumbers:
+    @pytest.mark.parametrize("limit", [1.5, 0.5, -1, True, "1", None, NAN])
+    def test_of_jobs_to_claim(self, queues: Queues, limit: Any) -> None:
+        queue = queues["email"]
+        queue.enqueue_many(range(5))
+        with pytest.raises(InvalidOption, match="limit must be a whole number, 0 or more"):
+            queue.claim(limit)
+        assert queue.counts()[ackline.State.QUEUED] == 5
+        assert queue.claim(0) == []
+
+    @pytest.mark.parametrize("wait", [-1, NAN, "5", True])
+    def test_of_seconds_to_wait(self, queue: Queue[Any, Any], wait: Any) -> None:
+        with pytest.raises(InvalidOption, match="wait must be 0 to"):
+            queue.claim(wait=wait)
+
+    @pytest.mark.parametrize("limit", [0, 1.5, -1, True])
+    def test_of_jobs_on_a_page(self, queue: Queue[Any, Any], limit: Any) -> None:
+        with pytest.raises(InvalidOption, match="limit must be a whole number, 1 or more"):
+            queue.jobs(limit=limit)
+
+
+@pytest.mark.parametrize("after", [-1, 10**15, "x", "1.x"])
+def test_what_is_no_cursor(queue: Queue[Any, Any], after: Any) -> None:
+    with pytest.raises(InvalidOption, match=r"as event\.cursor has it"):
+        queue.events(after)
+
+
+def test_a_job_is_not_moved_to_where_it_is(queues: Queues) -> None:
+    queues["email"].enqueue(1, id="a")
+    with pytest.raises(InvalidOption, match="'a' cannot be moved to 'email': it is in this queue"):
+        queues["email"].move("a", "email")
+
+
 def test_what_is_easily_mistaken(queue: Queue[Any, Any]) -> None:
     with pytest.raises(InvalidOption, match="a list of payloads, not str"):
         queue.enqueue_many("abc")
+    nothing: Any = None
+    with pytest.raises(InvalidOption, match="a list of payloads, not NoneType"):
+        queue.enqueue_many(nothing)
     with pytest.raises(InvalidOption, match="a list of keys"):
         queue.enqueue(1, keys_if_undelivered="abc")
     with pytest.raises(InvalidOption, match="the states are scheduled"):

@@ -124,6 +124,7 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
 
         What a cancelled caller would have got is given back.
         """
+        require_seconds("wait", wait)
         request = await self._call(self.sync.claim_request, limit, lease, kinds, worker)
         claimed = await self._claim_once(request, connection)
         if claimed.jobs or wait <= 0:

@@ -14,6 +14,7 @@ from ackline.events import Act, Event
 from ackline.job import State
 from ackline.queue import Job, JobPage
 from ackline.queue.base import P, R
+from ackline.queue.observer import require_cursor
 from ackline.queue.operator import _UNCHANGED
 from ackline.queue.reader import ReaderInfo, Start
 from ackline.queue.recovery import RecoveryStats
@@ -82,6 +83,7 @@ class AsyncOperator(AsyncQueueBase[P, R]):
 
         >>> async for event in queue.events(follow_for=None): ...  # doctest: +SKIP
         """
+        require_cursor(after)
         return follow(self.sync.store, self.sync.key, self._threads, after, follow_for)
 
     def reader(self, name: str, *, start: Start = "oldest") -> AsyncJournalReader:

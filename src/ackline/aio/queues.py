@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import weakref
 from collections.abc import Generator
-from typing import Any, Self
+from typing import Any, Self, Unpack, overload
 
 from ackline import codec, queues
 from ackline.aio.base import Threads
@@ -17,7 +18,7 @@ from ackline.codec import DumpsLoads, Serde
 from ackline.config import hinting
 from ackline.queue import Queue
 from ackline.queue.base import P, R
-from ackline.queues import Queues
+from ackline.queues import QueueOptions, Queues
 from ackline.stores.base import Key, QueueInfo, StoreInfo
 
 
@@ -45,6 +46,46 @@ class AsyncQueues:
             return self._add(self.sync[name])
         return self._queues[name]
 
+    @overload
+    def queue(
+        self,
+        name: str,
+        *,
+        payload: type[P],
+        result: type[R],
+        **options: Unpack[QueueOptions],
+    ) -> AsyncQueue[P, R]: ...
+
+    @overload
+    def queue(
+        self,
+        name: str,
+        *,
+        payload: type[P],
+        result: Any = Any,
+        **options: Unpack[QueueOptions],
+    ) -> AsyncQueue[P, Any]: ...
+
+    @overload
+    def queue(
+        self,
+        name: str,
+        *,
+        payload: Any = Any,
+        result: type[R],
+        **options: Unpack[QueueOptions],
+    ) -> AsyncQueue[Any, R]: ...
+
+    @overload
+    def queue(
+        self,
+        name: str,
+        *,
+        payload: Any = Any,
+        result: Any = Any,
+        **options: Unpack[QueueOptions],
+    ) -> AsyncQueue[Any, Any]: ...
+
     @hinting
     def queue(
         self,
@@ -56,7 +97,10 @@ class AsyncQueues:
         result_serde: Serde | DumpsLoads | str | None = None,
         max_payload: int = codec.DEFAULT_MAX_PAYLOAD,
     ) -> AsyncQueue[Any, Any]:
-        """A queue with declared types, another serde or another limit."""
+        """A queue with declared types, another serde or another limit.
+
+        The options are `serde`, `result_serde` and `max_payload`.
+        """
         made = self.sync.queue(
             name,
             payload=payload,
@@ -107,7 +151,11 @@ class Opening:
     """A store about to be opened: await it, or use it in an `async with` block."""
 
     def __init__(
-        self, url: str, tenant: str | None, clock: Clock | None, token: str | None
+        self,
+        url: str | os.PathLike[str],
+        tenant: str | None,
+        clock: Clock | None,
+        token: str | None,
     ) -> None:
         self._url = url
         self._tenant = tenant
@@ -140,9 +188,13 @@ class Opening:
 
 @hinting
 def open(
-    url: str, *, tenant: str | None = None, clock: Clock | None = None, token: str | None = None
+    url: str | os.PathLike[str],
+    *,
+    tenant: str | None = None,
+    clock: Clock | None = None,
+    token: str | None = None,
 ) -> Opening:
-    """Open a store by its URL: `await` it, or use it in an `async with` block.
+    """Open a store by its URL or path: `await` it, or use it in an `async with` block.
 
     >>> async with open("sqlite:///jobs.db") as queues:  # doctest: +SKIP
     ...     await queues["email"].enqueue({"to": "a@example.com"})

@@ -14,8 +14,8 @@ from rich.text import Text
 
 from ackline.bench import MEASURES, Figure, Plan, measure
 from ackline.cli.app import command
-from ackline.cli.queues import new_table
 from ackline.cli.session import Session
+from ackline.cli.tables import new_table
 from ackline.cli.versions import ackline_version, python_version
 from ackline.queues import Queues, open
 
@@ -95,7 +95,16 @@ def _run(session: Session, queues: Queues, plan: Plan) -> None:
 
 
 def _table(figures: list[Figure]) -> Table:
-    table = new_table("measure", "note", "jobs", "jobs/s", "p50 ms", "p99 ms", right=4)
+    table = new_table(
+        "measure",
+        "note",
+        "jobs",
+        "jobs/s",
+        "p50 ms",
+        "p99 ms",
+        right=4,
+        spare=[("note", 8), ("measure", 8)],
+    )
     for figure in figures:
         table.add_row(
             figure.name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -12,16 +13,17 @@ from rich.text import Text
 
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal
-from ackline.cli.queues import LOOK, first_in_line, new_table
+from ackline.cli.queues import LOOK, first_in_line
 from ackline.cli.readers import waits_for
 from ackline.cli.session import Session, file_of
+from ackline.cli.tables import new_table
 from ackline.cli.versions import ackline_version, python_version
 from ackline.cli.words import count, plain, span
 from ackline.config import QueueSettings
 from ackline.job import State
 from ackline.queue import Queue, RecoveryStats
 from ackline.queues import Queues
-from ackline.stores.base import QueueInfo, StoreInfo
+from ackline.stores.base import Filter, QueueInfo, StoreInfo, WorkerRecord
 
 CLOCK_LIMIT = 1.0
 """Seconds that this machine's clock may differ from the store's."""
@@ -36,6 +38,9 @@ LITTLE_ROOM = 128 * 1024 * 1024
 
 UNATTENDED = 60.0
 """Seconds after which jobs that no worker is there for are a fault, not a moment between two."""
+
+LOOKED_AT = 200
+"""Jobs at the head of a line whose kinds are looked at: what nobody takes gathers there."""
 
 LATE = 86400.0
 """Seconds that events may wait for a registered reader."""
@@ -60,8 +65,9 @@ def doctor(session: Session) -> None:
 
     Looked at: whether the store opens and can be read, where it is and what its answer
     survives, whether its file may be written and its disk has room, the clocks, leases past
-    their deadline, workers that died with jobs, readers of the journal that fell behind;
-    on PostgreSQL also transactions that others leave open, and whether vacuum keeps up.
+    their deadline, workers that died with jobs, kinds that no worker handles, readers of the
+    journal that fell behind; on PostgreSQL also transactions that others leave open, and
+    whether vacuum keeps up.
     Not tried: writing.
     """
     findings = list(_examine(session))
@@ -157,6 +163,8 @@ def _queue(queues: Queues, info: QueueInfo, now: float) -> Iterator[Finding]:
         yield Finding("note", name, "paused", f"ackline resume {name}")
     elif counts[State.QUEUED] and not alive:
         yield _unattended(queue, name, counts[State.QUEUED], now)
+    elif counts[State.QUEUED]:
+        yield from _unhandled(queue, name, alive, now)
     if counts[State.FAILED]:
         yield Finding(
             "note",
@@ -176,6 +184,29 @@ def _unattended(queue: Queue[Any, Any], name: str, queued: int, now: float) -> F
         f"{count(queued, 'job')} queued and no worker, the first has waited {span(waited)}",
         "start one: ackline worker MODULE:QUEUE",
     )
+
+
+def _unhandled(
+    queue: Queue[Any, Any], name: str, alive: list[WorkerRecord], now: float
+) -> Iterator[Finding]:
+    """Kinds that wait though workers are there: none of these has a handler for them."""
+    handled = [worker.beat.kinds for worker in alive]
+    if None in handled:
+        return
+    known = {kind for kinds in handled for kind in kinds or ()}
+    which = Filter(states=frozenset({State.QUEUED}))
+    page = queue.store.page(queue.key, which, None, LOOKED_AT)
+    waiting = [job for job in page.jobs if job.kind not in known]
+    for kind, number in Counter(job.kind for job in waiting).items():
+        waited = now - min(job.created_at for job in waiting if job.kind == kind)
+        least = "at least " if page.cursor is not None else ""
+        yield Finding(
+            "wrong" if waited > UNATTENDED else "note",
+            name,
+            f"{least}{count(number, 'job')} of kind {kind!r}, which no live worker handles, "
+            f"the first has waited {span(waited)}",
+            f"start a worker with a handler for it; see ackline list {name} --kind {plain(kind)}",
+        )
 
 
 def _overdue(
@@ -236,10 +267,10 @@ _MARKS = {"ok": ("ok", "green"), "note": ("note", "yellow"), "wrong": ("WRONG", 
 
 
 def _tell(session: Session, findings: list[Finding]) -> None:
-    table = new_table("", "", "")
+    table = new_table(
+        "level", "what", "says", spare=[("what", 24), ("says", 24)], fold=["what", "says"]
+    )
     table.show_header = False
-    table.columns[0].no_wrap = table.columns[1].no_wrap = True
-    table.columns[2].overflow = "fold"
     for finding in findings:
         says = Text(plain(finding.says))
         if finding.do:

@@ -162,7 +162,9 @@ def _enqueue_one(
 def _tell_answer(session: Session, queue: Queue[Any, Any], answer: Enqueued) -> None:
     if session.json:
         word = type(answer).__name__.lower()
-        session.document({"answer": word, "queue": queue.name, **msgspec.to_builtins(answer)})
+        said = {"answer": word, "queue": queue.name, "id": answer.id, "state": answer.state}
+        result = {"result": answer.result} if isinstance(answer, Completed) else {}
+        session.document({**said, **result})
         return
     match answer:
         case Queued(id=id, state=state):

@@ -12,11 +12,15 @@ from rich.text import Text
 from ackline.cli.app import command
 from ackline.cli.documents import job_document, readable
 from ackline.cli.exits import UsageMistake
-from ackline.cli.queues import LOOK, QueueArgument, new_table
+from ackline.cli.queues import LOOK, QueueArgument
 from ackline.cli.session import Session
+from ackline.cli.tables import new_table
 from ackline.cli.words import STYLES, plain, shorten, span
 from ackline.job import Record, State
 from ackline.queue import JobPage
+
+ROOM = [("", 24), ("kind", 8), ("id", 36), ("", 1), ("id", 12)]
+"""Where a narrow terminal takes its room: an id is there to be copied, and one of ours has 36."""
 
 StateOption = Annotated[
     list[State] | None,
@@ -70,14 +74,10 @@ def list_jobs(
 
 def _show_page(session: Session, page: JobPage[Any], newest: bool) -> None:
     now = session.queues.info().now
-    table = new_table("id", "state", "kind", "pri", "tries", "age", "")
-    table.columns[0].no_wrap = True  # an id is there to be copied
-    table.columns[0].overflow = "fold"
+    columns = ("id", "state", "kind", "pri", "tries", "age", "")
+    table = new_table(*columns, spare=ROOM, fold=["id"])
     for column in table.columns[3:6]:
         column.justify = "right"
-    for column in table.columns[1:6]:
-        column.no_wrap = True
-    table.columns[6].no_wrap, table.columns[6].overflow = True, "ellipsis"
     for job in page.jobs:
         record = job.record
         table.add_row(

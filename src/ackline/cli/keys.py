@@ -10,8 +10,9 @@ from rich.text import Text
 
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal
-from ackline.cli.queues import LOOK, new_table
+from ackline.cli.queues import LOOK
 from ackline.cli.session import Session
+from ackline.cli.tables import new_table
 from ackline.cli.words import plain
 from ackline.stores.base import Key
 
@@ -48,7 +49,7 @@ def keys(
         beginning = "/".join(map(plain, parts))
         session.say(f"no key begins with {beginning!r}" if parts else "no keys", "dim")
         return
-    table = new_table("key", "value")
+    table = new_table("key", "value", spare=[("value", 24), ("key", 12)], fold=["value", "key"])
     for entry in found:
         shown = plain(entry.value[:SHOWN].decode(errors="replace"))
         more = " …" if len(entry.value) > SHOWN else ""

@@ -12,8 +12,8 @@ from ackline.cli.app import app, command
 from ackline.cli.exits import Refusal, UsageMistake
 from ackline.cli.help import Group
 from ackline.cli.pipeline_errors import ending
-from ackline.cli.queues import new_table
 from ackline.cli.session import Session, file_of
+from ackline.cli.tables import new_table
 from ackline.cli.words import count, plain
 from ackline.errors import MissingExtra
 
@@ -117,7 +117,7 @@ def _show(session: Session, found: Audit) -> None:
         session.notice(
             f"the journal of {plain(name)} has lost its beginning: of older jobs less can be said"
         )
-    table = new_table("finding", "", "count", right=1)
+    table = new_table("finding", "", "count", right=1, spare=[("", 24)], fold=[""])
     for name, meaning in MEANINGS.items():
         number = found.counts.get(name, 0)
         table.add_row(name, meaning, Text(f"{number:,}", "red" if number else "green"))
@@ -125,7 +125,14 @@ def _show(session: Session, found: Audit) -> None:
     if found.passed:
         session.say("Nothing was lost.", "green")
         return
-    details = new_table("finding", "queue", "job", "detail")
+    details = new_table(
+        "finding",
+        "queue",
+        "job",
+        "detail",
+        spare=[("detail", 24), ("job", 12), ("queue", 12)],
+        fold=["detail", "job", "queue"],
+    )
     for row in found.listed[:SHOWN]:
         details.add_row(*(plain(str(row[name])) for name in ("finding", "queue", "id", "detail")))
     session.say(details)

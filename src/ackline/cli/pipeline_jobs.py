@@ -23,8 +23,9 @@ from ackline.cli.pipeline import (
 )
 from ackline.cli.pipeline_errors import ending
 from ackline.cli.pipeline_progress import with_progress
-from ackline.cli.queues import new_table, who
+from ackline.cli.queues import who
 from ackline.cli.session import Session
+from ackline.cli.tables import new_table
 from ackline.cli.words import count, plain, shorten
 
 if TYPE_CHECKING:
@@ -229,7 +230,15 @@ def _preview(session: Session, dead: Any, plan: Any, checked: Checked | None) ->
     if session.json:
         session.document({"matching": total, "refused": refused, "groups": groups})
         return
-    table = new_table("queue", "kind", "error", "jobs", right=1)
+    table = new_table(
+        "queue",
+        "kind",
+        "error",
+        "jobs",
+        right=1,
+        spare=[("error", 12), ("kind", 12), ("queue", 12)],
+        fold=["error", "kind", "queue"],
+    )
     for row in groups[:SHOWN]:
         error = plain(row["error_type"] or "")
         table.add_row(plain(row["queue"]), plain(row["kind"]), error, f"{row['count']:,}")
@@ -242,7 +251,14 @@ def _preview(session: Session, dead: Any, plan: Any, checked: Checked | None) ->
 
 
 def _examples(rows: list[dict[str, Any]]) -> Table:
-    changes = new_table("job", "due in", "priority", "payload")
+    changes = new_table(
+        "job",
+        "due in",
+        "priority",
+        "payload",
+        spare=[("payload", 24), ("job", 12)],
+        fold=["payload", "job"],
+    )
     for row in rows:
         payload, priority = row["payload"], row["priority"]
         changes.add_row(

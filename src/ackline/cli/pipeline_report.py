@@ -13,8 +13,8 @@ from ackline.cli.app import command
 from ackline.cli.pipeline import PIPELINE, MasterOption, pipeline, start_spark
 from ackline.cli.pipeline_errors import ending
 from ackline.cli.pipeline_lake import LakeOption
-from ackline.cli.queues import new_table
 from ackline.cli.session import Session
+from ackline.cli.tables import new_table
 from ackline.cli.words import count, plain, shorten, span
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 BARS = " ▁▂▃▄▅▆▇█"
 WIDEST = 72
 LISTED = 10
+LEAST_NAME = 12
+"""Columns that are left of a name in a narrow terminal."""
 
 
 @command("report", panel=PIPELINE, group=pipeline)
@@ -107,6 +109,7 @@ def _show_traffic(session: Session, report: Report) -> None:
             *("enqueued", "completed", "retried", "failed"),
             *("wait p50", "p90", "p99", "run p50", "p90", "p99"),
             right=10,
+            spare=[(label, LEAST_NAME) for label in labels],
         )
         for row in rows[:LISTED]:
             table.add_row(
@@ -123,7 +126,15 @@ def _show_traffic(session: Session, report: Report) -> None:
 
 def _show_slo(session: Session, report: Report) -> None:
     _title(session, "Objectives")
-    table = new_table("queue", "in line at most", "for", "deliveries", "attained", right=4)
+    table = new_table(
+        "queue",
+        "in line at most",
+        "for",
+        "deliveries",
+        "attained",
+        right=4,
+        spare=[("queue", LEAST_NAME)],
+    )
     for row in report.slo[:LISTED]:
         table.add_row(
             _label(row, "queue"),
@@ -140,7 +151,7 @@ def _show_errors(session: Session, report: Report) -> None:
     if not report.errors:
         session.say("Nothing failed for good.", "green")
         return
-    table = new_table("jobs", "error", "where", "for example")
+    table = new_table("jobs", "error", "where", "for example", spare=[("error", 24), ("where", 12)])
     for row in report.errors[:LISTED]:
         error = shorten(plain(f"{row['exception']}: {row['message']}"), 60)
         first = row["examples"][0]["id"] if row["examples"] else ""
@@ -159,7 +170,16 @@ def _show_stalls(session: Session, report: Report) -> None:
     if not stalled:
         session.say("No worker was lost while it held a job.", "green")
         return
-    table = new_table("queue", "stalls", "held p50", "p99", "until again p50", "p99", right=5)
+    table = new_table(
+        "queue",
+        "stalls",
+        "held p50",
+        "p99",
+        "until again p50",
+        "p99",
+        right=5,
+        spare=[("queue", LEAST_NAME)],
+    )
     for row in stalled[:LISTED]:
         spans = (row[name] for name in ("stall_p50", "stall_p99", "recovery_p50", "recovery_p99"))
         table.add_row(_label(row, "queue"), f"{row['stalled']:,}", *map(_span, spans))
@@ -168,7 +188,16 @@ def _show_stalls(session: Session, report: Report) -> None:
 
 def _show_workers(session: Session, report: Report) -> None:
     _title(session, "Workers, the least reliable first")
-    table = new_table("worker", "queue", "deliveries", "errors", "lost", "reliability", right=4)
+    table = new_table(
+        "worker",
+        "queue",
+        "deliveries",
+        "errors",
+        "lost",
+        "reliability",
+        right=4,
+        spare=[("queue", LEAST_NAME)],
+    )
     for row in report.workers[:LISTED]:
         table.add_row(
             shorten(plain(row["worker"]), 40),
@@ -201,7 +230,16 @@ def _show_forecast(session: Session, report: Report) -> None:
     from ackline.spark.reports.facts import LIKE
 
     _title(session, "The next week")
-    table = new_table("queue", "jobs", "work", "handlers at most", "at", "like", right=5)
+    table = new_table(
+        "queue",
+        "jobs",
+        "work",
+        "handlers at most",
+        "at",
+        "like",
+        right=5,
+        spare=[("queue", LEAST_NAME)],
+    )
     for row in report.forecast[:LISTED]:
         table.add_row(
             _label(row, "queue"),

@@ -13,8 +13,8 @@ from ackline.cli import values
 from ackline.cli.app import command
 from ackline.cli.pipeline import PIPELINE, MasterOption, pipeline, start_spark
 from ackline.cli.pipeline_errors import ending
-from ackline.cli.queues import new_table
 from ackline.cli.session import Session
+from ackline.cli.tables import new_table
 from ackline.cli.targets import load_queues
 from ackline.cli.words import count, plain
 from ackline.worker.signals import hear_signals
@@ -122,7 +122,7 @@ def _tell(session: Session, served: Any) -> None:
     if session.json:
         session.document({"workers": served})
         return
-    table = new_table("worker", "ended", "failed", right=2)
+    table = new_table("worker", "ended", "failed", right=2, spare=[("worker", 12)], fold=["worker"])
     for one in served:
         table.add_row(plain(one.worker), f"{one.ended:,}", f"{one.failed:,}")
     session.say(table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ from rich.text import Text
 from ackline.cli.app import command
 from ackline.cli.documents import queue_document, recovery_document, worker_document
 from ackline.cli.session import Session
+from ackline.cli.tables import new_table
 from ackline.cli.words import STYLES, count, plain, span
 from ackline.job import State
 from ackline.queue import Queue
@@ -31,29 +33,22 @@ def who() -> str:
         return "cli"
 
 
-def new_table(*columns: str, right: int = 0, gap: int = 2) -> Table:
-    """A table with as little ink as possible; the last `right` columns hold numbers."""
-    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
-    for index, column in enumerate(columns):
-        number = index >= len(columns) - right
-        table.add_column(column, justify="right" if number else "left", no_wrap=number)
-    return table
+NARROW = 90
+"""Below this width, and ten more for each column beside the states, these are abbreviated."""
 
-
-NARROW = 100
-"""Below this width the states are abbreviated."""
+LEAST_NAME = 8
+"""Columns that are left of a queue's name, so that every digit has its place."""
 
 SHORT = ("sched.", "queued", "proc.", "failing", "compl.", "failed", "canc.")
 
 
 def counts_table(session: Session, *more: str) -> Table:
     """A table of queues by state, with more columns of numbers behind."""
-    narrow = session.console.width < NARROW
+    narrow = session.console.width < NARROW + 10 * len(more)
     states = SHORT if narrow else tuple(State)
     gap = 1 if narrow else 2
-    table = new_table("queue", *states, *more, right=len(states) + len(more), gap=gap)
-    table.columns[0].no_wrap = True
-    return table
+    numbers = (*states, *more)
+    return new_table("queue", *numbers, right=len(numbers), gap=gap, spare=[("queue", LEAST_NAME)])
 
 
 def first_in_line(queue: Queue[Any, Any], now: float) -> float | None:
@@ -62,10 +57,10 @@ def first_in_line(queue: Queue[Any, Any], now: float) -> float | None:
     return now - page.jobs[0].created_at if page.jobs else None
 
 
-def count_cells(info: QueueInfo) -> list[Text]:
+def count_cells(info: QueueInfo, write: Callable[[int], str] = "{:,}".format) -> list[Text]:
     """A cell for each state, quiet where there is nothing."""
     return [
-        Text(f"{info.counts[state]:,}", STYLES[state] if info.counts[state] else "dim")
+        Text(write(info.counts[state]), STYLES[state] if info.counts[state] else "dim")
         for state in State
     ]
 
@@ -116,14 +111,16 @@ def workers(session: Session, queue: QueueArgument) -> None:
 
 def workers_table(found: list[WorkerRecord], now: float) -> Table:
     """Workers, the living first."""
-    table = new_table("worker", "state", "kinds", "pid", "holds", "lanes", "up", "seen", right=5)
+    columns = ("worker", "state", "kinds", "pid", "holds", "lanes", "up", "seen")
+    spare = [("kinds", 8), ("worker", 12)]
+    table = new_table(*columns, right=5, spare=spare, fold=["worker"])
     for worker in sorted(found, key=lambda one: (one.expires_at <= now, one.beat.id)):
         beat, alive = worker.beat, worker.expires_at > now
         lost = not alive and worker.holds
         table.add_row(
             Text(plain(beat.id), "" if alive else "dim"),
             Text("alive", "green") if alive else Text("dead" if lost else "gone", "red dim"),
-            Text(", ".join(map(plain, beat.kinds)) if beat.kinds else "all", overflow="ellipsis"),
+            ", ".join(map(plain, beat.kinds)) if beat.kinds else "all",
             str(beat.pid),
             Text(str(worker.holds), "red" if lost else ""),
             str(beat.concurrency),

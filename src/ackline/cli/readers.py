@@ -11,8 +11,9 @@ from rich.text import Text
 
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal, UsageMistake
-from ackline.cli.queues import LOOK, new_table
+from ackline.cli.queues import LOOK
 from ackline.cli.session import Session
+from ackline.cli.tables import new_table
 from ackline.cli.words import plain, span
 from ackline.errors import EventsDropped
 from ackline.queue import Queue, ReaderInfo
@@ -101,7 +102,16 @@ def _document(queue: Queue[Any, Any], reader: ReaderInfo, waits: Waits) -> dict[
 
 def _show(session: Session, rows: list[tuple[Queue[Any, Any], ReaderInfo, Waits]]) -> None:
     now = session.queues.info().now
-    table = new_table("queue", "reader", "cursor", "behind", "saved", right=2)
+    table = new_table(
+        "queue",
+        "reader",
+        "cursor",
+        "behind",
+        "saved",
+        right=2,
+        spare=[("queue", 8), ("reader", 12), ("cursor", 12)],
+        fold=["reader", "cursor"],
+    )
     for queue, reader, waits in rows:
         table.add_row(
             Text(plain(queue.name), "bold"),

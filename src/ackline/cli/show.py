@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from ackline.cli.app import command
 from ackline.cli.documents import event_document, job_document, readable
-from ackline.cli.queues import LOOK, QueueArgument, new_table
+from ackline.cli.queues import LOOK, QueueArgument
 from ackline.cli.session import Session
+from ackline.cli.tables import new_table
 from ackline.cli.words import STYLES, clock, happened, moment, plain, plain_lines, pretty, span
 from ackline.errors import EventsDropped, JobNotFound
 from ackline.events import Event
@@ -82,9 +82,9 @@ def _show_facts(session: Session, queue: Queue[Any, Any], record: Record) -> Non
     )
     session.say(title.append("  ").append(record.state, STYLES[record.state]))
     policy = queue.policies.of(record)
-    facts = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    facts.add_column(style="dim", no_wrap=True)
-    facts.add_column(overflow="fold")
+    facts = new_table("name", "value", spare=[("value", 24)], fold=["value"])
+    facts.show_header = False
+    facts.columns[0].style = "dim"
     rows = {
         "attempts": f"{record.attempts} of {policy.max_attempts}",
         "priority": str(record.priority),
@@ -114,7 +114,7 @@ def _lease(record: Record, now: float) -> str:
 
 def _show_timeline(session: Session, events: list[Event], complete: bool) -> None:
     session.say("\ntimeline", "dim")
-    table = new_table("", "", "")
+    table = new_table("at", "step", "what", spare=[("what", 24)], fold=["what"])
     table.show_header = False
     table.columns[1].justify = "right"
     before: float | None = None

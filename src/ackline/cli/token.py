@@ -17,8 +17,8 @@ from ackline.cli.app import app, command
 from ackline.cli.enqueue import PANEL
 from ackline.cli.exits import Refusal
 from ackline.cli.help import Group
-from ackline.cli.queues import new_table
 from ackline.cli.session import Session
+from ackline.cli.tables import new_table
 from ackline.cli.words import plain
 from ackline.errors import MissingExtra
 
@@ -104,7 +104,12 @@ def list_tokens(session: Session) -> None:
     if not found:
         session.say("no API keys in this store", "dim")
         return
-    table = new_table("id", "name", "tenant", "scopes", "only", "expires")
+    columns = ("id", "name", "tenant", "scopes", "only", "expires")
+    table = new_table(
+        *columns,
+        spare=[("only", 8), ("scopes", 8), ("name", 8), ("tenant", 8)],
+        fold=["only", "scopes", "name", "tenant"],
+    )
     for key in found:
         ends = "never" if key.expires is None else f"{key.expires:%Y-%m-%d %H:%M}"
         words = [plain(key.name), plain(key.tenant), " ".join(sorted(key.scopes)), _only(key), ends]

@@ -24,7 +24,7 @@ from ackline.cli.queues import (
 )
 from ackline.cli.rates import Rate, Rates
 from ackline.cli.session import Session
-from ackline.cli.words import clock, span
+from ackline.cli.words import at_a_glance, clock, span
 from ackline.job import QueueKey
 from ackline.stores.base import QueueInfo, WorkerRecord
 
@@ -79,7 +79,9 @@ class View:
         table = counts_table(self._session, "in/s", "out/s", "waits")
         for queue in found:
             rate = rates.get(queue.key, Rate())
-            table.add_row(queue_name(queue), *count_cells(queue), *self._tail(queue, rate))
+            table.add_row(
+                queue_name(queue), *count_cells(queue, at_a_glance), *self._tail(queue, rate)
+            )
         workers = self._workers([queue.key for queue in found])
         return Group(
             title,
@@ -118,8 +120,8 @@ class View:
         wait = first_in_line(self._session.queue(queue.key.name), self._session.queues.info().now)
         mark = "≥" if rate.at_least else ""
         return [
-            f"{mark}{rate.into:,.1f}",
-            f"{mark}{rate.out:,.1f}",
+            mark + at_a_glance(rate.into, 1),
+            mark + at_a_glance(rate.out, 1),
             "" if wait is None else span(wait),
         ]
 

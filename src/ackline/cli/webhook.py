@@ -14,8 +14,8 @@ from ackline.cli.app import app, command
 from ackline.cli.enqueue import PANEL
 from ackline.cli.exits import Refusal
 from ackline.cli.help import Group
-from ackline.cli.queues import new_table
 from ackline.cli.session import Session
+from ackline.cli.tables import new_table
 from ackline.cli.words import plain
 from ackline.errors import MissingExtra
 from ackline.events import Act
@@ -86,7 +86,14 @@ def list_webhooks(session: Session) -> None:
     if not found:
         session.say("no webhooks", "dim")
         return
-    table = new_table("id", "url", "told of", "active")
+    table = new_table(
+        "id",
+        "url",
+        "told of",
+        "active",
+        spare=[("told of", 16), ("url", 16)],
+        fold=["told of", "url"],
+    )
     for one in found:
         words = [plain(one.url or "what each job names"), _told_of(one)]
         table.add_row(Text(one.id, "bold"), *words, "yes" if one.active else "no")

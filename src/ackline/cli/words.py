@@ -71,6 +71,15 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def at_a_glance(number: float, decimals: int = 0) -> str:
+    """A number in few places: 12.5, 999,999, 1.25M."""
+    if number < 100:
+        return f"{number:.{decimals}f}"
+    if number < 999_999.5:
+        return f"{number:,.0f}"
+    return f"{number / 1e6:,.2f}M"
+
+
 def shorten(text: str, length: int) -> str:
     """The beginning of a text that is too long for its place."""
     return text if len(text) <= length else text[: length - 1] + "…"

@@ -34,7 +34,7 @@ class QueueBase(Generic[P, R]):
         self.key = key
         self.serdes = serdes
         self.handlers = Handlers(serdes.payload_type)
-        self.drafter = Drafter(serdes, self.handlers)
+        self.drafter = Drafter(store, key, serdes, self.handlers)
         self.policies = Policies(store, key, self.handlers)
         self.schedules: list[Schedule] = []
         self.random = random.Random()

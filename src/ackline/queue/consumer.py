@@ -18,7 +18,13 @@ from ackline.errors import PASSING, CannotJoin, ConfigError, StoreError
 from ackline.ids import new_id
 from ackline.job import Record, State
 from ackline.lifecycle import Transition, Verdict
-from ackline.limits import names_in, require_lease, require_name
+from ackline.limits import (
+    names_in,
+    require_lease,
+    require_name,
+    require_number,
+    require_seconds,
+)
 from ackline.queue.base import P, R
 from ackline.queue.handlers import DEFAULT_KIND, policy_from
 from ackline.queue.job import Job
@@ -127,6 +133,7 @@ class Consumer(Settler[P, R]):
         >>> for job in queue.claim(10, lease=30, wait=5):  # doctest: +SKIP
         ...     queue.complete(job, do(job.payload))
         """
+        require_seconds("wait", wait)
         request = self.claim_request(limit, lease, kinds, worker)
         claimed = self.claim_records(request, connection=connection)
         if not claimed.jobs and wait > 0:
@@ -137,6 +144,7 @@ class Consumer(Settler[P, R]):
         self, limit: int, lease: float | None, kinds: Iterable[str] | None, worker: str | None
     ) -> ClaimRequest:
         """Check what a caller asks for, and fill in what it left out."""
+        require_number("limit", limit, 0)
         require_lease(lease)
         if worker is not None:
             require_name("worker", worker)

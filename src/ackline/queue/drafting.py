@@ -7,14 +7,12 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, TypedDict, TypeVar, Unpack, cast
 
-import msgspec
-
 from ackline import tracing
 from ackline.config import hint_for
-from ackline.dedup import DedupFilter
+from ackline.dedup import DedupFilter, filter_of
 from ackline.errors import InvalidOption
 from ackline.ids import new_id
-from ackline.job import NO_OPTIONS, Draft, Options, as_read_back
+from ackline.job import NO_OPTIONS, Draft, Options, QueueKey, as_read_back
 from ackline.limits import (
     DEFAULT_PRIORITY,
     require_name,
@@ -25,6 +23,7 @@ from ackline.limits import (
 from ackline.queue.handlers import DEFAULT_KIND, Handlers
 from ackline.queue.serdes import Serdes
 from ackline.retry import Backoff, backoff_from
+from ackline.stores.base import Store
 
 T = TypeVar("T")
 
@@ -74,12 +73,16 @@ class NewJob(Generic[T]):
 class Drafter:
     """Checks and encodes the jobs of one queue."""
 
-    def __init__(self, serdes: Serdes[Any], handlers: Handlers) -> None:
+    def __init__(
+        self, store: Store, key: QueueKey, serdes: Serdes[Any], handlers: Handlers
+    ) -> None:
+        self._store = store
+        self._key = key
         self._serdes = serdes
         self._handlers = handlers
 
-    def draft(self, payload: Any, options: CallOptions) -> Draft:
-        """Check and encode one job."""
+    def draft(self, payload: Any, options: CallOptions, *, of_many: bool = False) -> Draft:
+        """Check and encode one job; one of many, it is worth knowing whether its id is new."""
         if unknown := options.keys() - _KNOWN:
             raise TypeError(
                 f"unknown job option: {', '.join(sorted(unknown))}{hint_for(unknown, _KNOWN)}"
@@ -93,7 +96,7 @@ class Drafter:
             id, surely_new = new_id(), True
         else:
             require_name("id", id)
-            surely_new = False
+            surely_new = of_many and self._dedup.add((self._key, id))
         kind = options.get("kind", DEFAULT_KIND)
         require_name("kind", kind)
         priority = options.get("priority", DEFAULT_PRIORITY)
@@ -127,15 +130,12 @@ class Drafter:
         if not isinstance(job, NewJob):
             return self.draft(job, shared)
         options: EnqueueOptions = {**shared, **job.options} if shared else job.options
-        draft = self.draft(job.payload, options)
-        if draft.surely_new or not self._dedup.add(draft.id):
-            return draft
-        return msgspec.structs.replace(draft, surely_new=True)
+        return self.draft(job.payload, options, of_many=True)
 
     @functools.cached_property
     def _dedup(self) -> DedupFilter:
-        """Which ids this process has enqueued; made when it is first asked, for it is large."""
-        return DedupFilter()
+        """Which jobs this process has enqueued; made when it is first asked, for it is large."""
+        return filter_of(self._store)
 
     def _options(self, options: CallOptions) -> Options:
         trace = options.get("trace") or tracing.current()
@@ -166,10 +166,15 @@ def _checked(said: dict[str, Any]) -> Options:
 
 
 def _keys(said: Any) -> tuple[tuple[str, ...], ...]:
-    keys = list(said)
-    if isinstance(said, str) or any(isinstance(key, str) for key in keys):
-        raise InvalidOption("keys_if_undelivered is a list of keys, each a list of texts")
-    return tuple(map(tuple, keys))
+    try:
+        keys = tuple(said)
+        if not isinstance(said, str) and not any(isinstance(key, str) for key in keys):
+            return tuple(map(tuple, keys))
+    except TypeError:  # one of them cannot be iterated over
+        pass
+    raise InvalidOption(
+        f"keys_if_undelivered is a list of keys, each a list of texts, not {said!r}"
+    )
 
 
 def _run_at(options: CallOptions) -> float | None:

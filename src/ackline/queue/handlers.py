@@ -57,9 +57,13 @@ class Handlers:
 
     @property
     def policies(self) -> dict[str, Policy]:
-        """The policies that were given with handlers."""
+        """The policies that were given with handlers, marked as theirs."""
         nothing = Policy()
-        return {k: h.policy for k, h in self._by_kind.items() if h.policy != nothing}
+        return {
+            kind: msgspec.structs.replace(handler.policy, by_handler=True)
+            for kind, handler in self._by_kind.items()
+            if handler.policy != nothing
+        }
 
     def add(self, kind: str, function: Callable[..., Any], policy: Policy) -> None:
         """Register a handler; a kind has one."""

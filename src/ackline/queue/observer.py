@@ -9,9 +9,9 @@ import msgspec
 
 from ackline.config import QueueSettings
 from ackline.errors import InvalidOption
-from ackline.events import Act, Event
+from ackline.events import Act, Event, read_cursor
 from ackline.job import State
-from ackline.limits import names_in
+from ackline.limits import names_in, require_number
 from ackline.queue.base import P, R
 from ackline.queue.job import Job
 from ackline.queue.reader import JournalReader, ReaderInfo, Start, registered_readers
@@ -22,10 +22,19 @@ from ackline.stores.base import Filter, WorkerRecord
 
 
 class JobPage(msgspec.Struct, Generic[P], frozen=True):
-    """A page of jobs; `cursor` reads on, None ends it."""
+    """A page of jobs; `cursor` reads on, None ends it.
+
+    >>> for job in queue.jobs(states=["failed"]): ...  # doctest: +SKIP
+    """
 
     jobs: list[Job[P]]
     cursor: str | None
+
+    def __iter__(self) -> Iterator[Job[P]]:
+        return iter(self.jobs)
+
+    def __len__(self) -> int:
+        return len(self.jobs)
 
 
 class Observer(Settler[P, R]):
@@ -52,8 +61,7 @@ class Observer(Settler[P, R]):
 
         `newest_first` reverses the order within each state.
         """
-        if limit < 1:
-            raise InvalidOption(f"a page has at least 1 job, not {limit}")
+        require_number("limit", limit, 1)
         which = Filter(
             states=states_in(states),
             kinds=names_in(kinds),
@@ -102,6 +110,7 @@ class Observer(Settler[P, R]):
         Without a cursor it begins with the oldest event that is kept. Raises `EventsDropped` if
         events after the cursor are gone; `after=error.cursor` continues without them.
         """
+        require_cursor(after)
         return follow(self.store, self.key, after, follow_for)
 
     def reader(self, name: str, *, start: Start = "oldest") -> JournalReader:
@@ -128,6 +137,16 @@ class Observer(Settler[P, R]):
         watcher = Watcher(self.store, self.key, what, callback)
         self.watchers.add(watcher)
         return watcher
+
+
+def require_cursor(after: str | None) -> None:
+    """Refuse what no journal gave out as a cursor."""
+    try:
+        read_cursor(after)
+    except (AttributeError, ValueError):
+        raise InvalidOption(
+            f"after must be the cursor of an event, as event.cursor has it, not {after!r}"
+        ) from None
 
 
 def states_in(said: Iterable[State | str] | str | None) -> frozenset[State]:

@@ -129,6 +129,8 @@ class Operator(Observer[P, R]):
     def move(self, id: str, queue: str, *, by: str = "") -> None:
         """Hand a job to another queue of the same tenant."""
         require_name("queue", queue)
+        if queue == self.name:
+            raise InvalidOption(f"job {id!r} cannot be moved to {queue!r}: it is in this queue")
         self._act(lifecycle.move(id, QueueKey(self.key.tenant, queue), by))
 
     # --- acting on the queue ---

@@ -104,5 +104,10 @@ class Policies:
         self.settings(max_age=0)
 
     def _merged(self, stored: QueueSettings) -> QueueSettings:
-        kinds = {**stored.kinds, **self._handlers.policies}
-        return msgspec.structs.replace(stored, kinds=kinds)
+        # What a handler said before it was changed; what was configured is not its to forget.
+        others = {
+            kind: policy
+            for kind, policy in stored.kinds.items()
+            if not policy.by_handler or kind not in self._handlers.kinds
+        }
+        return msgspec.structs.replace(stored, kinds={**others, **self._handlers.policies})

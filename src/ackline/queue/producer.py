@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 import msgspec
 
-from ackline.errors import InvalidOption
+from ackline.errors import InvalidOption, InvalidPayload
 from ackline.job import Draft, State
 from ackline.queue.base import P, QueueBase, R
 from ackline.queue.chunks import in_chunks, is_full, payload_size
@@ -34,11 +34,28 @@ class Duplicate(msgspec.Struct, frozen=True):
 
 
 class Completed(msgspec.Struct, frozen=True):
-    """A job of this id has completed already; this is its result."""
+    """A job of this id has completed already; this is its result.
+
+    One that is not of the type that this queue declares raises `InvalidPayload` when looked at.
+    """
 
     id: str
     result: Any
     state: State = State.COMPLETED
+
+
+class CompletedUnreadably(Completed, frozen=True, kw_only=True):
+    """One whose result cannot be read here: whoever looks at it is told why.
+
+    Others of its batch may have been stored, so their enqueue must be answered.
+    """
+
+    error: InvalidPayload
+
+    @property  # type: ignore[misc]
+    def result(self) -> Any:
+        """Raises `InvalidPayload`."""
+        raise self.error
 
 
 Enqueued = Queued | Duplicate | Completed
@@ -83,7 +100,7 @@ class Producer(QueueBase[P, R]):
         store = store or self.store
         if "id" in options:
             raise InvalidOption("one id cannot serve many jobs: give each its own by NewJob")
-        if isinstance(jobs, (str, bytes, Mapping)):
+        if isinstance(jobs, (str, bytes, Mapping)) or not isinstance(jobs, Iterable):
             raise InvalidOption(f"enqueue_many takes a list of payloads, not {type(jobs).__name__}")
         drafts = (self.drafter.one_of_many(job, options) for job in jobs)
         chunks = in_chunks(drafts, payload_size)
@@ -146,8 +163,14 @@ class Producer(QueueBase[P, R]):
         if receipt.accepted:
             return Queued(receipt.id, receipt.state)
         if receipt.state is State.COMPLETED:
-            return Completed(receipt.id, self.serdes.decode_result(receipt.result))
+            return self._completed(receipt)
         return Duplicate(receipt.id, receipt.state)
+
+    def _completed(self, receipt: Receipt) -> Completed:
+        try:
+            return Completed(receipt.id, self.serdes.decode_result(receipt.result))
+        except InvalidPayload as error:
+            return CompletedUnreadably(receipt.id, None, error=error)
 
 
 def store_meanwhile(

@@ -34,15 +34,8 @@ class Serdes(msgspec.Struct, Generic[R], frozen=True):
         It is read back, so that exactly what a handler could not read is refused.
         """
         data = self.encode_payload(value)
-        if type is Any:
-            return data
-        try:
-            self.payload.loads(data, type)
-        except Exception as error:
-            raise InvalidPayload(
-                f"the payload for kind {kind!r} does not fit its declared type, "
-                f"{_name(type)}: {error}"
-            ) from error
+        if type is not Any:
+            _require_readable(f"payload for kind {kind!r}", data, self.payload, type)
         return data
 
     def decode_payload(self, record: Record, type: Any) -> Any:
@@ -60,10 +53,16 @@ class Serdes(msgspec.Struct, Generic[R], frozen=True):
             )
 
     def encode_result(self, value: Any) -> bytes | None:
-        """A result as bytes; None, which is a result too, takes no room."""
+        """A result as bytes that can be read as the declared type, or `InvalidPayload`.
+
+        None, which is a result of every type, takes no room.
+        """
         if value is None:
             return None
-        return codec.encode("result", value, self.result, self.max_payload)
+        data = codec.encode("result", value, self.result, self.max_payload)
+        if self.result_type is not Any:
+            _require_readable("result", data, self.result, self.result_type)
+        return data
 
     def decode_result(self, data: bytes | None) -> Any:
         """A stored result as the declared type."""
@@ -93,6 +92,15 @@ class Serdes(msgspec.Struct, Generic[R], frozen=True):
                 raise JobCancelled(record.id)
             case _:
                 raise Timeout(f"job {record.id!r} is {record.state}, not finished")
+
+
+def _require_readable(what: str, data: bytes, serde: Serde, type: Any) -> None:
+    try:
+        serde.loads(data, type)
+    except Exception as error:
+        raise InvalidPayload(
+            f"the {what} does not fit its declared type, {_name(type)}: {error}"
+        ) from error
 
 
 def _name(type: Any) -> str:

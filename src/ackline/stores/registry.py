@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from ackline.clock import Clock
 from ackline.errors import ConfigError, MissingExtra, UnknownStore
@@ -41,6 +43,22 @@ EXTRAS = ("postgres", "redis")
 
 WITH_TOKEN = ("http", "https")
 """Schemes whose `from_url(url, clock, token)` takes a token, which no URL should have."""
+
+
+def url_of(place: str | os.PathLike[str]) -> str:
+    """The URL that a caller means; a path is a SQLite file.
+
+    >>> from pathlib import Path
+    >>> url_of(Path("new jobs.db"))
+    'sqlite:///new%20jobs.db'
+    """
+    if isinstance(place, os.PathLike):
+        return f"sqlite:///{quote(os.fspath(place))}"
+    if not isinstance(place, str):
+        raise ConfigError(
+            f"a store is opened by its URL, such as sqlite:///jobs.db, or by a path, not {place!r}"
+        )
+    return place
 
 
 def store_from_url(url: str, clock: Clock | None = None, token: str | None = None) -> Store:

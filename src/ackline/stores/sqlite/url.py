@@ -18,7 +18,7 @@ def from_url(url: str, clock: Clock | None = None) -> SqliteStore:
     """A store of a URL: `sqlite:///relative.db`, or `sqlite:////absolute.db`."""
     parts = urlsplit(url)
     path = unquote(parts.path).removeprefix("/")
-    if parts.netloc or not path or parts.fragment:
+    if parts.netloc or not path or "\0" in path or parts.fragment:
         raise ConfigError(
             f"{url!r} names no file: write sqlite:///jobs.db for a file in the working directory, "
             "or sqlite:////var/lib/jobs.db with four slashes for an absolute path"
