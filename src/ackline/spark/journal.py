@@ -26,6 +26,11 @@ NOTHING_DROPPED = make_cursor(0, 0)
 """Where a complete journal begins."""
 
 
+def journals(queues: Queues) -> list[str]:
+    """The queues that have a journal, those too that were dropped."""
+    return [info.key.name for info in queues.store.describe(queues.tenant, dropped=True)]
+
+
 def first_place(store: Store, key: QueueKey, end: str, behind: str | None = None) -> str:
     """Just before the oldest event that a queue's journal has; its end if there is none.
 
