@@ -88,7 +88,6 @@ def spark(tmp_path_factory):
             # To compile a plan takes far longer than to interpret it for a few rows.
             "spark.sql.codegen.wholeStage": "false",
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-            "spark.sql.python.filterPushdown.enabled": "true",
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         },
     )

@@ -150,3 +150,15 @@ class TestOfAStore:
 
         assert found.passed
         assert (found.events, found.jobs, found.trimmed) == (50, 30, ())
+
+
+def test_a_dropped_queue_is_judged_as_long_as_its_journal_is_kept(spark, sqlite_url):
+    with ackline.open(sqlite_url) as queues:
+        queues["a"].enqueue_many(range(3))
+        queues["a"].complete(queues["a"].claim(1)[0])
+        queues["a"].drop(force=True)
+
+        audit = run_audit(spark, sqlite_url, queues)
+
+    assert audit.events > 3
+    assert audit.passed, audit.listed

@@ -293,10 +293,29 @@ def test_available_now_ends_with_what_waited(email, start, checkpoint):
 
 
 def test_batches_are_bounded_in_bytes(email, start, checkpoint):
-    put(email, 3000)
-    start(checkpoint, max_jobs_per_trigger=5000, max_bytes_per_trigger=10).trigger()
+    email.enqueue_many([NewJob("x" * 900_000, id=f"j{number}") for number in range(20)])
 
-    assert len(checkpoint.ids) == 1000
+    start(checkpoint, max_jobs_per_trigger=1000, max_bytes_per_trigger=4 << 20).run()
+
+    sizes = [sum(len(row["payload"]) for row in rows) for rows in checkpoint.lake.values()]
+    assert len(checkpoint.rows) == 20
+    assert max(sizes) < 5 << 20
+
+
+def test_small_jobs_are_claimed_in_large_numbers(email, start, checkpoint, monkeypatch):
+    put(email, 3000)
+    driver = start(checkpoint, max_jobs_per_trigger=3000)
+    queue = driver.reader._begun()._queue
+    claims, claim = [], queue.claim_records
+
+    def noting(request):
+        claims.append(request.limit)
+        return claim(request)
+
+    monkeypatch.setattr(queue, "claim_records", noting)
+    driver.trigger()
+
+    assert claims == [16, 64, 256, 1000, 1000, 664]
 
 
 def test_only_the_kinds_asked_for_are_claimed(email, start, checkpoint):

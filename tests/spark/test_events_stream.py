@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from typing import Any
+
 import pytest
 
 from ackline.errors import ConfigError, EventsDropped, StoreUnavailable
+from ackline.events import make_cursor, read_cursor
+from ackline.queues import Queues
+from ackline.spark.errors import StreamMismatch
 from ackline.spark.events_stream import EventsStreamReader
+from ackline.stores.registry import store_from_url
 from tests.spark.asking import read_options
 from tests.spark.driver import POINTS, Checkpoint, Died, Driver
+from tests.spark.places import TestPlace
 
 
 @pytest.fixture
@@ -145,8 +154,62 @@ def test_a_new_queue_pruned_before_the_stream_came_to_it_is_refused(queues, star
     start(checkpoint).run()
     fill_and_prune(queues, "b")
 
-    with pytest.raises(EventsDropped, match="'b'"):
+    with pytest.raises(EventsDropped, match=r"'b'.*skipDropped=b"):
         start(checkpoint).run()
+
+
+def test_a_named_queue_goes_on_without_what_was_dropped(queues, start, checkpoint, caplog):
+    queues["a"].enqueue(1, id="first")
+    start(checkpoint).run()
+    fill_and_prune(queues, "b")
+    queues["a"].enqueue(1, id="second")
+
+    start(checkpoint, skipDropped="c, b").run()
+
+    assert [id for queue, _, id in told(checkpoint) if queue == "a"] == ["first", "second"]
+    kept = [event.id for event in queues["b"].events()]
+    assert [id for queue, _, id in told(checkpoint) if queue == "b"] == kept
+    [gap] = json.loads(checkpoint.offsets[max(checkpoint.offsets)])["skipped"]
+    assert (gap["queue"], gap["after"]) == ("b", "0.0")
+    assert "queue 'b' has dropped events" in caplog.text
+
+
+def test_what_was_skipped_stays_noted_and_is_skipped_once(queues, start, checkpoint):
+    queue = queues["a"]
+    queue.enqueue(1)
+    start(checkpoint).run()
+    fill_and_prune(queues, "a")
+    start(checkpoint, skipDropped="*").run()
+    queue.enqueue(1, id="last")
+
+    start(checkpoint).run()
+
+    assert told(checkpoint)[-1] == ("a", "enqueue", "last")
+    assert len(json.loads(checkpoint.offsets[max(checkpoint.offsets)])["skipped"]) == 1
+
+
+def test_a_planned_batch_can_be_read_without_what_was_dropped_since(queues, start, checkpoint):
+    queues["a"].enqueue(1, id="first")
+    with pytest.raises(Died):
+        start(checkpoint).trigger(die_at="logged")
+    fill_and_prune(queues, "a")
+
+    start(checkpoint, skipDropped="a").run()
+
+    assert [id for _, _, id in told(checkpoint)] == [event.id for event in queues["a"].events()]
+
+
+def test_a_queue_that_was_dropped_between_two_runs_is_read(queues, start, checkpoint):
+    queues["a"].enqueue(1, id="1")
+    start(checkpoint).run()
+    queues["b"].enqueue(1, id="2")
+    queues["b"].drop(force=True)
+
+    start(checkpoint).run()
+
+    assert ("b", "enqueue", "2") in told(checkpoint)
+    assert ("b", "drop", "") in told(checkpoint)
+    assert list(queues) == ["a"]
 
 
 def test_a_first_batch_that_is_replayed_begins_where_it_did(queues, start, checkpoint):
@@ -191,8 +254,9 @@ def test_a_commit_saves_only_what_has_moved(queues, start, checkpoint, monkeypat
         queues["b"].enqueue(1)
         driver.run()
 
-    assert writes
-    assert {key.key[2] for key in writes} == {"b"}
+    places = [write.key for write in writes if write.key[1] == "readers"]
+    assert places
+    assert {queue for _, _, queue, _ in places} == {"b"}
 
 
 def test_the_journal_is_kept_for_a_registered_reader(queues, start, checkpoint, clock):
@@ -207,6 +271,14 @@ def test_the_journal_is_kept_for_a_registered_reader(queues, start, checkpoint, 
     cursor = queue.readers()[0].cursor
     # Spark commits a micro-batch when the next has come: so it is behind by one.
     assert [event.id for event in queue.events(cursor)] == ["2"]
+
+
+def test_it_cannot_begin_after_the_end(queues, start, checkpoint):
+    queues["a"].enqueue(1)
+    batch, _ = read_cursor(queues.info().cursor)
+
+    with pytest.raises(ConfigError, match="is after the end of this store's journal"):
+        start(checkpoint, start=make_cursor(batch * 2, 0)).trigger()
 
 
 def test_another_sources_checkpoint_is_refused(start, checkpoint):
@@ -247,3 +319,113 @@ def test_without_patience_it_does(queues, start, checkpoint, monkeypatch):
 
     with pytest.raises(StoreUnavailable):
         driver.run()
+
+
+class FileStore:
+    """A store in a file, which can be kept and put back."""
+
+    def __init__(self, folder, clock):
+        self.file = folder / "jobs.db"
+        self.kept = folder / "kept.db"
+        self.clock = clock
+
+    def open(self):
+        store = store_from_url(f"sqlite:///{self.file}?durability=normal", self.clock)
+        store.open()
+        return Queues(store)
+
+    def enqueue(self, *ids, queue="a"):
+        with self.open() as queues:
+            for id in ids:
+                queues[queue].enqueue(1, id=id)
+
+    def keep(self):
+        shutil.copy(self.file, self.kept)
+
+    def put_back(self):
+        shutil.copy(self.kept, self.file)
+
+    def read(self, checkpoint, die_at="", **options):
+        said = {"store": "x", "table": "events", "wait": "0", **options}
+        place: Any = TestPlace(self.open)
+        reader = EventsStreamReader(read_options("readStream", said), place)
+        driver = Driver(reader, checkpoint)
+        try:
+            driver.trigger(die_at) if die_at else driver.run()
+        finally:
+            reader.stop()
+
+
+@pytest.fixture
+def file(tmp_path, clock):
+    return FileStore(tmp_path, clock)
+
+
+@pytest.mark.parametrize("options", [{}, {"reader": "lake"}], ids=["unnamed", "named"])
+def test_a_restored_store_is_refused(options, file, checkpoint):
+    file.enqueue("1")
+    file.read(checkpoint, **options)
+    file.keep()
+    file.enqueue("2", "3")
+    file.read(checkpoint, **options)
+    file.put_back()
+
+    with pytest.raises(StreamMismatch, match=r"restored from a backup.*begin anew"):
+        file.read(checkpoint, **options)
+
+
+def test_a_restored_store_is_refused_though_its_cursor_has_caught_up(file, checkpoint):
+    file.enqueue("1")
+    file.read(checkpoint, reader="lake")
+    file.keep()
+    file.enqueue("2", "3")
+    file.read(checkpoint, reader="lake")
+    file.put_back()
+    file.enqueue(*map(str, range(10, 30)))
+
+    with pytest.raises(StreamMismatch):
+        file.read(checkpoint, reader="lake")
+
+
+def test_a_store_made_anew_is_refused(file, checkpoint):
+    file.enqueue("1", "2")
+    file.read(checkpoint, reader="lake")
+    file.file.unlink()
+    file.enqueue(*map(str, range(10, 30)))
+
+    with pytest.raises(StreamMismatch):
+        file.read(checkpoint, reader="lake")
+
+
+def test_a_batch_is_not_replayed_from_a_restored_store(file, checkpoint):
+    file.enqueue("1")
+    file.keep()
+    file.enqueue("2")
+    with pytest.raises(Died):
+        file.read(checkpoint, die_at="planned", reader="lake")
+    file.put_back()
+    file.enqueue("3", "4", "5")
+
+    with pytest.raises(StreamMismatch):
+        file.read(checkpoint, reader="lake")
+
+
+def test_a_backup_of_after_the_last_run_is_as_good_as_the_store(file, checkpoint):
+    file.enqueue("1")
+    file.read(checkpoint, reader="lake")
+    file.keep()
+    file.enqueue("lost")
+    file.put_back()
+    file.enqueue("2")
+
+    file.read(checkpoint, reader="lake")
+
+    assert [id for _, _, id in told(checkpoint)] == ["1", "2"]
+
+
+def test_a_stream_may_get_a_name_later_and_lose_it(file, checkpoint):
+    for id, options in (("1", {}), ("2", {"reader": "lake"}), ("3", {}), ("4", {"reader": "lake"})):
+        file.enqueue(id)
+        file.read(checkpoint, **options)
+
+    assert [id for _, _, id in told(checkpoint)] == ["1", "2", "3", "4"]

@@ -12,6 +12,8 @@ from ackline.spark.place import Place, find_place
 from ackline.spark.source import AcklineSource
 from pyspark_ackline import DefaultSource
 
+CLAIMS = {"table": "jobs", "queue": "q", "streamId": "s"}
+
 
 def asked(role="read", **options):
     return read_options(role, {"store": "sqlite:///x.db", **options})
@@ -28,6 +30,18 @@ def asked(role="read", **options):
         ("read", {"table": "jobs", "partitions": "5"}, "jobs has no option 'partitions'"),
         ("read", {"table": "jobs", "pagSize": "5"}, "did you mean 'pageSize'?"),
         ("read", {"table": "jobs", "tenant": ""}, "the tenant must have"),
+        ("read", {"table": "jobs", "streamid": "s"}, "'streamId' is for readStream"),
+        ("read", {"table": "jobs", "pushdown": "true"}, "Set queue, states, kinds, createdAfter"),
+        ("read", {"table": "events", "pushdown": "true"}, "no option 'pushdown'"),
+        ("read", {"table": "jobs", "states": "queued,done"}, "no state 'done': there are"),
+        ("read", {"table": "jobs", "kinds": "a,"}, "the kind must have"),
+        ("read", {"table": "jobs", "createdAfter": "soon"}, "createdAfter='soon' is not a time"),
+        ("read", {"table": "jobs", "createdBefore": "nan"}, "createdBefore='nan' is not a time"),
+        ("read", {"table": "dlq", "states": "queued"}, "dlq has no option 'states'"),
+        ("readStream", {**CLAIMS, "pageSize": "5"}, "'pageSize' is for read"),
+        ("readStream", {**CLAIMS, "streamId": ""}, "the streamId must have 1 to"),
+        ("readStream", {**CLAIMS, "keepFor": "inf"}, "keepFor must be 0 to"),
+        ("readStream", {**CLAIMS, "retryFor": "inf"}, "retryFor must be 0 to"),
         ("readStream", {"table": "jobs", "queue": "q"}, "'streamId' is missing: A lasting name"),
         ("readStream", {"table": "jobs", "streamId": "s"}, "'queue' is missing"),
         ("readStream", {"table": "events", "start": "soon"}, "'oldest', 'now' or a cursor"),

@@ -57,8 +57,7 @@ def test_from_rows_to_jobs_to_a_lake(spark, url, read, stream, tmp_path):
         writing = rows.write.format("ackline").option("store", url).option("table", "jobs")
         writing.option("queue", "email").mode("append").save()
     assert read("jobs").where("state = 'queued'").count() == 100
-    pushed = read("jobs", pushdown="true").where("state = 'failed' or queue = 'other'")
-    assert pushed.count() == 0
+    assert read("jobs", states="failed,completed").count() == 0
 
     options = {"queue": "email", "streamId": "lake", "maxJobsPerTrigger": "60", "wait": "0"}
     run(stream("jobs", **options), tmp_path / "checkpoint", tmp_path / "lake")
@@ -70,6 +69,28 @@ def test_from_rows_to_jobs_to_a_lake(spark, url, read, stream, tmp_path):
     assert acts == {"enqueue": 100, "claim": 100, "complete": 100}
     with ackline.open(url) as queues:
         assert queues["email"].counts()[State.COMPLETED] == 100
+
+
+def test_a_table_is_right_each_time_it_is_used(spark, sqlite_url):
+    """Spark plans a DataFrame when it is first used, and not again."""
+    read = spark.read.format("ackline").option("store", sqlite_url)
+    with ackline.open(sqlite_url) as queues:
+        queues["a"].enqueue_many(range(5))
+        jobs, events = read.load("jobs"), read.load("events")
+        assert (jobs.count(), events.count()) == (5, 5)
+
+        for job in queues["a"].claim(5):
+            queues["a"].complete(job)
+        queues["b"].enqueue_many(range(3))
+
+    assert jobs.count() == 8
+    both = jobs.where("queue = 'a'").union(jobs.where("state = 'queued'"))
+    assert both.groupBy("state").count().orderBy("state").collect() == [
+        ("completed", 5),
+        ("queued", 3),
+    ]
+    assert events.count() == 5
+    assert read.load("events").count() == 18
 
 
 def _counted(spark, path):

@@ -6,13 +6,14 @@ import pickle
 from datetime import UTC, datetime
 
 import pytest
-from pyspark.sql.datasource import EqualTo, GreaterThan, In, InputPartition, LessThan, Not
+from pyspark.sql.datasource import InputPartition
 
 from ackline.errors import EventsDropped
 from ackline.events import Act
-from ackline.spark import schemas
-from ackline.spark.events import EventsReader, PushingEventsReader
-from ackline.spark.jobs import JobsReader, PushingJobsReader, next_size
+from ackline.spark import jobs, schemas
+from ackline.spark.events import EventsReader
+from ackline.spark.jobs import JobsReader
+from ackline.spark.rows import times
 from tests.spark.asking import read_options
 
 ROWS = {"jobs": JobsReader, "dlq": JobsReader, "events": EventsReader}
@@ -20,22 +21,25 @@ ROWS = {"jobs": JobsReader, "dlq": JobsReader, "events": EventsReader}
 
 @pytest.fixture
 def read(place):
-    def call(table, **options):
-        asked = read_options("read", {"store": "x", "table": table, **options})
-        return rows_of(ROWS[table](asked, place))
-
-    return call
+    return lambda table, **options: rows_of(reader(place, table, **options))
 
 
-def rows_of(reader):
+def reader(place, table, **options):
+    return ROWS[table](read_options("read", {"store": "x", "table": table, **options}), place)
+
+
+def rows_of(reader, parts=None):
+    name = "events" if isinstance(reader, EventsReader) else "jobs"
     rows = []
-    for part in reader.partitions():
-        carried = pickle.loads(pickle.dumps(part))
-        for batch in reader.read(carried):
-            name = "events" if isinstance(reader, EventsReader) else "jobs"
-            assert batch.schema.equals(schemas.arrow(name))
-            rows += batch.to_pylist()
+    for batch in batches_of(reader, parts):
+        assert batch.schema.equals(schemas.arrow(name))
+        rows += batch.to_pylist()
     return rows
+
+
+def batches_of(reader, parts=None):
+    for part in parts or reader.partitions():
+        yield from reader.read(pickle.loads(pickle.dumps(part)))
 
 
 def test_jobs_of_all_queues_and_states(queues, read):
@@ -58,6 +62,13 @@ def test_jobs_of_all_queues_and_states(queues, read):
     assert (rows["3"]["error_type"], rows["3"]["error_message"]) == ("ValueError", "no")
 
 
+def test_a_time_that_never_comes_is_null():
+    assert times([float("inf"), None, float("nan"), 1.5]).to_pylist() == [
+        *(None, None, None),
+        datetime.fromtimestamp(1.5, UTC),
+    ]
+
+
 def test_the_dlq_has_only_what_failed(queues, read):
     queues["a"].enqueue(1, id="1")
     queues["a"].bury(queues["a"].claim(1)[0], "no")
@@ -72,13 +83,65 @@ def test_pages_are_small_and_all_are_read(queues, read):
     assert len({row["id"] for row in read("jobs", pageSize="4")}) == 25
 
 
-def test_large_payloads_make_smaller_pages(queues):
-    queues["a"].enqueue("x" * 900_000, id="1")
-    job = queues.store.get(queues["a"].key, ["1"])
+@pytest.mark.parametrize("large", ["payload", "result"])
+def test_pages_are_small_where_jobs_are_large(large, queues, place, monkeypatch):
+    monkeypatch.setattr(jobs, "PAGE_BYTES", 4 << 20)
+    queue = queues["a"]
+    text = "x" * 900_000
+    queue.enqueue_many([text if large == "payload" else ""] * 30)
+    if large == "result":
+        for job in queue.claim(30):
+            queue.complete(job, text)
 
-    assert next_size(1000, job * 20, 1000) == 500
-    assert next_size(1, job * 20, 1000) == 1
-    assert next_size(500, job, 1000) == 1000
+    batches = list(batches_of(reader(place, "jobs")))
+
+    assert sum(batch.num_rows for batch in batches) == 30
+    assert max(batch.nbytes for batch in batches) < 5 << 20
+
+
+def test_pages_of_small_jobs_grow(queues, place):
+    queues["a"].enqueue_many(range(3000))
+
+    sizes = [batch.num_rows for batch in batches_of(reader(place, "jobs"))]
+
+    assert sizes == [16, 64, 256, 1000, 1000, 664]
+
+
+def test_what_was_planned_is_read_as_it_stands_whenever_it_is_read(queues, place):
+    """Spark plans a DataFrame when it is first used, and not again."""
+    queues["a"].enqueue_many(range(5))
+    asked = reader(place, "jobs")
+    parts = asked.partitions()
+    assert len(rows_of(asked, parts)) == 5
+
+    for job in queues["a"].claim(5):
+        queues["a"].complete(job)
+    queues["b"].enqueue_many(range(3))
+
+    states = sorted((row["queue"], row["state"]) for row in rows_of(asked, parts))
+    assert states == [("a", "completed")] * 5 + [("b", "queued")] * 3
+
+
+def test_one_queue_planned_is_one_queue_read(queues, place):
+    queues["a"].enqueue(1)
+    asked = reader(place, "jobs", queue="a")
+    parts = asked.partitions()
+
+    queues["b"].enqueue(1)
+
+    assert {row["queue"] for row in rows_of(asked, parts)} == {"a"}
+
+
+def test_events_that_were_planned_stay_the_same(queues, place):
+    queues["a"].enqueue_many(range(5))
+    asked = reader(place, "events")
+    parts = asked.partitions()
+    before = rows_of(asked, parts)
+
+    queues["a"].enqueue_many(range(5))
+    queues["b"].enqueue(1)
+
+    assert rows_of(asked, parts) == before
 
 
 def test_other_tenants_are_not_seen(queues, read, connect):
@@ -91,35 +154,30 @@ def test_other_tenants_are_not_seen(queues, read, connect):
     assert [row["id"] for row in read("events")] == ["ours"]
 
 
-def test_filters_are_left_to_the_store(queues, place, clock):
+def test_the_store_filters_by_what_the_options_say(queues, read, clock):
     queues["a"].enqueue(1, id="old", kind="k")
     clock.advance(100)
+    now = clock.now()
     queues["a"].enqueue(1, id="new", kind="k")
+    queues["a"].enqueue(1, id="later", kind="k", delay=60)
     queues["a"].enqueue(1, id="other", kind="l")
     queues["b"].enqueue(1, id="elsewhere", kind="k")
-    reader = PushingJobsReader(read_options("read", {"store": "x", "table": "jobs"}), place)
-    since = GreaterThan(("created_at",), datetime.fromtimestamp(clock.now() - 50, UTC))
-    unknown = Not(EqualTo(("kind",), "l"))
+    since = datetime.fromtimestamp(now - 50, UTC)
 
-    left = reader.pushFilters(
-        [
-            EqualTo(("queue",), "a"),
-            In(("state",), ("queued", "failed")),
-            EqualTo(("kind",), "k"),
-            since,
-            LessThan(("created_at",), datetime.fromtimestamp(clock.now() + 1, UTC)),
-            unknown,
-        ]
-    )
+    def ids(**options):
+        return sorted(row["id"] for row in read("jobs", **options))
 
-    assert [row["id"] for row in rows_of(reader)] == ["new"]
-    assert left[0] is since
-    assert left[-1] is unknown
-    assert len(reader.partitions()) == 1
+    said = {"queue": "a", "states": "queued, failed", "kinds": "k"}
+    assert ids(**said) == ["new", "old"]
+    assert ids(**said, createdAfter=since.isoformat()) == ["new"]
+    assert ids(**said, createdAfter=since.replace(tzinfo=None).isoformat()) == ["new"]
+    assert ids(**said, createdBefore=str(now - 50)) == ["old"]
+    assert ids(states="scheduled") == ["later"]
+    assert ids(kinds="l,m") == ["other"]
 
 
-def test_a_reader_that_cannot_push_does_not_offer_to():
-    """Spark refuses a reader that has `pushFilters` unless it is set to push."""
+def test_no_reader_takes_filters_from_spark():
+    """Spark would keep what one filter leaves for every later use of the DataFrame."""
     assert "pushFilters" not in vars(JobsReader)
     assert "pushFilters" not in vars(EventsReader)
 
@@ -178,11 +236,12 @@ def test_events_that_are_dropped_while_they_are_read_are_missed_loudly(queues, p
         [row for part in parts for row in reader.read(part)]
 
 
-def test_pushed_queues_plan_no_others(queues, place):
-    queues["a"].enqueue(1)
-    queues["b"].enqueue(1)
-    reader = PushingEventsReader(read_options("read", {"store": "x", "table": "events"}), place)
+def test_the_journal_of_a_dropped_queue_is_read_as_long_as_it_is_kept(queues, read):
+    queues["a"].enqueue(1, id="1")
+    queues["a"].drop(force=True)
 
-    assert reader.pushFilters([EqualTo(("queue",), "b")]) == []
+    acts = [row["act"] for row in read("events")]
 
-    assert {row["queue"] for row in rows_of(reader)} == {"b"}
+    assert acts == ["enqueue", "purge", "drop"]
+    assert [row["act"] for row in read("events", queue="a")] == acts
+    assert list(queues) == []

@@ -271,6 +271,20 @@ def test_a_folder_takes_any_number_of_broken_rows(email, writer, tmp_path):
     assert email.counts()[State.QUEUED] == 500
 
 
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("backoff", [[1.0, None]]),
+        ("keys_if_undelivered", pyarrow.array([[None]], pyarrow.list_(pyarrow.list_(TEXT)))),
+    ],
+)
+def test_a_null_in_a_list_is_told_in_a_sentence(column, values, writer):
+    table = pyarrow.table({"id": ["1"], "payload": ["1"], column: values})
+
+    with pytest.raises(RowsRejected, match=f"{column} has a null in its list: leave it out"):
+        write(writer(table), table, tasks=1)
+
+
 def year_10000():
     late = pyarrow.array([0, 253402300800_000_000], pyarrow.timestamp("us", tz="UTC"))
     return pyarrow.table({"id": ["ok", "odd"], "at": late})

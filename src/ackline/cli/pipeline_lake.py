@@ -75,6 +75,14 @@ def run(
         int | None,
         typer.Option(metavar="N", min=1, help="Events to take in at once; else all there are."),
     ] = None,
+    skip_dropped: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="QUEUE",
+            help="Go on without events that the queue's journal dropped before they were read, "
+            "and note the gap; '*' is all queues.",
+        ),
+    ] = None,
     moved: Annotated[
         bool, typer.Option("--moved", help="It is the same store, in another place.")
     ] = False,
@@ -104,6 +112,7 @@ def run(
         moved=moved,
         shared_files=shared_files,
         events_per_batch=batch_events,
+        skip_dropped=tuple(skip_dropped or ()),
     )
     with ending(spark):
         job = Run(spark, queues, asked)
@@ -140,6 +149,9 @@ def _tell(session: Session, ran: Ran) -> None:
     if session.json:
         session.document(ran)
         return
+    if ran.skipped:
+        gaps = count(ran.skipped, "gap")
+        session.notice(f"{gaps} left where events were dropped: {ran.lake}/lake.json", "yellow")
     if not ran.events:
         session.say(f"Nothing new. {ran.lake} is up to date.")
         return

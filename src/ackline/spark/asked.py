@@ -17,6 +17,13 @@ from ackline.spark.options import ROLES, Common
 WRITTEN_BY_SPARK = frozenset({"path", "checkpointlocation"})
 """Options that Spark adds by itself: what `load` and `start` were called with."""
 
+REFUSED = {
+    "pushdown": "Spark keeps what one filter leaves for every later use of the DataFrame, so rows "
+    "would be missing. Set queue, states, kinds, createdAfter or createdBefore to let the store "
+    "filter",
+}
+"""Options that cannot be had, by their names in small letters, and what to do instead."""
+
 
 def table_of(options: Mapping[str, str]) -> str:
     """Which table is meant, by the option or by what `load` was given."""
@@ -64,10 +71,23 @@ def _convert(said: dict[str, Any], kind: type[Common]) -> Common:
 
 def _unknown(role: str, table: str, name: str, kind: type[Common]) -> str:
     known = list(kind.__struct_encode_fields__)
+    if name.lower() in REFUSED:
+        return f"there is no option {name!r}: {REFUSED[name.lower()]}"
+    if elsewhere := _elsewhere(role, table, name):
+        return f"{role} of {table} has no option {name!r}: {elsewhere}"
     close = difflib.get_close_matches(name.lower(), [one.lower() for one in known], n=1)
     hint = next((one for one in known if [one.lower()] == close), None)
     tail = f"did you mean {hint!r}?" if hint else f"it has {', '.join(known)}"
     return f"{role} of {table} has no option {name!r}: {tail}"
+
+
+def _elsewhere(role: str, table: str, name: str) -> str | None:
+    """Where else the same table has this option."""
+    for other in (one for one in ROLES if one != role and table in ROLES[one]):
+        for option in ROLES[other][table].__struct_encode_fields__:
+            if option.lower() == name.lower():
+                return f"{option!r} is for {other}"
+    return None
 
 
 def meanings(kind: type[Common]) -> dict[str, str]:

@@ -24,9 +24,10 @@ from ackline.spark.manifests import Lease, Manifest, ManifestRoom
 from ackline.spark.options import ReadClaims
 from ackline.spark.replay import Replay, cut_up
 from ackline.spark.settling import Settling
+from ackline.spark.stride import Stride
 
 CHUNK = 1000
-"""Jobs per round trip."""
+"""Jobs per round trip, at most."""
 
 
 class Claims:
@@ -45,6 +46,7 @@ class Claims:
         """The jobs of micro-batches that this driver has claimed or looked at, until settled."""
         self._swept = False
         self._budget: int | None = None
+        self._stride = Stride(CHUNK)
 
     def begin(self) -> None:
         """Take the stream over."""
@@ -122,14 +124,14 @@ class Claims:
         """Claim into the list, so that the caller knows of all that was claimed, come what may."""
         if self._budget is not None:
             limit = min(limit, self._budget)
-        size = 0
-        while len(records) < limit and size < self._options.max_bytes_per_trigger:
+        room = self._options.max_bytes_per_trigger
+        while len(records) < limit and room > 0:
             wait = 0.0 if records or self._budget is not None else self._options.wait
-            found = self._claim_some(min(CHUNK, limit - len(records)), wait)
+            found = self._claim_some(min(self._stride.next(room), limit - len(records)), wait)
             if not found:
                 break
             records += found
-            size += sum(len(record.payload) for record in found)
+            room -= self._stride.saw(found)
             self._keeper.hold(_leases(found))
             self._keep_short(found)
         if self._budget is not None:

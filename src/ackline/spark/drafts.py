@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pyarrow
 
-from ackline.errors import InvalidJob, InvalidName, InvalidPayload
+from ackline.errors import InvalidJob, InvalidName, InvalidOption, InvalidPayload
 from ackline.job import Draft
 from ackline.queue import Queue
 from ackline.queues import Queues
@@ -88,6 +88,8 @@ def content_id(queue: str, kind: str, payload: bytes) -> str:
 def _plain(column: str, value: Any) -> Any:
     if isinstance(value, Decimal):
         value = float(value)
+    if isinstance(value, list) and None in value:
+        raise InvalidOption(f"{column} has a null in its list: leave it out")
     if column == "backoff" and isinstance(value, list):
         return [float(one) for one in value]
     return float(value) if column in _SECONDS and isinstance(value, int) else value

@@ -1,6 +1,8 @@
 """What can go wrong between a Spark query and a store.
 
 AcklineError
+├── EventsDropped
+│   └── StreamBehind   events are gone that the stream has not read
 ├── LakeClaimed        another run of this lake is at work
 ├── LakeDamaged        files of a lake are missing that must be there
 ├── StreamFenced       another driver reads this stream now; this one must stop
@@ -9,7 +11,21 @@ AcklineError
 
 from __future__ import annotations
 
-from ackline.errors import AcklineError
+from ackline.errors import AcklineError, EventsDropped
+
+
+class StreamBehind(EventsDropped):
+    """A journal has dropped events that the stream has not read; it stays where it is."""
+
+    def __init__(self, queue: str, after: str, kept: str) -> None:
+        AcklineError.__init__(
+            self,
+            f"queue {queue!r} has dropped events after cursor {after}, which the stream has not "
+            f"read. To go on without them, with those after {kept}, set the option "
+            f"skipDropped={queue}, or run `ackline pipeline run --skip-dropped {queue}` once; "
+            "run it more often or raise the queue's max_journal so that it does not come to this",
+        )
+        self.cursor = kept
 
 
 class LakeClaimed(AcklineError):

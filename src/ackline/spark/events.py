@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pyarrow
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ackline.queues import Queues
 from ackline.spark.event_rows import events_batch
-from ackline.spark.filters import Wanted, narrow
-from ackline.spark.journal import Piece, cut, read_piece, whole_journal
+from ackline.spark.journal import Piece, cut, journals, read_piece, whole_journal
 from ackline.spark.options import ReadEvents
 from ackline.spark.place import Place
 from ackline.spark.retrying import retrying
@@ -41,12 +40,14 @@ def read_stretch(
 
 
 class EventsReader(DataSourceReader):
-    """Reads `events`: all that is kept, or what is behind a cursor, up to now."""
+    """Reads `events`: all that is kept, or what is behind a cursor, up to now.
+
+    Spark plans a DataFrame once, so now is when it is first used; used again it is the same.
+    """
 
     def __init__(self, options: ReadEvents, place: Place) -> None:
         self.options = options
         self.place = place
-        self.wanted = Wanted(None if options.queue is None else frozenset({options.queue}))
 
     def partitions(self) -> list[InputPartition]:
         """Stretches of about equal length, of each queue."""
@@ -56,8 +57,7 @@ class EventsReader(DataSourceReader):
         return [Stretch(piece) for piece in pieces] or [InputPartition(None)]
 
     def _span(self, queues: Queues) -> tuple[dict[str, str], dict[str, str]]:
-        wanted = self.wanted.queues
-        names = [name for name in queues if wanted is None or name in wanted]
+        names = journals(queues) if self.options.queue is None else [self.options.queue]
         starts, ends = whole_journal(queues, names)
         match self.options.start:
             case "oldest":
@@ -70,12 +70,3 @@ class EventsReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """The events of one stretch, a page at a time."""
         return read_stretch(self.place, partition, self.options)
-
-
-class PushingEventsReader(EventsReader):
-    """The same, when filters are left to the store. Spark refuses it unless it is set to do so."""
-
-    def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802
-        """Take the filters that the store can apply."""
-        self.wanted, left = narrow(self.wanted, filters, frozenset({"queue"}))
-        return left

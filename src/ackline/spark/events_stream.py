@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -14,15 +15,20 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from ackline.errors import ConfigError
-from ackline.events import Events, read_cursor
+from ackline.errors import ConfigError, EventsDropped
+from ackline.events import Event, Events, read_cursor
+from ackline.ids import new_id
 from ackline.job import QueueKey
 from ackline.queues import Queues
+from ackline.spark.errors import StreamBehind
 from ackline.spark.events import Stretch, read_stretch
-from ackline.spark.journal import NOTHING_DROPPED, cut, first_place, whole_journal
+from ackline.spark.horizon import note_horizon, require_within
+from ackline.spark.journal import NOTHING_DROPPED, cut, journals, just_before, whole_journal
 from ackline.spark.options import ReadEvents
 from ackline.spark.place import Place
 from ackline.spark.retrying import retrying
+
+logger = logging.getLogger("ackline")
 
 T = TypeVar("T")
 Offset = Mapping[str, Any]
@@ -31,7 +37,8 @@ Offset = Mapping[str, Any]
 class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads `events` as they happen. An offset has a cursor for each queue.
 
-    What was pruned before the stream came to it is refused with `EventsDropped`, never skipped.
+    What was pruned before the stream came to it is refused with `EventsDropped`, and skipped only
+    if the options name the queue. So is a store that was restored since, with `StreamMismatch`.
     """
 
     def __init__(self, options: ReadEvents, place: Place) -> None:
@@ -60,6 +67,7 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             case "now":
                 return _offset(self._open().info().cursor, ends) | {"initial": True}
             case cursor:
+                _require_reached(cursor, self._open().info().cursor)
                 return _offset(cursor, dict.fromkeys(names, cursor)) | {"initial": True}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -93,19 +101,31 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end if end != start else self._next(start, most)
 
     def _next(self, start: Offset, most: int | None) -> dict[str, Any]:
+        self._require_same_store(start)
         end = self._target or self._open().info().cursor
-        new = [name for name in self._names() if name not in start["queues"]]
-        begun = {name: self._begin(start, name) for name in new}
-        places = {**begun, **start["queues"]}
-        ahead = self._ahead(places, end)
+        known: Mapping[str, str] = start["queues"]
+        new = {name: _begin(start) for name in self._names() if name not in known}
+        skipped: list[dict[str, str]] = list(start.get("skipped", ()))
+        ahead = self._ahead({**known, **new}, end, skipped)
         if not ahead:
             return dict(start)
         # From here on the journal is kept for us, though the first commit comes much later.
-        self._save({name: begun[name] for name in ahead if name in begun})
-        if start.get("initial"):
-            # Asked again, the store may have dropped some of it and would name another beginning.
-            begun = places
-        return _offset(start["new"], places | self._move(ahead, places, end, most), begun)
+        self._save({name: place for name, place in ahead.items() if name in new})
+        places = {**known, **ahead}
+        # Asked again, the store may have dropped some of it and would name another beginning.
+        begun = places if start.get("initial") else ahead
+        moved = self._move(list(ahead), places, end, most)
+        offset = _offset(start["new"], places | moved, begun)
+        if skipped:
+            offset["skipped"] = skipped
+        return self._noted(start, offset)
+
+    def _noted(self, start: Offset, offset: dict[str, Any]) -> dict[str, Any]:
+        """Let the store know how far the stream reads, if it may write there."""
+        if self.options.reader is not None:
+            offset["horizon"] = start.get("horizon") or new_id()
+            note_horizon(self._open(), offset["horizon"], offset["queues"].values())
+        return offset
 
     def _move(
         self, ahead: list[str], places: Mapping[str, str], end: str, most: int | None
@@ -126,8 +146,16 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The same stretches each time, however often they are asked for."""
         require_offset(start)
         require_offset(end)
-        starts = {**start["queues"], **end["begun"]}
+        starts = self._try(lambda: self._starts(start, end))
         return [Stretch(piece) for piece in cut(starts, end["queues"], self.options.tasks)]
+
+    def _starts(self, start: Offset, end: Offset) -> dict[str, str]:
+        self._require_same_store(end)
+        starts = {**start["queues"], **end["begun"]}
+        return {
+            name: self._kept(name, place)[0] if self.options.may_skip(name) else place
+            for name, place in starts.items()
+        }
 
     def commit(self, end: Offset) -> None:
         """What is before this is done: the journal need not be kept for us any longer."""
@@ -168,28 +196,49 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._queues
 
     def _names(self) -> list[str]:
-        return list(self._open()) if self.options.queue is None else [self.options.queue]
+        return journals(self._open()) if self.options.queue is None else [self.options.queue]
 
-    def _begin(self, start: Offset, name: str) -> str:
-        """Where a queue begins that came into being since the stream did.
+    def _require_same_store(self, offset: Offset) -> None:
+        require_within(self._open(), offset.get("horizon"), offset["queues"].values())
 
-        All of it is to be read, so `EventsDropped` if its first entries are gone already.
+    def _ahead(
+        self, places: Mapping[str, str], end: str, skipped: list[dict[str, str]]
+    ) -> dict[str, str]:
+        """The queues in which something has happened, and from where on each is read.
+
+        `EventsDropped` if some of that is gone, unless it may be skipped, which is then noted.
         """
-        if start["new"] != "oldest":
-            return str(start["new"])
-        queues = self._open()
-        end = queues.info().cursor
-        return first_place(queues.store, QueueKey(queues.tenant, name), end, behind=NOTHING_DROPPED)
+        ahead, last = {}, read_cursor(end)
+        for name, place in places.items():
+            if read_cursor(place) >= last:
+                continue
+            kept, first = self._kept(name, place)
+            if first is None or read_cursor(first.cursor) > last:
+                continue
+            if kept != place:
+                skipped.append({"queue": name, "after": place, "until": kept})
+            # Nothing is before its first event, which may be far on.
+            ahead[name] = max(kept, just_before(first), key=read_cursor)
+        return ahead
 
-    def _ahead(self, places: Mapping[str, str], end: str) -> list[str]:
-        """The queues in which something has happened."""
-        store, last = self._open().store, read_cursor(end)
-        found = {
-            name: store.events(QueueKey(self.place.tenant, name), cursor, 1)
-            for name, cursor in places.items()
-            if read_cursor(cursor) < last
-        }
-        return [n for n, page in found.items() if page and read_cursor(page[0].cursor) <= last]
+    def _kept(self, name: str, place: str) -> tuple[str, Event | None]:
+        """Where a queue can be read on: here, unless what comes is gone and may be skipped.
+
+        With the first event that comes after that, if there is one.
+        """
+        key = QueueKey(self.place.tenant, name)
+        while True:
+            try:
+                page = self._open().store.events(key, place, 1)
+                return place, page[0] if page else None
+            except EventsDropped as error:
+                if not self.options.may_skip(name):
+                    raise StreamBehind(name, place, error.cursor) from None
+                logger.warning(
+                    "queue %r has dropped events after cursor %s: the stream skips those up to %s",
+                    *(name, place, error.cursor),
+                )
+                place = error.cursor
 
     def _walk(self, name: str, after: str, end: str, most: int) -> tuple[str, int]:
         """The place this many events further, or the end; and how many are before it."""
@@ -202,13 +251,24 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return after, most
 
 
+def _require_reached(cursor: str, end: str) -> None:
+    if read_cursor(cursor) > read_cursor(end):
+        raise ConfigError(f"start={cursor} is after the end of this store's journal, {end}")
+
+
+def _begin(start: Offset) -> str:
+    """Where a queue begins that came into being since the stream did: all of it is to be read."""
+    return NOTHING_DROPPED if start["new"] == "oldest" else str(start["new"])
+
+
 def _offset(
     new: str, places: Mapping[str, str], begun: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """`queues` has how far each was read; `new` is where those begin that are not among them.
 
-    `begun` has where the queues began that are in this micro-batch for the first time. Where the
-    stream begins is marked as `initial`.
+    `begun` has from where on the queues are read that are in this micro-batch. Where the stream
+    begins is marked as `initial`. `skipped` has all that was ever left out because it was gone;
+    under the name in `horizon` the store knows how far the stream has come.
     """
     return {"new": new, "queues": dict(places), "begun": dict(begun or {})}
 

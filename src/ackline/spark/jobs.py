@@ -10,30 +10,36 @@ from collections.abc import Iterator
 
 import pyarrow
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.datasource import Filter as SparkFilter
 
-from ackline.job import QueueKey, Record, State
-from ackline.spark.filters import Wanted, narrow
-from ackline.spark.options import ReadJobs
+from ackline.job import QueueKey, State
+from ackline.queues import Queues
+from ackline.spark.options import ReadDLQ
 from ackline.spark.place import Place
 from ackline.spark.rows import jobs_batch
+from ackline.spark.stride import Stride
 from ackline.stores.base import Filter
 
-COLUMNS = frozenset({"queue", "state", "kind", "created_at"})
-"""What the store can filter by."""
+PAGE_BYTES = 16 << 20
+"""Bytes of payloads and results in one page, about."""
 
-LARGE_PAYLOADS = 16 << 20
-"""Bytes of a page above which the next ones are smaller."""
+Shelf = tuple[str, State]
+"""The jobs of one queue in one state."""
 
 
-class Shelf(InputPartition):
-    """The jobs of one queue in one state."""
+class OneShelf(InputPartition):
+    """A shelf that had jobs when the query was planned."""
 
-    def __init__(self, queue: str, state: State, wanted: Wanted) -> None:
-        super().__init__((queue, state))
-        self.queue = queue
-        self.state = state
-        self.wanted = wanted
+    def __init__(self, shelf: Shelf) -> None:
+        super().__init__(shelf)
+        self.shelf = shelf
+
+
+class OtherShelves(InputPartition):
+    """Whatever has jobs by the time it is read, but for the shelves that are read by others."""
+
+    def __init__(self, others: frozenset[Shelf]) -> None:
+        super().__init__(len(others))
+        self.others = others
 
 
 class JobsReader(DataSourceReader):
@@ -42,61 +48,59 @@ class JobsReader(DataSourceReader):
     It is not a snapshot: a job that changes its state meanwhile may be seen in both or in neither.
     """
 
-    def __init__(self, options: ReadJobs, place: Place) -> None:
+    def __init__(self, options: ReadDLQ, place: Place) -> None:
         self.options = options
         self.place = place
-        queues = None if options.queue is None else frozenset({options.queue})
-        states = frozenset({State.FAILED}) if options.table == "dlq" else frozenset(State)
-        self.wanted = Wanted(queues=queues, states=states)
 
     def partitions(self) -> list[InputPartition]:
-        """One for each queue and state that has jobs, the largest first."""
+        """One for each shelf that has jobs, the largest first, and one for all others.
+
+        Spark plans a DataFrame once and reads it as often as it is used, also when by then jobs
+        are where there were none.
+        """
         with self.place.open() as queues:
-            sizes = [
-                (count, info.key.name, state)
-                for info in queues.describe()
-                if self.wanted.queues is None or info.key.name in self.wanted.queues
-                for state, count in info.counts.items()
-                if count and state in self.wanted.states
-            ]
-        sizes.sort(reverse=True)
-        shelves = [Shelf(queue, state, self.wanted) for _, queue, state in sizes]
-        return [*shelves] or [InputPartition(None)]
+            sizes = self._sizes(queues)
+        shelves = sorted(sizes, key=lambda shelf: (-sizes[shelf], shelf))
+        return [*map(OneShelf, shelves), OtherShelves(frozenset(shelves))]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        """The jobs of one shelf, a page at a time."""
-        if not isinstance(partition, Shelf):
-            return
-        key = QueueKey(self.place.tenant, partition.queue)
-        which = Filter(
-            states=frozenset({partition.state}),
-            kinds=partition.wanted.kinds,
-            created_after=partition.wanted.created_after,
-            created_before=partition.wanted.created_before,
-        )
-        size, cursor = self.options.page_size, None
+        """The jobs of its shelves, a page at a time."""
         with self.place.open() as queues:
-            while True:
-                page = queues.store.page(key, which, cursor, size)
-                if page.jobs:
-                    yield jobs_batch(key, page.jobs)
-                if page.cursor is None:
-                    return
-                cursor, size = page.cursor, next_size(size, page.jobs, self.options.page_size)
+            for shelf in self._shelves(queues, partition):
+                yield from self._read(queues, shelf)
 
+    def _shelves(self, queues: Queues, partition: InputPartition) -> list[Shelf]:
+        if isinstance(partition, OneShelf):
+            return [partition.shelf]
+        if isinstance(partition, OtherShelves):
+            return sorted(self._sizes(queues).keys() - partition.others)
+        return []
 
-def next_size(size: int, jobs: list[Record], most: int) -> int:
-    """Fewer to a page where payloads are large, so that a page always fits into memory."""
-    room = sum(len(job.payload) for job in jobs)
-    if room > LARGE_PAYLOADS:
-        return max(1, size // 2)
-    return min(most, size * 2) if room < LARGE_PAYLOADS // 4 else size
+    def _sizes(self, queues: Queues) -> dict[Shelf, int]:
+        """How many jobs are on each shelf that has any."""
+        states = self.options.state_set
+        return {
+            (info.key.name, state): count
+            for info in queues.store.describe(self.place.tenant, self.options.queue)
+            for state, count in info.counts.items()
+            if count and state in states
+        }
 
-
-class PushingJobsReader(JobsReader):
-    """The same, when filters are left to the store. Spark refuses it unless it is set to do so."""
-
-    def pushFilters(self, filters: list[SparkFilter]) -> list[SparkFilter]:  # noqa: N802
-        """Take the filters that the store can apply."""
-        self.wanted, left = narrow(self.wanted, filters, COLUMNS)
-        return left
+    def _read(self, queues: Queues, shelf: Shelf) -> Iterator[pyarrow.RecordBatch]:
+        name, state = shelf
+        key = QueueKey(self.place.tenant, name)
+        which = Filter(
+            states=frozenset({state}),
+            kinds=self.options.kind_set,
+            created_after=self.options.since,
+            created_before=self.options.until,
+        )
+        stride, cursor = Stride(self.options.page_size), None
+        while True:
+            page = queues.store.page(key, which, cursor, stride.next(PAGE_BYTES))
+            stride.saw(page.jobs)
+            if page.jobs:
+                yield jobs_batch(key, page.jobs)
+            cursor = page.cursor
+            if cursor is None:
+                return

@@ -7,7 +7,7 @@ from functools import partial
 
 import msgspec
 
-from ackline.events import Events, make_cursor, read_cursor
+from ackline.events import Event, Events, make_cursor, read_cursor
 from ackline.job import QueueKey
 from ackline.queues import Queues
 from ackline.spark.retrying import retrying
@@ -26,14 +26,23 @@ NOTHING_DROPPED = make_cursor(0, 0)
 """Where a complete journal begins."""
 
 
-def first_place(store: Store, key: QueueKey, end: str, behind: str | None = None) -> str:
+def journals(queues: Queues) -> list[str]:
+    """The queues that have a journal, those too that were dropped."""
+    return [info.key.name for info in queues.store.describe(queues.tenant, dropped=True)]
+
+
+def first_place(store: Store, key: QueueKey, end: str) -> str:
     """Just before the oldest event that a queue's journal has; its end if there is none.
 
-    Unlike no cursor at all, it notices when that event has been dropped since. Behind a cursor,
-    it raises `EventsDropped` if some that come after that are gone already.
+    Unlike no cursor at all, it notices when that event has been dropped since.
     """
-    oldest = store.events(key, behind, 1)
-    return make_cursor(read_cursor(oldest[0].cursor)[0], 0) if oldest else end
+    oldest = store.events(key, None, 1)
+    return just_before(oldest[0]) if oldest else end
+
+
+def just_before(event: Event) -> str:
+    """The place before an event and those of its batch."""
+    return make_cursor(read_cursor(event.cursor)[0], 0)
 
 
 def whole_journal(queues: Queues, names: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:

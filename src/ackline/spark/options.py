@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 import msgspec
@@ -14,7 +15,11 @@ from msgspec import Meta
 
 from ackline.errors import ConfigError
 from ackline.events import read_cursor
+from ackline.job import State
 from ackline.limits import require_name, require_priority, require_seconds
+
+ALL = "*"
+"""Names every queue."""
 
 
 class Common(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -36,9 +41,6 @@ class Reading(Common, frozen=True, kw_only=True, rename="camel"):
     """What every reader has."""
 
     queue: Annotated[str | None, Meta(description="Only this queue; else all of them.")] = None
-    page_size: Annotated[
-        int, Meta(ge=1, le=100_000, description="Rows in memory at once, for each task.")
-    ] = 1000
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -46,16 +48,80 @@ class Reading(Common, frozen=True, kw_only=True, rename="camel"):
             require_name("queue", self.queue)
 
 
-class ReadJobs(Reading, frozen=True, kw_only=True, rename="camel"):
-    """Reading `jobs` or `dlq` as a table."""
+class ReadDLQ(Reading, frozen=True, kw_only=True, rename="camel"):
+    """Reading `dlq` as a table."""
 
-    pushdown: Annotated[
-        bool,
+    kinds: Annotated[
+        str | None, Meta(description="Only these kinds, with commas between them.")
+    ] = None
+    created_after: Annotated[
+        str | None,
         Meta(
-            description="Let the store filter by state, queue, kind and time. Needs "
-            "`spark.sql.python.filterPushdown.enabled`."
+            description="Only jobs enqueued at this time or later: `2030-01-31T08:00+02:00`, UTC "
+            "if it names no zone, or seconds since 1970."
         ),
-    ] = False
+    ] = None
+    created_before: Annotated[
+        str | None, Meta(description="Only jobs enqueued before this time.")
+    ] = None
+    page_size: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=100_000,
+            description="Rows in memory at once, for each task; fewer where they are large.",
+        ),
+    ] = 1000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require_kinds(self.kind_set)
+        _seconds_at("createdAfter", self.created_after)
+        _seconds_at("createdBefore", self.created_before)
+
+    @property
+    def state_set(self) -> frozenset[State]:
+        """The states to read."""
+        return frozenset({State.FAILED})
+
+    @property
+    def kind_set(self) -> frozenset[str] | None:
+        """The kinds to read; None is all."""
+        return _listed(self.kinds)
+
+    @property
+    def since(self) -> float | None:
+        """The time from which on jobs are read."""
+        return _seconds_at("createdAfter", self.created_after)
+
+    @property
+    def until(self) -> float | None:
+        """The time before which jobs are read."""
+        return _seconds_at("createdBefore", self.created_before)
+
+
+class ReadJobs(ReadDLQ, frozen=True, kw_only=True, rename="camel"):
+    """Reading `jobs` as a table."""
+
+    states: Annotated[
+        str | None,
+        Meta(
+            description="Only these states, with commas between them; not for `dlq`, which has "
+            "what failed."
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known = [state.value for state in State]
+        for state in _listed(self.states) or ():
+            if state not in known:
+                raise ConfigError(f"there is no state {state!r}: there are {', '.join(known)}")
+
+    @property
+    def state_set(self) -> frozenset[State]:
+        """The states to read."""
+        return frozenset(map(State, _listed(self.states) or State))
 
 
 class ReadEvents(Reading, frozen=True, kw_only=True, rename="camel"):
@@ -74,16 +140,17 @@ class ReadEvents(Reading, frozen=True, kw_only=True, rename="camel"):
     start: Annotated[
         str, Meta(description="`oldest` that is kept, `now`, or a cursor to read on behind.")
     ] = "oldest"
-    pushdown: Annotated[
-        bool,
-        Meta(
-            description="Let the store filter by queue. Needs "
-            "`spark.sql.python.filterPushdown.enabled`."
-        ),
-    ] = False
     reader: Annotated[
         str | None,
         Meta(description="A name under which the journal is kept until the stream has read it."),
+    ] = None
+    skip_dropped: Annotated[
+        str | None,
+        Meta(
+            description="Queues, with commas between them, or `*`, whose events may be missing: "
+            "where the journal has dropped some before the stream came to them, it goes on with "
+            "the oldest that is kept."
+        ),
     ] = None
     max_events_per_trigger: Annotated[
         Annotated[int, Meta(ge=1)] | None, Meta(description="Events in one micro-batch at most.")
@@ -96,6 +163,11 @@ class ReadEvents(Reading, frozen=True, kw_only=True, rename="camel"):
         Meta(ge=0, description="Seconds that an unreachable store is tried again for."),
     ] = 60.0
 
+    def may_skip(self, queue: str) -> bool:
+        """Whether the stream may go on without what a queue's journal has dropped."""
+        named = _listed(self.skip_dropped) or frozenset()
+        return queue in named or ALL in named
+
     @property
     def tasks(self) -> int:
         """How many tasks to plan for: at least two, for a cluster's driver may be small."""
@@ -103,6 +175,7 @@ class ReadEvents(Reading, frozen=True, kw_only=True, rename="camel"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_seconds("retryFor", self.retry_for)
         if self.reader is not None:
             require_name("reader", self.reader)
         if self.start not in ("oldest", "now"):
@@ -186,10 +259,12 @@ class ReadClaims(Reading, frozen=True, kw_only=True, rename="camel"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_name("streamId", self.worker)
+        require_name("streamId", self.stream_id)
+        require_name("streamId with 'spark ' before it", self.worker)
         require_seconds("lease", self.lease, above_zero=True)
-        for kind in self.kind_set or ():
-            require_name("kind", kind)
+        require_seconds("keepFor", self.keep_for)
+        require_seconds("retryFor", self.retry_for)
+        _require_kinds(self.kind_set)
 
     @property
     def worker(self) -> str:
@@ -199,9 +274,35 @@ class ReadClaims(Reading, frozen=True, kw_only=True, rename="camel"):
     @property
     def kind_set(self) -> frozenset[str] | None:
         """The kinds to claim; None is all."""
-        if self.kinds is None:
-            return None
-        return frozenset(kind.strip() for kind in self.kinds.split(","))
+        return _listed(self.kinds)
+
+
+def _listed(names: str | None) -> frozenset[str] | None:
+    """Names with commas between them; None if none are named."""
+    return None if names is None else frozenset(name.strip() for name in names.split(","))
+
+
+def _require_kinds(kinds: frozenset[str] | None) -> None:
+    for kind in kinds or ():
+        require_name("kind", kind)
+
+
+def _seconds_at(option: str, text: str | None) -> float | None:
+    """A time in seconds since 1970; without a zone it is UTC, on whichever machine it is read."""
+    if text is None:
+        return None
+    try:
+        return datetime.fromtimestamp(float(text), UTC).timestamp()
+    except (ValueError, OverflowError, OSError):
+        pass
+    try:
+        at = datetime.fromisoformat(text)
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        raise ConfigError(
+            f"{option}={text!r} is not a time: write 2030-01-31T08:00+02:00, "
+            "2030-01-31T08:00 for UTC, or seconds since 1970"
+        ) from None
 
 
 class WriteJobs(Common, frozen=True, kw_only=True, rename="camel"):
@@ -291,7 +392,7 @@ class WriteOutcomes(Common, frozen=True, kw_only=True, rename="camel"):
 
 
 ROLES: Mapping[str, Mapping[str, type[Common]]] = {
-    "read": {"jobs": ReadJobs, "dlq": ReadJobs, "events": ReadEvents},
+    "read": {"jobs": ReadJobs, "dlq": ReadDLQ, "events": ReadEvents},
     "readStream": {"jobs": ReadClaims, "events": ReadEvents},
     "write": {"jobs": WriteJobs, "outcomes": WriteOutcomes},
 }

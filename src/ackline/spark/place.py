@@ -72,10 +72,13 @@ def find_place(options: Common, *, creates: bool = False) -> Place:
         return place
 
 
-def missing_queue(place: Place, name: str) -> str | None:
-    """What to say about a queue that does not exist; None if it does. Asking does not create it."""
+def missing_queue(place: Place, name: str, *, dropped: bool = False) -> str | None:
+    """What to say about a queue that does not exist; None if it does. Asking does not create it.
+
+    With `dropped`, one that has only its journal left is there, too.
+    """
     with place.open() as queues:
-        if queues.store.describe(place.tenant, name):
+        if queues.store.describe(place.tenant, name, dropped=dropped):
             return None
         names = sorted(queues)
     close = difflib.get_close_matches(name, names, n=1)

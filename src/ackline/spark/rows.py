@@ -87,6 +87,9 @@ def times(seconds: Iterable[float | None]) -> pyarrow.Array:
     # As whole microseconds: making datetimes of them would cost most of the time.
     exact = pyarrow.array(seconds, pyarrow.float64())
     micros = pyarrow.compute.round(pyarrow.compute.multiply(exact, 1e6))
+    # What has no end has no time: a column cannot say "never" otherwise.
+    finite = pyarrow.compute.is_finite(micros)
+    micros = pyarrow.compute.if_else(finite, micros, pyarrow.scalar(None, pyarrow.float64()))
     return micros.cast(pyarrow.int64()).cast(MICROSECONDS)
 
 

@@ -17,14 +17,14 @@ from ackline.errors import ConfigError
 from ackline.spark import schemas
 from ackline.spark.asked import read_options, table_of
 from ackline.spark.claims_stream import ClaimsStreamReader
-from ackline.spark.events import EventsReader, PushingEventsReader
+from ackline.spark.events import EventsReader
 from ackline.spark.events_stream import EventsStreamReader
-from ackline.spark.jobs import JobsReader, PushingJobsReader
+from ackline.spark.jobs import JobsReader
 from ackline.spark.options import (
     ReadClaims,
+    ReadDLQ,
     ReadEvents,
     Reading,
-    ReadJobs,
     WriteJobs,
     WriteOutcomes,
 )
@@ -61,21 +61,21 @@ class AcklineSource(DataSource):
         options = read_options("read", self.options)
         assert isinstance(options, Reading)
         place = find_place(options)
-        if options.queue is not None and (missing := missing_queue(place, options.queue)):
+        if missing := _missing(options, place):
             raise ConfigError(missing)
         if isinstance(options, ReadEvents):
             _require_schema(schema, schemas.EVENTS)
-            return (PushingEventsReader if options.pushdown else EventsReader)(options, place)
-        assert isinstance(options, ReadJobs)
+            return EventsReader(options, place)
+        assert isinstance(options, ReadDLQ)
         _require_schema(schema, schemas.JOBS)
-        return (PushingJobsReader if options.pushdown else JobsReader)(options, place)
+        return JobsReader(options, place)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """For `spark.readStream`."""
         options = read_options("readStream", self.options)
         assert isinstance(options, Reading)
         place = find_place(options)
-        if options.queue is not None and (missing := missing_queue(place, options.queue)):
+        if missing := _missing(options, place):
             # A stream may be there before its first job.
             logger.warning("%s; the stream waits for it", missing)
         if isinstance(options, ReadEvents):
@@ -107,6 +107,12 @@ class AcklineSource(DataSource):
         options = read_options("write", self.options)
         assert isinstance(options, WriteJobs | WriteOutcomes)
         return options, find_place(options, creates=True)
+
+
+def _missing(options: Reading, place: Place) -> str | None:
+    if options.queue is None:
+        return None
+    return missing_queue(place, options.queue, dropped=isinstance(options, ReadEvents))
 
 
 def _require_schema(asked: StructType, ours: StructType) -> None:

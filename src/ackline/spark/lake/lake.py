@@ -26,6 +26,14 @@ KEPT_BY_BATCH = (EVENTS, JOBS, *PARTS)
 CHECKPOINT = ("checkpoint",)
 
 
+class Gap(msgspec.Struct, frozen=True, kw_only=True):
+    """Events of one queue that are not in the lake: the journal dropped them before."""
+
+    queue: str
+    after: str
+    until: str
+
+
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
     """What `lake.json` has."""
 
@@ -41,6 +49,8 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     """The objectives that they were made with."""
     delta: str | None = None
     """Where the same tables are kept as Delta tables."""
+    gaps: list[Gap] = []
+    """What was left out when somebody asked for that."""
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):

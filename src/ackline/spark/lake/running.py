@@ -17,7 +17,7 @@ from ackline.spark.lake.claim import LakeClaim
 from ackline.spark.lake.compaction import Compaction
 from ackline.spark.lake.delta import DeltaTables
 from ackline.spark.lake.gold import Publisher
-from ackline.spark.lake.lake import CHECKPOINT, Lake
+from ackline.spark.lake.lake import CHECKPOINT, Gap, Lake
 from ackline.spark.lake.micro_batch import MicroBatch, pass_nothing
 from ackline.spark.options import Common
 from ackline.spark.place import find_place
@@ -51,6 +51,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     shared_files: bool = False
     events_per_batch: int | None = None
     """At most, in one batch; None takes in all there is."""
+    skip_dropped: tuple[str, ...] = ()
+    """Queues of which events may be left out that are gone already."""
 
 
 class Ran(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +67,14 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
     compacted: int
     dropped: int
     seconds: float
+    skipped: int = 0
+    """Gaps that this run left, for the journal had dropped what was there; `lake.json` has them."""
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """What an offset of the stream says that it has left out so far."""
+
+    skipped: list[Gap] = []
 
 
 class Run:
@@ -143,7 +153,7 @@ class Run:
         compaction = Compaction(self._spark, self.lake, passing)
         compaction.finish()
         before = {batch.number for batch in self.lake.batches}
-        self._take_in(claim)
+        skipped = self._take_in(claim)
         passing("ran")
         new = [batch for batch in self.lake.batches if batch.number not in before]
         days, compacted, dropped = self._tidy(compaction, passing)
@@ -156,15 +166,27 @@ class Run:
             compacted=compacted,
             dropped=dropped,
             seconds=time.monotonic() - began,
+            skipped=skipped,
         )
 
-    def _take_in(self, claim: LakeClaim) -> None:
+    def _take_in(self, claim: LakeClaim) -> int:
         query = self._start(self._batch(self.lake, self._place, self._pass))
         try:
             while not query.awaitTermination(CHECK_EVERY):
                 retrying(claim.check, RETRY_FOR)
         finally:
             query.stop()
+        return self._note_gaps(query)
+
+    def _note_gaps(self, query: StreamingQuery) -> int:
+        """Let the lake remember what the stream has left out; returns how much is new."""
+        ends = [progress.sources[0].endOffset for progress in query.recentProgress]
+        if not ends:
+            return 0
+        gaps, known = msgspec.json.decode(ends[-1], type=Skipped).skipped, self.lake.require().gaps
+        if gaps != known:
+            self.lake.change(gaps=gaps)
+        return len(gaps) - len(known)
 
     def _tidy(self, compaction: Compaction, passing: Callable[[str], None]) -> tuple[int, int, int]:
         days = Publisher(self._spark, self.lake).publish()
@@ -192,6 +214,8 @@ class Run:
             options["reader"] = self._asked.reader
         if self._asked.events_per_batch is not None:
             options["maxEventsPerTrigger"] = str(self._asked.events_per_batch)
+        if self._asked.skip_dropped:
+            options["skipDropped"] = ",".join(self._asked.skip_dropped)
         events = self._spark.readStream.format("ackline").options(**options).load("events")
         return (
             events.writeStream.foreachBatch(act)

@@ -14,6 +14,7 @@ from ackline.events import make_cursor
 from ackline.job import NO_OPTIONS, QueueKey, Record, State
 from ackline.limits import DEFAULT_PRIORITY
 from ackline.queues import Queues
+from ackline.spark.journal import journals
 from ackline.spark.pipelines.audit import findings
 from ackline.spark.pipelines.lives import JOB
 from ackline.spark.rows import place_of
@@ -52,8 +53,9 @@ def run_audit(
     shared_files: bool = False,
 ) -> Audit:
     """Judge the journals of these queues, or of all."""
-    wanted = sorted(set(queues if names is None else names))
-    infos = [info for info in queues.describe() if info.key.name in wanted]
+    wanted = sorted(set(journals(queues) if names is None else names))
+    known = queues.store.describe(queues.tenant, dropped=True)
+    infos = [info for info in known if info.key.name in wanted]
     trimmed = tuple(info.key.name for info in infos if is_trimmed(queues, info.key))
     end = queues.info().cursor
 
