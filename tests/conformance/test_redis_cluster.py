@@ -13,7 +13,7 @@ from ackline.events import Event
 from ackline.job import Draft, QueueKey
 from ackline.lifecycle import move
 from ackline.queue.reader import JournalReader
-from ackline.stores.base import Store
+from ackline.stores.base import ClaimRequest, Filter, Store
 from ackline.stores.redis import RedisStore
 from ackline.stores.redis.address import read_address
 from ackline.testing.conformance import StoreConformance
@@ -183,3 +183,20 @@ def test_a_move_that_a_crash_left_halfway_is_completed_by_pruning(
     assert job is not None
     assert job.payload == b"payload"
     assert [event.act for event in store.events(there, None, 10)] == ["move"]
+
+
+def test_moved_jobs_are_not_taken_for_those_that_were_there(store: RedisStore):
+    here, there = QueueKey("default", "here"), QueueKey("default", "there")
+    store.enqueue(here, [Draft(f"a{n}", "k", b"") for n in range(5)])
+    store.enqueue(there, [Draft(f"b{n}", "k", b"") for n in range(5)])
+    store.apply(here, [move(f"a{n}", there) for n in range(5)])
+    store.claim(there, ClaimRequest(worker="w", limit=10, lease=30.0))
+
+    found: list[str] = []
+    page = store.page(there, Filter(), None, 1)
+    while page.cursor is not None:
+        found += [job.id for job in page.jobs]
+        page = store.page(there, Filter(), page.cursor, 1)
+    found += [job.id for job in page.jobs]
+
+    assert sorted(found) == [f"a{n}" for n in range(5)] + [f"b{n}" for n in range(5)]

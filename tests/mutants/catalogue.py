@@ -523,8 +523,8 @@ REDIS = [
     Mutant(
         "redis: quick completions are taken to be of one kind and group",
         _STEPS,
-        "if leased and not (shared and find(place, shared.text, 12, true) == 12) then",
-        "if leased and not shared then",
+        "not (shared and find(place, shared.text, MIDDLE_AT, true) == MIDDLE_AT) then",
+        "not shared then",
     ),
     Mutant(
         "redis: quick completions are not counted",
@@ -608,7 +608,7 @@ REDIS = [
     Mutant(
         "redis: a short result is forgotten when its job is written anew",
         _JOB,
-        "  job.result = string.sub(packed, at, -17)\n",
+        "  job.result = string.sub(packed, at, -PLACE_END_SIZE - 1)\n",
         "  job.result = ''\n",
     ),
     Mutant(
@@ -683,8 +683,8 @@ REDIS = [
     Mutant(
         "redis: a claim after the first counts no attempt",
         _CLAIM,
-        "local attempts = struct.unpack('>I4', place, 13) + 1",
-        "local attempts = struct.unpack('>I4', place, 13)",
+        "local attempts = struct.unpack('>I4', place, ATTEMPTS_AT) + 1",
+        "local attempts = struct.unpack('>I4', place, ATTEMPTS_AT)",
     ),
     Mutant(
         "redis: progress outlives its lease",
@@ -786,8 +786,8 @@ REDIS = [
     Mutant(
         "redis: an enqueue is not told",
         f"{_LUA}/enqueue.lua",
-        "  if number > first then\n    tell(queue, 'ready')\n  end\n",
-        "",
+        "    open_line(queue, kind)\n  end\n  tell(queue, 'ready')\n",
+        "    open_line(queue, kind)\n  end\n",
     ),
     Mutant(
         "redis: a heartbeat shortens a lease that was extended",

@@ -36,17 +36,27 @@ def scene() -> Scene:
     return Scene()
 
 
-def test_too_few_outcomes_wait_for_company(scene):
-    scene.put(ENOUGH - 1)
-
-    assert scene.calls == 0
-
-
-def test_the_last_one_of_all_does_not_wait(scene):
-    scene.idle = True
+def test_the_first_one_is_told_of_so_that_it_does_not_wait_long(scene):
     scene.put(1)
 
     assert scene.calls == 1
+
+
+def test_the_next_ones_wait_for_company(scene):
+    scene.put(1)
+    scene.outbox.call_again()
+    scene.put(ENOUGH - 2)
+
+    assert scene.calls == 1
+
+
+def test_the_last_one_of_all_does_not_wait(scene):
+    scene.put(1)
+    scene.outbox.call_again()
+    scene.idle = True
+    scene.put(1)
+
+    assert scene.calls == 2
 
 
 def test_a_courier_that_was_called_is_not_called_for_each_of_those_that_follow(scene):

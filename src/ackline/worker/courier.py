@@ -106,6 +106,7 @@ class Courier:
         want = holdings.want(pending)
         if not holdings.claiming and holdings.withdraw():
             self._withdraw()
+            return  # what it gave back is to be carried next
         if not self._stopping and not self._worth_it(pending, want):
             self._rest(LINGER if pending else SETTLE_DOWN if want else LONGEST_POLL)
             if not self._holdings.outbox:

@@ -36,7 +36,9 @@ class Outbox:
             # Its transaction may still be open: nobody is to wait for that.
             transition = msgspec.structs.replace(transition, wait=False)
         self._settled.append((held, transition))
-        if not self._called and (len(self._settled) >= self._enough or self._urgent()):
+        size = len(self._settled)
+        # The first one, too: then a courier lets it wait for company, but not for long.
+        if not self._called and (size == 1 or size >= self._enough or self._urgent()):
             self._called = True
             self._wake()
 

@@ -99,6 +99,14 @@ class TestFull:
         assert (store.describe(None), store.events(QUEUE, None, 100)) == before
         assert store.get(QUEUE, ["id100"]) == [None]
 
+    def test_what_is_stored_is_answered_when_it_is_sent_again(self, store, job):
+        store.apply(QUEUE, [done(job, b"1")])
+
+        receipts = store.enqueue(QUEUE, drafts(10))
+
+        assert [receipt.accepted for receipt in receipts] == [False] * 10
+        assert {receipt.id: receipt.result for receipt in receipts}[job.id] == b"1"
+
     def test_a_new_queue_is_refused(self, store):
         with pytest.raises(StoreFull):
             store.enqueue(msgspec.structs.replace(QUEUE, name="new"), drafts(1))

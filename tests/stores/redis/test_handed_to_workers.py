@@ -15,6 +15,7 @@ import ackline
 from ackline import State
 from ackline.events import Act
 from ackline.queue import Queue
+from ackline.queue.consumer import LONGEST_POLL
 
 Open = Callable[[], Queue[Any, Any]]
 
@@ -199,3 +200,29 @@ def test_a_message_that_is_lost_costs_a_moment_not_a_lease(
     until(lambda: queue.counts()[State.COMPLETED] == 1)
     assert time.monotonic() - began < 5.0  # a poll is one second, a lease thirty
     assert queue.status("quick").attempts == 1
+
+
+def test_what_comes_while_a_worker_withdraws_is_given_back_at_once(
+    open_queue, start, client, prefix, monkeypatch
+):
+    queue, scene = open_queue(), Scene()
+    queue.handler(scene)
+    worker = start(queue, concurrency=2, grace=SOON)
+    until(lambda: waiting(client, prefix))
+    queue.enqueue("slow")
+    assert scene.began.wait(SOON)
+    until(lambda: waiting(client, prefix))
+    holdings = worker._stations[0]._holdings
+    withdraws = holdings.withdraw
+
+    def withdraw() -> bool:
+        return withdraws() and bool(open_queue().enqueue("late", id="late"))
+
+    monkeypatch.setattr(holdings, "withdraw", withdraw)
+    stopping = threading.Thread(target=worker.stop)
+    stopping.start()
+
+    until(lambda: Act.RELEASE in [event.act for event in queue.events()], LONGEST_POLL / 2)
+    scene.go_on.set()
+    stopping.join(SOON)
+    assert queue.status("late").state is State.QUEUED

@@ -507,3 +507,16 @@ class TestTime:
             timed.enqueue(QUEUE, drafts(1, start=5 + n))
             timed.claim(QUEUE, wants(9, "other"))
         assert client.hlen(key) == 0
+
+
+def test_one_who_waits_for_thousands_of_kinds_can_be_handed_a_job(store):
+    """More than fit on the stack of a script."""
+    store.enqueue(QUEUE, [])
+    waiter = Waiter(store, "w", frozenset({"mail", *map(str, range(9000))}))
+    assert waiter.claim() == []
+
+    receipts = store.enqueue(QUEUE, drafts(1))
+
+    assert [receipt.accepted for receipt in receipts] == [True]
+    assert waiter.ids() == ["id0"]
+    waiter.listener.close()

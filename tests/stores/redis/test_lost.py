@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.stores.redis.conftest import BEAT, QUEUE, REQUEST, SOON, done, drafts, wants
 
+from ackline.errors import StoreError
 from ackline.job import State
 from ackline.lifecycle import Verdict
 from ackline.stores.base import Filter, Hold
@@ -99,3 +100,19 @@ class TestData:
             store.enqueue(QUEUE, drafts(1))
 
             assert listener.wait(SOON)
+
+
+def test_an_enqueue_that_was_cut_short_is_made_good_when_it_is_sent_again(store, client, prefix):
+    """An error of the server, such as a key of another program, ends a script where it stands."""
+    base = f"{prefix}:{{default/mail}}"
+    store.enqueue(QUEUE, [])
+    client.set(f"{base}:queued:mail", "another program's")
+    with pytest.raises(StoreError):
+        store.enqueue(QUEUE, drafts(1))
+    client.delete(f"{base}:queued:mail")
+    assert store.get(QUEUE, ["id0"]) == [None]
+
+    [receipt] = store.enqueue(QUEUE, drafts(1))
+
+    assert receipt.accepted
+    assert [job.id for job in store.claim(QUEUE, wants(1)).jobs] == ["id0"]

@@ -35,7 +35,11 @@ end
 redis.call('ZADD', arrived, '+inf', ARGV[4] .. ' here')
 local job = read_place(id, away.place)
 job.at = tonumber(away.at)
-redis.call('HSET', queue.base .. ':job', id, away.body)
+-- A new one of this queue: two jobs of one number could not be told apart at the end of a page.
+job.number = next_numbers(1)
+job.member = member_of(job.number, id)
+redis.call('HSET', queue.base .. ':job', id,
+  string.sub(away.body, 1, -9) .. struct.pack('>I8', job.number))
 if away.result then
   redis.call('HSET', queue.base .. ':result', id, away.result)
 end

@@ -11,7 +11,8 @@
 -- include lib/job.lua
 -- include lib/groups.lua
 
-if not open_queue(KEYS[1]) then
+local before = open_queue(KEYS[1])
+if not before then
   return redis.error_reply('NOQUEUE')
 end
 if ARGV[2] ~= '' and redis.call('HGET', KEYS[1] .. ':queue', 'settings') ~= ARGV[2] then
@@ -20,8 +21,10 @@ end
 insist()
 redis.call('HSET', KEYS[1] .. ':queue', unpack(ARGV, 5))
 local queue = open_queue(KEYS[1])
-for _, group in ipairs(redis.call('SMEMBERS', queue.base .. ':held')) do
-  open_group(queue, group)
+if queue.group_limit > before.group_limit then
+  for _, group in ipairs(redis.call('SMEMBERS', queue.base .. ':held')) do
+    open_group(queue, group)
+  end
 end
 note(queue, ARGV[3], NOWHERE, NOWHERE, 0, '', '', ARGV[4], '', '', 0)
 tell(queue, 'ready')

@@ -81,7 +81,7 @@ local function stays(id, replaces)
 end
 
 -- gate
-local function fits_in()
+local function count_new()
   local new, seen = 0, {}
   for _, run in ipairs(runs) do
     for index = run[2], run[3] do
@@ -92,6 +92,13 @@ local function fits_in()
       end
     end
   end
+  return new
+end
+
+local new = all_new and drafts or count_new()
+
+-- gate
+local function fits_in()
   local live = 0
   for _, count in ipairs(redis.call('HMGET', queue.base .. ':counts', 0, 1, 2, 3)) do
     live = live + tonumber(count or 0)
@@ -121,7 +128,8 @@ local function replaced_jobs()
 end
 
 local replaced = next(known) and replaced_jobs() or {}
-local first = next_numbers(drafts)
+-- None if there is nothing new: who sends again what is stored is answered even if no memory is left.
+local first = new > 0 and next_numbers(new) or 0
 if #replaced > 0 then
   drop_jobs(queue, replaced)
 end
@@ -241,7 +249,7 @@ local function hand_over_if_alone()
 end
 
 -- What one who waits has got, nobody else has to be woken for.
-if not hand_over_if_alone() then
+if new > 0 and not hand_over_if_alone() then
   call_many('HSET', queue.base .. ':place', places)
   for line, members in pairs(lines) do
     call_many('ZADD', line, members)
@@ -249,9 +257,7 @@ if not hand_over_if_alone() then
   for kind in pairs(kinds) do
     open_line(queue, kind)
   end
-  if number > first then
-    tell(queue, 'ready')
-  end
+  tell(queue, 'ready')
 end
 close_queue(queue)
 return {table.concat(letters), results}

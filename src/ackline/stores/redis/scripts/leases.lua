@@ -12,8 +12,8 @@ local queue = open_queue(KEYS[1])
 if not queue then
   return {}
 end
-local limit = tonumber(ARGV[3])
-if ARGV[2] == '' then
+local worker, limit = ARGV[2], tonumber(ARGV[3])
+if worker == '' then
   return lapsed(queue, limit)
 end
 
@@ -22,11 +22,10 @@ local ids = {}
 for index, member in ipairs(members) do
   ids[index] = id_of(member)
 end
-local held = {}
+local held, named = {}, struct.pack('>Hc0', #worker, worker)
 for index, place in ipairs(get_many('HMGET', queue.base .. ':place', ids)) do
-  local job = read_place(ids[index], place)
-  if job.worker == ARGV[2] then
-    held[#held + 1] = {job.number, job.member, ats[index]}
+  if string.find(place, named, WORKER_AT, true) == WORKER_AT then
+    held[#held + 1] = {number_of(members[index]), members[index], ats[index]}
   end
 end
 table.sort(held, function(one, other) return one[1] < other[1] end)

@@ -21,10 +21,6 @@ local after_number = tonumber(ARGV[4])
 local newest_first = ARGV[6] == 'newest'
 local range = newest_first and 'ZREVRANGE' or 'ZRANGE'
 
-local function number_of(member)
-  return (struct.unpack('>I6', member))
-end
-
 local function queued_lines()
   local lines = {}
   for _, kind in ipairs(redis.call('SMEMBERS', queue.base .. ':kinds')) do

@@ -101,7 +101,7 @@ local function before(one, other)
   if one.rank ~= other.rank then
     return one.rank < other.rank
   end
-  return struct.unpack('>I6', one.member) < struct.unpack('>I6', other.member)
+  return number_of(one.member) < number_of(other.member)
 end
 
 -- The lines are a heap: the one with the best head is the first.
@@ -123,16 +123,17 @@ end
 
 local function ready_lines(queue, kinds, limit)
   kinds = kinds or redis.call('SMEMBERS', queue.base .. ':kinds')
-  local piece = #kinds <= 1 and limit or math.max(LEAST_PIECE, math.ceil(2 * limit / #kinds))
-  local lines = {piece = piece, all = {}}
+  local piece = math.min(limit, math.max(LEAST_PIECE, math.ceil(2 * limit / #kinds)))
+  local lines, empty = {piece = piece, all = {}}, {}
   for _, kind in ipairs(kinds) do
     local line = {key = ready_line(queue, kind), kind = kind, found = {}, at = 1, taken = 0}
     if advance(line, piece) then
       lines[#lines + 1] = line
     else
-      redis.call('SREM', queue.base .. ':kinds', kind)
+      empty[#empty + 1] = kind
     end
   end
+  call_many('SREM', queue.base .. ':kinds', empty)
   for index = #lines, 1, -1 do
     lines.all[index] = lines[index]
     sink(lines, index)
@@ -260,12 +261,12 @@ end
 
 -- The next place of a job that some worker has had before; returns its attempts and flags, too.
 local function lease_again(queue, lease, head, id, place, rank)
-  local had = string.byte(place, 3)
+  local had = string.byte(place, FLAGS_AT)
   local flags = bit.band(had, bit.bnot(PROGRESS))
   if flags ~= had then
     redis.call('HDEL', queue.base .. ':progress', id)
   end
-  local attempts = struct.unpack('>I4', place, 13) + 1
+  local attempts = struct.unpack('>I4', place, ATTEMPTS_AT) + 1
   return leased_head(lease, head, flags, attempts) .. struct.pack('>d', rank)
     .. string.sub(place, -8), attempts, flags
 end

@@ -71,11 +71,12 @@ end
 
 -- Whether there is a job in line that this claimer would rather get, or should.
 local function has_others(queue, kinds)
-  local lines = {}
-  for index, kind in ipairs(kinds or redis.call('SMEMBERS', queue.base .. ':kinds')) do
-    lines[index] = ready_line(queue, kind)
+  for _, kind in ipairs(kinds or redis.call('SMEMBERS', queue.base .. ':kinds')) do
+    if redis.call('EXISTS', ready_line(queue, kind)) == 1 then
+      return true
+    end
   end
-  return #lines > 0 and redis.call('EXISTS', unpack(lines)) > 0
+  return false
 end
 
 -- The request of an inbox that waits for this kind, nil if it does not or nobody listens there.

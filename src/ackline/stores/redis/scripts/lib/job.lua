@@ -10,9 +10,13 @@
 local BODY = '>dBdHc0Hc0'
 local PLACE = '>BBBdBI4I8dHc0Hc0Hc0'
 -- Behind it, if the result is short, comes the result; then the rank and the number.
-local PLACE_END = '>dI8'
--- What completing changes stands at the front of a place, so that the rest can stay as it is.
-local FRONT = '>BBBd'
+local PLACE_END, PLACE_END_SIZE = '>dI8', 16
+-- What completing changes stands at the front of a place, so that the rest can stay as it is. What
+-- follows up to the result is alike for all jobs of a kind that were claimed together.
+local FRONT, MIDDLE, MIDDLE_AT = '>BBBd', '>BI4I8dHc0Hc0Hc0', 12
+local FLAGS_AT, ATTEMPTS_AT, WORKER_AT = 3, 13, 33
+-- Of the 8 bytes of a number, as many as a member of a line has.
+local MEMBER_NUMBER = 6
 
 -- What became of a step: the state if it was applied, this much more if not, or no such job.
 local REFUSED, GONE = 10, -1
@@ -47,6 +51,10 @@ local function member_of(number, id)
   return struct.pack('>I6', number) .. id
 end
 
+local function number_of(member)
+  return (struct.unpack('>I6', member))
+end
+
 local function id_of(member)
   return string.sub(member, 7)
 end
@@ -73,8 +81,8 @@ local function read_place(id, packed)
   local at
   job.state, job.act, job.flags, job.finished, job.priority, job.attempts, job.token, job.started,
     job.worker, job.kind, job.group, at = struct.unpack(PLACE, packed)
-  job.rank, job.number = struct.unpack(PLACE_END, packed, #packed - 15)
-  job.result = string.sub(packed, at, -17)
+  job.rank, job.number = struct.unpack(PLACE_END, packed, #packed - PLACE_END_SIZE + 1)
+  job.result = string.sub(packed, at, -PLACE_END_SIZE - 1)
   job.member = member_of(job.number, id)
   return job
 end
@@ -141,11 +149,13 @@ local function load_jobs(queue, ids)
   end
   for id, job in pairs(jobs) do
     job.line = line_of(queue, job)
-    if job.fresh then
-      job.rank = at_of(queue, job)
-    end
     job.was = job.line
     job.over = over(queue, job)
+    if job.fresh then
+      job.rank = at_of(queue, job)
+      -- In no line: an error of the server cut its enqueue short, which was never answered.
+      jobs[id] = job.rank and job
+    end
   end
   return jobs
 end

@@ -11,7 +11,7 @@ local function look_up(queue, members, ats, wholly)
   local found = {}
   for index, id in ipairs(ids) do
     local place, size = places[index], #found
-    local flags = place and string.byte(place, 3) or 0
+    local flags = place and string.byte(place, FLAGS_AT) or 0
     found[size + 1], found[size + 2], found[size + 3] = id, bodies[index], place or ''
     found[size + 4] = ats[index]
     found[size + 5] = bit.band(flags, RESULT + SHORT_RESULT) ~= 0

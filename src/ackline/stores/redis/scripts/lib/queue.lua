@@ -87,7 +87,8 @@ local function open_queue(base)
     holds = {},
     journal = {now},
     events = 0,
-    priorities = '',
+    priorities = {},
+    told = 0,
     topics = {},
   }
 end
@@ -204,10 +205,9 @@ end
 -- The last `count` entries are about jobs of this priority. Of a batch that tells any, there is a
 -- digit for each entry, or '-' where the act tells none.
 local function tell_priority(queue, priority, count)
-  local untold = queue.events - count - #queue.priorities
-  queue.priorities = queue.priorities
-    .. string.rep('-', untold)
-    .. string.rep(whole(priority), count)
+  local told, untold = queue.priorities, queue.events - count - queue.told
+  told[#told + 1] = string.rep('-', untold) .. string.rep(whole(priority), count)
+  queue.told = queue.events
 end
 
 local function tell(queue, topic)
@@ -234,7 +234,7 @@ local function close_queue(queue)
     local last = tonumber(redis.call('HGET', KEYS[2], 'batch') or 0)
     local batch = whole(math.max(last + 1, math.floor(now * 1e6)))
     redis.call('HSET', KEYS[2], 'batch', batch)
-    local more = queue.priorities ~= '' and {'p', queue.priorities} or {}
+    local more = queue.told > 0 and {'p', table.concat(queue.priorities)} or {}
     if queue.callbacks then
       more[#more + 1], more[#more + 2] = 'c', cmsgpack.pack(queue.callbacks)
     end
@@ -243,7 +243,7 @@ local function close_queue(queue)
     redis.call('HINCRBY', queue.base .. ':queue', 'events', queue.events)
     tell(queue, 'changes')
     queue.journal, queue.run, queue.events = {now}, nil, 0
-    queue.priorities, queue.callbacks = '', nil
+    queue.priorities, queue.told, queue.callbacks = {}, 0, nil
   end
   for state, count in pairs(queue.shifts) do
     if count ~= 0 then

@@ -197,7 +197,7 @@ end
 
 -- What places say that are alike but for their front, rank and number, if they are of this lease.
 local function read_middle(middle, token)
-  local _, attempts, found, _, worker, kind, group = struct.unpack('>BI4I8dHc0Hc0Hc0', middle)
+  local _, attempts, found, _, worker, kind, group = struct.unpack(MIDDLE, middle)
   return {fits = found == token, worker = worker, kind = kind, group = group, attempts = attempts,
     text = middle, heads = {}}
 end
@@ -261,13 +261,13 @@ local function complete_run(queue, step, first, last, answer, left)
   for index = 1, last - first + 1 do
     local id, place = ARGV[first + index - 1], places[index]
     local leased = place and byte(place) == PROCESSING
-    if leased and not (shared and find(place, shared.text, 12, true) == 12) then
-      local middle = sub(place, 12, -17)
+    if leased and not (shared and find(place, shared.text, MIDDLE_AT, true) == MIDDLE_AT) then
+      local middle = sub(place, MIDDLE_AT, -PLACE_END_SIZE - 1)
       shared = all_shared[middle] or read_middle(middle, step.token)
       all_shared[middle] = shared
     end
     if leased and shared.fits then
-      local flags, size, member = byte(place, 3), 2 * count, sub(place, -6) .. id
+      local flags, size, member = byte(place, FLAGS_AT), 2 * count, sub(place, -MEMBER_NUMBER) .. id
       local short, added = '', 0
       if step.data then
         result = ARGV[last + index]
@@ -281,7 +281,7 @@ local function complete_run(queue, step, first, last, answer, left)
       entering[size + 1], entering[size + 2] = at, member
       saving[size + 1] = id
       saving[size + 2] = (shared.heads[flags + 256 * added]
-        or completed_head(shared, step, flags, added)) .. short .. sub(place, -16)
+        or completed_head(shared, step, flags, added)) .. short .. sub(place, -PLACE_END_SIZE)
       if shared.group ~= '' then
         left[shared.group] = (left[shared.group] or 0) + 1
       end
