@@ -14,7 +14,7 @@ import pyarrow.compute
 from pyspark.sql import DataFrame, SparkSession
 
 from ackline.spark.lake.lake import ERRORS, TRAFFIC, WORKERS, Lake
-from ackline.spark.lake.reading import read_parts, read_tables
+from ackline.spark.lake.reading import as_arrow, read_parts, read_tables
 from ackline.spark.pipelines import clusters, traffic, workers
 from ackline.spark.pipelines.forecast import busiest, every_hour, forecast
 from ackline.spark.pipelines.objectives import attainment
@@ -65,7 +65,7 @@ class Publisher:
         hours = every_hour(self._recent("hourly")).persist()
         try:
             for name, frame in (("busiest", busiest(hours)), ("forecast", forecast(hours))):
-                self._lake.folder.write_table(frame.toArrow(), GOLD, name, "all.parquet")
+                self._lake.folder.write_table(as_arrow(frame), GOLD, name, "all.parquet")
         finally:
             hours.unpersist()
 
@@ -101,7 +101,7 @@ class Publisher:
 
     def _replace(self, name: str, frame: DataFrame, days: Sequence[datetime.date]) -> None:
         """One file for each day, even for a day that has no rows any more."""
-        table = frame.toArrow()
+        table = as_arrow(frame)
         for day in days:
             of_day = table.filter(pyarrow.compute.equal(table["day"], pyarrow.scalar(day)))
             self._lake.folder.write_table(of_day, GOLD, name, f"{day}.parquet")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable
 
+import pyarrow
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from ackline.spark.lake.folder import Folder
 from ackline.spark.lake.lake import Lake
@@ -18,6 +19,11 @@ def read_tables(spark: SparkSession, folder: Folder, *tables: tuple[str, ...]) -
     # Spark would run a job each time, only to find these columns.
     columns = from_arrow_schema(folder.dataset(*tables[-1]).schema)
     return spark.read.schema(columns).parquet(*(folder.at(*parts) for parts in tables))
+
+
+def as_arrow(frame: DataFrame) -> pyarrow.Table:
+    """A small table brought here; its times are in UTC, whatever zone the session has."""
+    return frame.toArrow().cast(to_arrow_schema(frame.schema, timezone="UTC"))
 
 
 def read_parts(

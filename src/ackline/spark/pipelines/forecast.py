@@ -10,6 +10,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812
 
+from ackline.spark.pipelines.utc import hour_of_day, weekday_of
+
 QUEUE = ("tenant", "queue")
 LOAD = ("enqueued", "busy_seconds")
 
@@ -52,7 +54,7 @@ def _total(name: str) -> Column:
 
 
 def _with_hour_of_week(hours: DataFrame) -> DataFrame:
-    return hours.withColumns({"weekday": F.weekday("hour") + 1, "hour_of_day": F.hour("hour")})
+    return hours.withColumns({"weekday": weekday_of("hour"), "hour_of_day": hour_of_day("hour")})
 
 
 def busiest(hours: DataFrame) -> DataFrame:
