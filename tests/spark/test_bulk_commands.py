@@ -184,6 +184,10 @@ def test_export_and_redrive_by_a_condition(call, queue, tmp_path):
     assert "1 job would be redriven, 1 refused. Nothing was changed." in said.out
     assert "priority" in said.err
 
+    code, said = call(*redrive[:4], "--set", "payload=if(id = '0', null, payload)", "--dry-run")
+    assert "1 job would be redriven, 1 refused. Nothing was changed." in said.out
+    assert "--set payload=… is NULL" in said.err
+
     code, said = call(*redrive)
 
     assert (code, "2 jobs redriven" in said.out) == (0, True)
