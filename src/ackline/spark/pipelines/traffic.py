@@ -57,8 +57,8 @@ def parts_of(steps: DataFrame) -> DataFrame:
 def add_up(parts: DataFrame, by: Sequence[str]) -> DataFrame:
     """Parts of the same group made one."""
     return parts.groupBy(*by).agg(
-        *(F.sum(name).alias(name) for name in COUNTS),
-        F.sum("busy_seconds").alias("busy_seconds"),
+        # Of no parts at all, zero.
+        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in (*COUNTS, "busy_seconds")),
         *(merged(name).alias(name) for name in MEASURES),
     )
 
