@@ -62,9 +62,10 @@ class Publisher:
                 self._replace(name, frame, days)
         finally:
             hourly.unpersist()
-        hours = every_hour(self._recent("hourly")).persist()
+        now = datetime.datetime.now(datetime.UTC)
+        hours = every_hour(self._recent("hourly", now)).persist()
         try:
-            for name, frame in (("busiest", busiest(hours)), ("forecast", forecast(hours))):
+            for name, frame in (("busiest", busiest(hours)), ("forecast", forecast(hours, now))):
                 self._lake.folder.write_table(as_arrow(frame), GOLD, name, "all.parquet")
         finally:
             hours.unpersist()
@@ -87,15 +88,13 @@ class Publisher:
         }
 
     def _parts(
-        self, name: tuple[str, ...], days: Iterable[datetime.date] | None = None
+        self, name: tuple[str, ...], days: Sequence[datetime.date] | None = None
     ) -> DataFrame:
         return read_parts(self._spark, self._lake, name, days)
 
-    def _recent(self, name: str) -> DataFrame:
+    def _recent(self, name: str, now: datetime.datetime) -> DataFrame:
         """The last weeks of a table, so that the cost does not grow with the lake."""
-        files = recent_days(
-            self._lake.folder.names(GOLD, name), datetime.datetime.now(datetime.UTC)
-        )
+        files = recent_days(self._lake.folder.names(GOLD, name), now)
         tables = [(GOLD, name, one) for one in files]
         return read_tables(self._spark, self._lake.folder, *tables)
 

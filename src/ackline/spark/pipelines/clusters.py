@@ -13,7 +13,7 @@ from ackline.spark.pipelines.utc import day_of
 
 GROUP = ("tenant", "queue", "kind", "fingerprint")
 
-TOLD = ("tenant", "queue", "kind", "at", "id", "note")
+TOLD = ("tenant", "queue", "kind", "at", "id", "token", "note")
 """What is needed of a step into the DLQ."""
 
 EXAMPLES = 3

@@ -29,7 +29,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 
 OF_AN_HOUR = ("enqueued", "completed", "failed", "retried", "stalled", "busy_seconds")
 
-LIKE = {"week": "the last weeks", "day": "the last days", "hour": "the last day"}
+LIKE = {"week": "the last weeks", "day": "the last days", "hour": "its first hours"}
 """What a forecast is made of, by its basis."""
 
 HOUR = datetime.timedelta(hours=1)
