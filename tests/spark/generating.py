@@ -42,6 +42,7 @@ def live(number: int, jobs: int, *, start: float = 1_700_000_000.0) -> Shard:
     store.open()
     queue = Queues(store)[f"shard-{number:04d}"]
     queue.configure(max_journal=1_000_000_000)
+    clock.advance(600.0)
     for first in range(0, jobs, BATCH):
         size = min(BATCH, jobs - first)
         for kind in ("mail", "bill"):
@@ -108,6 +109,19 @@ def _end(queue: Queue[Any, Any], job: Record, choose: random.Random) -> Transiti
 Found = tuple[str, str]
 """A finding of the audit, and the job."""
 
+Step = tuple[Act, State | None, State | None, int, int]
+"""What an entry tells: the act, from, to, attempt and token."""
+
+HANDED_OUT = (Act.CLAIM, State.QUEUED, State.PROCESSING)
+LAPSED = (Act.EXPIRE, State.PROCESSING, State.QUEUED)
+
+LEASES: dict[str, tuple[Act, Callable[[Event], dict[str, Any]]]] = {
+    "stale": (Act.COMPLETE, lambda event: {"token": event.token - 1, "worker": "stale"}),
+    "jump": (Act.CLAIM, lambda event: {"attempt": event.attempt + 7}),
+    "kind": (Act.COMPLETE, lambda _: {"kind": "another"}),
+}
+"""Entries about leases, and what is wrong with them."""
+
 
 def spoil(shard: Shard, each: int, seed: int) -> tuple[Shard, set[Found]]:
     """A shard with so many faults of each sort, each in another job; and what must be found."""
@@ -117,9 +131,10 @@ def spoil(shard: Shard, each: int, seed: int) -> tuple[Shard, set[Found]]:
     done = [job.id for job in shard.jobs if last[job.id].act is Act.COMPLETE]
     waiting = [job.id for job in shard.jobs if not job.state.terminal]
     choose.shuffle(done)
-    lost = set(choose.sample(waiting, min(each, len(waiting))))
+    dead = [job.id for job in shard.jobs if job.state in (State.FAILED, State.CANCELLED)]
+    lost = {id for ids in (waiting, dead) for id in choose.sample(ids, min(each, len(ids)))}
     sorts: dict[str, set[str]] = {}
-    for name in ("hidden", "unclaimed", "wrong", "undone", "twice", "often"):
+    for name in ("hidden", "unclaimed", "wrong", "undone", "twice", "often", *LEASES, "same token"):
         sorts[name] = {done.pop() for _ in range(each)}
     events = [event for event in map(_spoiler(sorts), shard.events) if event is not None]
     end = _after(shard.events)
@@ -127,6 +142,8 @@ def spoil(shard: Shard, each: int, seed: int) -> tuple[Shard, set[Found]]:
         events.append(msgspec.structs.replace(last[id], cursor=next(end)))
     for id in sorts["often"]:
         events += _too_often(last[id], end)
+    for id in sorts["same token"]:
+        events += _again(last[id], end, [(*HANDED_OUT, 1, last[id].token)])
     jobs = [job for job in shard.jobs if job.id not in lost]
     return Shard(shard.queue, events, jobs), _expected(sorts, lost)
 
@@ -139,6 +156,10 @@ def _expected(sorts: dict[str, set[str]], lost: set[str]) -> set[Found]:
         "undone": ["differs"],
         "twice": ["broken", "ended_twice"],
         "often": ["delivered_too_often"],
+        "stale": ["stale_settle"],
+        "jump": ["attempts_jump"],
+        "kind": ["kind_changed"],
+        "same token": ["token_not_growing"],
     }
     found = {(finding, id) for name, ids in sorts.items() for id in ids for finding in names[name]}
     return found | {("lost", id) for id in lost}
@@ -153,6 +174,9 @@ def _spoiler(sorts: dict[str, set[str]]) -> Callable[[Event], Event | None]:
         if event.id in sorts["unclaimed"] and event.act is Act.CLAIM and event.id not in claimed:
             claimed.add(event.id)
             return None
+        for name, (act, change) in LEASES.items():
+            if event.id in sorts[name] and event.act is act:
+                return msgspec.structs.replace(event, **change(event))
         if event.act is not Act.COMPLETE:
             return event
         if event.id in sorts["wrong"]:
@@ -171,14 +195,29 @@ def _after(events: list[Event]) -> Iterator[str]:
 
 def _too_often(done: Event, cursors: Iterator[str]) -> Iterator[Event]:
     """A job that was pruned, enqueued anew, and handed out once more than it may be."""
-    handed_out = (Act.CLAIM, State.QUEUED, State.PROCESSING)
-    lapsed = (Act.EXPIRE, State.PROCESSING, State.QUEUED)
-    steps: list[tuple[Act, State | None, State | None]] = [
-        (Act.PRUNE, State.COMPLETED, None),
-        (Act.ENQUEUE, None, State.QUEUED),
-        *[handed_out, lapsed] * ATTEMPTS,
-        handed_out,
-        (Act.COMPLETE, State.PROCESSING, State.COMPLETED),
+    steps: list[Step] = []
+    for number in range(1, ATTEMPTS + 2):
+        lease = number, done.token + number
+        steps += [(*HANDED_OUT, *lease), (*LAPSED, *lease)]
+    return _again(done, cursors, steps[:-1])
+
+
+def _again(done: Event, cursors: Iterator[str], steps: list[Step]) -> Iterator[Event]:
+    """A job that was pruned and enqueued anew; after some steps it is completed once more."""
+    *_, attempt, token = steps[-1]
+    life: list[Step] = [
+        (Act.PRUNE, State.COMPLETED, None, done.attempt, 0),
+        (Act.ENQUEUE, None, State.QUEUED, 0, 0),
+        *steps,
+        (Act.COMPLETE, State.PROCESSING, State.COMPLETED, attempt, token),
     ]
-    for act, source, to in steps:
-        yield msgspec.structs.replace(done, act=act, source=source, to=to, cursor=next(cursors))
+    for act, source, to, attempt, token in life:
+        yield msgspec.structs.replace(
+            done,
+            act=act,
+            source=source,
+            to=to,
+            attempt=attempt,
+            token=token,
+            cursor=next(cursors),
+        )

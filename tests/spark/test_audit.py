@@ -9,6 +9,7 @@ import ackline
 from ackline.clock import ManualClock
 from ackline.events import Act
 from ackline.job import QueueKey, State
+from ackline.lifecycle import FENCED
 from ackline.queues import Queues
 from ackline.spark import schemas
 from ackline.spark.event_rows import events_batch
@@ -18,6 +19,8 @@ from ackline.spark.rows import jobs_batch
 from ackline.stores.base import Filter
 from ackline.stores.memory import MemoryStore
 from tests.spark.histories import all_events, change, live_through
+
+DAY = 86_400.0
 
 
 @pytest.fixture(scope="module")
@@ -34,20 +37,20 @@ def lived():
 
 @pytest.fixture
 def judge(spark, lived):
-    def call(events, leave_out=frozenset(), trimmed=()):
-        jobs = []
-        for name in lived:
+    def call(events, leave_out=frozenset(), trimmed=(), now=None, queues=lived):
+        jobs, now = [], queues.info().now if now is None else now
+        for name in queues:
             key = QueueKey("default", name)
-            page = lived.store.page(key, Filter(), None, 10_000).jobs
+            page = queues.store.page(key, Filter(), None, 10_000).jobs
             batch = jobs_batch(key, [job for job in page if job.id not in leave_out])
             jobs += batch.to_pylist()
-        table = pyarrow.Table.from_batches([events_batch(events)])
+        table = pyarrow.Table.from_batches([events_batch(list(events))])
         journal = spark.createDataFrame(table, schemas.EVENTS)
         store = spark.createDataFrame(
             [(j["tenant"], j["queue"], j["id"], j["kind"], j["state"], None) for j in jobs],
             "tenant string, queue string, id string, kind string, state string, max_attempts int",
         )
-        found = findings(journal, store, limits_of(spark, lived.describe()), trimmed)
+        found = findings(journal, store, limits_of(spark, queues.describe(), now), trimmed)
         return {(row["finding"], row["id"]) for row in found.collect()}
 
     return call
@@ -63,6 +66,20 @@ def test_a_true_journal_adds_up(lived, judge):
     assert acts >= {Act.EXPIRE, Act.SNOOZE, Act.RELEASE, Act.REDRIVE, Act.MOVE, Act.CANCEL}
 
     assert judge(events) == set()
+
+
+@pytest.mark.slow
+def test_a_true_journal_of_every_store_adds_up(queues, clock, judge):
+    live_through(queues, clock, 60)
+    for number, id in enumerate(("a", "a", "b")):
+        # Replaced, and as another kind.
+        queues["email"].enqueue(number, id=id, kind=f"kind {number}", max_attempts=1)
+        for job in queues["email"].claim(10):
+            queues["email"].bury(job, "no")
+    queues["email"].edit("a", priority=1)
+    queues["email"].move("b", "other")
+
+    assert judge(all_events(queues), queues=queues) == set()
 
 
 def test_every_fault_is_found_and_nothing_else(lived, judge):
@@ -103,17 +120,55 @@ def test_every_fault_is_found_and_nothing_else(lived, judge):
 def once_too_often(dead):
     """A failed job is redriven, and handed out four times where three are allowed."""
     handed_out = (Act.CLAIM, State.QUEUED, State.PROCESSING)
-    lapsed = (Act.EXPIRE, State.PROCESSING, State.QUEUED)
-    steps = [
-        (Act.REDRIVE, State.FAILED, State.QUEUED),
-        *[handed_out, lapsed] * 3,
-        handed_out,
-        (Act.EXPIRE, State.PROCESSING, State.FAILED),
-    ]
+    steps = [(Act.REDRIVE, State.FAILED, State.QUEUED)]
+    for to in (State.QUEUED, State.QUEUED, State.QUEUED, State.FAILED):
+        steps += [handed_out, (Act.EXPIRE, State.PROCESSING, to)]
     return [
-        change(dead, act=act, source=source, to=to, cursor=f"90000{number}.1")
-        for number, (act, source, to) in enumerate(steps, start=1)
+        change(
+            dead,
+            act=act,
+            source=source,
+            to=to,
+            cursor=f"90000{number}.1",
+            attempt=(number + 1) // 2,
+            token=dead.token + (number + 1) // 2,
+        )
+        for number, (act, source, to) in enumerate(steps)
     ]
+
+
+def test_an_end_is_lost_only_while_it_must_be_kept(lived, judge):
+    events = all_events(lived)
+    ends: dict[State, list[str]] = {
+        state: [] for state in (State.FAILED, State.CANCELLED, State.COMPLETED)
+    }
+    for event in last_of(events):
+        if event.to in ends and event.act not in (Act.MOVE, Act.EDIT):
+            ends[event.to].append(event.id)
+    failed, cancelled, completed = (ids[0] for ids in ends.values())
+    gone, now = {failed, cancelled, completed}, lived.info().now
+
+    # How long a completed job is kept its handler says, and the journal does not.
+    assert judge(events, gone) == {("lost", failed), ("lost", cancelled)}
+    assert judge(events, gone, now=now + 2 * DAY) == {("lost", failed)}
+    assert judge(events, gone, now=now + 31 * DAY) == set()
+    # Nor does it say for how long jobs were kept before that was changed.
+    changed = change(events[-1], act=Act.CONFIGURE, id="", source=None, to=None, cursor="900000.1")
+    queues = {queue: change(changed, queue=QueueKey("default", queue)) for queue in lived}
+    assert judge([*events, *queues.values()], gone) == set()
+
+
+def test_a_lease_is_judged_by_its_token(lived, judge):
+    """Everything that only the holder of a lease may do."""
+    events = all_events(lived)
+    fenced = {event.act: event for event in events if event.act in FENCED}
+    assert fenced.keys() == {Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.EXPIRE}
+    stale = {event.cursor: event.id for event in fenced.values()}
+
+    def spoil(event):
+        return change(event, token=event.token + 1) if event.cursor in stale else event
+
+    assert judge(map(spoil, events)) == {("stale_settle", id) for id in stale.values()}
 
 
 def test_a_trimmed_journal_is_not_blamed_for_its_beginning(lived, judge):

@@ -8,8 +8,9 @@ import pytest
 
 from ackline.job import QueueKey
 from ackline.spark.event_rows import events_batch
-from ackline.spark.pipelines.audit import findings
-from ackline.spark.rows import jobs_batch
+from ackline.spark.pipelines.audit import MEANINGS, findings
+from ackline.spark.pipelines.auditing import LIMITS
+from ackline.spark.rows import jobs_batch, moment
 from tests.spark.generating import ATTEMPTS, live, spoil
 
 PIECE = 100_000
@@ -30,9 +31,10 @@ def write(shard, folder):
 
 def audit(spark, folder):
     read = spark.read.parquet
+    begin = moment(0.0)
+    queues = [path.stem for path in (folder / "events").iterdir()]
     limits = spark.createDataFrame(
-        [("default", "none", None, ATTEMPTS)],
-        "tenant string, queue string, kind string, max_attempts int",
+        [("default", queue, None, ATTEMPTS, begin, begin) for queue in queues], LIMITS
     )
     found = findings(read(f"{folder}/events"), read(f"{folder}/jobs"), limits)
     return {(row["finding"], row["id"]) for row in found.collect()}
@@ -53,7 +55,7 @@ def test_of_a_few_thousand_events(spark, tmp_path):
     events, expected = make(tmp_path, shards=2, jobs=1000, each=3)
 
     assert events > 6000
-    assert len({finding for finding, _ in expected}) == 7
+    assert {finding for finding, _ in expected} == MEANINGS.keys()
     assert audit(spark, tmp_path) == expected
 
 

@@ -164,7 +164,11 @@ class TestRedriving:
 
     @pytest.mark.parametrize(
         ("said", "reason"),
-        [({"payload": "{broken"}, "the payload is no JSON"), ({"priority": 17}, "priority")],
+        [
+            ({"payload": "{broken"}, "the payload is no JSON"),
+            ({"priority": 17}, "priority"),
+            ({"set_to_null": "payload"}, "--set payload=… is NULL"),
+        ],
     )
     def test_what_cannot_be_set_comes_back(self, queue, redrive, said, reason):
         self.bury(queue, "a", "b")
@@ -227,5 +231,6 @@ PLAN = pyarrow.schema(
         ("delay", pyarrow.float64()),
         ("priority", pyarrow.int32()),
         ("payload", pyarrow.string()),
+        ("set_to_null", pyarrow.string()),
     ]
 )

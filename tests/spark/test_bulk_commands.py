@@ -82,7 +82,66 @@ def test_lines_of_csv(call, queue, tmp_path):
     told = json.loads(said.out)
     assert (told["written"], len(told["rejected"])) == (2, 1)
     assert "three" in told["rejected"][0]["row"]
-    assert queue.status("one").payload == {"to": "ann", "count": 1}
+    assert queue.status("one").payload == {"to": "ann", "count": "1"}
+
+
+def test_a_field_of_csv_stays_what_it_is(call, queue, tmp_path):
+    file = tmp_path / "mails, all.csv"
+    file.write_text(
+        "id,zip,big.number,n,text\n"
+        '1,00123,12345678901234567890123,7,"say ""hi"" to Bob"\n'
+        '2,04109,1.10,,"ends with \\"\n'
+        '3,1e3,0x1,5,"two\nlines"\n'
+    )
+    load = ("pipeline", "load", str(file), "--queue", "email")
+
+    code, said = call(*load)
+
+    assert (code, "3 jobs enqueued" in said.out) == (0, True)
+    assert queue.status("1").payload == {
+        "zip": "00123",
+        "big.number": "12345678901234567890123",
+        "n": "7",
+        "text": 'say "hi" to Bob',
+    }
+    assert queue.status("2").payload["text"] == "ends with \\"
+    assert queue.status("3").payload["text"] == "two\nlines"
+
+    assert call(*load, "--infer", "--set", "id='x' || id")[0] == 0
+    assert queue.status("x2").payload["n"] is None
+    assert queue.status("x3").payload["n"] == 5
+
+
+def test_files_of_csv_that_cannot_be_one_table(call, queue, tmp_path):
+    texts = {
+        "one.csv": "id,to,n\n1,ann,x\n",
+        "other.csv": "to,id,n\nbob,2,y\n",
+        "longer.csv": "id,to,n,m\n3,eve,z,1\n",
+        "twice.csv": "id,to,to\n1,ann,bob\n",
+        "nameless.csv": ",id\n0,1\n",
+        "empty.csv": "",
+        "one[1].csv": "id,to,n\n1,ann,x\n",
+        "_hidden.csv": "id,to,n\n1,ann,x\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+
+    def load(*names):
+        code, said = call(
+            "pipeline", "load", "--queue", "email", *(str(tmp_path / name) for name in names)
+        )
+        assert code == 2
+        return said.err
+
+    same = "does not have the columns of the first file in their order (id, to, n)"
+    assert f"other.csv {same}" in " ".join(load("one.csv", "other.csv").split())
+    assert f"longer.csv {same}" in " ".join(load("one.csv", "longer.csv").split())
+    assert "several columns 'to'" in load("twice.csv")
+    assert "column 1 of the CSV has no name" in load("nameless.csv")
+    assert "the file is empty" in load("empty.csv")
+    assert "begin with '_': rename it" in load("_hidden.csv")
+    assert "this is a pattern, not a name" in load("one[1].csv")
+    assert sum(queue.counts().values()) == 0
 
 
 def test_what_cannot_be_loaded_is_said_before_anything_runs(call, tmp_path):
@@ -124,6 +183,10 @@ def test_export_and_redrive_by_a_condition(call, queue, tmp_path):
     code, said = call(*redrive[:4], "--set", "priority=if(id = '0', 99, 9)", "--dry-run")
     assert "1 job would be redriven, 1 refused. Nothing was changed." in said.out
     assert "priority" in said.err
+
+    code, said = call(*redrive[:4], "--set", "payload=if(id = '0', null, payload)", "--dry-run")
+    assert "1 job would be redriven, 1 refused. Nothing was changed." in said.out
+    assert "--set payload=… is NULL" in said.err
 
     code, said = call(*redrive)
 

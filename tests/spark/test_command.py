@@ -69,6 +69,14 @@ def test_without_java_it_says_what_to_install(monkeypatch):
         require_java()
 
 
+def test_a_cluster_needs_java_here_too(monkeypatch):
+    """Only Spark Connect has all of it elsewhere."""
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+
+    with pytest.raises(ConfigError, match="needs Java 17 or 21, and none was found"):
+        session.spark_session("spark://127.0.0.1:1")
+
+
 def test_an_old_java_is_refused(monkeypatch, tmp_path):
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()

@@ -99,6 +99,30 @@ class TestOneTask:
         queues.close()
 
 
+def test_a_fleet_that_begins_does_not_undo_the_stop_of_another(sqlite_url):
+    class Began(Exception):
+        pass
+
+    class NoSpark:
+        def range(self, *_):
+            raise Began
+
+    with ackline.open(sqlite_url) as queues:
+        queue = queues["email"]
+        old = StopFlag([queue], "f", StopFlag([queue], "f").says())
+        before = old.raised
+        StopFlag([queue], "f").hoist()
+
+        with pytest.raises(Began):
+            run_fleet(NoSpark(), lambda: [queue], Fleet(name="f", executors=1))  # type: ignore[arg-type]
+
+        assert (before, old.raised) == (False, True)
+        new = StopFlag([queue], "f", StopFlag([queue], "f").says())
+        begun = new.raised
+        StopFlag([queue], "f").hoist()
+        assert (begun, new.raised) == (False, True)
+
+
 def test_a_store_of_one_process_is_refused():
     queues = ackline.open("memory://")
     queue = queues["email"]

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+import pyarrow
 import pyarrow.fs
 import pyarrow.parquet
 import pytest
@@ -25,13 +26,16 @@ from ackline.events import Act
 from ackline.job import State
 from ackline.spark.errors import LakeClaimed, LakeDamaged
 from ackline.spark.lake import claim, compaction, running
+from ackline.spark.lake.errors import add_errors
 from ackline.spark.lake.gold import BY_DAY, OF_ALL, recent_days
 from ackline.spark.lake.lake import MARK, SCHEMA, Batch, Lake
+from ackline.spark.lake.reading import batches_of
 from ackline.spark.lake.running import Ran, Run
 from ackline.spark.pipelines.silver import lives_of, steps_with_times
+from ackline.spark.reports.facts import gather
 from tests.docs.pages import DOCS
 from tests.spark.histories import all_events, live_through
-from tests.spark.lakeside import Appending, Died, Lakeside, counted, counted_in, dying
+from tests.spark.lakeside import Appending, Died, Lakeside, contents, counted, counted_in, dying
 from tests.spark.test_command import KeptSpark
 
 DAY = 86_400.0
@@ -243,6 +247,53 @@ class TestKilled:
         assert [reader.name for reader in side.queues["email"].readers()] == ["lake"]
 
 
+def test_each_failure_has_its_own_error(queues, place):
+    queue, failures = queues["email"], (ValueError("first"), KeyError("second"))
+    queue.enqueue(1, id="a", max_attempts=1)
+    for failure in failures:
+        (job,) = queue.claim(1)
+        queue.fail(job, failure)
+        queue.redrive("a")
+    queue.bury(queue.claim(1)[0], OSError("third"))
+    dead = [event for event in queue.events() if event.to is State.FAILED]
+    steps = pyarrow.RecordBatch.from_pylist(
+        [{"queue": "email", "id": event.id, "token": event.token} for event in dead]
+    )
+
+    (told,) = add_errors(place, iter([steps]))
+
+    # Of those before the last the journal still has the first words.
+    assert told.column("error_type").to_pylist() == [None, None, "OSError"]
+    assert [event.note.partition(":")[0] for event in dead] == ["ValueError", "KeyError", "OSError"]
+
+
+def test_only_batches_of_the_days_are_opened():
+    days = [datetime.date(2026, 11, day) for day in (14, 15, 16)]
+    parts = [days[:1], days[:2], [], days[2:]]
+    batches = [
+        Batch(number=number, events=1, ended=0, days=some, last_at=0.0)
+        for number, some in enumerate(parts)
+    ]
+
+    assert [one.number for one in batches_of(batches, None)] == [0, 1, 2, 3]
+    assert [one.number for one in batches_of(batches, days[1:])] == [1, 3]
+
+
+def test_a_queue_that_was_only_paused_is_reported(spark, tmp_path, monkeypatch, capsys):
+    side = Lakeside(spark, tmp_path)
+    side.queues["email"].pause()
+    side.queues["email"].resume()
+    side.take_in()
+    monkeypatch.setattr(pipeline_report, "start_spark", lambda master: KeptSpark(spark))
+    page = tmp_path / "report.html"
+
+    assert cli.run(["pipeline", "report", "--lake", side.path]) == 0
+    assert "0 jobs enqueued" in capsys.readouterr().out
+    assert cli.run(["pipeline", "report", "--lake", side.path, f"--html={page}"]) == 0
+    assert "Nothing failed for good." in page.read_text()
+    side.queues.close()
+
+
 def test_the_forecast_is_made_of_the_last_weeks():
     now = datetime.datetime(2026, 11, 16, tzinfo=datetime.UTC)
     kept = ["2026-09-23.parquet", "2026-11-16.parquet", "2026-11-17.parquet"]
@@ -315,6 +366,33 @@ def test_the_report_tells_what_the_lake_has(told, monkeypatch, capsys, tmp_path)
     assert "What fills the DLQ" in page.read_text()
 
 
+@pytest.fixture
+def in_zone(spark):
+    """Makes the session one of somebody else's, in another part of the world."""
+    before = spark.conf.get("spark.sql.session.timeZone")
+    yield lambda zone: spark.conf.set("spark.sql.session.timeZone", zone)
+    spark.conf.set("spark.sql.session.timeZone", before)
+
+
+def test_the_time_zone_of_the_session_does_not_matter(spark, tmp_path, in_zone):
+    side = Lakeside(spark, tmp_path)
+    # An hour that is of the next day in this zone, and not a whole one.
+    side.clock.advance(side.clock.now() // DAY * DAY + 20.2 * 3600 - DAY - side.clock.now())
+    live_through(side.queues, side.clock, 20)
+    side.run(reader=None)
+    report = gather(spark, side.lake)
+
+    in_zone("Asia/Kolkata")
+    side.run(lake=tmp_path / "elsewhere", reader=None)
+
+    assert counted_in(side.gold("hourly")) == counted(all_events(side.queues))
+    elsewhere, here = contents(tmp_path / "elsewhere"), contents(side.path)
+    assert {name for name in here if elsewhere[name] != here[name]} == set()
+    found = gather(spark, Lake(str(tmp_path / "elsewhere")))
+    assert msgspec.structs.replace(found, lake=report.lake) == report
+    side.queues.close()
+
+
 @pytest.mark.slow
 def test_on_every_store(spark, url, tmp_path):
     side = Lakeside(spark, tmp_path, url)
@@ -372,6 +450,10 @@ class TestRefused:
     def test_a_place_that_no_one_knows(self):
         with pytest.raises(ConfigError, match="cannot be reached"):
             Lake("nowhere://lake")
+
+    def test_a_folder_that_spark_takes_for_a_pattern(self, tmp_path):
+        with pytest.raises(ConfigError, match="this is a pattern, not a name"):
+            Lake(str(tmp_path / "lake [1]"))
 
     def test_what_is_written_is_whole_or_not_there(self, lake):
         lake.folder.write_json({"a": 1}, "x.json")

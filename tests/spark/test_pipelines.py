@@ -165,6 +165,15 @@ class TestHours:
         # 7,200 s of work in an hour are two handlers; three, if they may be busy for 70 %.
         assert {row["handlers"] for row in told} == {0, 3}
 
+    def test_it_begins_now_however_long_nothing_has_happened(self, hours):
+        now = LAST + datetime.timedelta(hours=29, minutes=20)
+        rows = forecast(hours.where("queue = 'steady'"), now).toArrow().to_pylist()
+        nine = [row for row in rows if row["enqueued"] > 0]
+
+        assert min(row["hour"] for row in rows) == LAST + datetime.timedelta(hours=30)
+        assert len(rows) == 168
+        assert {(row["hour"].hour, row["hour"].weekday() < 5) for row in nine} == {(9, True)}
+
     def test_it_grows_as_the_last_week_did(self, coming):
         # More of the last week than of the one before, and then twice as much again.
         most = max(row["handlers"] for row in coming["growing"])

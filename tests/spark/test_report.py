@@ -14,7 +14,7 @@ from ackline.cli import pipeline_report
 from ackline.cli.pipeline_report import sparkline
 from ackline.cli.session import Common, Session
 from ackline.errors import ConfigError
-from ackline.spark.reports.facts import Report, reported_days, with_quiet_hours
+from ackline.spark.reports.facts import OF_AN_HOUR, Report, reported_days, with_quiet_hours
 from ackline.spark.reports.page import page
 from ackline.spark.reports.plots import bars, heat, lines, marks, nice, short, span
 
@@ -181,6 +181,45 @@ def test_the_terminal_shows_it(report, capsys):
     ):
         assert text in said
     assert "not known" in said
+
+
+@pytest.mark.parametrize("width", [80, 110, 130])
+def test_rows_keep_their_names_in_a_narrow_terminal(report, capsys, width):
+    session = Session(Common())
+    session.console.width = width
+    long = {"queue": "mail-of-customers", "kind": "welcome-again", "enqueued": 12_345_678}
+    traffic = {name: [traffic_row(**long)] for name in report.traffic}
+    id = "01a1e962-4e44-7ce8-add2-1d1c1e1d0f10"
+    errors = [{**one, "examples": [{"id": id}]} for one in report.errors]
+    found = msgspec.structs.replace(report, traffic=traffic, errors=errors)
+
+    pipeline_report.show(session, found)
+
+    said = capsys.readouterr().out
+    assert id in said
+    assert max(map(len, said.splitlines())) <= width
+    for name in traffic:
+        section = said.partition(f"By {name}\n")[2].partition("By ")[0]
+        label = {"tenant": "default", "queue": "mail-of-customers", "kind": "welcome-again"}
+        assert label.get(name, "5") in section
+        assert "12,345,678" in section
+        assert "wait p99" in section
+
+
+def test_a_lake_in_which_nothing_happened_to_jobs(report, capsys):
+    nothing = traffic_row(**dict.fromkeys(OF_AN_HOUR, 0), **quantiles(None))
+    quiet = msgspec.structs.replace(
+        report,
+        total=nothing,
+        hours=[],
+        traffic={name: [] for name in report.traffic},
+        **{name: [] for name in ("slo", "errors", "workers", "busiest", "forecast", "coming")},
+    )
+
+    pipeline_report.show(Session(Common()), quiet)
+
+    assert "0 jobs enqueued" in capsys.readouterr().out
+    assert "No worker was lost" in page(quiet, NOON)
 
 
 def test_numbers_are_short():

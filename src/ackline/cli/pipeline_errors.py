@@ -6,13 +6,10 @@ import importlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from ackline.cli.exits import Refusal, UsageMistake
 from ackline.errors import AcklineError
-
-if TYPE_CHECKING:
-    from pyspark.errors import PySparkException
 
 RAISED = re.compile(r"^(ackline(?:\.\w+)*)\.(\w+): (.*)$", re.MULTILINE)
 """The last line of a traceback of Python's, with an error of ours."""
@@ -36,22 +33,25 @@ class Stoppable(Protocol):
 @contextmanager
 def ending(spark: Stoppable) -> Iterator[None]:
     """Stop Spark at the end; an error from within it says what happened, without Java's part."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         raise in_plain_words(error) from error
     finally:
         spark.stop()
 
 
-def in_plain_words(error: PySparkException) -> Exception:
+def in_plain_words(error: Exception) -> Exception:
     """Our own error if there was one in any process of Spark's, else what Spark says first."""
     text = str(error)
     if (ours := raised_in(text)) is not None:
         return ours
-    first = text.strip().splitlines()[0] if text.strip() else type(error).__name__
+    # An error of Java's that PySpark passes on says first which call of PySpark's it was.
+    said = text.partition("\n: ")[2] or text
+    first = said.strip().splitlines()[0] if said.strip() else type(error).__name__
     if type(error).__name__ in OF_THE_QUERY:
         return UsageMistake(f"Spark refuses it: {first}")
     return Refusal(f"Spark failed: {first}\nRun it again with --debug to see all that it says.")

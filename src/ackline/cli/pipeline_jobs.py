@@ -70,6 +70,12 @@ def load(
         typer.Option(metavar="json|csv|parquet", help="How they are written; else by their names."),
     ] = None,
     kind: Annotated[str | None, typer.Option(help="The kind of all jobs.")] = None,
+    infer: Annotated[
+        bool,
+        typer.Option(
+            "--infer", help="Let Spark infer numbers, dates and flags in CSV; else all is text."
+        ),
+    ] = False,
     sets: SetOption = None,
     rejected: RejectedOption = None,
     max_rejected: MaxRejectedOption = 1000,
@@ -83,8 +89,8 @@ def load(
 
     A line of JSON is a payload. Of CSV and Parquet, columns with a name that means something to a
     job (id, priority, delay, …) do; `payload` is JSON, or else all other columns are the payload
-    together. Without an id a job gets one from its content. So files can be loaded again:
-    nothing is enqueued twice.
+    together, those of CSV as text: 00123 stays what it is. Without an id a job gets one from its
+    content. So files can be loaded again: nothing is enqueued twice.
 
     ackline pipeline load orders.jsonl --queue email --set "id=get_json_object(payload, '$.order')"
     """
@@ -97,7 +103,7 @@ def load(
     from ackline.spark.place import find_place
 
     with ending(spark):
-        found = read_files(spark, files, format_of(files, format))
+        found = read_files(spark, files, format_of(files, format), infer=infer)
         found = msgspec.structs.replace(found, rows=with_columns(found.rows, said))
         options = WriteJobs(
             store=session.url,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +20,12 @@ from ackline.cli.words import count, plain, shorten, span
 
 if TYPE_CHECKING:
     from ackline.spark.reports.facts import Report
+
+Cells = dict[str, Callable[[dict[str, Any]], str | Text]]
+"""The columns of a table: what each shows of a row."""
+
+NARROW = 120
+"""Below this width of a terminal, counts and times are two tables."""
 
 BARS = " ▁▂▃▄▅▆▇█"
 WIDEST = 72
@@ -87,8 +94,9 @@ def _show_throughput(session: Session, report: Report) -> None:
         f"{total['cancelled']:,} cancelled"
     )
     values = [row["enqueued"] for row in report.hours]
-    _title(session, "Jobs an hour")
-    session.say(Text(f"{sparkline(values)}  at most {max(values):,}", "cyan"))
+    if values:
+        _title(session, "Jobs an hour")
+        session.say(Text(f"{sparkline(values)}  at most {max(values):,}", "cyan"))
 
 
 def sparkline(values: list[float], width: int = WIDEST) -> str:
@@ -101,27 +109,38 @@ def sparkline(values: list[float], width: int = WIDEST) -> str:
 
 
 def _show_traffic(session: Session, report: Report) -> None:
+    narrow = session.console.width < NARROW
+    tables = (_counts(), _times(narrow)) if narrow else ({**_counts(), **_times(narrow)},)
     for name, rows in report.traffic.items():
         _title(session, f"By {name}")
         labels = [name] if name in ("tenant", "queue") else ["queue", name]
-        table = new_table(
-            *labels,
-            *("enqueued", "completed", "retried", "failed"),
-            *("wait p50", "p90", "p99", "run p50", "p90", "p99"),
-            right=10,
-            spare=[(label, LEAST_NAME) for label in labels],
-        )
-        for row in rows[:LISTED]:
-            table.add_row(
-                *(_label(row, label) for label in labels),
-                f"{row['enqueued']:,}",
-                f"{row['completed']:,}",
-                _percent(row["retry_rate"]),
-                _bad(_percent(row["failure_rate"]), row["failed"]),
-                *(_span(row[f"wait_{q}"]) for q in ("p50", "p90", "p99")),
-                *(_span(row[f"run_{q}"]) for q in ("p50", "p90", "p99")),
-            )
-        session.say(table)
+        for index, numbers in enumerate(tables):
+            if index:
+                session.say()
+            spare = [(label, LEAST_NAME) for label in labels]
+            table = new_table(*labels, *numbers, right=len(numbers), spare=spare)
+            for row in rows[:LISTED]:
+                names = (_label(row, label) for label in labels)
+                table.add_row(*names, *(cell(row) for cell in numbers.values()))
+            session.say(table)
+
+
+def _counts() -> Cells:
+    return {
+        "enqueued": lambda row: f"{row['enqueued']:,}",
+        "completed": lambda row: f"{row['completed']:,}",
+        "retried": lambda row: _percent(row["retry_rate"]),
+        "failed": lambda row: _bad(_percent(row["failure_rate"]), row["failed"]),
+    }
+
+
+def _times(narrow: bool) -> Cells:
+    quantiles = ("p50", "p99") if narrow else ("p50", "p90", "p99")
+    return {
+        f"{what} {quantile}": _span_of(f"{what}_{quantile}")
+        for what in ("wait", "run")
+        for quantile in quantiles
+    }
 
 
 def _show_slo(session: Session, report: Report) -> None:
@@ -151,7 +170,7 @@ def _show_errors(session: Session, report: Report) -> None:
     if not report.errors:
         session.say("Nothing failed for good.", "green")
         return
-    table = new_table("jobs", "error", "where", "for example", spare=[("error", 24), ("where", 12)])
+    table = new_table("jobs", "error", "where", "for example", spare=[("error", 20), ("where", 12)])
     for row in report.errors[:LISTED]:
         error = shorten(plain(f"{row['exception']}: {row['message']}"), 60)
         first = row["examples"][0]["id"] if row["examples"] else ""
@@ -256,6 +275,10 @@ def _label(row: dict[str, Any], name: str) -> str:
     if name == "queue" and row["tenant"] != "default":
         return plain(f"{row['tenant']}/{row['queue']}")
     return "not known" if row[name] is None else plain(str(row[name]))
+
+
+def _span_of(name: str) -> Callable[[dict[str, Any]], str]:
+    return lambda row: _span(row[name])
 
 
 def _span(seconds: float | None) -> str:

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import msgspec
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    BooleanType,
     ByteType,
     DataType,
+    DateType,
+    DayTimeIntervalType,
     DecimalType,
     DoubleType,
     FloatType,
     IntegerType,
     LongType,
     MapType,
+    NullType,
+    NumericType,
     ShortType,
     StringType,
     StructType,
+    TimestampNTZType,
     TimestampType,
+    TimeType,
+    VariantType,
 )
 
 from ackline.errors import ConfigError
@@ -68,6 +77,13 @@ OF_AN_OUTCOME: Mapping[str, tuple[type[DataType], ...]] = {
 """Columns of a row that settles a claimed job."""
 
 
+IN_A_PAYLOAD = (
+    *(StringType, BinaryType, BooleanType, NumericType, NullType),
+    *(DateType, TimeType, TimestampType, TimestampNTZType, DayTimeIntervalType),
+)
+"""What a payload may be made of, alone and in lists, maps and structs."""
+
+
 class Columns(msgspec.Struct, frozen=True):
     """The columns of a DataFrame by what they are for."""
 
@@ -84,6 +100,10 @@ def columns_of_jobs(schema: StructType, options: WriteJobs) -> Columns:
     types = {field.name: field.dataType for field in schema.fields}
     _require_spelling(types, (*OF_A_JOB, "payload"))
     _require_types(types, OF_A_JOB)
+    _require_names(schema, "the rows")
+    for name, kind in types.items():
+        if name not in OF_A_JOB:
+            _require_storable(kind, name)
     said = tuple(name for name in types if name in OF_A_JOB)
     others = tuple(name for name in types if name not in OF_A_JOB and name != "payload")
     if "payload" in types and others:
@@ -146,6 +166,33 @@ def _require_types(
                 f"column {name!r} is {kind.simpleString()}, but must be {possible}: cast it, or "
                 "give it another name if it is part of the payload"
             )
+
+
+def _require_storable(kind: DataType, where: str) -> None:
+    """Refuse what JSON has no form for, and Python no value."""
+    match kind:
+        case ArrayType():
+            _require_storable(kind.elementType, f"{where}[]")
+        case MapType():
+            _require_storable(kind.keyType, f"{where}.key")
+            _require_storable(kind.valueType, f"{where}.value")
+        case StructType():
+            _require_names(kind, where)
+            for field in kind.fields:
+                _require_storable(field.dataType, f"{where}.{field.name}")
+        case _:
+            _require_value(kind, where)
+
+
+def _require_value(kind: DataType, where: str) -> None:
+    if not isinstance(kind, IN_A_PAYLOAD):
+        how = "to_json makes text of it" if isinstance(kind, VariantType) else "cast it"
+        raise ConfigError(f"{where} is {kind.simpleString()}, which no payload can hold: {how}")
+
+
+def _require_names(schema: StructType, where: str) -> None:
+    if twice := [name for name, times in Counter(schema.names).items() if times > 1]:
+        raise ConfigError(f"{where} have several fields {twice[0]!r}: name each another way")
 
 
 def _fits_within(name: str, kind: DataType) -> bool:

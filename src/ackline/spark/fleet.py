@@ -49,6 +49,8 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     """Whether workers leave when nothing waits or runs any more."""
     environment: Mapping[str, str] = {}
     """Environment variables that the handlers' module reads."""
+    asked_before: tuple[bytes, ...] = ()
+    """What earlier fleets of this name were asked to stop by; `run_fleet` fills it in."""
 
     def __post_init__(self) -> None:
         require_name("fleet", self.name)
@@ -69,10 +71,15 @@ class Served(msgspec.Struct, frozen=True):
 class StopFlag:
     """Keys in the store that tell a fleet to stop: one for each queue, under the fleet's name.
 
-    So fleets of other queues are left alone, even where both have the same name.
+    So fleets of other queues are left alone, even where both have the same name. Each time it is
+    hoisted it says something new, and stays: a fleet that began since knows that it was not meant,
+    and takes the flag from no one who was.
     """
 
-    def __init__(self, queues: Sequence[Queue[Any, Any]], fleet: str) -> None:
+    def __init__(
+        self, queues: Sequence[Queue[Any, Any]], fleet: str, before: Sequence[bytes] = ()
+    ) -> None:
+        self._before = frozenset(before)
         self._keys = [
             (queue.store, queue.key.tenant, (OWN_KEYS, "spark", "fleet", fleet, queue.key.name))
             for queue in queues
@@ -80,25 +87,23 @@ class StopFlag:
 
     def hoist(self) -> None:
         """Ask the fleet to stop."""
-        self._write(b"stop")
-
-    def lower(self) -> None:
-        """A fleet begins."""
-        self._write(None)
-
-    def _write(self, value: bytes | None) -> None:
         for store, tenant, key in self._keys:
-            store.write_keys(tenant, [KeyWrite(key=key, value=value)])
+            store.write_keys(tenant, [KeyWrite(key=key, value=new_id().encode())])
+
+    def says(self) -> tuple[bytes, ...]:
+        """What it says now."""
+        return tuple(
+            entry.value
+            for store, tenant, key in self._keys
+            for entry in store.read_keys(tenant, key, 1)
+            if entry.key == key
+        )
 
     @property
     def raised(self) -> bool:
         """Whether it was asked to stop; if the store cannot be reached, it asks again later."""
         try:
-            return any(
-                entry.key == key
-                for store, tenant, key in self._keys
-                for entry in store.read_keys(tenant, key, 1)
-            )
+            return not self._before.issuperset(self.says())
         except StoreError as error:
             logger.warning("cannot ask the store whether to stop: %s", error)
             return False
@@ -115,7 +120,8 @@ def run_fleet(
                 f"queue {queue.key} is in a {queue.store.capabilities.name} store, which each "
                 "executor would have for itself: use redis:// or postgresql://"
             )
-    StopFlag(queues, fleet.name).lower()
+    asked_before = StopFlag(queues, fleet.name).says()
+    fleet = msgspec.structs.replace(fleet, asked_before=asked_before)
     seats = spark.range(0, fleet.executors, 1, fleet.executors)
     told = seats.mapInArrow(lambda batches: serve(load, fleet, batches), SCHEMA)
     return [Served(**row) for row in told.toArrow().to_pylist()]
@@ -154,7 +160,8 @@ def work(load: Callable[[], Sequence[Queue[Any, Any]]], fleet: Fleet) -> Served:
     )
     keep_trying(worker.start, threading.Event())
     try:
-        _wait(queues, StopFlag(queues, fleet.name), fleet.until_empty)
+        flag = StopFlag(queues, fleet.name, fleet.asked_before)
+        _wait(queues, flag, fleet.until_empty)
     finally:
         worker.stop()
     return Served(worker.id, **counts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import uuid
 from collections.abc import Iterator, Sequence
@@ -21,7 +22,8 @@ from ackline.errors import InvalidJob
 LISTED = 10
 """How many refused rows an error shows."""
 
-LONGEST_ROW = 10_000
+LONGEST_LISTED = 10_000
+"""Characters of a row that is listed; a folder has all of it."""
 
 SCHEMA = pyarrow.schema(
     [("row", pyarrow.string()), ("error", pyarrow.string()), ("reason", pyarrow.string())]
@@ -50,7 +52,7 @@ class RowsRejected(InvalidJob):
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """A row that was refused, as JSON, and why."""
+    """A row that was refused, as JSON, with bytes in base64; and why."""
 
     row: str
     error: str
@@ -63,11 +65,18 @@ class Rejected(msgspec.Struct, frozen=True):
             text = json.dumps(row, default=_as_text, ensure_ascii=False)
         except (TypeError, ValueError, RecursionError):
             text = str(row)
-        return cls(text[:LONGEST_ROW], type(error).__name__, str(error))
+        return cls(text, type(error).__name__, str(error))
+
+    @property
+    def listed(self) -> Rejected:
+        """The same with as much of the row as can be shown."""
+        if len(self.row) <= LONGEST_LISTED:
+            return self
+        return Rejected(self.row[:LONGEST_LISTED] + "…", self.error, self.reason)
 
 
 def _as_text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
 def rows_of(batch: pyarrow.RecordBatch) -> Iterator[dict[str, Any] | Rejected]:
@@ -117,7 +126,7 @@ class Refused:
             return
         self.count += len(rejected)
         if self._files is None:
-            self.listed += rejected
+            self.listed += [one.listed for one in rejected]
             if self.count > self._most:
                 raise RowsRejected(self.listed, written, stopped=True)
             return

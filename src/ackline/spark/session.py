@@ -52,9 +52,10 @@ def spark_session(
     """Start Spark, or say what is missing; `master` is `local[*]` by default."""
     require_spark(pyspark.__version__)
     master = master or "local[*]"
-    local = master.startswith("local")
-    if local:
+    local, remote = master.startswith("local"), master.startswith("sc://")
+    if not remote:
         require_java()
+    if local:
         # Spark looks up the machine's name, and warns if it is a loopback address.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         # Workers must be this Python, for the packages are installed here. Only by this Spark
@@ -62,14 +63,14 @@ def spark_session(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     chosen = ALWAYS | (LOCAL | _quiet() if local else {}) | dict(settings or {})
     builder = SparkSession.builder.appName(name)
-    builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
+    builder = builder.remote(master) if remote else builder.master(master)
     for key, value in chosen.items():
         builder = builder.config(key, value)
     for log in QUIET:
         logging.getLogger(log).setLevel(logging.CRITICAL)
     with without_noise() if local else nullcontext():
         session = builder.getOrCreate()
-    if not master.startswith("sc://"):
+    if not remote:
         session.sparkContext.setLogLevel("ERROR")
     return session
 

@@ -44,7 +44,7 @@ def export(rows: DataFrame, path: str, format: str, *, overwrite: bool) -> int:
     written = as_text(rows) if format == "json" else rows
     seen = written.cache()
     try:
-        count = seen.count()
+        # Before it is counted, for a path that is there already is refused before anything is read.
         seen.write.mode("overwrite" if overwrite else "errorifexists").format(format).save(path)
     except AnalysisException as error:
         if "PATH_ALREADY_EXISTS" in str(error):
@@ -52,6 +52,7 @@ def export(rows: DataFrame, path: str, format: str, *, overwrite: bool) -> int:
                 f"{path} is there already: name another, or add --overwrite"
             ) from None
         raise
+    else:
+        return seen.count()
     finally:
         seen.unpersist()
-    return count

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import os
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -20,21 +23,28 @@ from pyspark.sql.types import (
 
 from ackline.errors import ConfigError
 from ackline.spark.columns import OF_A_JOB
+from ackline.spark.lake.folder import is_pattern
 
 FORMATS = ("json", "csv", "parquet")
 SUFFIXES = {"json": "json", "jsonl": "json", "ndjson": "json", "csv": "csv", "parquet": "parquet"}
 
-BROKEN = "_broken"
+BROKEN = "_broken line"
 """The column into which Spark puts a line that it cannot read."""
 
 TYPES: Mapping[str, DataType] = {
     **dict.fromkeys(("id", "queue", "kind", "group", "trace", "callback_url"), StringType()),
     "payload": StringType(),
     **dict.fromkeys(("priority", "max_attempts"), IntegerType()),
-    **dict.fromkeys(("delay", "lease", "timeout", "result_ttl"), DoubleType()),
+    **dict.fromkeys(("delay", "lease", "timeout", "result_ttl", "backoff"), DoubleType()),
     "run_at": TimestampType(),
 }
 """Of the columns of a CSV that are not part of the payload."""
+
+CSV = {"multiLine": "true", "escape": '"'}
+"""Quotes as RFC 4180 has them, and most programs write them: doubled, not after a backslash."""
+
+OTHER_COLUMNS = re.compile(r"CSV header(?:.*\n)*?CSV file: (.*)")
+"""What Spark says of a file whose first line has other names."""
 
 MEANT = (*OF_A_JOB, "payload")
 """What `--set` may name."""
@@ -66,20 +76,39 @@ def _suffix(path: str) -> str:
     return name.rpartition(".")[2].lower()
 
 
-def read_files(spark: SparkSession, paths: Sequence[str], format: str) -> Files:
-    """The rows of files. A line of JSON is a payload as it stands, byte for byte."""
+def read_files(
+    spark: SparkSession, paths: Sequence[str], format: str, *, infer: bool = False
+) -> Files:
+    """The rows of files. A line of JSON is a payload as it stands, byte for byte.
+
+    The fields of a CSV are text, unless Spark is to infer what they are.
+    """
+    named = list(paths)
+    for path in named:
+        _require_plain(path)
     try:
         match format:
             case "json":
-                lines = spark.read.text(list(paths)).where(F.trim("value") != "")
+                lines = spark.read.text(named).where(F.trim("value") != "")
                 require_lines(lines.select(F.trim("value")).head())
                 return Files(lines.withColumnRenamed("value", "payload"))
             case "csv":
-                return _read_csv(spark, list(paths))
+                return _read_csv(spark, named, infer)
             case _:
-                return Files(spark.read.parquet(*paths))
+                return Files(spark.read.parquet(*named))
     except AnalysisException as error:
         raise ConfigError(f"the files cannot be read: {first_line(error)}") from None
+
+
+def _require_plain(path: str) -> None:
+    """Refuse a file whose name means something else to Spark."""
+    name = os.path.basename(path)
+    if name.startswith(("_", ".")) and not os.path.isdir(path):
+        raise ConfigError(
+            f"{path}: Spark passes over files whose names begin with {name[0]!r}: rename it"
+        )
+    if is_pattern(path) and os.path.exists(path):
+        raise ConfigError(f"{path}: to Spark this is a pattern, not a name: rename it")
 
 
 def require_lines(first: Sequence[str] | None) -> None:
@@ -91,20 +120,53 @@ def require_lines(first: Sequence[str] | None) -> None:
         )
 
 
-def _read_csv(spark: SparkSession, paths: list[str]) -> Files:
-    header = {"header": "true", "multiLine": "true"}
-    seen = spark.read.options(**header, inferSchema="true").csv(paths).schema
+def _read_csv(spark: SparkSession, paths: list[str], infer: bool) -> Files:
+    names = _names(spark.read.options(**CSV).csv(paths).head())
+    types: list[DataType] = [StringType()] * len(names)
+    if infer:
+        seen = spark.read.options(**CSV, header="true", inferSchema="true").csv(paths).schema
+        types = [field.dataType for field in seen.fields]
     schema = StructType()
-    for field in seen.fields:
+    for name, type in zip(names, types, strict=True):
         # What means something to a job is of a certain type: a line that has another is broken.
-        schema.add(field.name, TYPES.get(field.name, field.dataType))
+        schema.add(name, TYPES.get(name, type))
     # Spark fills this column only if the schema has it.
     schema.add(BROKEN, StringType())
-    reader = spark.read.options(**header, columnNameOfCorruptRecord=BROKEN).schema(schema)
+    # By itself Spark would take the names of the first file for those of all.
+    reader = spark.read.options(**CSV, header="true", enforceSchema="false")
+    reader = reader.options(columnNameOfCorruptRecord=BROKEN).schema(schema)
     # Spark refuses to look at that column alone, unless the rows were kept.
     rows = reader.csv(paths).cache()
+    _require_columns(rows, names)
     good = rows.where(F.col(BROKEN).isNull()).drop(BROKEN)
     return Files(good, rows.where(F.col(BROKEN).isNotNull()).select(BROKEN))
+
+
+def _names(first: Sequence[str | None] | None) -> list[str]:
+    """The names that the first line of a CSV gives its columns."""
+    if first is None:
+        raise ConfigError("the file is empty: a CSV begins with a line that names its columns")
+    names = [name for name in first if name]
+    if len(names) < len(first):
+        missing = [bool(name) for name in first].index(False) + 1
+        raise ConfigError(f"column {missing} of the CSV has no name: give it one in the first line")
+    if twice := [name for name, times in Counter(names).items() if times > 1]:
+        raise ConfigError(f"the CSV has several columns {twice[0]!r}: name each another way")
+    return names
+
+
+def _require_columns(rows: DataFrame, names: Sequence[str]) -> None:
+    """Read all of them, before anything is enqueued: they are kept for later."""
+    try:
+        rows.count()
+    except Exception as error:
+        # Of what a task raised, Spark makes an error of its own or passes on Java's.
+        if (other := OTHER_COLUMNS.search(str(error))) is None:
+            raise
+        raise ConfigError(
+            f"{other[1].strip()} does not have the columns of the first file in their order "
+            f"({', '.join(names)}): load it by itself"
+        ) from None
 
 
 def with_columns(rows: DataFrame, said: Mapping[str, str]) -> DataFrame:
@@ -118,11 +180,20 @@ def with_columns(rows: DataFrame, said: Mapping[str, str]) -> DataFrame:
         return rows.select(
             "*", *(F.expr(sql).alias(f"+{name}") for name, sql in said.items())
         ).select(
-            *(name for name in rows.columns if name not in said),
-            *(F.col(f"`+{name}`").alias(name) for name in said),
+            *(quoted(name) for name in rows.columns if name not in said),
+            *(F.col(quoted(f"+{name}")).alias(name) for name in said),
         )
     except PySparkException as error:
         raise ConfigError(f"--set cannot be understood: {first_line(error)}") from None
+
+
+def quoted(name: str) -> str:
+    """The name of a column as Spark must be told it: a dot would be taken for a field of it.
+
+    >>> quoted("a.b")
+    '`a.b`'
+    """
+    return "`" + name.replace("`", "``") + "`"
 
 
 def first_line(error: Exception) -> str:

@@ -42,9 +42,14 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 
 def load(files: Files, options: WriteJobs, place: Place, name: str) -> Loaded:
     """Enqueue each row; those that cannot be jobs come back with the reason, or go to a folder."""
-    columns = columns_of_jobs(files.rows.schema, options)
-    told = files.rows.mapInArrow(
-        lambda batches: enqueue_some(place, options, columns, batches, name), SCHEMA
+    columns, names = columns_of_jobs(files.rows.schema, options), files.rows.columns
+    # Spark looks its columns up by their names, and would take a dot for a field of one.
+    numbered = files.rows.toDF(*(f"c{number}" for number in range(len(names))))
+    told = numbered.mapInArrow(
+        lambda batches: enqueue_some(
+            place, options, columns, (batch.rename_columns(names) for batch in batches), name
+        ),
+        SCHEMA,
     )
     rows = told.toArrow().to_pylist()
     if files.broken is not None:

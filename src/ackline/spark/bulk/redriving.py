@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ackline import lifecycle
-from ackline.errors import ConfigError, InvalidJob
+from ackline.errors import ConfigError, InvalidJob, InvalidOption
 from ackline.job import Record, State
 from ackline.lifecycle import Edit
 from ackline.limits import require_priority
@@ -28,6 +28,9 @@ CHUNK = 500
 """Jobs per round trip."""
 
 SETTABLE = ("payload", "priority")
+
+PARTS = 16
+"""Tasks of a redrive: the DLQ of one queue is read by one, which nobody would see get on."""
 
 LISTED = 10
 """How many refused jobs a check shows of each task."""
@@ -67,19 +70,26 @@ def planned(dead: DataFrame, said: Mapping[str, str], rate: float | None, total:
     share = F.pmod(F.xxhash64("queue", "id"), F.lit(1_000_000)) / 1e6
     delay = F.lit(0.0) if rate is None else share * (total / rate)
     try:
+        values = {
+            "priority": F.expr(said.get("priority", "null")).cast("int"),
+            "payload": F.expr(said.get("payload", "null")).cast("string"),
+        }
+        nulls = [F.when(values[name].isNull(), F.lit(name)) for name in said]
         return dead.select(
             *("tenant", "queue", "id", "token"),
             delay.alias("delay"),
-            F.expr(said.get("priority", "null")).cast("int").alias("priority"),
-            F.expr(said.get("payload", "null")).cast("string").alias("payload"),
+            *(value.alias(name) for name, value in values.items()),
+            F.coalesce(*nulls, F.lit(None).cast("string")).alias("set_to_null"),
         )
     except PySparkException as error:
         raise ConfigError(f"--set cannot be understood: {first_line(error)}") from None
 
 
 def redrive(plan: DataFrame, place: Place, by: str, aside: Aside) -> Redriven:
-    """Redrive them, in as many tasks as the plan has."""
-    told = plan.mapInArrow(lambda batches: redrive_some(place, by, batches, aside), SCHEMA)
+    """Redrive them, in several tasks."""
+    told = plan.repartition(PARTS, "queue", "id").mapInArrow(
+        lambda batches: redrive_some(place, by, batches, aside), SCHEMA
+    )
     rows = told.toArrow().to_pylist()
     counts: dict[str, int] = {}
     for row in rows:
@@ -168,6 +178,8 @@ def still_meant(
 
 
 def _change(queue: Queue[Any, Any], row: dict[str, Any]) -> Edit | None:
+    if (name := row["set_to_null"]) is not None:
+        raise InvalidOption(f"--set {name}=… is NULL for this job: say what it is to be instead")
     payload, priority = row["payload"], row["priority"]
     if payload is None and priority is None:
         return None
@@ -192,7 +204,9 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
 def check(plan: DataFrame, place: Place) -> Checked:
     """Try the changes of all chosen jobs, and store none."""
-    told = plan.mapInArrow(lambda batches: check_some(place, batches), CHECKED)
+    told = plan.repartition(PARTS, "queue", "id").mapInArrow(
+        lambda batches: check_some(place, batches), CHECKED
+    )
     rows = told.toArrow().to_pylist()
     return Checked(
         refused=sum(row["refused"] for row in rows),
@@ -213,6 +227,6 @@ def check_some(
                 except InvalidJob as error:
                     refused += 1
                     if len(listed) < LISTED:
-                        listed.append(Rejected.of(row, error))
+                        listed.append(Rejected.of(row, error).listed)
     rows = [{"refused": 0, **msgspec.structs.asdict(one)} for one in listed]
     yield pyarrow.RecordBatch.from_pylist([{"refused": refused}, *rows], _CHECKED_ARROW)

@@ -23,7 +23,7 @@ NO_ERROR: Error = (None, None, None)
 
 
 def with_errors(failed: DataFrame, place: Place) -> DataFrame:
-    """Steps into the DLQ with the error of the job, null where it is gone already."""
+    """Steps into the DLQ with the error of the job, null where the store has it no more."""
     steps = failed.select(*TOLD)
     error = [StructField(name, StringType()) for name in ERROR]
     columns = StructType([*steps.schema.fields, *error])
@@ -33,7 +33,7 @@ def with_errors(failed: DataFrame, place: Place) -> DataFrame:
 def add_errors(
     place: Place, batches: Iterator[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.RecordBatch]:
-    """The same steps, with the errors of the jobs that are still there."""
+    """The same steps, with the errors of the jobs that are still there because of just them."""
     for batch in batches:
         if not batch.num_rows:
             continue
@@ -46,13 +46,15 @@ def add_errors(
 
 def _errors(queues: Queues, batch: pyarrow.RecordBatch) -> list[Error]:
     """The error of each row's job, in the order of the rows."""
-    rows = list(zip(batch.column("queue").to_pylist(), batch.column("id").to_pylist(), strict=True))
-    known: dict[tuple[str, str], Error] = {}
-    for queue in {queue for queue, _ in rows}:
-        ids = list({id for name, id in rows if name == queue})
+    columns = (batch.column(name).to_pylist() for name in ("queue", "id", "token"))
+    rows = list(zip(*columns, strict=True))
+    known: dict[tuple[str, str, int], Error] = {}
+    for queue in {queue for queue, _, _ in rows}:
+        ids = list({id for name, id, _ in rows if name == queue})
         for start in range(0, len(ids), CHUNK):
             jobs = queues.store.get(QueueKey(queues.tenant, queue), ids[start : start + CHUNK])
-            known |= {(queue, job.id): _error(job) for job in jobs if job is not None}
+            # By its token: a job that was redriven since may have failed in another way.
+            known |= {(queue, job.id, job.token): _error(job) for job in jobs if job is not None}
     return [known.get(row, NO_ERROR) for row in rows]
 
 

@@ -24,6 +24,8 @@ class Folder:
     def __init__(self, path: str) -> None:
         self.path = path.rstrip("/") if "://" in path else str(Path(path).absolute())
         """As Spark calls it."""
+        if is_pattern(self.path):
+            raise ConfigError(f"{self.path}: to Spark this is a pattern, not a name: take another")
         try:
             self._files, self._root = pyarrow.fs.FileSystem.from_uri(uri_of(self.path))
         except (pyarrow.ArrowInvalid, OSError) as error:
@@ -136,6 +138,15 @@ class _Replacing:
             self._files.move(self._new, self._path)
         else:
             self._files.delete_file(self._new)
+
+
+def is_pattern(path: str) -> bool:
+    """Whether Spark takes a path for a pattern, which may mean other files or none.
+
+    >>> is_pattern("lake [1]"), is_pattern("lake 1")
+    (True, False)
+    """
+    return any(sign in path for sign in "*?[]{}\\")
 
 
 def uri_of(path: str) -> str:

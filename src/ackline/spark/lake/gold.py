@@ -14,7 +14,7 @@ import pyarrow.compute
 from pyspark.sql import DataFrame, SparkSession
 
 from ackline.spark.lake.lake import ERRORS, TRAFFIC, WORKERS, Lake
-from ackline.spark.lake.reading import read_parts, read_tables
+from ackline.spark.lake.reading import as_arrow, read_parts, read_tables
 from ackline.spark.pipelines import clusters, traffic, workers
 from ackline.spark.pipelines.forecast import busiest, every_hour, forecast
 from ackline.spark.pipelines.objectives import attainment
@@ -62,10 +62,11 @@ class Publisher:
                 self._replace(name, frame, days)
         finally:
             hourly.unpersist()
-        hours = every_hour(self._recent("hourly")).persist()
+        now = datetime.datetime.now(datetime.UTC)
+        hours = every_hour(self._recent("hourly", now)).persist()
         try:
-            for name, frame in (("busiest", busiest(hours)), ("forecast", forecast(hours))):
-                self._lake.folder.write_table(frame.toArrow(), GOLD, name, "all.parquet")
+            for name, frame in (("busiest", busiest(hours)), ("forecast", forecast(hours, now))):
+                self._lake.folder.write_table(as_arrow(frame), GOLD, name, "all.parquet")
         finally:
             hours.unpersist()
 
@@ -87,21 +88,19 @@ class Publisher:
         }
 
     def _parts(
-        self, name: tuple[str, ...], days: Iterable[datetime.date] | None = None
+        self, name: tuple[str, ...], days: Sequence[datetime.date] | None = None
     ) -> DataFrame:
         return read_parts(self._spark, self._lake, name, days)
 
-    def _recent(self, name: str) -> DataFrame:
+    def _recent(self, name: str, now: datetime.datetime) -> DataFrame:
         """The last weeks of a table, so that the cost does not grow with the lake."""
-        files = recent_days(
-            self._lake.folder.names(GOLD, name), datetime.datetime.now(datetime.UTC)
-        )
+        files = recent_days(self._lake.folder.names(GOLD, name), now)
         tables = [(GOLD, name, one) for one in files]
         return read_tables(self._spark, self._lake.folder, *tables)
 
     def _replace(self, name: str, frame: DataFrame, days: Sequence[datetime.date]) -> None:
         """One file for each day, even for a day that has no rows any more."""
-        table = frame.toArrow()
+        table = as_arrow(frame)
         for day in days:
             of_day = table.filter(pyarrow.compute.equal(table["day"], pyarrow.scalar(day)))
             self._lake.folder.write_table(of_day, GOLD, name, f"{day}.parquet")

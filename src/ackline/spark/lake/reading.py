@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
+import pyarrow
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from ackline.spark.lake.folder import Folder
-from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.lake import Batch, Lake
 
 
 def read_tables(spark: SparkSession, folder: Folder, *tables: tuple[str, ...]) -> DataFrame:
@@ -20,13 +21,23 @@ def read_tables(spark: SparkSession, folder: Folder, *tables: tuple[str, ...]) -
     return spark.read.schema(columns).parquet(*(folder.at(*parts) for parts in tables))
 
 
+def as_arrow(frame: DataFrame) -> pyarrow.Table:
+    """A small table brought here; its times are in UTC, whatever zone the session has."""
+    return frame.toArrow().cast(to_arrow_schema(frame.schema, timezone="UTC"))
+
+
 def read_parts(
     spark: SparkSession,
     lake: Lake,
     name: tuple[str, ...],
-    days: Iterable[datetime.date] | None = None,
+    days: Collection[datetime.date] | None = None,
 ) -> DataFrame:
-    """The parts of complete batches, of some days or of all."""
-    tables = [lake.parts(name, batch.number) for batch in lake.batches]
-    parts = read_tables(spark, lake.folder, *tables)
+    """The parts of complete batches, of some days or of all; no other batch is opened."""
+    batches = batches_of(lake.batches, days)
+    parts = read_tables(spark, lake.folder, *(lake.parts(name, one.number) for one in batches))
     return parts if days is None else parts.where(F.col("day").isin(list(days)))
+
+
+def batches_of(batches: Iterable[Batch], days: Collection[datetime.date] | None) -> list[Batch]:
+    """Those in which something happened on one of these days."""
+    return [batch for batch in batches if days is None or not set(days).isdisjoint(batch.days)]

@@ -12,11 +12,16 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from ackline.job import LIVE
+from ackline.events import Act
+from ackline.job import LIVE, State
+from ackline.lifecycle import FENCED
 from ackline.spark.pipelines.lives import (
+    ANEW,
+    GIVEN_BACK,
     JOB,
     NOWHERE,
     TERMINAL_STATES,
+    begins,
     is_arrival,
     is_legal,
     last_states,
@@ -24,15 +29,26 @@ from ackline.spark.pipelines.lives import (
 )
 
 LIVE_STATES = sorted(state.value for state in LIVE)
+OF_THE_HOLDER = sorted(act.value for act in FENCED)
+
+QUEUE = ("tenant", "queue")
+KIND = (*QUEUE, "kind")
+
+KNOWN_AFTER = "interval 1 minute"
+"""By then all processes go by the new settings of a queue."""
 
 MEANINGS = {
-    "lost": "the journal says that it waits or runs, and the store does not have it",
+    "lost": "the journal says that it is there, and the store does not have it",
     "unheard_of": "the store has it, and the journal never told how it came",
     "differs": "the store has it in another state than the journal says",
     "broken": "an entry does not follow from the one before it",
     "illegal": "an entry tells of a step that the lifecycle does not know",
     "ended_twice": "it reached a terminal state more than once in one life",
     "delivered_too_often": "it was handed out more often than its attempts allow",
+    "stale_settle": "it was settled under another token than that of its lease",
+    "token_not_growing": "it was handed out under a token that is not above the one before",
+    "attempts_jump": "it was handed out, and its attempts did not grow by one",
+    "kind_changed": "it became another kind in the middle of a life",
 }
 """What each finding means."""
 
@@ -42,14 +58,16 @@ def findings(
 ) -> DataFrame:
     """Everything that cannot be: `finding`, the job, `place` in the journal, and `detail`.
 
-    `limits` has the attempts of each `queue` and `kind`, and with a null kind of all others;
+    `limits` has the attempts of each `queue` and `kind`, and with a null kind of all others, and
+    since when jobs that have failed or were cancelled must still be there (`failed_since`,
+    `cancelled_since`, null if none must);
     `trimmed` names queues whose journal does not reach back to its beginning.
     """
     steps = steps_of(events)
     parts = (
         wrong_steps(steps, trimmed),
         wrong_lives(steps, jobs, limits),
-        wrong_ends(last_states(steps), jobs, trimmed),
+        wrong_ends(_limited(last_states(steps), limits), jobs, settings_changed(events), trimmed),
     )
     return reduce(DataFrame.unionByName, parts)
 
@@ -57,19 +75,46 @@ def findings(
 def wrong_steps(steps: DataFrame, trimmed: Collection[str] = ()) -> DataFrame:
     """`broken`: entries that do not begin where the one before ended. `illegal`: not in `LEGAL`.
 
+    What only the holder of a lease may do must name the token of the claim before: so it is seen
+    if a stale worker was let through, or two leases could not be told apart.
     Past its retention a job is gone before anyone has pruned it: so from a terminal state it may
     begin anew. In a trimmed journal the first entry of a job may be about any state.
     """
     first = F.col("before").isNull()
     forgotten = (F.col("comes_from") == NOWHERE) & F.col("before").isin(TERMINAL_STATES)
-    begins = F.when(F.col("queue").isin(list(trimmed)), True).otherwise(
+    may_begin = F.when(F.col("queue").isin(list(trimmed)), True).otherwise(
         F.col("comes_from") == NOWHERE
     )
     follows = (F.col("comes_from") == F.col("before")) | forgotten
-    broken = F.when(first, ~begins).otherwise(~follows)
+    broken = F.when(first, ~may_begin).otherwise(~follows)
     said = F.concat(F.lit("was "), _state("before"), F.lit(", but "), _told())
     return _found(
-        steps, _finding("broken", broken, said), _finding("illegal", ~is_legal(), _told())
+        steps,
+        _finding("broken", broken, said),
+        _finding("illegal", ~is_legal(), _told()),
+        *_wrong_leases(),
+    )
+
+
+def _wrong_leases() -> tuple[Column, ...]:
+    act, before, held = F.col("act"), F.col("entry_before"), F.col("held")
+    claims = act == Act.CLAIM.value
+    ends_lease = act.isin(OF_THE_HOLDER) | (
+        (act == Act.CANCEL.value) & (F.col("comes_from") == State.PROCESSING.value)
+    )
+    had = (
+        F.when(before["act"].isin(ANEW), 0)
+        .when(before["act"].isin(GIVEN_BACK), before["attempt"] - 1)
+        .otherwise(before["attempt"])
+    )
+    token = F.format_string("%s under token %d, claimed under %d", act, F.col("token"), held)
+    counted = F.format_string("attempt %d after %d", F.col("attempt"), had)
+    kind = F.concat(before["kind"], F.lit(", then "), F.col("kind"))
+    return (
+        _finding("stale_settle", ends_lease & (F.col("token") != held), token),
+        _finding("token_not_growing", claims & (F.col("token") <= held), token),
+        _finding("attempts_jump", claims & (F.col("attempt") != had + 1), counted),
+        _finding("kind_changed", ~begins() & (before["kind"] != F.col("kind")), kind),
     )
 
 
@@ -103,28 +148,41 @@ def wrong_lives(steps: DataFrame, jobs: DataFrame, limits: DataFrame) -> DataFra
 
 def _allowed(jobs: DataFrame, limits: DataFrame) -> DataFrame:
     """How many deliveries each job may have."""
-    of_kind = limits.where("kind is not null").withColumnRenamed("max_attempts", "of_kind")
-    of_queue = limits.where("kind is null").select(
-        "tenant", "queue", F.col("max_attempts").alias("of_queue")
-    )
+    known = _limited(jobs.select(*JOB, "kind", "max_attempts"), limits)
+    return known.select(*JOB, F.coalesce("max_attempts", "limit.max_attempts").alias("allowed"))
+
+
+def _limited(rows: DataFrame, limits: DataFrame) -> DataFrame:
+    """Rows with the `limit` of their kind, or of their queue."""
+    limit = F.struct("max_attempts", "failed_since", "cancelled_since")
+    of_kind = limits.where("kind is not null").select(*KIND, limit.alias("of_kind"))
+    of_queue = limits.where("kind is null").select(*QUEUE, limit.alias("of_queue"))
     return (
-        jobs.select(*JOB, "kind", "max_attempts")
-        .join(F.broadcast(of_kind), ["tenant", "queue", "kind"], "left")
-        .join(F.broadcast(of_queue), ["tenant", "queue"], "left")
-        .select(*JOB, F.coalesce("max_attempts", "of_kind", "of_queue").alias("allowed"))
+        rows.join(F.broadcast(of_kind), [*KIND], "left")
+        .join(F.broadcast(of_queue), [*QUEUE], "left")
+        .withColumn("limit", F.coalesce("of_kind", "of_queue"))
     )
 
 
-def wrong_ends(last: DataFrame, jobs: DataFrame, trimmed: Collection[str] = ()) -> DataFrame:
+def settings_changed(events: DataFrame) -> DataFrame:
+    """When the settings of queues were last changed; how long they kept jobs before is unknown."""
+    changes = events.where(F.col("act").isin([Act.CONFIGURE.value, Act.DROP.value]))
+    return changes.groupBy(*QUEUE).agg(F.max("at").alias("changed"))
+
+
+def wrong_ends(
+    last: DataFrame, jobs: DataFrame, changes: DataFrame, trimmed: Collection[str] = ()
+) -> DataFrame:
     """Where the journal leaves a job, compared with where the store has it.
 
-    `lost`: should wait or run, and is not there. `unheard_of`: is there, and no journal that is
+    `lost`: should be there, and is not. `unheard_of`: is there, and no journal that is
     whole tells of it. `differs`: is there in another state.
     """
+    last = last.join(F.broadcast(changes), [*QUEUE], "left")
     kept = jobs.select(*JOB, F.col("state").alias("is"), F.lit(True).alias("kept"))
     both = last.withColumn("told", F.lit(True)).join(kept, [*JOB], "full")
     told, kept_too = F.col("told").isNotNull(), F.col("kept").isNotNull()
-    lost = ~kept_too & F.col("state").isin(LIVE_STATES)
+    lost = ~kept_too & (F.col("state").isin(LIVE_STATES) | _is_kept_still())
     unheard_of = ~told & ~F.col("queue").isin(list(trimmed))
     differs = told & kept_too & ~F.col("state").eqNullSafe(F.col("is"))
     is_in = F.concat(F.lit("is "), F.col("is"))
@@ -134,6 +192,20 @@ def wrong_ends(last: DataFrame, jobs: DataFrame, trimmed: Collection[str] = ()) 
         _finding("unheard_of", unheard_of, is_in),
         _finding("differs", differs, F.concat(is_in, F.lit(", should be "), _state("state"))),
     )
+
+
+def _is_kept_still() -> Column:
+    """Whether a job has ended so recently that it must be there.
+
+    How long a completed one is kept only its handler knows. One that was edited, or came from
+    elsewhere, when it had ended already may be kept for less.
+    """
+    since = F.when(F.col("state") == State.FAILED.value, F.col("limit.failed_since")).when(
+        F.col("state") == State.CANCELLED.value, F.col("limit.cancelled_since")
+    )
+    ended = ~F.col("act").isin([Act.EDIT.value, Act.MOVE.value])
+    known = F.col("changed").isNull() | (F.col("at") > F.col("changed") + F.expr(KNOWN_AFTER))
+    return F.coalesce(ended & known & (F.col("at") > since), F.lit(False))
 
 
 def _finding(name: str, wrong: Column, detail: Column, place: Column | None = None) -> Column:

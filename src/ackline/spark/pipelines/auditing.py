@@ -8,7 +8,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from ackline.config import resolve
+from ackline.config import Resolved, resolve
 from ackline.errors import EventsDropped
 from ackline.events import make_cursor
 from ackline.job import NO_OPTIONS, QueueKey, Record, State
@@ -17,7 +17,7 @@ from ackline.queues import Queues
 from ackline.spark.journal import journals
 from ackline.spark.pipelines.audit import findings
 from ackline.spark.pipelines.lives import JOB
-from ackline.spark.rows import place_of
+from ackline.spark.rows import moment, place_of
 from ackline.stores.base import QueueInfo
 
 OF_THIS_MOMENT = ("lost", "unheard_of", "differs")
@@ -68,7 +68,8 @@ def run_audit(
     events = read("events").where(F.col("place") <= place_of(end)).cache()
     jobs = read("jobs").drop("payload", "result", "error_traceback").cache()
     sizes = events.count(), jobs.count()
-    found = findings(events, jobs, limits_of(spark, infos), trimmed)
+    # What is to be kept until now was so when the jobs were read.
+    found = findings(events, jobs, limits_of(spark, infos, queues.info().now), trimmed)
     found = clear(found, read("events", start=end)).cache()
     try:
         counts = {
@@ -104,17 +105,28 @@ def is_trimmed(queues: Queues, key: QueueKey) -> bool:
     return False
 
 
-def limits_of(spark: SparkSession, infos: Iterable[QueueInfo]) -> DataFrame:
-    """The attempts of each queue and kind, as they are set now; a null kind is all others."""
-    rows = [
-        (info.key.tenant, info.key.name, kind, attempts_of(info, kind))
-        for info in infos
-        for kind in (None, *info.settings.kinds)
-    ]
-    return spark.createDataFrame(rows, "tenant string, queue string, kind string, max_attempts int")
+LIMITS = (
+    "tenant string, queue string, kind string, max_attempts int, "
+    "failed_since timestamp, cancelled_since timestamp"
+)
 
 
-def attempts_of(info: QueueInfo, kind: str | None) -> int:
-    """How often a job of a kind is tried, unless it has a limit of its own."""
+def limits_of(spark: SparkSession, infos: Iterable[QueueInfo], now: float) -> DataFrame:
+    """The limits of each queue and kind, as they are set now; a null kind is all others.
+
+    They hold for jobs that have none of their own.
+    """
+    rows = []
+    for info in infos:
+        for kind in (None, *info.settings.kinds):
+            policy = policy_of(info, kind)
+            kept = (policy.keep_failed, policy.keep_cancelled)
+            since = (moment(max(0.0, now - seconds)) for seconds in kept)
+            rows.append((info.key.tenant, info.key.name, kind, policy.max_attempts, *since))
+    return spark.createDataFrame(rows, LIMITS)
+
+
+def policy_of(info: QueueInfo, kind: str | None) -> Resolved:
+    """The policy of the jobs of a kind."""
     job = Record("", kind or "", State.QUEUED, b"", DEFAULT_PRIORITY, NO_OPTIONS, 0, 0.0)
-    return resolve(job, info.settings).max_attempts
+    return resolve(job, info.settings)

@@ -9,10 +9,11 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from ackline import alike
 from ackline.job import State
+from ackline.spark.pipelines.utc import day_of
 
 GROUP = ("tenant", "queue", "kind", "fingerprint")
 
-TOLD = ("tenant", "queue", "kind", "at", "id", "note")
+TOLD = ("tenant", "queue", "kind", "at", "id", "token", "note")
 """What is needed of a step into the DLQ."""
 
 EXAMPLES = 3
@@ -51,7 +52,7 @@ def parts_of(failed: DataFrame) -> DataFrame:
     message = F.coalesce("error_message", F.try_element_at(noted, F.lit(2)), F.lit(""))
     passed = way(F.coalesce("error_traceback", F.lit("")))
     told = failed.select(
-        F.to_date("at").alias("day"),
+        day_of("at").alias("day"),
         *("tenant", "queue", "kind", "at", "id"),
         exception.alias("exception"),
         normalised(message).alias("message"),

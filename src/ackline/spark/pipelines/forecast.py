@@ -7,8 +7,12 @@ to be like the day before; with less than a day, every hour like the last ones.
 
 from __future__ import annotations
 
+import datetime
+
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812
+
+from ackline.spark.pipelines.utc import hour_of_day, weekday_of
 
 QUEUE = ("tenant", "queue")
 LOAD = ("enqueued", "busy_seconds")
@@ -52,7 +56,7 @@ def _total(name: str) -> Column:
 
 
 def _with_hour_of_week(hours: DataFrame) -> DataFrame:
-    return hours.withColumns({"weekday": F.weekday("hour") + 1, "hour_of_day": F.hour("hour")})
+    return hours.withColumns({"weekday": weekday_of("hour"), "hour_of_day": hour_of_day("hour")})
 
 
 def busiest(hours: DataFrame) -> DataFrame:
@@ -69,8 +73,11 @@ def busiest(hours: DataFrame) -> DataFrame:
     )
 
 
-def forecast(hours: DataFrame) -> DataFrame:
-    """The next week by the hour: jobs, seconds of work, and handlers that are needed at once."""
+def forecast(hours: DataFrame, now: datetime.datetime | None = None) -> DataFrame:
+    """The next week by the hour: jobs, seconds of work, and handlers that are needed at once.
+
+    It begins after the last of the hours, or after the hour of `now` if that is later.
+    """
     of_queue = Window.partitionBy(*QUEUE)
     weight = F.pow(F.lit(0.5), F.col("age_hours") / HOURS / HALF_LIFE_WEEKS)
     of_last_day = F.when(F.col("age_hours") < 24, weight)
@@ -86,7 +93,7 @@ def forecast(hours: DataFrame) -> DataFrame:
         for name in LOAD
     }
     # With the hours to come among them, each finds those like it without a join.
-    both = hours.unionByName(_coming(hours), allowMissingColumns=True)
+    both = hours.unionByName(_coming(hours, now), allowMissingColumns=True)
     told = both.withColumns({**means, "change": _change(of_queue), "basis": _basis(of_queue)})
     seconds = _by_basis("busy_seconds") * F.col("change")
     return told.where("age_hours is null").select(
@@ -108,10 +115,12 @@ def _by_basis(name: str) -> Column:
     )
 
 
-def _coming(hours: DataFrame) -> DataFrame:
+def _coming(hours: DataFrame, now: datetime.datetime | None) -> DataFrame:
     """The hours of the next week, of each queue. They have no age."""
     ahead = F.explode(F.sequence(F.lit(1), F.lit(HOURS))).alias("ahead")
-    hour = F.timestamp_seconds(F.unix_seconds("last") + F.col("ahead") * 3600)
+    this_hour = 0 if now is None else int(now.timestamp()) // 3600 * 3600
+    begin = F.greatest(F.unix_seconds("last"), F.lit(this_hour))
+    hour = F.timestamp_seconds(begin + F.col("ahead") * 3600)
     queues = hours.select(*QUEUE, "last").distinct()
     return (
         queues.select("*", ahead).select(*QUEUE, hour.alias("hour")).transform(_with_hour_of_week)

@@ -18,6 +18,8 @@ ANEW = [Act.ENQUEUE.value, Act.REDRIVE.value]
 NOWHERE = ""
 """The state of a job that does not exist, where null would compare as unknown."""
 
+_BEFORE = (Window.unboundedPreceding, -1)
+
 
 def is_arrival() -> Column:
     """A job that came from another queue."""
@@ -27,13 +29,12 @@ def is_arrival() -> Column:
 def steps_of(events: DataFrame) -> DataFrame:
     """The entries about single jobs, with `before` and `life`.
 
-    `before` is where the entry before left the job, null if there is none; `life` counts how often
-    it was enqueued, redriven or moved here; `deliveries` how often it was handed out in this life
-    and not given back.
+    `before` is where the entry before left the job, null if there is none, `entry_before` what it
+    said; `held` is the token of the claim before; `life` counts how often it was enqueued, redriven
+    or moved here; `deliveries` how often it was handed out in this life and not given back.
     """
     of_job = Window.partitionBy(*JOB).orderBy("place")
     of_life = Window.partitionBy(*JOB, "life").orderBy("place")
-    begins = F.col("act").isin(ANEW) | is_arrival()
     handed_out = (
         F.when(F.col("act") == Act.CLAIM.value, 1)
         .when(F.col("act").isin(GIVEN_BACK), -1)
@@ -45,14 +46,25 @@ def steps_of(events: DataFrame) -> DataFrame:
         .withColumn("leads_to", F.coalesce("to", F.lit(NOWHERE)))
         .withColumn("comes_from", F.coalesce("source", F.lit(NOWHERE)))
         .withColumn("before", F.lag("leads_to").over(of_job))
-        .withColumn("life", F.sum(begins.cast("int")).over(of_job))
+        .withColumn("entry_before", F.lag(F.struct("act", "kind", "attempt")).over(of_job))
+        .withColumn("held", F.last(_claimed(), ignorenulls=True).over(of_job.rowsBetween(*_BEFORE)))
+        .withColumn("life", F.sum(begins().cast("int")).over(of_job))
         .withColumn("deliveries", F.sum(handed_out).over(of_life))
     )
 
 
+def begins() -> Column:
+    """Whether a life begins with an entry."""
+    return F.col("act").isin(ANEW) | is_arrival()
+
+
+def _claimed() -> Column:
+    return F.when(F.col("act") == Act.CLAIM.value, F.col("token"))
+
+
 def last_states(steps: DataFrame) -> DataFrame:
     """Where the journal leaves each job: `state`, null if it is gone."""
-    last = F.max_by(F.struct("to", "act", "place", "kind"), "place")
+    last = F.max_by(F.struct("to", "act", "place", "kind", "at"), "place")
     found = steps.groupBy(*JOB).agg(last.alias("last"))
     return found.select(
         *JOB,
@@ -60,6 +72,7 @@ def last_states(steps: DataFrame) -> DataFrame:
         F.col("last.act").alias("act"),
         F.col("last.place").alias("place"),
         F.col("last.kind").alias("kind"),
+        F.col("last.at").alias("at"),
     )
 
 

@@ -16,6 +16,7 @@ from ackline.events import Act
 from ackline.job import State
 from ackline.spark.pipelines import silver
 from ackline.spark.pipelines.sketches import merged, quantiles, sketch
+from ackline.spark.pipelines.utc import day_of, hour_of
 
 GROUP = ("tenant", "queue", "kind", "priority")
 
@@ -44,8 +45,7 @@ MEASURES = {
 
 def parts_of(steps: DataFrame) -> DataFrame:
     """One row for each hour and group."""
-    hour = F.date_trunc("hour", "at")
-    return steps.groupBy(F.to_date("at").alias("day"), hour.alias("hour"), *GROUP).agg(
+    return steps.groupBy(day_of("at").alias("day"), hour_of("at").alias("hour"), *GROUP).agg(
         *(F.count_if(_is(act)).alias(name) for name, act in _ACTS.items()),
         *(F.count_if(F.col("to") == state.value).alias(name) for name, state in _ENDS.items()),
         F.count_if(_is(Act.COMPLETE) & (F.col("deliveries") == 1)).alias("at_once"),
@@ -57,8 +57,8 @@ def parts_of(steps: DataFrame) -> DataFrame:
 def add_up(parts: DataFrame, by: Sequence[str]) -> DataFrame:
     """Parts of the same group made one."""
     return parts.groupBy(*by).agg(
-        *(F.sum(name).alias(name) for name in COUNTS),
-        F.sum("busy_seconds").alias("busy_seconds"),
+        # Of no parts at all, zero.
+        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in (*COUNTS, "busy_seconds")),
         *(merged(name).alias(name) for name in MEASURES),
     )
 

@@ -12,6 +12,7 @@ from ackline.job import State
 from ackline.spark.pipelines import silver
 from ackline.spark.pipelines.sketches import merged, quantiles, sketch
 from ackline.spark.pipelines.traffic import rate
+from ackline.spark.pipelines.utc import day_of
 
 GROUP = ("tenant", "queue", "worker")
 
@@ -27,7 +28,7 @@ COUNTS = ("deliveries", *_ENDINGS)
 def parts_of(steps: DataFrame) -> DataFrame:
     """One row for each day and worker, by when its deliveries ended."""
     ended = steps.where((F.col("comes_from") == State.PROCESSING.value) & (F.col("worker") != ""))
-    return ended.groupBy(F.to_date("at").alias("day"), *GROUP).agg(
+    return ended.groupBy(day_of("at").alias("day"), *GROUP).agg(
         F.count("*").alias("deliveries"),
         *(F.count_if(F.col("act").isin(acts)).alias(name) for name, acts in _ENDINGS.items()),
         F.coalesce(F.sum(silver.run()), F.lit(0.0)).alias("busy_seconds"),

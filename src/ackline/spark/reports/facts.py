@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from ackline.errors import ConfigError
 from ackline.spark.lake.gold import GOLD
 from ackline.spark.lake.lake import ERRORS, TRAFFIC, WORKERS, Lake
-from ackline.spark.lake.reading import read_parts, read_tables
+from ackline.spark.lake.reading import as_arrow, read_parts, read_tables
 from ackline.spark.pipelines import clusters, traffic, workers
 from ackline.spark.pipelines.objectives import attainment
 
@@ -29,7 +29,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 
 OF_AN_HOUR = ("enqueued", "completed", "failed", "retried", "stalled", "busy_seconds")
 
-LIKE = {"week": "the last weeks", "day": "the last days", "hour": "the last day"}
+LIKE = {"week": "the last weeks", "day": "the last days", "hour": "its first hours"}
 """What a forecast is made of, by its basis."""
 
 HOUR = datetime.timedelta(hours=1)
@@ -109,7 +109,7 @@ def reported_days(lake: Lake, last_days: int | None) -> list[datetime.date]:
 
 def rows(frame: DataFrame) -> Rows:
     """A small table as it is shown."""
-    found: Rows = frame.toArrow().to_pylist()
+    found: Rows = as_arrow(frame).to_pylist()
     return found
 
 

@@ -1,0 +1,37 @@
+"""A refused row is kept whole, so that it can be corrected and written again."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pyarrow.parquet
+import pytest
+
+from ackline.spark.rejected import LONGEST_LISTED, Aside, Rejected, RowsRejected
+
+LARGE = {"id": "a", "priority": 17, "payload": "y" * 2 * LONGEST_LISTED, "result": b"\x00\xff"}
+
+
+def refuse(aside):
+    with aside.refusing() as refused:
+        refused.add([Rejected.of(LARGE, ValueError("no"))], 0)
+    return refused.listed
+
+
+def test_a_folder_has_all_of_it(tmp_path):
+    refuse(Aside(str(tmp_path), "write"))
+
+    (kept,) = pyarrow.parquet.read_table(tmp_path).to_pylist()
+    row = json.loads(kept["row"])
+    assert row["payload"] == LARGE["payload"]
+    assert base64.b64decode(row["result"]) == LARGE["result"]
+
+
+def test_a_list_has_as_much_as_can_be_shown():
+    (listed,) = refuse(Aside(None, "write"))
+
+    assert len(listed.row) == LONGEST_LISTED + 1
+    assert listed.row.endswith("…")
+    with pytest.raises(RowsRejected):
+        refuse(Aside(None, "write", most=0))
