@@ -70,6 +70,22 @@ class Scene:
         return "done"
 
 
+@pytest.fixture
+def half_busy(start, client, prefix) -> Callable[[Queue[Any, Any], Scene], ackline.Worker]:
+    """Starts a worker that is in a slow handler, and waits to be handed another job."""
+
+    def start_one(queue: Queue[Any, Any], scene: Scene) -> ackline.Worker:
+        queue.handler(scene)
+        worker: ackline.Worker = start(queue, concurrency=2, grace=SOON)
+        until(lambda: waiting(client, prefix))
+        queue.enqueue("slow")
+        assert scene.began.wait(SOON)
+        until(lambda: waiting(client, prefix))
+        return worker
+
+    return start_one
+
+
 def test_jobs_one_by_one_are_all_handed_over_and_done_once(open_queue, start, client, prefix):
     queue, scene = open_queue(), Scene()
     queue.handler(scene)
@@ -122,15 +138,10 @@ def test_others_take_jobs_while_the_one_that_was_handed_one_is_busy(
     until(lambda: queue.counts()[State.COMPLETED] == 11)
 
 
-def test_a_worker_that_stops_is_handed_nothing_more(open_queue, start, client, prefix):
+def test_a_worker_that_stops_is_handed_nothing_more(open_queue, half_busy, client, prefix):
     """It may take long to stop: a job that came meanwhile would wait for it."""
     queue, scene = open_queue(), Scene()
-    queue.handler(scene)
-    worker = start(queue, concurrency=2, grace=SOON)
-    until(lambda: waiting(client, prefix))
-    queue.enqueue("slow")
-    assert scene.began.wait(SOON)
-    until(lambda: waiting(client, prefix))
+    worker = half_busy(queue, scene)
 
     stopping = threading.Thread(target=worker.stop)
     stopping.start()
@@ -203,15 +214,10 @@ def test_a_message_that_is_lost_costs_a_moment_not_a_lease(
 
 
 def test_what_comes_while_a_worker_withdraws_is_given_back_at_once(
-    open_queue, start, client, prefix, monkeypatch
+    open_queue, half_busy, monkeypatch
 ):
     queue, scene = open_queue(), Scene()
-    queue.handler(scene)
-    worker = start(queue, concurrency=2, grace=SOON)
-    until(lambda: waiting(client, prefix))
-    queue.enqueue("slow")
-    assert scene.began.wait(SOON)
-    until(lambda: waiting(client, prefix))
+    worker = half_busy(queue, scene)
     holdings = worker._stations[0]._holdings
     withdraws = holdings.withdraw
 
