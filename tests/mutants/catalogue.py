@@ -417,7 +417,7 @@ SQLITE = [
     Mutant(
         "sqlite: what was written to a removed log is answered",
         "stores/sqlite/engine.py",
-        "                self._require_safe()\n",
+        "                self._log.require_kept()\n",
         "",
         shown_by=_PRESENCE,
     ),

@@ -197,11 +197,12 @@ class Engine:
         with self._writing:
             transaction = Transaction(self._require_writer())
             self._require_same_file()
+            self._log.require_there()
             try:
                 self._begin(transaction)
                 answers = run_all(transaction, operations)
                 self._make_safe(transaction)
-                self._require_safe()
+                self._log.require_kept()
                 self._follow_up(self._log.cut, transaction.connection)
             finally:
                 self._end()
@@ -215,20 +216,6 @@ class Engine:
             raise StoreUnavailable(
                 f"{self.path} was deleted or replaced while it was open: "
                 "nothing was written. Put it back, or close the store and open it again"
-            )
-        if self._log.removed():
-            raise StoreUnavailable(
-                f"{self._log.path} was removed while it was in use: nothing was written. "
-                "Close the store and open it again"
-            )
-
-    def _require_safe(self) -> None:
-        if self._log.removed():
-            raise Undecided(
-                StoreUnavailable(
-                    f"{self._log.path} was removed while it was written to, so it may be done "
-                    "or not: close the store, open it again, and send it again"
-                )
             )
 
     def _require_writer(self) -> apsw.Connection:

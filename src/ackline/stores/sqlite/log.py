@@ -6,7 +6,9 @@ import os
 
 import apsw
 
+from ackline.errors import StoreUnavailable
 from ackline.stores.sqlite.connection import BUSY_SECONDS
+from ackline.stores.sqlite.group_commit import Undecided
 from ackline.stores.sqlite.opening import identity
 
 LONGEST_LOG = 8 * 1024 * 1024
@@ -25,6 +27,24 @@ class Log:
     def remember(self) -> None:
         """Note which log a connection has opened."""
         self._identity = identity(self.path)
+
+    def require_there(self) -> None:
+        """Before a transaction: refuse to write to what nobody would read."""
+        if self.removed():
+            raise StoreUnavailable(
+                f"{self.path} was removed while it was in use: nothing was written. "
+                "Close the store and open it again"
+            )
+
+    def require_kept(self) -> None:
+        """After a transaction: do not answer for what may be gone."""
+        if self.removed():
+            raise Undecided(
+                StoreUnavailable(
+                    f"{self.path} was removed while it was written to, so it may be done "
+                    "or not: close the store, open it again, and send it again"
+                )
+            )
 
     def removed(self) -> bool:
         """Whether what is written to it can be read by no one who opens the file."""
