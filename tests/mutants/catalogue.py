@@ -909,7 +909,7 @@ REDIS_ALONE = [
         _JOB,
         "  call_many('HDEL', queue.base .. ':result', results)\n",
         "",
-        f"{_TESTS}/test_bounded.py",
+        f"{_TESTS}/test_results.py",
     ),
     Mutant(
         "redis: groups gone by are kept",
