@@ -128,7 +128,7 @@ local function replaced_jobs()
 end
 
 local replaced = next(known) and replaced_jobs() or {}
--- None if there is nothing new: who sends again what is stored is answered even if no memory is left.
+-- None if nothing is new: what is stored is answered again even when no memory is left.
 local first = new > 0 and next_numbers(new) or 0
 if #replaced > 0 then
   drop_jobs(queue, replaced)
