@@ -1,5 +1,6 @@
 """An application's own table, written in the same transactions as jobs."""
 
+import contextlib
 from typing import Any
 
 import psycopg
@@ -7,6 +8,14 @@ import psycopg
 from ackline import Queue
 from ackline.job import State
 from ackline.testing.servers.postgres import PostgresServer
+
+
+class Connection(psycopg.Connection[Any]):
+    """Closed with its block, also if it cannot commit: the driver leaves it open then."""
+
+    def __exit__(self, *error: Any) -> None:
+        with contextlib.closing(self):
+            super().__exit__(*error)
 
 
 class Shop:
@@ -21,7 +30,7 @@ class Shop:
             connection.execute(f"CREATE TABLE {self.table} (id text PRIMARY KEY, paid boolean)")
 
     def connect(self, **options: Any) -> psycopg.Connection[Any]:
-        return psycopg.connect(self.url, **options)
+        return Connection.connect(self.url, **options)
 
     async def connect_async(self, **options: Any) -> psycopg.AsyncConnection[Any]:
         return await psycopg.AsyncConnection.connect(self.url, **options)
