@@ -21,10 +21,10 @@ MOST_QUEUES = 10_000
 
 def wanted_by(drafts: Iterable[Draft]) -> bool:
     """Whether one of these jobs wants a callback."""
-    return any(
-        draft.options is not NO_OPTIONS and draft.options.callback_url is not None
-        for draft in drafts
-    )
+    for draft in drafts:
+        if draft.options is not NO_OPTIONS and draft.options.callback_url is not None:
+            return True
+    return False
 
 
 def note(store: Store, queue: QueueKey) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable
+from queue import Empty, SimpleQueue
 from typing import Self
 
 from ackline.errors import EventsDropped, JobNotFound, Timeout
@@ -16,7 +19,8 @@ from ackline.stores.base import Ended, Store, Telling
 logger = logging.getLogger("ackline")
 
 LONGEST_WAIT = 1.0
-"""News can be lost; so all that is expected is looked up again after this many seconds."""
+"""News can be lost; so all that is expected is looked up again after this many seconds. For as
+long it goes on listening when nobody waits any more: who comes next need not wake it then."""
 
 TROUBLED_WAIT = 0.1
 """Do not spin on a store that is down."""
@@ -24,6 +28,8 @@ TROUBLED_WAIT = 0.1
 PATIENCE = 8
 BREATH = 0.002
 """After this many fruitless look-ups, batch notifications for this long."""
+
+MOST_EARLY = 64
 
 PAGE = 500
 
@@ -38,8 +44,10 @@ class Expected:
         self.id = id
         self.only = only
         """Whether no other job has ever had this id, so that all that is told of it is of this."""
+        self.arrived = False
+        """Whether the wait is over."""
         self._waiter = waiter
-        self._arrived = threading.Event()
+        self._arrival: SimpleQueue[None] = SimpleQueue()
         self._record: Record | Ended | None = None
         self._error: BaseException | None = None
         self._callback: Callable[[], None] | None = None
@@ -47,29 +55,27 @@ class Expected:
     def arrive(self, record: Record | Ended | None, error: BaseException | None = None) -> None:
         """The job has finished, is gone, or cannot be waited for."""
         self._record, self._error = record, error
-        self._arrived.set()
+        self.arrived = True
+        self._arrival.put(None)
         if self._callback is not None:
             try:
                 self._callback()
             except Exception:
                 logger.exception("the callback for the result of job %s failed", self.id)
 
-    @property
-    def arrived(self) -> bool:
-        """Whether the wait is over."""
-        return self._arrived.is_set()
-
     def then(self, callback: Callable[[], None]) -> None:
         """Call this, in another thread, when the wait is over."""
         self._callback = callback
-        if self._arrived.is_set():
+        if self.arrived:
             callback()
 
     def wait(self, timeout: float, *, now: bool = False) -> Record | Ended:
         """The finished job; `now` looks at once instead of waiting for news first."""
         if now:
             self._waiter.look(self)
-        if not self._arrived.wait(timeout):
+        with contextlib.suppress(Empty):
+            self._arrival.get(timeout=max(0.0, timeout))
+        if not self.arrived:
             raise self.timeout(timeout)
         return self.record()
 
@@ -113,10 +119,15 @@ class ResultWaiter:
         self._pid = os.getpid()
         self._store = store
         self._listener = store.listen([key], "ends")
+        self._telling = self._listener if isinstance(self._listener, Telling) else None
         self._expected: dict[str, list[Expected]] = {}
         self._unseen: set[str] = set()
+        self._early: OrderedDict[str, Ended] = OrderedDict()
+        """Ends of which the news came sooner than who enqueued the job could wait for it."""
         self._lock = threading.Lock()
         self._someone_waits = threading.Event()
+        """Set while it is to listen: it is cleared some time after the last one has gone."""
+        self._left_at = 0.0
         self._cursor: str | None = None
         self._look_at_all_at = 0.0
         self._in_vain = 0
@@ -136,9 +147,14 @@ class ResultWaiter:
         """
         expected = Expected(self, id, only)
         with self._lock:
+            ended = self._early.pop(id, None)
+            if ended is not None and only:
+                expected.arrive(ended)
+                return expected
             self._expected.setdefault(id, []).append(expected)
             self._unseen.add(id)
-            self._someone_waits.set()
+            if not self._someone_waits.is_set():
+                self._someone_waits.set()
         if since is not None and since != self.heard:
             self._listener.wake()
         return expected
@@ -152,8 +168,8 @@ class ResultWaiter:
             if not waiting:
                 self._expected.pop(expected.id, None)
                 self._unseen.discard(expected.id)
-            if not self._expected and not self.closed:
-                self._someone_waits.clear()
+            if not self._expected:
+                self._left_at = time.monotonic()
 
     def look(self, expected: Expected) -> None:
         """See whether a job has finished already."""
@@ -165,8 +181,9 @@ class ResultWaiter:
         """Tell everyone who still waits that no answer will come."""
         if self._pid != os.getpid():
             return  # the thread and those who wait are the parent's
-        self.closed = True
-        self._someone_waits.set()
+        with self._lock:
+            self.closed = True
+            self._someone_waits.set()
         self._listener.wake()
         if self._thread is not threading.current_thread():
             self._thread.join(timeout=5)
@@ -174,13 +191,11 @@ class ResultWaiter:
 
     def _run(self) -> None:
         while not self.closed:
-            if not self._someone_waits.is_set():
-                # What happens while nobody waits need not be read.
-                self._cursor = None
-                self._someone_waits.wait()
+            if not self._expected:
+                self._rest()
             self._listener.wait(LONGEST_WAIT)
             self.heard += 1
-            if self._was_told():
+            if self._was_told() or not self._expected:
                 continue
             if self._in_vain > PATIENCE:
                 time.sleep(BREATH)
@@ -194,17 +209,35 @@ class ResultWaiter:
         for waiting in self._waiting_for(None).values():
             self._arrive(waiting, None, closed)
 
+    def _rest(self) -> None:
+        """Wait for somebody to wait: what happens while nobody does need not be read for long."""
+        with self._lock:
+            if self._expected or self.closed or time.monotonic() < self._left_at + LONGEST_WAIT:
+                return
+            self._someone_waits.clear()
+        self._cursor = None
+        self._someone_waits.wait()
+
     def _was_told(self) -> bool:
         """Whether the news has said all about those that are waited for."""
-        told = self._listener.told() if isinstance(self._listener, Telling) else None
+        told = None if self._telling is None else self._telling.told()
         if told is None:
             return False
         for ended in told:
-            for expected in self._waiting_for({ended.id}).get(ended.id, ()):
+            with self._lock:
+                waiting = tuple(self._expected.get(ended.id, ()))
+                if not waiting:
+                    self._keep_early(ended)
+            for expected in waiting:
                 if not expected.only:
                     return False
                 self._arrive((expected,), ended)
         return True
+
+    def _keep_early(self, ended: Ended) -> None:
+        self._early[ended.id] = ended
+        if len(self._early) > MOST_EARLY:
+            self._early.popitem(last=False)
 
     def _wait_out(self, error: Exception) -> None:
         if self.trouble is None:

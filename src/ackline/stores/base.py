@@ -104,7 +104,8 @@ class WaitingClaim(ClaimRequest, frozen=True, kw_only=True):
     """A claim of one who will wait for more if it gets less than it wants.
 
     A store that hands jobs over (see `Capabilities`) may then lease it one unasked and wake the
-    listener; the next claim with it brings that job. One with a limit of 0 puts an end to this.
+    listener, which has the job then (see `Handing`); else the next claim with it brings the job.
+    One with a limit of 0 puts an end to this.
     """
 
     listener: Listener
@@ -339,6 +340,14 @@ class Telling(Protocol):
 
     def told(self) -> Sequence[Ended] | None:
         """All that has ended since the last call; None if something else may have."""
+
+
+@runtime_checkable
+class Handing(Protocol):
+    """What a listener to `ready` can do where jobs are handed over."""
+
+    def handed(self, worker: str) -> Claimed | None:
+        """What was handed over to this worker and no claim has brought yet; None if nothing."""
 
 
 class Joined(Protocol):

@@ -163,15 +163,19 @@ class Courier:
         self._pauses.reset()
         holdings.troubled = False
         holdings.settled(batch, claimed.verdicts)
-        self._handed = claimed.more
         if brought < want and not claimed.more:
             holdings.await_more()
             holdings.end_claim(time_to_next(claimed))
         elif want:
             holdings.hear()
+        self._receive(claimed, asked_at)
+
+    def _receive(self, claimed: Claimed, asked_at: float) -> None:
+        self._handed = claimed.more
         self._lent = True
         try:
-            holdings.receive(claimed.jobs, asked_at if claimed.since is None else claimed.since)
+            since = asked_at if claimed.since is None else claimed.since
+            self._holdings.receive(claimed.jobs, since)
         finally:
             self._lent = False
 
@@ -231,14 +235,20 @@ class Courier:
             self._rest(seconds)
             return
         self.listening = self.idle = True
+        handed = None
         try:
             if not self._nudged.is_set() and not self._stopping:
                 self._holdings.listener.wait(seconds)
                 # Woken or not, it is time to look; if not by this courier, then by another.
                 self._holdings.hear()
+                handed = self._holdings.handed()
         finally:
             self.listening = self.idle = False
             self._holdings.listening.release()
+        if handed is not None:
+            self._receive(handed, time.monotonic())
+            if self._holdings.outbox:
+                self._carry()
 
     def _wait_for_store(self, error: Exception) -> None:
         self._holdings.troubled = True

@@ -15,7 +15,7 @@ from ackline.config import Resolved
 from ackline.job import NO_OPTIONS, Record, State
 from ackline.lifecycle import Transition, Verdict, note_of
 from ackline.queue import Handler, Queue
-from ackline.stores.base import ClaimRequest, WaitingClaim
+from ackline.stores.base import Claimed, ClaimRequest, Handing, WaitingClaim
 from ackline.worker.demand import Demand
 from ackline.worker.held import Held
 from ackline.worker.outbox import Outbox, Settled
@@ -56,6 +56,7 @@ class Holdings:
         self._news = True
         self._look_at = 0.0
         self.listener = queue.store.listen([queue.key], "ready", queue.handlers.kinds)
+        self._handing = self.listener if isinstance(self.listener, Handing) else None
         self.listening = threading.Lock()
         """Held by the courier that waits for news of jobs."""
         self._submit = submit
@@ -108,6 +109,13 @@ class Holdings:
     def await_more(self) -> None:
         """A claim brought too few: the store may hand over the next job."""
         self.waiting = self._hands_over
+
+    def handed(self) -> Claimed | None:
+        """What the store has handed over, if anything."""
+        claimed = None if self._handing is None else self._handing.handed(self.worker)
+        if claimed is not None:
+            self._share.be_given(len(claimed.jobs))
+        return claimed
 
     def withdraw(self) -> bool:
         """Whether the caller is to tell the store not to, for the worker stops; True only once."""

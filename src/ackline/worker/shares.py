@@ -40,6 +40,10 @@ class Share:
         with self._shares.lock:
             self.had -= jobs / self.weight
 
+    def be_given(self, jobs: int) -> None:
+        """Have so many jobs that nobody has asked for."""
+        self.give_back(-jobs)
+
 
 class Shares:
     """The queues of one worker. While one wants nothing, the others share what it leaves.

@@ -136,6 +136,36 @@ class TestWhoWaits:
             waiter._listener.wake()
             until(lambda: looks)
 
+    def test_an_end_that_is_told_before_anybody_waits_for_it_arrives_all_the_same(
+        self, queues, monkeypatch
+    ):
+        monkeypatch.setattr(waiting, "MOST_EARLY", 2)
+        waiter = queues["mail"].waiter
+        for id in ("id0", "id1", "id2"):
+            waiter._listener._receive(b"\x00\x03" + id.encode() + b"1" + b'"done"')
+            assert waiter._was_told()
+
+        with waiter.expect("id2", only=True) as expected:
+            assert expected.wait(0.0).result == b'"done"'
+        with waiter.expect("id1") as expected:
+            assert not expected.arrived, "it may be the end of an earlier job of this id"
+        with waiter.expect("id0", only=True) as expected:
+            assert not expected.arrived, "no more are kept than was said"
+
+    def test_it_goes_on_listening_for_a_while_when_nobody_waits(self, queues, store, monkeypatch):
+        monkeypatch.setattr(waiting, "LONGEST_WAIT", 0.2)
+        waiter = queues["mail"].waiter
+        store.enqueue(QUEUE, drafts(1))
+        with waiter.expect("id0", only=True):
+            until(waiter._someone_waits.is_set)
+
+        assert waiter._someone_waits.is_set()
+        until(lambda: not waiter._someone_waits.is_set())
+        with waiter.expect("id0", only=True) as expected:
+            [job] = store.claim(QUEUE, wants(1)).jobs
+            store.apply(QUEUE, [done(job, b"1")])
+            assert expected.wait(SOON).result == b"1"
+
     def test_the_end_of_an_earlier_job_is_not_taken_for_that_of_a_later_one(self, queues, store):
         """An id that a caller has chosen may have been another job's a moment ago."""
         waiter = queues["mail"].waiter

@@ -18,7 +18,7 @@ from redis._parsers.hiredis import NOT_ENOUGH_DATA
 
 from ackline.errors import StoreError
 from ackline.pauses import Pauses
-from ackline.stores.base import Ended
+from ackline.stores.base import Claimed, Ended
 from ackline.stores.redis.connection import Connection
 from ackline.stores.redis.inbox import Inbox
 
@@ -86,6 +86,10 @@ class RedisListener:
                 if news or left <= 0:
                     return news
         return True
+
+    def handed(self, worker: str) -> Claimed | None:
+        jobs = self.inbox.take(worker) if self.inbox is not None else []
+        return self.inbox.claimed(jobs) if self.inbox is not None and jobs else None
 
     def wake(self) -> None:
         if self._pid != os.getpid():

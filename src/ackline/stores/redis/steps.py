@@ -6,6 +6,7 @@ state that the job may be found in.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from ackline.ids import new_id
 from ackline.job import QueueKey, State
 from ackline.lifecycle import (
     REPEATABLE,
+    Edit,
     Landing,
     Seen,
     Transition,
@@ -78,17 +80,28 @@ class Steps:
 
     def _step(self, transition: Transition, data: str | None) -> dict[str, Any]:
         act = transition.act
+        lands, asked = _ways(
+            self._queue,
+            act,
+            transition.to,
+            transition.token is not None,
+            transition.delay,
+            transition.keep,
+            transition.keep_cancelled,
+            transition.edit,
+            transition.target,
+        )
         step: dict[str, Any] = {
             "act": act,
             "by": transition.by,
             "note": note_of(transition),
             "code": SETTLING.index(act) if act in SETTLING else 0,
-            "lands": [self._landing(transition, state) for state in STATES],
+            "lands": lands,
             "token": transition.token,
             "deadline": transition.deadline,
             "seen": transition.seen and _pack_seen(transition.seen),
             "unlapsed": act is Act.EXTEND,
-            "asked": _asked(transition),
+            "asked": asked,
             "attempts": transition.attempts,
             "data": data,
             "priority": transition.edit.priority if transition.edit else None,
@@ -101,14 +114,6 @@ class Steps:
         if transition.target is not None:
             step |= self._move(transition, transition.target)
         return {name: value for name, value in step.items() if value is not None}
-
-    def _landing(self, transition: Transition, state: State) -> Any:
-        target = transition.target
-        if not may_start(transition, state):
-            return False
-        if target is not None and not may_move(self._queue, target):
-            return False
-        return _pack(land(transition, state, False))
 
     def _move(self, transition: Transition, target: QueueKey) -> dict[str, Any]:
         names = self._names
@@ -149,10 +154,45 @@ def _is_plain(transition: Transition) -> bool:
     )
 
 
-def _asked(transition: Transition) -> Any:
-    usual = land(transition, State.PROCESSING, False)
-    asked = land(transition, State.PROCESSING, True)
-    return None if asked == usual else _pack(asked)
+@functools.lru_cache(maxsize=512)
+def _ways(
+    queue: QueueKey,
+    act: Act,
+    to: State | None,
+    fenced: bool,
+    delay: float,
+    keep: float,
+    keep_cancelled: float | None,
+    edit: Edit | None,
+    target: QueueKey | None,
+) -> tuple[list[Any], Any]:
+    """Where such a step leads from each state, and where if the job was asked to stop.
+
+    Remembered: to work it out takes a worker longer than all else about a job that comes alone.
+    """
+    step = Transition(
+        id="",
+        act=act,
+        to=to,
+        token=0 if fenced else None,
+        delay=delay,
+        keep=keep,
+        keep_cancelled=keep_cancelled,
+        edit=edit,
+        target=target,
+    )
+    lands = [_landing(queue, step, state) for state in STATES]
+    usual = land(step, State.PROCESSING, False)
+    asked = land(step, State.PROCESSING, True)
+    return lands, None if asked == usual else _pack(asked)
+
+
+def _landing(queue: QueueKey, step: Transition, state: State) -> Any:
+    if not may_start(step, state):
+        return False
+    if step.target is not None and not may_move(queue, step.target):
+        return False
+    return _pack(land(step, state, False))
 
 
 def _pack(landing: Landing) -> tuple[int, str, float]:
