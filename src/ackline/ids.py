@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import random
 import time
 from collections.abc import Iterator
 
@@ -16,28 +17,30 @@ class IdMaker:
     """
 
     def __init__(self) -> None:
-        self._block: tuple[int, str, Iterator[int]] = _new_block(0)
+        # Not `os.urandom` each time: asking the kernel lets go of the interpreter.
+        self._random = random.Random()
+        self._block = self._new_block(0)
 
     def new(self) -> str:
         """The next id."""
         millisecond = time.time_ns() // 1_000_000
         made_at, prefix, numbers = self._block
         if made_at != millisecond:
-            made_at, prefix, numbers = self._block = _new_block(millisecond)
+            made_at, prefix, numbers = self._block = self._new_block(millisecond)
         return f"{prefix}{next(numbers):012x}"
 
     def forget(self) -> None:
         """Start from another random number."""
-        self._block = _new_block(0)
+        self._random.seed()
+        self._block = self._new_block(0)
 
-
-def _new_block(millisecond: int) -> tuple[int, str, Iterator[int]]:
-    random = int.from_bytes(os.urandom(10), "big")
-    time_bits, version_bits = f"{millisecond:012x}", random >> 68
-    variant_bits = 0x8000 | (random >> 48) & 0x3FFF
-    prefix = f"{time_bits[:8]}-{time_bits[8:]}-7{version_bits:03x}-{variant_bits:04x}-"
-    # The highest bit is left clear, so that counting up cannot overflow.
-    return millisecond, prefix, itertools.count(random & 0x7FFF_FFFF_FFFF)
+    def _new_block(self, millisecond: int) -> tuple[int, str, Iterator[int]]:
+        number = self._random.getrandbits(80)
+        time_bits, version_bits = f"{millisecond:012x}", number >> 68
+        variant_bits = 0x8000 | (number >> 48) & 0x3FFF
+        prefix = f"{time_bits[:8]}-{time_bits[8:]}-7{version_bits:03x}-{variant_bits:04x}-"
+        # The highest bit is left clear, so that counting up cannot overflow.
+        return millisecond, prefix, itertools.count(number & 0x7FFF_FFFF_FFFF)
 
 
 _maker = IdMaker()

@@ -29,7 +29,10 @@ def current() -> str | None:
     api = sys.modules.get(API)
     if api is None:
         return None
-    found = api.get_current_span().get_span_context()
+    span = api.get_current_span()
+    if span is api.INVALID_SPAN:
+        return None
+    found = span.get_span_context()
     if not found.is_valid:
         return None
     return f"00-{found.trace_id:032x}-{found.span_id:016x}-{found.trace_flags:02x}"

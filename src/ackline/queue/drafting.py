@@ -83,6 +83,8 @@ class Drafter:
 
     def draft(self, payload: Any, options: CallOptions, *, of_many: bool = False) -> Draft:
         """Check and encode one job; one of many, it is worth knowing whether its id is new."""
+        if not options:
+            return self._plain(payload)
         if unknown := options.keys() - _KNOWN:
             raise TypeError(
                 f"unknown job option: {', '.join(sorted(unknown))}{hint_for(unknown, _KNOWN)}"
@@ -112,6 +114,17 @@ class Drafter:
             _run_at(options),
             self._options(options),
             surely_new,
+        )
+
+    def _plain(self, payload: Any) -> Draft:
+        """As `draft` without options: most jobs have none, and there is nothing to check then."""
+        declared = self._handlers.payload_type(DEFAULT_KIND)
+        return Draft(
+            new_id(),
+            DEFAULT_KIND,
+            self._serdes.encode_as(payload, declared, DEFAULT_KIND),
+            options=self._options({}),
+            surely_new=True,
         )
 
     def awaited(self, payload: Any, options: CallOptions) -> Draft:
