@@ -101,6 +101,27 @@ def test_jobs_one_by_one_are_all_handed_over_and_done_once(open_queue, start, cl
     assert acts.count(Act.CLAIM) == 50
 
 
+def test_a_job_that_was_handed_over_begins_before_anything_is_claimed(
+    open_queue, start, client, prefix, monkeypatch
+):
+    queue, claims, begun = open_queue(), list[None](), list[int]()
+    claim = queue.store.claim
+    monkeypatch.setattr(queue.store, "claim", lambda *given: claims.append(None) or claim(*given))
+    queue.handler(lambda _: begun.append(len(claims)))
+    start(queue)
+
+    meanwhile = []
+    for n in range(10):
+        until(lambda: waiting(client, prefix))
+        before = len(claims)
+        queue.enqueue(n)
+        until(lambda n=n: len(begun) > n)
+        meanwhile.append(begun[n] - before)
+
+    # Now and then a worker that waits claims all the same, to say that it is still there.
+    assert meanwhile.count(0) >= 8
+
+
 def test_a_worker_for_one_job_at_a_time_is_not_handed_a_second(open_queue, start, client, prefix):
     queue, scene = open_queue(), Scene()
     queue.handler(scene)
