@@ -199,3 +199,32 @@ def test_a_few_events_are_read_without_the_whole_journal(store, client, queue):
 
     whole = client.memory_usage(f"{store._names.base(QUEUE)}:journal", samples=0)
     assert client.info("stats")["total_net_output_bytes"] - before < whole / 4
+
+
+def test_a_higher_limit_of_groups_holds_up_nobody_for_long(store, monkeypatch):
+    groups = [f"group {n}" for n in range(35)]
+    store.configure(QUEUE, QueueSettings(group_limit=1))
+    store.enqueue(
+        QUEUE,
+        [
+            Draft(f"{group}-{n}", "mail", b"x", options=Options(group=group))
+            for group in groups
+            for n in range(3)
+        ],
+    )
+    assert len(store.claim(QUEUE, wants(200)).jobs) == len(groups)
+    at_once: list[int] = []
+    run = store._scripts.run
+
+    def noting(name: str, queue: Any, arguments: Any = ()) -> Any:
+        if name == "open_groups":
+            at_once.append(len(arguments))
+        return run(name, queue, arguments)
+
+    monkeypatch.setattr(store._scripts, "run", noting)
+
+    store.configure(QUEUE, QueueSettings(group_limit=2))
+
+    assert at_once == [10, 10, 10, 5]
+    assert len(store.claim(QUEUE, wants(200)).jobs) == len(groups)
+    assert store.claim(QUEUE, wants(200)).jobs == []

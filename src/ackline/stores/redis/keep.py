@@ -28,6 +28,9 @@ from ackline.stores.redis.settings import decode_settings, fields_of
 
 _VERSION = struct.Struct(">Q")
 
+GROUPS_AT_ONCE = 10
+"""Groups to open in one step: each may let a thousand jobs forward, and all others wait."""
+
 
 def settings_of(scripts: QueueScripts, queue: QueueKey) -> tuple[bytes | None, QueueSettings]:
     """The settings of a queue, as they are kept and as they are meant."""
@@ -54,8 +57,27 @@ def configure(
             continue
         act = act_of_change(current, settings)
         arguments = [kept, act, by, *fields_of(settings)]
-        if scripts.change("configure", queue, arguments):
+        done = scripts.change("configure", queue, arguments)
+        if done == _WIDER:
+            _open_groups(scripts, queue)
+        if done:
             return True
+
+
+_WIDER = 2
+"""What `configure` answers when groups may have more room than before."""
+
+
+def _open_groups(scripts: QueueScripts, queue: QueueKey) -> None:
+    """Let jobs forward that groups hold back.
+
+    Should this be cut short, the others follow when the next job of their group ends.
+    """
+    held = f"{scripts.names.base(queue)}:held"
+    with scripts.connection.translated:
+        groups = iter(scripts.connection.client.sscan_iter(held, count=GROUPS_AT_ONCE))
+        while some := list(itertools.islice(groups, GROUPS_AT_ONCE)):
+            scripts.run("open_groups", queue, some)
 
 
 def prune(

@@ -4,12 +4,11 @@
 -- ARGV[3]   the act for the journal
 -- ARGV[4]   who asked for it
 -- ARGV[5…]  the new fields
--- Returns   1, or 0 if the settings are not the expected ones
+-- Returns   1, or 0 if the settings are not the expected ones, or 2 if jobs that groups hold back
+--           may have room now: open_groups.lua lets them forward, some groups at a time
 -- Errors    NOQUEUE if the queue must be made first
 --
 -- include lib/queue.lua
--- include lib/job.lua
--- include lib/groups.lua
 
 local before = open_queue(KEYS[1])
 if not before then
@@ -21,12 +20,7 @@ end
 insist()
 redis.call('HSET', KEYS[1] .. ':queue', unpack(ARGV, 5))
 local queue = open_queue(KEYS[1])
-if queue.group_limit > before.group_limit then
-  for _, group in ipairs(redis.call('SMEMBERS', queue.base .. ':held')) do
-    open_group(queue, group)
-  end
-end
 note(queue, ARGV[3], NOWHERE, NOWHERE, 0, '', '', ARGV[4], '', '', 0)
 tell(queue, 'ready')
 close_queue(queue)
-return 1
+return queue.group_limit > before.group_limit and 2 or 1
