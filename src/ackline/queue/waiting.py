@@ -305,5 +305,6 @@ class ResultWaiter:
     ) -> None:
         self._in_vain = 0
         for expected in waiting:
-            self.forget(expected)
+            # First this: to wake who waits takes a moment in which the rest can be done.
             expected.arrive(record, error)
+            self.forget(expected)

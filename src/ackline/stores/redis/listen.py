@@ -168,10 +168,15 @@ class RedisListener:
         self._heard, self._asked = time.monotonic(), None
         connection, news = self._subscription.connection, False
         reader = connection._parser._reader
+        wire = connection._sock
+        # What is left on a socket makes it ready again; what TLS has taken in from it does not.
+        to_the_end = isinstance(wire, ssl.SSLSocket)
         try:
-            while chunk := connection._sock.recv(PIECE):
+            while chunk := wire.recv(PIECE):
                 reader.feed(chunk)
                 news = self._take_in(reader) or news
+                if not to_the_end:
+                    return news
         except (BlockingIOError, ssl.SSLWantReadError):
             return news
         raise exceptions.ConnectionError("the server closed the connection for news")
