@@ -148,6 +148,19 @@ def decode(what: str, data: bytes, serde: Serde, type: Any) -> Any:
         raise InvalidPayload(f"the {what} cannot be read as {serde.name}: {error}") from error
 
 
+def is_json(data: bytes) -> bool:
+    """Whether bytes are JSON; its values are not built."""
+    try:
+        _skip(data)
+        data.decode()  # a text that is skipped may have any bytes
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
+_skip = msgspec.json.Decoder(msgspec.Raw).decode
+
+
 def _find_not_finite(value: Any, path: str = "$") -> str | None:
     if isinstance(value, enum.Enum):
         value = value.value

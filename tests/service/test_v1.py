@@ -9,6 +9,7 @@ import time
 import pytest
 
 from ackline import Queues
+from ackline.errors import StoreUnavailable
 
 QUEUE = "/v1/queues/email"
 JOBS = f"{QUEUE}/jobs"
@@ -28,6 +29,21 @@ def settle(api, *outcomes):
 
 def state(api, id, queue="email"):
     return api.get(f"/v1/queues/{queue}/jobs/{id}")["state"]
+
+
+def complete(runtime, id, result, **serdes):
+    queue = Queues(runtime.store).queue("email", **serdes)
+    queue.enqueue(b"" if serdes.get("serde") else None, id=id)
+    [job] = queue.claim()
+    queue.complete(job, result)
+
+
+class Reversed:
+    def dumps(self, value):
+        return value[::-1]
+
+    def loads(self, data):
+        return data[::-1]
 
 
 class TestEnqueue:
@@ -63,6 +79,42 @@ class TestEnqueue:
         jobs = [{"payload": n} for n in range(1001)]
 
         assert api.post(f"{JOBS}/batch", {"jobs": jobs}, 413)["type"].endswith("too-large")
+
+    def test_a_result_that_is_not_json_is_told_and_new_jobs_are_accepted(self, api, runtime):
+        complete(runtime, "bytes", b"\0\xff", serde=Reversed())
+        complete(runtime, "packed", {"b": b"x"}, serde="msgpack")
+        complete(runtime, "digit", 49, serde="msgpack")
+        complete(runtime, "other", {"a": 1}, result_serde="msgpack")
+        jobs = [{"id": id} for id in ("bytes", "packed", "digit", "other", "new")]
+
+        *there, new = api.post(f"{JOBS}/batch", {"jobs": jobs})["jobs"]
+
+        assert new == {"id": "new", "accepted": True, "state": "queued"}
+        assert [one["state"] for one in there] == ["completed"] * 4
+        assert [one["result"] for one in there] == [
+            {"base64": "/wA=", "codec": "Reversed"},
+            {"b": "eA=="},
+            49,
+            {"base64": "gaFhAQ==", "codec": "unknown"},
+        ]
+        for one in there:
+            again = api.post(JOBS, {"payload": 2, "id": one["id"]}, 200)
+            shown = api.get(f"{JOBS}/{one['id']}/result")
+            assert again["result"] == shown["result"] == one["result"]
+            assert api.get(f"{JOBS}/{one['id']}")["result"] == one["result"]
+
+    def test_what_was_accepted_is_told_though_a_result_cannot_be_looked_at(
+        self, api, runtime, monkeypatch
+    ):
+        complete(runtime, "there", 1)
+
+        def away(*_):
+            raise StoreUnavailable("gone")
+
+        monkeypatch.setattr(runtime.store, "get", away)
+        there, new = api.post(f"{JOBS}/batch", {"jobs": [{"id": "there"}, {"id": "new"}]})["jobs"]
+
+        assert (there["result"], new["accepted"]) == (1, True)
 
     def test_options_are_kept(self, api):
         add(api, 1, id="a", kind="welcome", priority=9, max_attempts=7, backoff=[1, 2],
