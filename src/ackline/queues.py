@@ -11,8 +11,9 @@ from ackline import codec
 from ackline.clock import Clock
 from ackline.codec import DumpsLoads, Serde, serde_from
 from ackline.config import hinting
+from ackline.errors import ConfigError
 from ackline.job import QueueKey
-from ackline.limits import OWN_KEYS, require_name, require_others_key
+from ackline.limits import OWN_KEYS, require_name, require_number, require_others_key
 from ackline.queue import Queue
 from ackline.queue.base import P, R
 from ackline.queue.serdes import Serdes
@@ -63,6 +64,9 @@ class Queues:
     """The queues of one tenant in one open store."""
 
     def __init__(self, store: Store, tenant: str = DEFAULT_TENANT) -> None:
+        if isinstance(store, str | os.PathLike):
+            raise ConfigError(f"Queues needs an open store: write ackline.open({str(store)!r})")
+        require_name("tenant", tenant)
         self.store = store
         self.tenant = tenant
         self._queues: dict[str, Queue[Any, Any]] = {}
@@ -136,6 +140,7 @@ class Queues:
         <Queue 'numbers' in memory>
         """
         require_name("queue", name)
+        require_number("max_payload", max_payload, 1)
         payload_serde = serde_from(serde)
         queue: Queue[Any, Any] = Queue(
             self.store,
