@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import weakref
 from collections.abc import Iterator
@@ -21,6 +22,9 @@ from ackline.stores.base import Key, KeyWrite, OfTenant, QueueInfo, Store, Store
 from ackline.stores.registry import store_from_url, url_of
 
 DEFAULT_TENANT = "default"
+
+MOST_NAMED = 10
+"""Queues that are listed to who has asked for one that is not there."""
 
 
 @hinting
@@ -205,3 +209,18 @@ class Queues:
 
     def __exit__(self, *_error: object) -> None:
         self.close()
+
+
+def no_such_queue(queues: Queues, name: str) -> str:
+    """That a queue does not exist, where, and which do."""
+    names = sorted(queues)
+    close = difflib.get_close_matches(name, names, n=1)
+    if close:
+        hint = f"Did you mean {close[0]!r}?"
+    elif names:
+        more = ", …" if len(names) > MOST_NAMED else ""
+        hint = f"There are {', '.join(map(repr, names[:MOST_NAMED]))}{more}."
+    else:
+        hint = "It has no queue at all yet; a queue comes into being with its first job."
+    where = "" if queues.tenant == DEFAULT_TENANT else f" of tenant {queues.tenant!r}"
+    return f"{queues.info().location}{where} has no queue {name!r}. {hint}"

@@ -13,6 +13,7 @@ import pytest
 
 from ackline import ConfigError, InvalidName, InvalidOption, Queues
 from ackline.aio import AsyncQueue
+from ackline.queues import no_such_queue
 
 NAN = float("nan")
 Try = Callable[..., None]
@@ -180,3 +181,15 @@ def test_queues_need_a_store_and_a_name(queues: Queues) -> None:
         Queues(queues.store, 5)  # type: ignore[arg-type]
     with pytest.raises(InvalidOption, match="max_payload must be a whole number"):
         queues.queue("email", max_payload="1 MB")  # type: ignore[call-overload]
+
+
+def test_which_queues_there_are_is_told_to_who_mistypes_one(queues: Queues) -> None:
+    assert "has no queue 'emial'. It has no queue at all yet" in no_such_queue(queues, "emial")
+    for name in ("email", *map(str, range(10))):
+        queues[name].enqueue(1)
+
+    assert no_such_queue(queues, "emial").endswith("has no queue 'emial'. Did you mean 'email'?")
+    told = no_such_queue(queues, "invoices")
+    assert "There are '0', '1', '2'" in told
+    assert told.endswith("'9', ….")
+    assert "of tenant 'acme' has no" in no_such_queue(Queues(queues.store, "acme"), "email")
