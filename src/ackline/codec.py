@@ -45,8 +45,11 @@ class Json:
         suspect = find(b"null") >= 0 or find(b'nan":') >= 0 or find(b'inf":') >= 0
         if suspect and (path := _find_not_finite(value)) is not None:
             raise ValueError(f"{path} is NaN or infinite, which JSON cannot represent")
+        # What a `msgspec.Raw` holds was copied as it is.
         if isinstance(value, msgspec.Raw):
-            msgspec.json.decode(data)  # it was copied as it is
+            msgspec.json.decode(data)
+        else:
+            _require_json(data)
         return data
 
     def loads(self, data: bytes, type: Any = Any) -> Any:
@@ -146,6 +149,29 @@ def decode(what: str, data: bytes, serde: Serde, type: Any) -> Any:
         return serde.loads(data, type)
     except Exception as error:
         raise InvalidPayload(f"the {what} cannot be read as {serde.name}: {error}") from error
+
+
+def is_json(data: bytes) -> bool:
+    """Whether bytes are JSON; its values are not built."""
+    try:
+        _require_json(data)
+    except ValueError:
+        return False
+    return True
+
+
+def _require_json(data: bytes) -> None:
+    try:
+        _skip(data)
+        if not data.isascii():
+            data.decode()  # a text that is skipped may have any bytes
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(
+            f"it gives JSON that cannot be read, as a broken msgspec.Raw in it does: {error}"
+        ) from error
+
+
+_skip = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def _find_not_finite(value: Any, path: str = "$") -> str | None:

@@ -13,7 +13,7 @@ import msgspec
 from cronsim import CronSim, CronSimError
 
 from ackline.errors import ConfigError
-from ackline.limits import LONGEST_NAME, require_name
+from ackline.limits import LONGEST_NAME, require_name, require_text
 
 CatchUp = Literal["one", "all", "none"]
 
@@ -49,6 +49,7 @@ class Schedule(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         require_name("schedule", self.name)
         require_name("kind", self.kind)
+        require_text("cron expression", self.cron)
         if len(self.name.encode()) > LONGEST_NAME - 32:
             raise ConfigError(
                 f"schedule {self.name!r}: its name is too long: at most {LONGEST_NAME - 32} bytes"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 from ackline.errors import InvalidName, InvalidOption
@@ -20,10 +22,21 @@ OWN_KEYS = "ackline"
 """The first part of keys that Ackline writes for itself: ticks of schedules, places of readers."""
 
 
+def require_text(what: str, text: object) -> None:
+    """Refuse what is not a text, such as a job where its id is expected."""
+    if not isinstance(text, str):
+        raise _no_text(what, text)
+
+
+def _no_text(what: str, given: object) -> InvalidName:
+    hint = f": pass its {what}" if hasattr(given, what) else ""
+    return InvalidName(f"the {what} must be a str, not {type(given).__name__}{hint}")
+
+
 def require_name(what: str, name: object) -> None:
     """Refuse a name that a store could not keep byte for byte."""
     if not isinstance(name, str):
-        raise InvalidName(f"the {what} must be a str, not {type(name).__name__}")
+        raise _no_text(what, name)
     if name.isascii():
         size = len(name)
     else:
@@ -60,10 +73,11 @@ def storable(text: str) -> str:
     >>> storable("a file's name that is not UTF-8: \udcff")
     "a file's name that is not UTF-8: \\udcff"
     """
+    require_text("text for the journal", text)
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
-def names_in(said: Iterable[str] | None) -> frozenset[str] | None:
+def names_in(said: Iterable[str] | None, what: str = "kinds") -> frozenset[str] | None:
     """The names that a caller means: one text is one name, not its letters; None stays None.
 
     >>> sorted(names_in(["mail", "image"])), sorted(names_in("mail"))
@@ -71,7 +85,11 @@ def names_in(said: Iterable[str] | None) -> frozenset[str] | None:
     """
     if said is None:
         return None
-    return frozenset([said] if isinstance(said, str) else said)
+    given: Any = [said] if isinstance(said, str) else said
+    names = list(given) if isinstance(given, Iterable) else [given]
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidOption(f"{what} must be a list of texts, not {said!r}")
+    return frozenset(names)
 
 
 def require_priority(priority: object) -> None:
@@ -99,6 +117,21 @@ def require_seconds(what: str, seconds: float | None, *, above_zero: bool = Fals
         least = "more than 0" if above_zero else "0"
         raise InvalidOption(
             f"{what} must be {least} to {LONGEST_DELAY:.0f} seconds, not {seconds!r}"
+        )
+
+
+def require_given_seconds(what: str, seconds: float, *, above_zero: bool = False) -> None:
+    """Refuse None too, where there is no default that it could stand for."""
+    if seconds is None:
+        raise InvalidOption(f"{what} must be a number of seconds, not None")
+    require_seconds(what, seconds, above_zero=above_zero)
+
+
+def require_moment(what: str, moment: float | None) -> None:
+    """Refuse a moment that is not in seconds since 1970."""
+    if moment is not None and (type(moment) not in (int, float) or not math.isfinite(moment)):
+        raise InvalidOption(
+            f"{what} must be in seconds since 1970, as time.time() tells, not {moment!r}"
         )
 
 

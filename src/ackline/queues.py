@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import weakref
 from collections.abc import Iterator
@@ -11,8 +12,9 @@ from ackline import codec
 from ackline.clock import Clock
 from ackline.codec import DumpsLoads, Serde, serde_from
 from ackline.config import hinting
+from ackline.errors import ConfigError
 from ackline.job import QueueKey
-from ackline.limits import OWN_KEYS, require_name, require_others_key
+from ackline.limits import OWN_KEYS, require_name, require_number, require_others_key
 from ackline.queue import Queue
 from ackline.queue.base import P, R
 from ackline.queue.serdes import Serdes
@@ -20,6 +22,9 @@ from ackline.stores.base import Key, KeyWrite, OfTenant, QueueInfo, Store, Store
 from ackline.stores.registry import store_from_url, url_of
 
 DEFAULT_TENANT = "default"
+
+MOST_NAMED = 10
+"""Queues that are listed to who has asked for one that is not there."""
 
 
 @hinting
@@ -63,6 +68,9 @@ class Queues:
     """The queues of one tenant in one open store."""
 
     def __init__(self, store: Store, tenant: str = DEFAULT_TENANT) -> None:
+        if isinstance(store, str | os.PathLike):
+            raise ConfigError(f"Queues needs an open store: write ackline.open({str(store)!r})")
+        require_name("tenant", tenant)
         self.store = store
         self.tenant = tenant
         self._queues: dict[str, Queue[Any, Any]] = {}
@@ -136,6 +144,7 @@ class Queues:
         <Queue 'numbers' in memory>
         """
         require_name("queue", name)
+        require_number("max_payload", max_payload, 1)
         payload_serde = serde_from(serde)
         queue: Queue[Any, Any] = Queue(
             self.store,
@@ -200,3 +209,18 @@ class Queues:
 
     def __exit__(self, *_error: object) -> None:
         self.close()
+
+
+def no_such_queue(queues: Queues, name: str) -> str:
+    """That a queue does not exist, where, and which do."""
+    names = sorted(queues)
+    close = difflib.get_close_matches(name, names, n=1)
+    if close:
+        hint = f"Did you mean {close[0]!r}?"
+    elif names:
+        more = ", …" if len(names) > MOST_NAMED else ""
+        hint = f"There are {', '.join(map(repr, names[:MOST_NAMED]))}{more}."
+    else:
+        hint = "It has no queue at all yet; a queue comes into being with its first job."
+    where = "" if queues.tenant == DEFAULT_TENANT else f" of tenant {queues.tenant!r}"
+    return f"{queues.info().location}{where} has no queue {name!r}. {hint}"

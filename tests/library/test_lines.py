@@ -1,7 +1,11 @@
 """A line of an export says all that can be said about a job."""
 
-from ackline.job import Options
-from ackline.queue.lines import PAST, Line
+import msgspec
+
+from ackline import Queues
+from ackline.job import Options, QueueKey
+from ackline.queue.lines import PAST, Line, line_of
+from ackline.stores.memory import MemoryStore
 
 OF_REQUEST = "request"
 """Knows the request that made a job, which nobody sends again to where a line goes."""
@@ -16,3 +20,20 @@ def test_an_option_is_of_the_same_type_on_a_line():
         if name == OF_REQUEST:
             continue
         assert Line.__annotations__[name] == kind, name
+
+
+def test_a_result_that_is_not_json_leaves_the_line_one():
+    with Queues(MemoryStore()) as queues:
+        queue = queues.queue("email", result_serde="msgpack")
+        queue.enqueue(1, id="a")
+        [job] = queue.claim()
+        job.progress({"at": 1})
+        queue.complete(job, {"a": 1})
+        [record] = queues.store.get(QueueKey("default", "email"), ["a"])
+
+    assert record is not None
+    line = msgspec.json.decode(line_of(record, "email"))
+
+    assert line["result"] == {"base64": "gaFhAQ=="}
+    assert line["progress"] == {"base64": "gaJhdAE="}
+    assert line["payload"] == 1

@@ -84,7 +84,11 @@ def test_a_memory_store_with_a_name() -> None:
         [{"deep": {-INFINITE: 1}}],
         msgspec.Raw(b"garbage"),
         msgspec.Raw(b""),
+        msgspec.Raw(b"1e400"),
         msgspec.Raw(b'"\xff"'),
+        {"deep": [msgspec.Raw(b"{broken")]},
+        {"deep": msgspec.Raw(b"")},
+        {"deep": msgspec.Raw(b'"\xff"')},
     ],
     ids=[
         "object",
@@ -100,7 +104,11 @@ def test_a_memory_store_with_a_name() -> None:
         "infinity-key",
         "raw",
         "raw-empty",
+        "raw-out-of-range",
         "raw-not-unicode",
+        "deep-raw",
+        "deep-raw-empty",
+        "deep-raw-not-unicode",
     ],
 )
 def test_a_payload_that_cannot_be_kept(queue: Queue[Any, Any], payload: Any) -> None:

@@ -416,8 +416,8 @@ SQLITE = [
     ),
     Mutant(
         "sqlite: what was written to a removed log is answered",
-        "stores/sqlite/engine.py",
-        "                self._log.require_kept()\n",
+        "stores/sqlite/writer.py",
+        "            self._log.require_kept()\n",
         "",
         shown_by=_PRESENCE,
     ),

@@ -9,6 +9,8 @@ import time
 import pytest
 
 from ackline import Queues
+from ackline.errors import StoreUnavailable
+from ackline.service import stints
 
 QUEUE = "/v1/queues/email"
 JOBS = f"{QUEUE}/jobs"
@@ -28,6 +30,21 @@ def settle(api, *outcomes):
 
 def state(api, id, queue="email"):
     return api.get(f"/v1/queues/{queue}/jobs/{id}")["state"]
+
+
+def complete(runtime, id, result, **serdes):
+    queue = Queues(runtime.store).queue("email", **serdes)
+    queue.enqueue(b"" if serdes.get("serde") else None, id=id)
+    [job] = queue.claim()
+    queue.complete(job, result)
+
+
+class Reversed:
+    def dumps(self, value):
+        return value[::-1]
+
+    def loads(self, data):
+        return data[::-1]
 
 
 class TestEnqueue:
@@ -63,6 +80,42 @@ class TestEnqueue:
         jobs = [{"payload": n} for n in range(1001)]
 
         assert api.post(f"{JOBS}/batch", {"jobs": jobs}, 413)["type"].endswith("too-large")
+
+    def test_a_result_that_is_not_json_is_told_and_new_jobs_are_accepted(self, api, runtime):
+        complete(runtime, "bytes", b"\0\xff", serde=Reversed())
+        complete(runtime, "packed", {"b": b"x"}, serde="msgpack")
+        complete(runtime, "digit", 49, serde="msgpack")
+        complete(runtime, "other", {"a": 1}, result_serde="msgpack")
+        jobs = [{"id": id} for id in ("bytes", "packed", "digit", "other", "new")]
+
+        *there, new = api.post(f"{JOBS}/batch", {"jobs": jobs})["jobs"]
+
+        assert new == {"id": "new", "accepted": True, "state": "queued"}
+        assert [one["state"] for one in there] == ["completed"] * 4
+        assert [one["result"] for one in there] == [
+            {"base64": "/wA=", "codec": "Reversed"},
+            {"b": "eA=="},
+            49,
+            {"base64": "gaFhAQ==", "codec": "unknown"},
+        ]
+        for one in there:
+            again = api.post(JOBS, {"payload": 2, "id": one["id"]}, 200)
+            shown = api.get(f"{JOBS}/{one['id']}/result")
+            assert again["result"] == shown["result"] == one["result"]
+            assert api.get(f"{JOBS}/{one['id']}")["result"] == one["result"]
+
+    def test_what_was_accepted_is_told_though_a_result_cannot_be_looked_at(
+        self, api, runtime, monkeypatch
+    ):
+        complete(runtime, "there", 1)
+
+        def away(*_):
+            raise StoreUnavailable("gone")
+
+        monkeypatch.setattr(runtime.store, "get", away)
+        there, new = api.post(f"{JOBS}/batch", {"jobs": [{"id": "there"}, {"id": "new"}]})["jobs"]
+
+        assert (there["result"], new["accepted"]) == (1, True)
 
     def test_options_are_kept(self, api):
         add(api, 1, id="a", kind="welcome", priority=9, max_attempts=7, backoff=[1, 2],
@@ -437,6 +490,102 @@ class TestBulk:
 
         assert api.post(f"{QUEUE}/bulk", body, 422)["at"] == "$.to"
         assert api.post(f"{QUEUE}/bulk", {**body, "dry_run": True})["count"] == 0
+
+
+class TestStints:
+    """One act on many jobs, in several requests."""
+
+    @pytest.fixture(autouse=True)
+    def impatient(self, monkeypatch):
+        monkeypatch.setattr(stints, "PATIENCE", 0.0)
+        monkeypatch.setattr(stints, "STEP", 2)
+
+    @pytest.fixture
+    def act(self, api):
+        def act(body, path="bulk"):
+            return api.post(f"{QUEUE}/{path}", body)
+
+        return act
+
+    @pytest.fixture
+    def dead(self, api):
+        for n in range(3):
+            add(api, n, id=str(n))
+        for job in claim(api, 3):
+            error = {"type": "OSError", "message": f"no {job['id']}"}
+            settle(api, {"id": job["id"], "token": job["token"], "outcome": "bury", "error": error})
+
+    @pytest.mark.parametrize("action", ["cancel", "delete", "move"])
+    def test_tell_how_many_and_how_to_go_on(self, api, act, action):
+        for n in range(3):
+            add(api, {"n": n}, id=str(n))
+        body = {"action": action, "filter": {"text": "n"}}
+        body |= {"to": "other"} if action == "move" else {}
+
+        first = act(body)
+        add(api, {"n": "new"}, id="new")
+        second = act(body | {"cursor": first["cursor"]})
+
+        assert (first["count"], second["count"]) == (2, 1)
+        last = second if second["cursor"] is None else act(body | {"cursor": second["cursor"]})
+        assert (last["cursor"], state(api, "new")) == (None, "queued")
+
+    def test_count_too(self, api, act):
+        for n in range(3):
+            add(api, {"n": n})
+        body = {"action": "cancel", "filter": {"text": "n"}, "dry_run": True}
+
+        first = act(body)
+        second = act(body | {"cursor": first["cursor"]})
+
+        assert (first["count"], second["count"], second["cursor"]) == (2, 1, None)
+
+    @pytest.mark.parametrize("way", ["bulk", "dlq"])
+    def test_redrive_no_job_twice(self, api, act, dead, way):
+        body: dict[str, object] = {"action": "redrive", **({"filter": {}} if way == "bulk" else {})}
+
+        first = act(body, way)
+        (job,) = claim(api)
+        settle(api, {"id": job["id"], "token": job["token"], "outcome": "bury"})
+        second = act(body | {"cursor": first["cursor"]}, way)
+
+        assert (first["count"], second["count"], second["cursor"]) == (2, 1, None)
+        assert state(api, job["id"]) == "failed"
+
+    def test_keep_to_one_rate(self, api, act, dead):
+        body = {"action": "redrive", "rate": 0.1}
+
+        act(body | {"cursor": act(body, "dlq")["cursor"]}, "dlq")
+
+        due = sorted(job["run_at"] or 0.0 for job in api.get(JOBS)["jobs"])
+        assert due[0] == 0.0
+        assert due[2] - due[1] > 9
+
+    def test_delete_the_letters_of_a_group(self, api, act, dead):
+        [group] = api.get(f"{QUEUE}/dlq/groups")["groups"]
+        body = {"action": "delete", "fingerprint": group["fingerprint"]}
+
+        first = act(body, "dlq")
+        assert (first["count"], act(body | {"cursor": first["cursor"]}, "dlq")["count"]) == (2, 1)
+
+    def test_end_when_the_service_stops(self, api, act, runtime, monkeypatch):
+        monkeypatch.setattr(stints, "PATIENCE", 60.0)
+        for n in range(3):
+            add(api, {"n": n})
+        runtime.draining = True
+
+        done = act({"action": "cancel", "filter": {"text": "n"}})
+
+        assert (done["count"], done["cursor"] is None) == (2, False)
+
+    @pytest.mark.parametrize(
+        "cursor", ["strange", "[]", "[1,-1]", '[1,0,"strange"]', "[1,0,null,2]"]
+    )
+    @pytest.mark.parametrize("way", ["bulk", "dlq"])
+    def test_a_strange_cursor_is_refused(self, api, dead, way, cursor):
+        body = {"action": "redrive", "cursor": cursor} | ({"filter": {}} if way == "bulk" else {})
+
+        assert api.post(f"{QUEUE}/{way}", body, 422)["at"] == "$.cursor"
 
 
 class TestTransfer:

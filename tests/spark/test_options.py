@@ -84,12 +84,12 @@ def test_a_mistyped_queue_is_refused_and_not_made(sqlite_url, caplog):
     events = AcklineSource({**said, "table": "events"})
 
     for source in (jobs, events):
-        with pytest.raises(ConfigError, match="no queue 'emial': did you mean 'email'"):
+        with pytest.raises(ConfigError, match=r"no queue 'emial'\. Did you mean 'email'"):
             source.reader(source.schema())
     # A stream may begin before its queue does.
     events.streamReader(events.schema())
 
-    assert "no queue 'emial': did you mean 'email'?; the stream waits" in caplog.text
+    assert "no queue 'emial'. Did you mean 'email'?; the stream waits" in caplog.text
     with ackline.open(sqlite_url) as queues:
         assert list(queues) == ["email"]
 

@@ -14,31 +14,17 @@ from ackline.worker.held import Held
 from ackline.worker.lanes import ThreadExecutor
 from ackline.worker.running import NO_HOOKS
 from ackline.worker.timekeeper import Timekeeper
+from tests.slow_handler import SOON, SlowHandler
 from tests.waiting import until
 
-SOON = 10.0
 
-
-class Scene:
+class Scene(SlowHandler):
     """A queue with a handler that is quick, unless it is told to wait."""
 
     def __init__(self, queue, **options):
+        super().__init__()
         self.queue = queue
-        self.began, self.go_on = threading.Event(), threading.Event()
-        self.most = self._running = 0
-        self._lock = threading.Lock()
-        queue.handler(**options)(self._run)
-
-    def _run(self, job):
-        with self._lock:
-            self._running += 1
-            self.most = max(self.most, self._running)
-        if job.payload == "slow":
-            self.began.set()
-            self.go_on.wait(SOON)
-        with self._lock:
-            self._running -= 1
-        return threading.current_thread().name
+        queue.handler(**options)(self)
 
     def by_courier(self):
         """Have quick jobs run until one was run by a courier."""
@@ -142,7 +128,7 @@ def test_one_that_ignores_its_timeout_is_replaced_and_its_place_goes_back(
     assert queue.enqueue_and_wait("quick", timeout=SOON)
 
     scene.go_on.set()
-    until(lambda: scene._running == 0)
+    until(lambda: scene.running == 0)
     scene.most = 0
     scene.by_courier()
     queue.enqueue_many(["quick"] * 50)

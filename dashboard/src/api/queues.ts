@@ -35,6 +35,19 @@ export interface Chosen {
   text?: string;
 }
 
+/** Sends a request until all is done: the service stops after some seconds and tells how to go on. */
+async function toTheEnd<Done extends { count: number; cursor: string | null }>(
+  send: (more: { cursor?: string }) => Promise<Done>,
+): Promise<Done> {
+  let done = await send({});
+  let count = done.count;
+  while (done.cursor) {
+    done = await send({ cursor: done.cursor });
+    count += done.count;
+  }
+  return { ...done, count };
+}
+
 /** One act on all that match; with `dryRun` they are only counted. */
 export const bulk = (
   queue: string,
@@ -42,15 +55,18 @@ export const bulk = (
   filter: Chosen,
   options: { dryRun?: boolean; to?: string } = {},
 ) =>
-  call<Schemas["BulkDone"]>("POST", v1`/queues/${queue}/bulk`, {
-    patient: true,
-    body: {
-      action,
-      filter,
-      dry_run: options.dryRun ?? false,
-      ...(options.to === undefined ? {} : { to: options.to }),
-    },
-  });
+  toTheEnd((more) =>
+    call<Schemas["BulkDone"]>("POST", v1`/queues/${queue}/bulk`, {
+      patient: true,
+      body: {
+        action,
+        filter,
+        dry_run: options.dryRun ?? false,
+        ...(options.to === undefined ? {} : { to: options.to }),
+        ...more,
+      },
+    }),
+  );
 
 export interface Letters {
   fingerprint?: string;
@@ -66,10 +82,12 @@ export const remedy = (
   letters: Letters,
   dryRun = false,
 ) =>
-  call<Schemas["RemedyDone"]>("POST", v1`/queues/${queue}/dlq`, {
-    patient: true,
-    body: { action, dry_run: dryRun, ...letters },
-  });
+  toTheEnd((more) =>
+    call<Schemas["RemedyDone"]>("POST", v1`/queues/${queue}/dlq`, {
+      patient: true,
+      body: { action, dry_run: dryRun, ...letters, ...more },
+    }),
+  );
 
 export function useErrorGroups(queue: string, kind: string, text: string) {
   return useQuery({

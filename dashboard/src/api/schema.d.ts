@@ -516,6 +516,9 @@ export interface paths {
         /**
          * Act on all that match
          * @description Cancel, redrive, move or delete all jobs that match and can be; others are left alone.
+         *
+         *     After some seconds it stops, answers how many that were, and with a cursor to go on with. What
+         *     is enqueued or comes back after the first of such requests is left alone by all of them.
          */
         post: operations["v1_bulk_act_on_all"];
         delete?: never;
@@ -556,6 +559,8 @@ export interface paths {
         /**
          * Redrive or delete dead letters
          * @description All of a group, or all that match; a redrive no faster than a rate, if asked.
+         *
+         *     After some seconds it stops, answers how many that were, and with a cursor to go on with.
          */
         post: operations["v1_dlq_act_on_dlq"];
         delete?: never;
@@ -1439,6 +1444,8 @@ export interface components {
         BulkBody: {
             /** @enum {unknown} */
             action: "cancel" | "delete" | "move" | "redrive";
+            /** @default null */
+            cursor: string | null;
             /** @default false */
             dry_run: boolean;
             filter: components["schemas"]["FilterBody"];
@@ -1450,6 +1457,7 @@ export interface components {
             /** @enum {string} */
             action: "cancel" | "redrive" | "move" | "delete";
             count: number;
+            cursor: string | null;
             dry_run: boolean;
         };
         /** Changed */
@@ -2063,6 +2071,8 @@ export interface components {
         RemedyBody: {
             /** @enum {unknown} */
             action: "delete" | "redrive";
+            /** @default null */
+            cursor: string | null;
             /** @default false */
             dry_run: boolean;
             /** @default null */
@@ -2079,6 +2089,7 @@ export interface components {
             /** @enum {string} */
             action: "redrive" | "delete";
             count: number;
+            cursor: string | null;
             dry_run: boolean;
         };
         /** Requeued */

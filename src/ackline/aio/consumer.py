@@ -13,12 +13,13 @@ from ackline import lifecycle
 from ackline.aio.base import AsyncQueueBase
 from ackline.aio.listening import AsyncListener
 from ackline.cron import CatchUp, Schedule
-from ackline.limits import require_seconds
+from ackline.limits import require_given_seconds, require_seconds
 from ackline.queue import Job, Queue
 from ackline.queue.base import P, R
 from ackline.queue.consumer import time_to_next
 from ackline.queue.failures import failure_from
 from ackline.queue.handlers import DEFAULT_KIND
+from ackline.queue.job import record_of
 from ackline.retry import Backoff
 from ackline.stores.base import Claimed, ClaimRequest
 
@@ -124,7 +125,7 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
 
         What a cancelled caller would have got is given back.
         """
-        require_seconds("wait", wait)
+        require_given_seconds("wait", wait)
         request = await self._call(self.sync.claim_request, limit, lease, kinds, worker)
         claimed = await self._claim_once(request, connection)
         if claimed.jobs or wait <= 0:
@@ -157,7 +158,7 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
         self, job: Job[P], result: R | None = None, *, connection: object | None = None
     ) -> None:
         """The work is done. Raises `LeaseLost`, and changes nothing, if the lease is not yours."""
-        record, data = job.record, self.sync.serdes.encode_result(result)
+        record, data = record_of(job), self.sync.serdes.encode_result(result)
         await self._settle(
             job, lambda: lifecycle.complete(record, data, self.sync.policies.of(record)), connection
         )
@@ -172,7 +173,8 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
     ) -> None:
         """The attempt failed: run again after the backoff, or after `delay` seconds."""
         require_seconds("delay", delay)
-        record, failure = job.record, failure_from(job.record, error)
+        record = record_of(job)
+        failure = failure_from(record, error)
         await self._settle(
             job,
             lambda: lifecycle.fail(
@@ -185,32 +187,34 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
         self, job: Job[P], error: BaseException | str, *, connection: object | None = None
     ) -> None:
         """It can never succeed: to the DLQ, whatever attempts remain."""
-        record, failure = job.record, failure_from(job.record, error)
+        record = record_of(job)
+        failure = failure_from(record, error)
         await self._settle(
             job, lambda: lifecycle.bury(record, failure, self.sync.policies.of(record)), connection
         )
 
     async def snooze(self, job: Job[P], delay: float, *, connection: object | None = None) -> None:
         """Run it again after `delay` seconds; the attempt is given back."""
-        require_seconds("delay", delay)
-        record = job.record
+        require_given_seconds("delay", delay)
+        record = record_of(job)
         await self._settle(
             job, lambda: lifecycle.snooze(record, delay, self.sync.policies.of(record)), connection
         )
 
     async def release(self, job: Job[P], *, connection: object | None = None) -> None:
         """Give it back, to its old place in line; the attempt is given back."""
-        record = job.record
+        record = record_of(job)
         await self._settle(
             job, lambda: lifecycle.release(record, policy=self.sync.policies.of(record)), connection
         )
 
     async def extend(self, job: Job[Any], seconds: float) -> None:
         """Hold the lease until `seconds` from now."""
-        require_seconds("seconds", seconds, above_zero=True)
-        await self._settle(job, lambda: lifecycle.extend(job.record, seconds))
+        require_given_seconds("seconds", seconds, above_zero=True)
+        record = record_of(job)
+        await self._settle(job, lambda: lifecycle.extend(record, seconds))
 
     async def progress(self, job: Job[Any], value: Any) -> None:
         """Note how far the work is."""
-        data = self.sync.serdes.encode_progress(value)
-        await self._settle(job, lambda: lifecycle.progress(job.record, data))
+        record, data = record_of(job), self.sync.serdes.encode_progress(value)
+        await self._settle(job, lambda: lifecycle.progress(record, data))

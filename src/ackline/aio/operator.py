@@ -12,12 +12,14 @@ from ackline.aio.watching import AsyncWatcher, Callback, follow
 from ackline.config import QueueSettings
 from ackline.events import Act, Event
 from ackline.job import State
+from ackline.limits import require_seconds
 from ackline.queue import Job, JobPage
 from ackline.queue.base import P, R
 from ackline.queue.observer import require_cursor
 from ackline.queue.operator import _UNCHANGED
 from ackline.queue.reader import ReaderInfo, Start
 from ackline.queue.recovery import RecoveryStats
+from ackline.queue.watching import require_watchable
 from ackline.stores.base import WorkerRecord
 
 
@@ -84,6 +86,7 @@ class AsyncOperator(AsyncQueueBase[P, R]):
         >>> async for event in queue.events(follow_for=None): ...  # doctest: +SKIP
         """
         require_cursor(after)
+        require_seconds("follow_for", follow_for)
         return follow(self.sync.store, self.sync.key, self._threads, after, follow_for)
 
     def reader(self, name: str, *, start: Start = "oldest") -> AsyncJournalReader:
@@ -99,6 +102,7 @@ class AsyncOperator(AsyncQueueBase[P, R]):
 
         One event after the other: an async callback is awaited before the next event's begins.
         """
+        require_watchable(what, callback)
         loop = asyncio.get_running_loop()
         store, key = self.sync.store, self.sync.key
         watcher = await self._call(AsyncWatcher, store, key, what, callback, loop)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Unpack
 
 from ackline.aio.base import AsyncQueueBase
+from ackline.limits import require_seconds, require_text
 from ackline.queue import Completed, Enqueued, EnqueueOptions, NewJob
 from ackline.queue.base import P, R
 from ackline.queue.drafting import CallOptions
@@ -58,7 +59,7 @@ class AsyncProducer(AsyncQueueBase[P, R]):
 
         >>> await queue.enqueue_and_wait({"url": "…"}, id="img-1")  # doctest: +SKIP
         """
-        draft = self.sync.drafter.awaited(payload, options)
+        draft = self.sync.drafter.awaited(payload, options, timeout)
         waiter = await self._listening()
         heard = waiter.heard
         answer = self.sync.answer(await self._enqueues.submit(draft))
@@ -70,6 +71,8 @@ class AsyncProducer(AsyncQueueBase[P, R]):
 
     async def result(self, id: str, timeout: float = 0.0) -> R:
         """The result of a job, awaited for up to `timeout` seconds."""
+        require_text("id", id)
+        require_seconds("timeout", timeout)
         waiter = await self._listening()
         with waiter.expect(id) as expected:
             await self._call(waiter.look, expected)

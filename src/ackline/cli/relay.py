@@ -16,10 +16,10 @@ from ackline.cli import logs, values
 from ackline.cli.app import command
 from ackline.cli.enqueue import PANEL
 from ackline.cli.exits import UsageMistake
-from ackline.cli.session import Session, no_such_queue, require_made, store_url
+from ackline.cli.session import Session, require_made, store_url
 from ackline.cli.words import count, plain
 from ackline.queue import Queue
-from ackline.queues import Queues
+from ackline.queues import Queues, no_such_queue
 from ackline.relay import Relay, RelayStats
 from ackline.relay.relay import BATCH, LEASE
 from ackline.worker.patience import keep_trying

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import json as _json
 import os
 import sys
@@ -16,9 +15,8 @@ from rich.text import Text
 
 import ackline
 from ackline.cli.exits import UNAVAILABLE, Refusal
-from ackline.cli.words import plain
 from ackline.queue import Queue
-from ackline.queues import DEFAULT_TENANT, Queues
+from ackline.queues import DEFAULT_TENANT, Queues, no_such_queue
 from ackline.stores.base import QueueInfo
 from ackline.stores.migrations import Migratable
 from ackline.stores.registry import store_from_url
@@ -134,20 +132,6 @@ def file_of(url: str) -> str | None:
     if parts.scheme != "sqlite":
         return None
     return os.path.abspath(unquote(parts.path).removeprefix("/"))
-
-
-def no_such_queue(queues: Queues, name: str) -> str:
-    """That a queue does not exist, where, and which do."""
-    names = sorted(queues)
-    close = difflib.get_close_matches(name, names, n=1)
-    if close:
-        hint = f"Did you mean {close[0]!r}?"
-    elif names:
-        hint = f"There are: {', '.join(map(plain, names))}."
-    else:
-        hint = "It has no queue at all yet; a queue comes into being with its first job."
-    where = "" if queues.tenant == DEFAULT_TENANT else f" of tenant {queues.tenant!r}"
-    return f"{queues.info().location}{where} has no queue {name!r}. {hint}"
 
 
 def require_made(url: str, option: str = "--store or ACKLINE_STORE") -> None:

@@ -62,7 +62,17 @@ def _first_parameter(function: Callable[..., Any]) -> inspect.Parameter:
         return inspect.Parameter("job", inspect.Parameter.POSITIONAL_ONLY)
     if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
         raise ConfigError(f"the handler {_name(function)} must take the job as its first argument")
+    if missing := [one.name for one in parameters[1:] if _must_be_given(one)]:
+        raise ConfigError(
+            f"the handler {_name(function)} is called with the job alone, so "
+            f"{' and '.join(missing)} must have a default, or come by functools.partial"
+        )
     return parameters[0]
+
+
+def _must_be_given(parameter: inspect.Parameter) -> bool:
+    takes_many = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    return parameter.default is parameter.empty and not takes_many
 
 
 def _plain(function: Any) -> Any:

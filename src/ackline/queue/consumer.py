@@ -20,10 +20,10 @@ from ackline.job import Record, State
 from ackline.lifecycle import Transition, Verdict
 from ackline.limits import (
     names_in,
+    require_given_seconds,
     require_lease,
     require_name,
     require_number,
-    require_seconds,
 )
 from ackline.queue.base import P, R
 from ackline.queue.handlers import DEFAULT_KIND, policy_from
@@ -80,6 +80,7 @@ class Consumer(Settler[P, R]):
             raise TypeError(
                 f"unknown handler option: {', '.join(sorted(options))}{hint_for(options, names)}"
             )
+        require_name("kind", kind)
 
         def register(function: F) -> F:
             self.handlers.add(kind, function, policy)
@@ -133,7 +134,7 @@ class Consumer(Settler[P, R]):
         >>> for job in queue.claim(10, lease=30, wait=5):  # doctest: +SKIP
         ...     queue.complete(job, do(job.payload))
         """
-        require_seconds("wait", wait)
+        require_given_seconds("wait", wait)
         request = self.claim_request(limit, lease, kinds, worker)
         claimed = self.claim_records(request, connection=connection)
         if not claimed.jobs and wait > 0:

@@ -127,8 +127,9 @@ class Drafter:
             surely_new=True,
         )
 
-    def awaited(self, payload: Any, options: CallOptions) -> Draft:
-        """Check and encode a job whose result is waited for."""
+    def awaited(self, payload: Any, options: CallOptions, timeout: float) -> Draft:
+        """Check and encode a job whose result is waited for, for so many seconds."""
+        require_seconds("timeout", timeout)
         draft = self.draft(payload, options)
         ttl = draft.options.result_ttl
         if ttl is not None and ttl < SHORTEST_SEEN:

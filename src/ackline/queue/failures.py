@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback as _traceback
 
-from ackline.errors import text_of
+from ackline.errors import InvalidOption, text_of
 from ackline.events import Act
 from ackline.job import Failure, Record
 from ackline.limits import storable
@@ -17,6 +17,8 @@ def failure_from(job: Record, error: BaseException | str) -> Failure:
     """An error as it is kept with the job."""
     if isinstance(error, str):
         return Failure(act=Act.FAIL, attempt=job.attempts, type="Error", message=_message(error))
+    if not isinstance(error, BaseException):
+        raise InvalidOption(f"the error must be an exception or a str, not {error!r}")
     trace = "".join(_traceback.format_exception(error))
     return Failure(
         act=Act.FAIL,

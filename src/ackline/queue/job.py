@@ -9,7 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
-from ackline.errors import Stopped
+from ackline.errors import InvalidOption, Stopped
 from ackline.events import Act
 from ackline.job import Failure, Record, State
 
@@ -230,3 +230,13 @@ class Job(Generic[P]):
 
     def __repr__(self) -> str:
         return f"<Job {self.id!r} {self.kind!r} {self.state} attempt {self.attempts}>"
+
+
+def record_of(job: Job[Any]) -> Record:
+    """What a job in a user's hands holds; anything else, such as its id, is refused."""
+    if not isinstance(job, Job):
+        raise InvalidOption(
+            f"a Job is needed, as claim gives it and a handler gets it, not {job!r}: an id alone "
+            "does not tell whose lease it is"
+        )
+    return job.record

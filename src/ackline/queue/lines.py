@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ackline.codec import is_json
 from ackline.errors import InvalidPayload, PayloadTooLarge
 from ackline.job import Draft, Failure, Record, State
 from ackline.retry import Backoff
@@ -73,8 +74,8 @@ def line_of(record: Record, queue: str) -> bytes:
         started_at=record.started_at,
         finished_at=record.finished_at,
         worker=record.worker,
-        progress=_raw(record.progress, codec),
-        result=_raw(record.result, codec),
+        progress=_raw_result(record.progress, codec),
+        result=_raw_result(record.result, codec),
         history=record.history,
         id=record.id,
         kind=record.kind,
@@ -89,6 +90,17 @@ def line_of(record: Record, queue: str) -> bytes:
 def _raw(data: bytes | None, codec: str | None) -> msgspec.Raw | None:
     if data is None or codec is None:
         return None if data is None else msgspec.Raw(data)
+    return _packed(data)
+
+
+def _raw_result(data: bytes | None, codec: str | None) -> msgspec.Raw | None:
+    """What wrote it is not recorded, and may be another than what wrote a payload of JSON."""
+    if codec is None and data is not None and not is_json(data):
+        return _packed(data)
+    return _raw(data, codec)
+
+
+def _packed(data: bytes) -> msgspec.Raw:
     return msgspec.Raw(_encode({"base64": base64.b64encode(data).decode()}))
 
 

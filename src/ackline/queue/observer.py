@@ -11,14 +11,21 @@ from ackline.config import QueueSettings
 from ackline.errors import InvalidOption
 from ackline.events import Act, Event, read_cursor
 from ackline.job import State
-from ackline.limits import names_in, require_number
+from ackline.limits import (
+    names_in,
+    require_moment,
+    require_number,
+    require_seconds,
+    require_text,
+)
+from ackline.queue.annotations import is_async, place_of
 from ackline.queue.base import P, R
 from ackline.queue.job import Job
 from ackline.queue.reader import JournalReader, ReaderInfo, Start, registered_readers
 from ackline.queue.recovery import RecoveryStats, recovered
 from ackline.queue.settler import Settler
-from ackline.queue.watching import Watcher, follow
-from ackline.stores.base import Filter, WorkerRecord
+from ackline.queue.watching import Watcher, follow, require_watchable
+from ackline.stores.base import Filter, Page, WorkerRecord
 
 
 class JobPage(msgspec.Struct, Generic[P], frozen=True):
@@ -42,6 +49,7 @@ class Observer(Settler[P, R]):
 
     def status(self, id: str) -> Job[P] | None:
         """A job as it stands now, with its ended attempts; None if there is none."""
+        require_text("id", id)
         record = self.store.get(self.key, [id])[0]
         return self.wrap(record) if record is not None else None
 
@@ -62,6 +70,11 @@ class Observer(Settler[P, R]):
         `newest_first` reverses the order within each state.
         """
         require_number("limit", limit, 1)
+        require_moment("created_after", created_after)
+        require_moment("created_before", created_before)
+        for what, said in (("text", text), ("cursor", cursor)):
+            if said is not None:
+                require_text(what, said)
         which = Filter(
             states=states_in(states),
             kinds=names_in(kinds),
@@ -69,8 +82,16 @@ class Observer(Settler[P, R]):
             created_before=created_before,
             text=text,
         )
-        page = self.store.page(self.key, which, cursor, limit, newest_first)
+        page = self._page(which, cursor, limit, newest_first)
         return JobPage([self.wrap(record) for record in page.jobs], page.cursor)
+
+    def _page(self, which: Filter, cursor: str | None, limit: int, newest_first: bool) -> Page:
+        try:
+            return self.store.page(self.key, which, cursor, limit, newest_first)
+        except msgspec.DecodeError:
+            raise InvalidOption(
+                f"cursor must be that of a page before, as page.cursor has it, not {cursor!r}"
+            ) from None
 
     def counts(self) -> Mapping[State, int]:
         """How many jobs stand in each state; costs the same for ten jobs and ten million."""
@@ -111,6 +132,7 @@ class Observer(Settler[P, R]):
         events after the cursor are gone; `after=error.cursor` continues without them.
         """
         require_cursor(after)
+        require_seconds("follow_for", follow_for)
         return follow(self.store, self.key, after, follow_for)
 
     def reader(self, name: str, *, start: Start = "oldest") -> JournalReader:
@@ -134,6 +156,12 @@ class Observer(Settler[P, R]):
 
         >>> watcher = queue.on("completed", lambda event: print(event.id))  # doctest: +SKIP
         """
+        require_watchable(what, callback)
+        if is_async(callback):
+            raise InvalidOption(
+                f"{place_of(callback)} is async, and a thread calls it back: "
+                "pass a plain function, or use a queue of ackline.aio"
+            )
         watcher = Watcher(self.store, self.key, what, callback)
         self.watchers.add(watcher)
         return watcher
@@ -154,6 +182,6 @@ def states_in(said: Iterable[State | str] | str | None) -> frozenset[State]:
     if said is None:
         return frozenset(State)
     try:
-        return frozenset(map(State, [said] if isinstance(said, str) else said))
+        return frozenset(map(State, names_in(said, "states") or ()))
     except ValueError as error:
         raise InvalidOption(f"{error}; the states are {', '.join(State)}") from None

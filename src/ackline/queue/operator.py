@@ -13,10 +13,18 @@ from ackline.config import QueueSettings
 from ackline.errors import InvalidOption, JobChanged, JobNotFound, WrongState
 from ackline.job import LIVE, QueueKey, Record, State
 from ackline.lifecycle import Edit, Transition
-from ackline.limits import names_in, require_name, require_priority, require_seconds, storable
+from ackline.limits import (
+    names_in,
+    require_given_seconds,
+    require_name,
+    require_priority,
+    require_seconds,
+    require_text,
+    storable,
+)
 from ackline.queue.base import P, R
 from ackline.queue.dropping import drop
-from ackline.queue.job import Job
+from ackline.queue.job import Job, record_of
 from ackline.queue.observer import Observer, states_in
 from ackline.stores.base import Filter
 
@@ -65,8 +73,8 @@ class Operator(Observer[P, R]):
         What fails (again) in the meantime is left there.
         With a `rate`, at most that many jobs a second become due, to spare what they call.
         """
-        if rate is not None and not rate > 0:
-            raise InvalidOption(f"rate must be more than 0 jobs a second, not {rate}")
+        if rate is not None and not (type(rate) in (int, float) and rate > 0):
+            raise InvalidOption(f"rate must be more than 0 jobs a second, not {rate!r}")
         dead = Filter(
             states=frozenset({State.FAILED}),
             kinds=names_in(kinds),
@@ -115,7 +123,7 @@ class Operator(Observer[P, R]):
             wanted = self.handlers.payload_type(record.kind)
             data = self.serdes.encode_as(payload, wanted, record.kind)
         change = Edit(payload=data, priority=priority, delay=delay)
-        known = None if seen is None else lifecycle.seen_of(seen.record)
+        known = None if seen is None else lifecycle.seen_of(record_of(seen))
         self._act(lifecycle.edit(id, change, by, seen=known))
 
     def keep_result(self, id: str, seconds: float) -> None:
@@ -123,7 +131,7 @@ class Operator(Observer[P, R]):
 
         Raises `WrongState` if the job has not finished.
         """
-        require_seconds("seconds", seconds)
+        require_given_seconds("seconds", seconds)
         self._act(lifecycle.edit(id, Edit(keep=seconds)))
 
     def move(self, id: str, queue: str, *, by: str = "") -> None:
@@ -162,7 +170,7 @@ class Operator(Observer[P, R]):
 
         Those that are enqueued in the meantime stay.
         """
-        which = Filter(states=states_in(states), kinds=names_in(kinds), ids=names_in(ids))
+        which = Filter(states=states_in(states), kinds=names_in(kinds), ids=names_in(ids, "ids"))
         began = self.store.info().now
         # Just above now: a job of this very moment is there already.
         later = math.nextafter(began, math.inf)
@@ -205,12 +213,14 @@ class Operator(Observer[P, R]):
         return drop(self, force, by)
 
     def _require(self, id: str) -> Record:
+        require_text("id", id)
         record = self.store.get(self.key, [id])[0]
         if record is None:
             raise JobNotFound(self.name, id)
         return record
 
     def _act(self, transition: Transition) -> None:
+        require_text("id", transition.id)
         verdict = self.apply([transition])[0]
         if verdict.state is None:
             raise JobNotFound(self.name, transition.id)

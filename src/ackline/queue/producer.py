@@ -11,6 +11,7 @@ import msgspec
 
 from ackline.errors import InvalidOption, InvalidPayload
 from ackline.job import Draft, State
+from ackline.limits import require_seconds, require_text
 from ackline.queue.base import P, QueueBase, R
 from ackline.queue.chunks import in_chunks, is_full, payload_size
 from ackline.queue.drafting import CallOptions, EnqueueOptions, NewJob
@@ -121,7 +122,7 @@ class Producer(QueueBase[P, R]):
 
         >>> queue.enqueue_and_wait({"url": "…"}, id="img-1", timeout=30)  # doctest: +SKIP
         """
-        draft = self.drafter.awaited(payload, options)
+        draft = self.drafter.awaited(payload, options, timeout)
         waiter = self.waiter  # it listens before the job can finish
         heard = waiter.heard
         answer = self.answer(self.put([draft])[0])
@@ -137,6 +138,8 @@ class Producer(QueueBase[P, R]):
 
         Raises `JobNotFound`, `JobFailed`, `JobCancelled`, or `Timeout` if it is not finished.
         """
+        require_text("id", id)
+        require_seconds("timeout", timeout)
         with self.waiter.expect(id) as expected:
             return self.serdes.outcome_of(expected.wait(timeout, now=True))
 

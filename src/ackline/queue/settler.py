@@ -8,11 +8,11 @@ from typing import Any
 from ackline import lifecycle
 from ackline.job import Record
 from ackline.lifecycle import Transition, Verdict
-from ackline.limits import require_seconds
+from ackline.limits import require_given_seconds, require_seconds
 from ackline.queue import settling
 from ackline.queue.base import P, QueueBase, R
 from ackline.queue.failures import failure_from
-from ackline.queue.job import Job
+from ackline.queue.job import Job, record_of
 from ackline.queue.joining import AsyncTransaction, within_async
 from ackline.stores.base import Joined
 
@@ -38,7 +38,8 @@ class Settler(QueueBase[P, R]):
         await self.settle_async(job, lambda: self._completion(job, data), connection)
 
     def _completion(self, job: Job[P], result: bytes | None) -> Transition:
-        return lifecycle.complete(job.record, result, self.policies.of(job.record))
+        record = record_of(job)
+        return lifecycle.complete(record, result, self.policies.of(record))
 
     def fail(
         self,
@@ -50,7 +51,7 @@ class Settler(QueueBase[P, R]):
     ) -> None:
         """The attempt failed: run again after the backoff, or after `delay` seconds."""
         require_seconds("delay", delay)
-        record = job.record
+        record = record_of(job)
         failure = failure_from(record, error)
         failed = lifecycle.fail(record, failure, self.policies.of(record), self.random, delay)
         self.settle(job, failed, connection)
@@ -59,29 +60,31 @@ class Settler(QueueBase[P, R]):
         self, job: Job[P], error: BaseException | str, *, connection: object | None = None
     ) -> None:
         """It can never succeed: to the DLQ, whatever attempts remain."""
-        record = job.record
+        record = record_of(job)
         buried = lifecycle.bury(record, failure_from(record, error), self.policies.of(record))
         self.settle(job, buried, connection)
 
     def snooze(self, job: Job[P], delay: float, *, connection: object | None = None) -> None:
         """Run it again after `delay` seconds; the attempt is given back."""
-        require_seconds("delay", delay)
-        snoozed = lifecycle.snooze(job.record, delay, self.policies.of(job.record))
+        require_given_seconds("delay", delay)
+        record = record_of(job)
+        snoozed = lifecycle.snooze(record, delay, self.policies.of(record))
         self.settle(job, snoozed, connection)
 
     def release(self, job: Job[P], *, connection: object | None = None) -> None:
         """Give it back, to its old place in line; the attempt is given back."""
-        released = lifecycle.release(job.record, policy=self.policies.of(job.record))
+        record = record_of(job)
+        released = lifecycle.release(record, policy=self.policies.of(record))
         self.settle(job, released, connection)
 
     def extend(self, job: Job[Any], seconds: float) -> None:
         """Hold the lease until `seconds` from now."""
-        require_seconds("seconds", seconds, above_zero=True)
-        self.settle(job, lifecycle.extend(job.record, seconds))
+        require_given_seconds("seconds", seconds, above_zero=True)
+        self.settle(job, lifecycle.extend(record_of(job), seconds))
 
     def progress(self, job: Job[Any], value: Any) -> None:
         """Note how far the work is."""
-        self.settle(job, lifecycle.progress(job.record, self.serdes.encode_progress(value)))
+        self.settle(job, lifecycle.progress(record_of(job), self.serdes.encode_progress(value)))
 
     def settle(
         self, job: Job[Any], transition: Transition, connection: object | None = None

@@ -7,9 +7,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Self
+from typing import Any, Self
 
-from ackline.errors import EventsDropped, StoreClosed
+from ackline.config import hint_for
+from ackline.errors import EventsDropped, InvalidOption, StoreClosed
 from ackline.events import Act, Event
 from ackline.job import QueueKey, State
 from ackline.stores.base import Store
@@ -40,6 +41,18 @@ def follow(
             listener.wait(left)
 
 
+def require_watchable(what: State | Act | str, callback: Callable[..., Any]) -> None:
+    """Refuse what no event ever is, and what cannot be called back."""
+    known = sorted({*State, *Act})
+    if what not in known:
+        raise InvalidOption(
+            f"{what!r} is neither a state nor an act ({', '.join(known)})"
+            f"{hint_for([str(what)], known)}"
+        )
+    if not callable(callback):
+        raise InvalidOption(f"the callback must be a function of an event, not {callback!r}")
+
+
 class Watcher:
     """Calls back for events of one sort, in a thread of its own, until it is closed."""
 
@@ -50,9 +63,6 @@ class Watcher:
         what: State | Act | str,
         callback: Callable[[Event], None],
     ) -> None:
-        known = {*State, *Act}
-        if what not in known:
-            raise ValueError(f"{what!r} is neither a state nor an act: {', '.join(sorted(known))}")
         self._store = store
         self._key = key
         self._what = what

@@ -1,8 +1,8 @@
-"""One act on everything that matches a filter, in steps, with a count beforehand."""
+"""One act on everything that matches a filter, in stints, with a count beforehand."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, assert_never
 
 import msgspec
@@ -12,9 +12,8 @@ from ackline.job import LIVE, WAITING, QueueKey, Record, State
 from ackline.lifecycle import Transition
 from ackline.queue import Queue
 from ackline.service.limits import Limits
+from ackline.service.stints import Done, Place, Stint
 from ackline.stores.base import Filter
-
-STEP = 500
 
 Action = Literal["cancel", "redrive", "move", "delete"]
 
@@ -29,72 +28,53 @@ STATES: dict[Action, frozenset[State]] = {
 """What an action can be done to; the rest of what matches is left alone."""
 
 
-def count(queue: Queue[Any, Any], which: Filter) -> int:
+def count(stint: Stint) -> Done:
     """How many match now."""
+    which = stint.which
     if which == Filter(states=which.states):
-        counts = queue.counts()
-        return sum(counts[state] for state in which.states)
-    return sum(len(step) for step in _steps(queue, which))
+        counts = stint.queue.counts()
+        return Done(sum(counts[state] for state in which.states))
+    return stint.on_pages(lambda jobs, _: len(jobs))
 
 
 def act_within(
-    limits: Limits,
-    queue: Queue[Any, Any],
-    action: Action,
-    which: Filter,
-    target: QueueKey | None,
-    by: str,
-) -> int:
+    limits: Limits, stint: Stint, action: Action, target: QueueKey | None, by: str
+) -> Done:
     """Do it to all that match, or to none if there is no room for them where it leads."""
-    more = _added(queue, action, which) if limits.counts_jobs_of(queue.key.tenant) else 0
-    limits.require_room(target or queue.key, more, moved=action == "move")
-    return act(queue, action, which, target, by)
+    home = stint.queue.key
+    # As many are counted in time as can be acted on in time.
+    more = _added(stint, action) if limits.counts_jobs_of(home.tenant) else 0
+    limits.require_room(target or home, more, moved=action == "move")
+    return act(stint, action, target, by)
 
 
-def _added(queue: Queue[Any, Any], action: Action, which: Filter) -> int:
+def _added(stint: Stint, action: Action) -> int:
     """How many more jobs would be live where it leads."""
+    which = stint.which
     match action:
         case "redrive":
-            return count(queue, which)
+            return count(stint).count
         case "move":
-            return count(queue, msgspec.structs.replace(which, states=which.states & LIVE))
+            live = msgspec.structs.replace(which, states=which.states & LIVE)
+            return count(msgspec.structs.replace(stint, which=live)).count
         case "cancel" | "delete":
             return 0
         case _:
             assert_never(action)
 
 
-def act(
-    queue: Queue[Any, Any], action: Action, which: Filter, target: QueueKey | None, by: str
-) -> int:
-    """Do it to all that match and were there when it began; returns how many it was done to."""
+def act(stint: Stint, action: Action, target: QueueKey | None, by: str) -> Done:
+    """Do it to all that match and were there when it began."""
     if action == "delete":
-        return _delete(queue, which, by)
-    decide = _decision(queue, action, target, by)
-    began = queue.store.info().now
-    done = 0
-    for step in _steps(queue, which):
+        return stint.delete(by)
+    queue, decide = stint.queue, _decision(stint.queue, action, target, by)
+
+    def act_on(jobs: Sequence[Record], place: Place) -> int:
         # The caller has not seen what was enqueued or came back since.
-        seen = [job for job in step if (job.finished_at or job.created_at) <= began]
-        done += sum(verdict.applied for verdict in queue.apply([decide(job) for job in seen]))
-    return done
+        seen = [job for job in jobs if (job.finished_at or job.created_at) <= place.began]
+        return sum(verdict.applied for verdict in queue.apply([decide(job) for job in seen]))
 
-
-def _steps(queue: Queue[Any, Any], which: Filter) -> Any:
-    cursor: str | None = None
-    while which.states:
-        page = queue.store.page(queue.key, which, cursor, STEP)
-        yield page.jobs
-        cursor = page.cursor
-        if cursor is None:
-            return
-
-
-def _delete(queue: Queue[Any, Any], which: Filter, by: str) -> int:
-    total = 0
-    while gone := queue.store.purge(queue.key, which, STEP, by):
-        total += gone
-    return total
+    return stint.on_pages(act_on)
 
 
 def _decision(

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from ackline.codec import is_json
 from ackline.events import Act, Event
 from ackline.job import Failure, Record, State
 from ackline.retry import Backoff
@@ -24,7 +25,7 @@ def unless_null(data: msgspec.Raw | UnsetType) -> msgspec.Raw | None:
 
 
 def raw(data: bytes | None, codec: str | None = None) -> msgspec.Raw:
-    """A payload or result as JSON, not decoded; what is not JSON comes as base64."""
+    """A payload as JSON, not decoded; what is not JSON comes as base64."""
     if data is None:
         return NULL
     if codec is None:
@@ -39,11 +40,15 @@ def raw(data: bytes | None, codec: str | None = None) -> msgspec.Raw:
 
 def raw_or_base64(data: bytes) -> msgspec.Raw:
     """Bytes of unknown format, as JSON."""
-    try:
-        msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _base64(data, "unknown")
-    return msgspec.Raw(data)
+    return msgspec.Raw(data) if is_json(data) else _base64(data, "unknown")
+
+
+def raw_result(data: bytes | None, codec: str | None) -> msgspec.Raw:
+    """A result or progress as JSON; `codec` is what wrote the payload.
+
+    What wrote the result is not recorded, and may be another than what wrote a payload of JSON.
+    """
+    return raw(data, codec) if data is None or codec is not None else raw_or_base64(data)
 
 
 def _base64(data: bytes, codec: str) -> msgspec.Raw:
@@ -59,6 +64,11 @@ def codec_of(record: Record) -> str:
 def payload_of(record: Record) -> msgspec.Raw:
     """A job's payload as JSON."""
     return raw(record.payload, record.options.codec)
+
+
+def result_of(record: Record) -> msgspec.Raw:
+    """A job's result as JSON."""
+    return raw_result(record.result, record.options.codec)
 
 
 class Attempt(msgspec.Struct):
@@ -138,8 +148,8 @@ def job_document(record: Record, queue: str) -> JobDocument:
         queue=queue,
         payload=payload_of(record),
         codec=codec_of(record),
-        progress=raw(record.progress, options.codec),
-        result=raw(record.result, options.codec),
+        progress=raw_result(record.progress, options.codec),
+        result=result_of(record),
         error=error_of(record),
         history=[attempt_document(ended) for ended in record.history],
         headers=dict(options.headers),

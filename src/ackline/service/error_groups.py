@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from ackline import alike, lifecycle
-from ackline.job import Record, State
+from ackline import alike
+from ackline.job import Record
 from ackline.queue import Queue
 from ackline.stores.base import Filter
 
@@ -21,8 +21,6 @@ MOST_GROUPS = 200
 
 LONGEST_SAMPLE = 20_000
 """Characters of a sample's traceback."""
-
-Remedy = Literal["redrive", "delete"]
 
 
 class ErrorGroup(msgspec.Struct, kw_only=True):
@@ -54,7 +52,7 @@ def groups_in(queue: Queue[Any, Any], which: Filter) -> tuple[list[ErrorGroup], 
     groups: dict[str, _Gathered] = {}
     until = time.monotonic() + PATIENCE
     complete = True
-    for step in steps(queue, which):
+    for step in _steps(queue, which):
         for record in step:
             name = fingerprint(record)
             if name not in groups:
@@ -67,7 +65,7 @@ def groups_in(queue: Queue[Any, Any], which: Filter) -> tuple[list[ErrorGroup], 
     return largest[:MOST_GROUPS], complete and len(largest) <= MOST_GROUPS
 
 
-def steps(queue: Queue[Any, Any], which: Filter) -> Iterator[list[Record]]:
+def _steps(queue: Queue[Any, Any], which: Filter) -> Iterator[list[Record]]:
     """The dead letters that match, some at a time."""
     cursor: str | None = None
     while True:
@@ -76,44 +74,6 @@ def steps(queue: Queue[Any, Any], which: Filter) -> Iterator[list[Record]]:
         cursor = page.cursor
         if cursor is None:
             return
-
-
-def chosen(queue: Queue[Any, Any], which: Filter, group: str | None) -> Iterator[list[Record]]:
-    """The same, of one group if it is named."""
-    for step in steps(queue, which):
-        yield [job for job in step if group is None or fingerprint(job) == group]
-
-
-def remedy(
-    queue: Queue[Any, Any],
-    action: Remedy,
-    letters: Iterator[list[Record]],
-    rate: float | None,
-    by: str,
-) -> int:
-    """Redrive or delete dead letters that were there when it began; returns how many.
-
-    With a `rate`, at most that many become due per second, to spare what they call.
-    """
-    began, done = queue.store.info().now, 0
-    for step in letters:
-        ids = [job.id for job in step if (job.finished_at or 0.0) <= began]
-        if action == "delete":
-            done += _delete(queue, ids, by)
-        else:
-            delays = ((done + index) / rate if rate else 0.0 for index in range(len(ids)))
-            acts = [
-                lifecycle.redrive(id, delay, by=by) for id, delay in zip(ids, delays, strict=True)
-            ]
-            done += sum(verdict.applied for verdict in queue.apply(acts))
-    return done
-
-
-def _delete(queue: Queue[Any, Any], ids: list[str], by: str) -> int:
-    if not ids:
-        return 0
-    dead = Filter(states=frozenset({State.FAILED}), ids=frozenset(ids))
-    return queue.store.purge(queue.key, dead, len(ids), by)
 
 
 class _Gathered:

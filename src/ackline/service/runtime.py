@@ -25,7 +25,7 @@ from ackline.service.limits import Limits
 from ackline.service.metrics import Metrics
 from ackline.service.metrics.siblings import PUBLISH_EVERY
 from ackline.service.pulse import Pulse
-from ackline.service.served_queue import ServedQueue
+from ackline.service.served_queue import JsonUnread, ServedQueue
 from ackline.service.settings import Settings
 from ackline.service.slow_work import SlowWork
 from ackline.service.streams import Streams
@@ -124,7 +124,7 @@ class Runtime:
 
     def _open_queue(self, key: QueueKey) -> ServedQueue:
         queue = Queues(self.store, key.tenant).queue(
-            key.name, max_payload=self.settings.max_payload
+            key.name, result_serde=JsonUnread(), max_payload=self.settings.max_payload
         )
         queue.policies.defaults = self.settings.defaults
         return ServedQueue(queue, self.threads, self.metrics.work)

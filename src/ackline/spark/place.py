@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import socket
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from urllib.parse import quote, unquote, urlsplit
 import msgspec
 
 from ackline.errors import ConfigError, StoreUnavailable
-from ackline.queues import Queues
+from ackline.queues import Queues, no_such_queue
 from ackline.queues import open as open_queues
 from ackline.spark.options import Common
 
@@ -80,15 +79,7 @@ def missing_queue(place: Place, name: str, *, dropped: bool = False) -> str | No
     with place.open() as queues:
         if queues.store.describe(place.tenant, name, dropped=dropped):
             return None
-        names = sorted(queues)
-    close = difflib.get_close_matches(name, names, n=1)
-    if close:
-        hint = f"did you mean {close[0]!r}?"
-    elif names:
-        hint = f"there are {', '.join(map(repr, names[:10]))}"
-    else:
-        hint = f"tenant {place.tenant!r} has no queues yet"
-    return f"there is no queue {name!r}: {hint}"
+        return no_such_queue(queues, name).rstrip(".")
 
 
 def file_of(url: str) -> str | None:

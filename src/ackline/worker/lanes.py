@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Sequence
@@ -9,6 +10,8 @@ from collections.abc import Sequence
 from ackline.queue import StopReason
 from ackline.worker.executor import Executor, Setting
 from ackline.worker.held import Held
+
+logger = logging.getLogger("ackline")
 
 STALL, BRISK = 0.002, 20
 """When in so many seconds no job was taken up, or few while the process idled, more lanes help."""
@@ -35,6 +38,8 @@ class ThreadExecutor(Executor):
         self._lanes = 0
         self._taken = 0
         self._hanging = 0
+        self._refused = False
+        """Whether the system had no thread for the last lane that was wanted."""
         self._quick = False
         """Whether the last job that came alone was quick."""
         self._called = 0
@@ -103,10 +108,29 @@ class ThreadExecutor(Executor):
             self._called += woken
             self._work.notify(woken)
             for _ in range(min(lanes - woken, self.limit + self._hanging - self._lanes)):
-                self._lanes += 1
-                name = f"ackline lane {self._lanes}"
-                threading.Thread(target=self._lane, name=name, daemon=True).start()
+                if not self._add_lane():
+                    break
             return woken
+
+    def _add_lane(self) -> bool:
+        """Whether there is one more: a system at its limit of threads may refuse it for a while."""
+        name = f"ackline lane {self._lanes + 1}"
+        try:
+            threading.Thread(target=self._lane, name=name, daemon=True).start()
+        except RuntimeError as error:
+            if not self._refused:
+                logger.warning(
+                    "a worker with %d of %d threads gets no more (%s): its jobs wait for those it "
+                    "has; raise the limit of the system, or lower the concurrency",
+                    self._lanes,
+                    self.limit,
+                    error,
+                )
+            self._refused = True
+            return False
+        self._refused = False
+        self._lanes += 1
+        return True
 
     def _watch_stall(self) -> None:
         while not self._stopped:

@@ -121,8 +121,6 @@ def _settle(
     policy: Resolved,
     random: random.Random,
 ) -> Transition:
-    if isinstance(outcome, Done) and outcome.result is None and outcome.result_ttl is None:
-        return lifecycle.complete(record, None, policy)
     try:
         encoded = _check(queue, outcome)
     except InvalidJob as error:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.stores.redis.conftest import SOON
+from tests.slow_handler import SOON, SlowHandler
 from tests.waiting import until
 
 import ackline
@@ -48,33 +48,11 @@ def waiting(client, prefix) -> int:
     return int(client.eval(COUNT, 1, f"{prefix}:{{default/work}}:waiting"))
 
 
-class Scene:
-    """Handlers that note what runs, and may be held."""
-
-    def __init__(self) -> None:
-        self.ran: list[str] = []
-        self.began, self.go_on = threading.Event(), threading.Event()
-        self.most = self._running = 0
-        self._lock = threading.Lock()
-
-    def __call__(self, job) -> str:
-        with self._lock:
-            self.ran.append(job.id)
-            self._running += 1
-            self.most = max(self.most, self._running)
-        if job.payload == "slow":
-            self.began.set()
-            self.go_on.wait(SOON)
-        with self._lock:
-            self._running -= 1
-        return "done"
-
-
 @pytest.fixture
-def half_busy(start, client, prefix) -> Callable[[Queue[Any, Any], Scene], ackline.Worker]:
+def half_busy(start, client, prefix) -> Callable[[Queue[Any, Any], SlowHandler], ackline.Worker]:
     """Starts a worker that is in a slow handler, and waits to be handed another job."""
 
-    def start_one(queue: Queue[Any, Any], scene: Scene) -> ackline.Worker:
+    def start_one(queue: Queue[Any, Any], scene: SlowHandler) -> ackline.Worker:
         queue.handler(scene)
         worker: ackline.Worker = start(queue, concurrency=2, grace=SOON)
         until(lambda: waiting(client, prefix))
@@ -87,7 +65,7 @@ def half_busy(start, client, prefix) -> Callable[[Queue[Any, Any], Scene], ackli
 
 
 def test_jobs_one_by_one_are_all_handed_over_and_done_once(open_queue, start, client, prefix):
-    queue, scene = open_queue(), Scene()
+    queue, scene = open_queue(), SlowHandler()
     queue.handler(scene)
     start(queue, concurrency=2)
 
@@ -123,7 +101,7 @@ def test_a_job_that_was_handed_over_begins_before_anything_is_claimed(
 
 
 def test_a_worker_for_one_job_at_a_time_is_not_handed_a_second(open_queue, start, client, prefix):
-    queue, scene = open_queue(), Scene()
+    queue, scene = open_queue(), SlowHandler()
     queue.handler(scene)
     start(queue, concurrency=1)
     until(lambda: waiting(client, prefix))
@@ -142,7 +120,7 @@ def test_a_worker_for_one_job_at_a_time_is_not_handed_a_second(open_queue, start
 def test_others_take_jobs_while_the_one_that_was_handed_one_is_busy(
     open_queue, start, client, prefix
 ):
-    scene = Scene()
+    scene = SlowHandler()
     for _ in range(2):
         queue = open_queue()
         queue.handler(scene)
@@ -161,7 +139,7 @@ def test_others_take_jobs_while_the_one_that_was_handed_one_is_busy(
 
 def test_a_worker_that_stops_is_handed_nothing_more(open_queue, half_busy, client, prefix):
     """It may take long to stop: a job that came meanwhile would wait for it."""
-    queue, scene = open_queue(), Scene()
+    queue, scene = open_queue(), SlowHandler()
     worker = half_busy(queue, scene)
 
     stopping = threading.Thread(target=worker.stop)
@@ -178,7 +156,7 @@ def test_a_worker_that_stops_is_handed_nothing_more(open_queue, half_busy, clien
 def test_what_was_on_its_way_to_a_worker_that_stops_is_given_back(
     open_queue, start, client, prefix, monkeypatch
 ):
-    queue, scene = open_queue(), Scene()
+    queue, scene = open_queue(), SlowHandler()
     queue.handler(scene)
     worker = start(queue, concurrency=2)
     until(lambda: waiting(client, prefix))
@@ -203,7 +181,7 @@ def test_a_worker_with_no_free_lane_is_handed_nothing_though_it_fetches_ahead(
     open_queue, start, client, prefix
 ):
     """The job would wait for it, while others have nothing to do."""
-    queue, scene = open_queue(), Scene()
+    queue, scene = open_queue(), SlowHandler()
     queue.handler(scene)
     start(queue, concurrency=1)
     queue.enqueue_many(range(200))  # a pace at which it wants many more than it can run
@@ -219,7 +197,7 @@ def test_a_worker_with_no_free_lane_is_handed_nothing_though_it_fetches_ahead(
 def test_a_message_that_is_lost_costs_a_moment_not_a_lease(
     open_queue, start, client, prefix, monkeypatch
 ):
-    queue, scene = open_queue(), Scene()
+    queue, scene = open_queue(), SlowHandler()
     queue.handler(scene)
     start(queue, concurrency=2)
     until(lambda: waiting(client, prefix))
@@ -237,7 +215,7 @@ def test_a_message_that_is_lost_costs_a_moment_not_a_lease(
 def test_what_comes_while_a_worker_withdraws_is_given_back_at_once(
     open_queue, half_busy, monkeypatch
 ):
-    queue, scene = open_queue(), Scene()
+    queue, scene = open_queue(), SlowHandler()
     worker = half_busy(queue, scene)
     holdings = worker._stations[0]._holdings
     withdraws = holdings.withdraw

@@ -19,7 +19,7 @@ from ackline.limits import OWN_KEYS
 from ackline.stores.base import ClaimRequest, Filter, KeyWrite
 from ackline.stores.sqlite import claim, keep, log, readers, room
 from ackline.stores.sqlite import connection as connection_module
-from ackline.stores.sqlite import engine as engine_module
+from ackline.stores.sqlite import writer as writer_module
 from ackline.stores.sqlite.transaction import Transaction
 from ackline.stores.sqlite.turn import Turn
 
@@ -67,7 +67,7 @@ def test_those_who_wait_share_one_commit(store):
         commits.append(1)
         return False
 
-    store._engine._writer.set_commit_hook(count)
+    store._engine._writer.connection.set_commit_hook(count)
     crowd = Crowd(store._engine)
     for n in range(20):
         crowd.add(n, lambda tx, n=n: tx.execute(PUT, (n,)) and n)
@@ -139,7 +139,7 @@ def test_a_full_queue_refuses_the_whole_batch(store):
 
 def fill(store, pages):
     store.enqueue(QUEUE, drafts(1))
-    store._engine._writer.pragma("max_page_count", pages)
+    store._engine._writer.connection.pragma("max_page_count", pages)
     for n in itertools.count(1):
         try:
             store.enqueue(QUEUE, drafts(10, n * 10, size=500))
@@ -240,7 +240,7 @@ def test_those_who_wait_together_are_told_together(store, path):
     crowd = Crowd(store._engine)
     for n in range(10):
         crowd.add(n, lambda tx: "written")
-    store._engine._begin = refuse
+    store._engine._writer._begin = refuse
 
     answers = crowd.finish()
 
@@ -249,7 +249,7 @@ def test_those_who_wait_together_are_told_together(store, path):
 
 
 def test_a_foreign_write_lock_held_too_long_is_told(store, path):
-    store._engine._writer.set_busy_timeout(20)
+    store._engine._writer.connection.set_busy_timeout(20)
     other = apsw.Connection(path)
     other.execute("BEGIN IMMEDIATE")
 
@@ -262,7 +262,7 @@ def test_a_foreign_write_lock_held_too_long_is_told(store, path):
 
 def test_the_log_stays_bounded_and_shrinks_after_a_long_reader(store, path, monkeypatch):
     monkeypatch.setattr(log, "LONGEST_LOG", 1024 * 1024)
-    store._engine._log._next_cut = 1024 * 1024
+    store._engine._writer._log._next_cut = 1024 * 1024
     reader = apsw.Connection(path)
     reader.execute("BEGIN; SELECT count(*) FROM job").fetchall()
     for n in range(20):
@@ -305,7 +305,7 @@ def test_a_failure_after_the_commit_takes_nothing_back(store, where, caplog):
     if where == "tell":
         store._engine._tell = fail
     else:
-        store._engine._log.cut = fail
+        store._engine._writer._log.cut = fail
 
     answers = crowd.finish()
 
@@ -344,7 +344,7 @@ def test_a_commit_that_fails_is_told_to_all_and_not_tried_again(store, monkeypat
     crowd = Crowd(store._engine)
     for n in range(3):
         crowd.add(n, lambda tx, n=n: runs.append(n))
-    monkeypatch.setattr(engine_module, "Transaction", Failing)
+    monkeypatch.setattr(writer_module, "Transaction", Failing)
 
     answers = crowd.finish()
 
@@ -359,10 +359,10 @@ def test_a_disk_found_full_by_the_commit_is_told_as_full(store):
     def refuse() -> bool:
         raise apsw.FullError("full")
 
-    store._engine._writer.set_commit_hook(refuse)
+    store._engine._writer.connection.set_commit_hook(refuse)
     with pytest.raises(StoreFull, match="no room left"):
         store.enqueue(QUEUE, drafts(1))
-    store._engine._writer.set_commit_hook(None)
+    store._engine._writer.connection.set_commit_hook(None)
 
     assert store.get(QUEUE, ["id0"]) == [None]
     assert store.enqueue(QUEUE, drafts(1))[0].accepted

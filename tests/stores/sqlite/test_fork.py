@@ -142,8 +142,8 @@ def test_an_idle_child_does_not_keep_the_turn_of_its_killed_parent(store, path, 
     child = int(parent.stdout.readline())
     parent.wait()
     try:
-        assert store._engine._turn.take(0.5)
-        store._engine._turn.leave()
+        assert store._engine._writer.turn.take(0.5)
+        store._engine._writer.turn.leave()
         assert accepted(store, "next")
     finally:
         os.kill(child, signal.SIGKILL)

@@ -128,7 +128,7 @@ def test_the_durability_asked_for_is_in_force(path, durability, synchronous):
     store = from_url(f"sqlite:///{path}?durability={durability}")
     store.open()
 
-    writer = store._engine._writer
+    writer = store._engine._writer.connection
     assert writer is not None
     assert writer.pragma("synchronous") == synchronous
     assert writer.pragma("journal_mode") == "wal"

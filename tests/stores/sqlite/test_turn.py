@@ -13,7 +13,7 @@ import pytest
 from tests.stores.sqlite.conftest import QUEUE, drafts
 from tests.waiting import until
 
-from ackline.stores.sqlite import engine as engine_module
+from ackline.stores.sqlite import writer as writer_module
 from ackline.stores.sqlite.turn import Turn
 
 
@@ -92,13 +92,13 @@ def test_who_waits_gets_it_in_the_end(path, holder):
 
 
 def test_without_a_turn_a_write_goes_on(store, holder, monkeypatch):
-    monkeypatch.setattr(engine_module, "BUSY_SECONDS", 0.2)
-    store._engine._writer.set_busy_timeout(200)
+    monkeypatch.setattr(writer_module, "BUSY_SECONDS", 0.2)
+    store._engine._writer.connection.set_busy_timeout(200)
     assert store.enqueue(QUEUE, drafts(1))[0].accepted
 
 
 def test_waiting_in_vain_leaves_nothing_behind(store, path, holder, monkeypatch):
-    monkeypatch.setattr(engine_module, "BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(writer_module, "BUSY_SECONDS", 0.01)
     store.enqueue(QUEUE, drafts(1))
     threads, before = len(os.listdir("/proc/self/task")), files(f"{path}-lock")
 

@@ -14,7 +14,7 @@ from ackline.job import QueueKey, Record, State
 from ackline.queue import NewJob, Queue
 from ackline.queues import Queues
 from ackline.service.credentials import SERVICE_TENANT
-from ackline.service.documents import event_document, raw
+from ackline.service.documents import event_document, result_of
 from ackline.service.webhooks.lanes import lane_of
 from ackline.service.webhooks.webhook import Webhook
 from ackline.stores.base import Store
@@ -91,7 +91,7 @@ def _untold(event: Event) -> dict[str, Any]:
 
 def _outcome(record: Record) -> dict[str, Any]:
     if record.state is State.COMPLETED:
-        result = raw(record.result, record.options.codec)
+        result = result_of(record)
         fits = len(bytes(result)) <= LONGEST_RESULT
         return {"result": result} if fits else {"result_left_out": True}
     failure = record.failure

@@ -1,9 +1,8 @@
-"""One file, opened by one process: its connections and its transactions."""
+"""One file, opened by one process: who of its threads may use it when, also around a fork."""
 
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -11,32 +10,17 @@ from typing import Any, TypeVar
 
 import apsw
 
-from ackline.errors import StoreClosed, StoreError, StoreUnavailable
+from ackline.errors import StoreClosed, StoreUnavailable
 from ackline.job import QueueKey
 from ackline.stores.base import Topic
-from ackline.stores.sqlite.connection import (
-    BUSY_SECONDS,
-    Durability,
-    Execute,
-    connect,
-    explain,
-    explain_system,
-)
+from ackline.stores.sqlite.connection import Durability, Execute, explain, explain_system
 from ackline.stores.sqlite.fork import let_rest_at_fork
-from ackline.stores.sqlite.group_commit import GroupCommit, Undecided
-from ackline.stores.sqlite.log import Log
-from ackline.stores.sqlite.opening import first_connection, identity
-from ackline.stores.sqlite.presence import Presence
+from ackline.stores.sqlite.group_commit import GroupCommit
 from ackline.stores.sqlite.readers import Readers
-from ackline.stores.sqlite.transaction import Operation, Transaction, run_all
-from ackline.stores.sqlite.turn import Turn
+from ackline.stores.sqlite.transaction import Operation
+from ackline.stores.sqlite.writer import Writer
 
 T = TypeVar("T")
-
-logger = logging.getLogger("ackline")
-
-TURN_SHARE = 0.5
-"""The part of the time a writer waits that it waits for its turn, before it goes without."""
 
 
 class Engine:
@@ -56,16 +40,12 @@ class Engine:
 
     def _reset(self) -> None:
         self._owner = 0
-        self._identity: tuple[int, int] | None = None
         self._torn = False
-        self._writer: apsw.Connection | None = None
-        self._turn = Turn(self.path)
         self._group = GroupCommit(self._commit)
         # Reentrant, for a thread may be forked in the middle of its own write.
         self._writing = threading.RLock()
+        self._writer = Writer(self.path, self._durability)
         self._readers = Readers(self.path)
-        self._presence = Presence(self.path)
-        self._log = Log(self.path)
 
     # --- opening and closing ---
 
@@ -77,9 +57,8 @@ class Engine:
         with self._writing, self.explained():
             if self._owner:
                 return
-            self._settle_in(first_connection(self.path, self._durability))
+            self._writer.open()
             self._readers = Readers(self.path)
-            self._identity = identity(self.path)
             self._owner = os.getpid()
 
     @property
@@ -94,23 +73,7 @@ class Engine:
         with self._writing:
             self._owner = 0
             self._readers.close()
-            self._turn.close()
-            self._let_go(copy_back=not self._log.removed())
-
-    def _settle_in(self, writer: apsw.Connection) -> apsw.Connection:
-        self._writer = writer
-        self._presence.begin()
-        self._log.remember()
-        return writer
-
-    def _let_go(self, *, copy_back: bool) -> None:
-        writer, self._writer = self._writer, None
-        if writer is None:
-            return
-        if not copy_back:
-            writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        with self._presence.ending():
-            writer.close()
+            self._writer.close()
 
     def _require_open(self) -> None:
         if not self._owner:
@@ -150,14 +113,7 @@ class Engine:
         if not self._writing.acquire(timeout=timeout):
             return False
         try:
-            writer = self._writer
-            resting = self._readers.pause(timeout)
-            if resting and writer is not None:
-                resting = not writer.in_transaction
-            if resting:
-                # To copy the log back would only take time: it is in use again at once.
-                self._let_go(copy_back=False)
-                self._turn.close()
+            resting = self._readers.pause(timeout) and self._writer.rest()
         except BaseException:
             self.go_on()
             raise
@@ -175,7 +131,7 @@ class Engine:
         owner = self._owner
         torn = self._torn or (owner != 0 and not rested)
         if torn:
-            _LEFT_TO_THE_PARENT.append((self._writer, self._readers))
+            _LEFT_TO_THE_PARENT.append((self._writer.connection, self._readers))
         self._reset()
         self._owner, self._torn = owner, torn
 
@@ -195,91 +151,19 @@ class Engine:
 
     def _commit(self, operations: list[Operation[Any]]) -> list[Any]:
         with self._writing:
-            transaction = Transaction(self._require_writer())
-            self._require_same_file()
-            self._log.require_there()
-            try:
-                self._begin(transaction)
-                answers = run_all(transaction, operations)
-                self._make_safe(transaction)
-                self._log.require_kept()
-                self._follow_up(self._log.cut, transaction.connection)
-            finally:
-                self._end()
+            self._require_open()
+            transaction, answers = self._writer.commit(operations)
         if transaction.wakes:
-            self._follow_up(self._tell, transaction.wakes)
+            self._writer.follow_up(self._tell, transaction.wakes)
         return answers
-
-    def _require_same_file(self) -> None:
-        # SQLite would go on in a file that nobody can open any more, and so lose every job.
-        if identity(self.path) != self._identity:
-            raise StoreUnavailable(
-                f"{self.path} was deleted or replaced while it was open: "
-                "nothing was written. Put it back, or close the store and open it again"
-            )
-
-    def _require_writer(self) -> apsw.Connection:
-        self._require_open()
-        if self._writer is None:
-            return self._settle_in(connect(self.path, self._durability))
-        return self._writer
-
-    def _begin(self, transaction: Transaction) -> None:
-        writer = transaction.connection
-        if writer.in_transaction:
-            # Left by one that was interrupted even while it tidied up.
-            transaction.execute("ROLLBACK")
-        if self._take_turn():
-            transaction.execute("BEGIN IMMEDIATE")
-            return
-        # Waited in vain: without a turn, SQLite's own lock decides.
-        writer.set_busy_timeout(int(BUSY_SECONDS * 1000 * (1 - TURN_SHARE)))
-        try:
-            transaction.execute("BEGIN IMMEDIATE")
-        finally:
-            writer.set_busy_timeout(int(BUSY_SECONDS * 1000))
-
-    def _take_turn(self) -> bool:
-        try:
-            return self._turn.take(BUSY_SECONDS * TURN_SHARE)
-        except OSError as error:
-            logger.warning("%s-lock: %s; writing without a turn", self.path, error)
-            return False
-
-    def _make_safe(self, transaction: Transaction) -> None:
-        try:
-            transaction.execute("COMMIT")
-        except apsw.FullError as error:
-            raise Undecided(explain(error, self.path)) from error
-        except apsw.Error as error:
-            raise Undecided(_undecided(error, self.path)) from error
-
-    def _end(self) -> None:
-        try:
-            writer = self._writer
-            if writer is not None and writer.in_transaction:
-                writer.execute("ROLLBACK")
-        except apsw.Error as error:
-            logger.warning("%s: could not roll back: %s", self.path, error)
-        try:
-            self._turn.leave()
-        except OSError as error:
-            logger.warning("%s-lock: %s", self.path, error)
 
     def _tidy_up(self) -> None:
         """After an interrupt, which may have come at any moment; the next writer does it too."""
         if self._writing.acquire(blocking=False):
             try:
-                self._end()
+                self._writer.end()
             finally:
                 self._writing.release()
-
-    def _follow_up(self, step: Callable[[T], None], what: T) -> None:
-        # It is written: no failure from here on may take the answer back.
-        try:
-            step(what)
-        except Exception as error:
-            logger.warning("%s: written, but then: %r", self.path, error)
 
     # --- reading ---
 
@@ -299,17 +183,11 @@ class Engine:
 
     def _require_settled(self) -> None:
         self._require_open()
-        if self._writer is None:
+        if self._writer.connection is None:
             # Since a fork. Who reads needs the log to stay as much as who writes.
             with self._writing:
-                self._require_writer()
-
-
-def _undecided(error: apsw.Error, path: str) -> StoreError:
-    return StoreUnavailable(
-        f"{path}: the last step of writing failed ({error}), so it may be done or not: "
-        "send it again"
-    )
+                self._require_open()
+                self._writer.connected()
 
 
 _LEFT_TO_THE_PARENT: list[Any] = []

@@ -10,7 +10,7 @@ from ackline.testing.conformance.rules.groups import GroupRules
 from ackline.testing.conformance.rules.handles import CloseRules, ReopenRules, SharedRules
 from ackline.testing.conformance.rules.heartbeat import HeartbeatRules, WorkerRules
 from ackline.testing.conformance.rules.joining import JoinRules
-from ackline.testing.conformance.rules.journal import JournalRules
+from ackline.testing.conformance.rules.journal import FollowRules, JournalRules
 from ackline.testing.conformance.rules.keyed import KeyedEnqueueRules
 from ackline.testing.conformance.rules.keys import KeyRules
 from ackline.testing.conformance.rules.listening import ListenRules
@@ -67,6 +67,7 @@ class StoreConformance(
     DescribeRules,
     PageRules,
     JournalRules,
+    FollowRules,
     ReaderRules,
     NameRules,
     PayloadRules,

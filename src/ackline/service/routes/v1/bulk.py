@@ -16,6 +16,7 @@ from ackline.service.bulk import STATES, Action
 from ackline.service.caller import Caller, Scope
 from ackline.service.parameters import Queue
 from ackline.service.problems import Unfit
+from ackline.service.stints import Place, Stint, place_of
 from ackline.stores.base import Filter
 
 
@@ -38,41 +39,51 @@ class BulkBody(Body):
     dry_run: bool = False
     to: str | None = None
     """With `move`, the queue; jobs can be counted without it."""
+    cursor: str | None = None
+    """To go on where a request that was the same otherwise has stopped."""
 
 
 class BulkDone(msgspec.Struct):
-    """How many matched, or how many it was done to."""
+    """How many matched, or how many it was done to, in this request.
+
+    A `cursor` that is not null says that time was up: send the same request with it to go on.
+    """
 
     action: Action
     dry_run: bool
     count: int
+    cursor: str | None
 
 
 @post("/bulk", status_code=200, summary="Act on all that match")
 async def act_on_all(
     queue: Queue, data: JSONBody[BulkBody], caller: NamedDependency[Caller]
 ) -> BulkDone:
-    """Cancel, redrive, move or delete all jobs that match and can be; others are left alone."""
+    """Cancel, redrive, move or delete all jobs that match and can be; others are left alone.
+
+    After some seconds it stops, answers how many that were, and with a cursor to go on with. What
+    is enqueued or comes back after the first of such requests is left alone by all of them.
+    """
     caller.require(Scope.ADMIN)
-    which = await caller.runtime.call(_filter, caller, data)
-    target = _target(caller, data)
+    target, runtime = _target(caller, data), caller.runtime
     line = (await caller.known_queue(queue, Scope.ADMIN)).sync
+    place = await runtime.call(place_of, data.cursor, line)
+    stint = Stint(line, _filter(caller, data, place), place, lambda: runtime.draining)
     if data.dry_run:
-        done = await caller.slowly(bulk.count, line, which)
+        done = await caller.slowly(bulk.count, stint)
     else:
-        limits = caller.runtime.limits
         done = await caller.slowly(
-            bulk.act_within, limits, line, data.action, which, target, caller.by
+            bulk.act_within, runtime.limits, stint, data.action, target, caller.by
         )
-    return BulkDone(data.action, data.dry_run, done)
+    return BulkDone(data.action, data.dry_run, done.count, done.cursor)
 
 
-def _filter(caller: Caller, data: BulkBody) -> Filter:
+def _filter(caller: Caller, data: BulkBody, place: Place) -> Filter:
     said = data.filter
     before = said.created_before
     if before is None and data.action == "delete" and not data.dry_run:
         # What is enqueued while it deletes is not what the caller has seen.
-        before = math.nextafter(caller.runtime.store.info().now, math.inf)
+        before = math.nextafter(place.began, math.inf)
     states = frozenset(said.states) if said.states is not None else frozenset(State)
     return Filter(
         states=states & STATES[data.action],

@@ -12,9 +12,11 @@ from litestar.params import JSONBody
 from ackline.job import State
 from ackline.service.bodies import Body
 from ackline.service.caller import Caller, Scope
-from ackline.service.error_groups import ErrorGroup, Remedy, chosen, groups_in, remedy
+from ackline.service.error_groups import ErrorGroup, groups_in
+from ackline.service.letters import Letters, Remedy
 from ackline.service.parameters import KindList, Queue, Text
 from ackline.service.problems import Unfit
+from ackline.service.stints import Done, Stint, place_of
 from ackline.stores.base import Filter
 
 DEAD = frozenset({State.FAILED})
@@ -38,14 +40,20 @@ class RemedyBody(Body):
     rate: Annotated[float, msgspec.Meta(gt=0, le=1_000_000)] | None = None
     """With `redrive`: so many a second."""
     dry_run: bool = False
+    cursor: str | None = None
+    """To go on where a request that was the same otherwise has stopped."""
 
 
 class RemedyDone(msgspec.Struct):
-    """How many matched, or how many it was done to."""
+    """How many matched, or how many it was done to, in this request.
+
+    A `cursor` that is not null says that time was up: send the same request with it to go on.
+    """
 
     action: Remedy
     dry_run: bool
     count: int
+    cursor: str | None
 
 
 @get("/groups", summary="Group the DLQ by error")
@@ -62,25 +70,28 @@ async def list_groups(
 async def act_on_dlq(
     queue: Queue, data: JSONBody[RemedyBody], caller: NamedDependency[Caller]
 ) -> RemedyDone:
-    """All of a group, or all that match; a redrive no faster than a rate, if asked."""
+    """All of a group, or all that match; a redrive no faster than a rate, if asked.
+
+    After some seconds it stops, answers how many that were, and with a cursor to go on with.
+    """
     caller.require(Scope.ADMIN)
     if data.rate is not None and data.action != "redrive":
         raise Unfit("only `redrive` has a `rate`", at="$.rate")
     line = (await caller.known_queue(queue, Scope.ADMIN)).sync
     which = Filter(states=DEAD, kinds=caller.kinds(data.kinds), text=data.text)
+    runtime = caller.runtime
+    place = await runtime.call(place_of, data.cursor, line)
+    letters = Letters(Stint(line, which, place, lambda: runtime.draining), data.fingerprint)
 
-    def count() -> int:
-        return sum(map(len, chosen(line, which, data.fingerprint)))
+    def act() -> Done:
+        counts = data.action == "redrive" and runtime.limits.counts_jobs_of(caller.tenant)
+        runtime.limits.require_room(line.key, letters.count().count if counts else 0)
+        if data.action == "delete":
+            return letters.delete(caller.by)
+        return letters.redrive(data.rate, caller.by)
 
-    def act() -> int:
-        limits = caller.runtime.limits
-        counts = data.action == "redrive" and limits.counts_jobs_of(caller.tenant)
-        limits.require_room(line.key, count() if counts else 0)
-        letters = chosen(line, which, data.fingerprint)
-        return remedy(line, data.action, letters, data.rate, caller.by)
-
-    done = await caller.slowly(count if data.dry_run else act)
-    return RemedyDone(data.action, data.dry_run, done)
+    done = await caller.slowly(letters.count if data.dry_run else act)
+    return RemedyDone(data.action, data.dry_run, done.count, done.cursor)
 
 
 router = Router("/queues/{queue:str}/dlq", route_handlers=[list_groups, act_on_dlq], tags=["DLQ"])

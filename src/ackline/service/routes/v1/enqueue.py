@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 from litestar import Response, Router, post
@@ -11,24 +11,30 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody
 from msgspec import UNSET, UnsetType
 
+from ackline.errors import StoreError
 from ackline.job import State
 from ackline.queue import Completed, Enqueued, EnqueueOptions, Queued
 from ackline.service.admission import admitting
 from ackline.service.bodies import ManyBody
 from ackline.service.caller import Caller, Scope
+from ackline.service.documents import raw_result
 from ackline.service.idempotency import IdempotencyKey, enqueue_many_once, enqueue_once
 from ackline.service.job_bodies import JobBody, traced
 from ackline.service.parameters import Queue, Traceparent
+from ackline.service.runtime import Runtime
 from ackline.service.served_queue import ServedQueue
 
 
 class EnqueuedDocument(msgspec.Struct):
-    """What became of an enqueue: accepted now, or there before, perhaps with its result."""
+    """What became of an enqueue: accepted now, or there before, perhaps with its result.
+
+    A result that is not JSON comes as `{"base64": …, "codec": …}`.
+    """
 
     id: str
     accepted: bool
     state: State
-    result: Any | UnsetType = UNSET
+    result: msgspec.Raw | UnsetType = UNSET
 
 
 THERE = ResponseSpec(EnqueuedDocument, description="A job of this id is there already.")
@@ -59,9 +65,8 @@ async def enqueue(
     options: EnqueueOptions = {**traced(traceparent), **data.for_enqueue()}
     async with admitting(caller.runtime, line, 1, _ids([data])):
         answer = await enqueue_once(caller, line, data.value, options, idempotency_key)
-    return Response(
-        _enqueued(caller, answer), status_code=201 if isinstance(answer, Queued) else 200
-    )
+    [document] = await _documents(caller, line, [answer])
+    return Response(document, status_code=201 if document.accepted else 200)
 
 
 @post("/batch", status_code=200, summary="Enqueue many jobs")
@@ -78,7 +83,7 @@ async def enqueue_many(
     async with admitting(caller.runtime, line, len(data.jobs), _ids(data.jobs)):
         new = [job.new_job(traced(traceparent)) for job in data.jobs]
         answers = await enqueue_many_once(caller, line, new, idempotency_key)
-    return EnqueuedBatch([_enqueued(caller, answer) for answer in answers])
+    return EnqueuedBatch(await _documents(caller, line, answers))
 
 
 async def _producing(caller: Caller, queue: str, jobs: list[JobBody]) -> ServedQueue:
@@ -95,11 +100,37 @@ def _ids(jobs: list[JobBody]) -> list[str]:
     return [job.id for job in jobs if isinstance(job.id, str)]
 
 
-def _enqueued(caller: Caller, answer: Enqueued) -> EnqueuedDocument:
+async def _documents(
+    caller: Caller, line: ServedQueue, answers: Sequence[Enqueued]
+) -> list[EnqueuedDocument]:
+    results = await _results(caller, line, answers)
+    return [
+        EnqueuedDocument(
+            answer.id, isinstance(answer, Queued), answer.state, results.get(answer.id, UNSET)
+        )
+        for answer in answers
+    ]
+
+
+async def _results(
+    caller: Caller, line: ServedQueue, answers: Sequence[Enqueued]
+) -> dict[str, msgspec.Raw]:
+    completed = {answer.id: answer.result for answer in answers if isinstance(answer, Completed)}
     # The job of this id may be of a kind whose results are not for the caller.
-    told = caller.principal.kinds is None
-    result = answer.result if told and isinstance(answer, Completed) else UNSET
-    return EnqueuedDocument(answer.id, isinstance(answer, Queued), answer.state, result)
+    if not completed or caller.principal.kinds is not None:
+        return {}
+    codecs = await _codecs(caller.runtime, line, list(completed))
+    return {id: raw_result(result, codecs.get(id)) for id, result in completed.items()}
+
+
+async def _codecs(runtime: Runtime, line: ServedQueue, ids: list[str]) -> dict[str, str | None]:
+    """What wrote the payloads of jobs that are still there."""
+    try:
+        found = await runtime.call(runtime.store.get, line.sync.key, ids)
+    except StoreError:
+        # Other jobs of this request are stored: it must be answered.
+        return {}
+    return {job.id: job.options.codec for job in found if job is not None}
 
 
 PATH = "/queues/{queue:str}/jobs"

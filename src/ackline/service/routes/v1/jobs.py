@@ -17,7 +17,7 @@ from ackline.queue import Job
 from ackline.service import admission
 from ackline.service.bodies import Body
 from ackline.service.caller import Caller, Scope
-from ackline.service.documents import JobDocument, event_document, job_document, raw
+from ackline.service.documents import JobDocument, event_document, job_document, result_of
 from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, names_a_state, require_match, tagged
 from ackline.service.heads import get_or_head
 from ackline.service.paging import ListOrder, Order, read_page
@@ -46,7 +46,7 @@ class JobPage(msgspec.Struct):
 
 
 class ResultDocument(msgspec.Struct):
-    """What a completed job answered."""
+    """What a completed job answered; what is not JSON comes as `{"base64": …, "codec": …}`."""
 
     id: str
     result: msgspec.Raw
@@ -149,7 +149,7 @@ async def get_result(
         else:
             await kept.result(id)
     _, record = await _find(caller, queue, id, Scope.READ)
-    return ResultDocument(id, raw(record.result, record.options.codec))
+    return ResultDocument(id, result_of(record))
 
 
 @post("/{id:str}/cancel", status_code=200, summary="Cancel a job")

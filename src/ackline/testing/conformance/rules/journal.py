@@ -199,6 +199,19 @@ class JournalRules(StoreCase):
             (Act.CONFIGURE, ""),
         ]
 
+    def test_a_terminal_state_is_told_once(self, bench: Bench) -> None:
+        """Rule 3: one terminal event."""
+        job = bench.taken("a")
+        for _ in range(3):
+            bench.complete(job)
+        bench.apply_one(cancel("a", policy_of(job)))
+
+        assert [to for _, _, to in bench.steps("a")].count(State.COMPLETED) == 1
+
+
+class FollowRules(StoreCase):
+    """Rule 14: readers see every entry, in order, once."""
+
     @pytest.mark.parametrize("size", [1, 2, 3, 100])
     def test_a_reader_sees_every_entry_once_and_in_order(self, bench: Bench, size: int) -> None:
         bench.put_all("abc")
@@ -264,15 +277,6 @@ class JournalRules(StoreCase):
         bench.beside("work", tenant="acme").put("c")
 
         assert [event.id for event in bench.journal()] == ["a"]
-
-    def test_a_terminal_state_is_told_once(self, bench: Bench) -> None:
-        """Rule 3: one terminal event."""
-        job = bench.taken("a")
-        for _ in range(3):
-            bench.complete(job)
-        bench.apply_one(cancel("a", policy_of(job)))
-
-        assert [to for _, _, to in bench.steps("a")].count(State.COMPLETED) == 1
 
     def test_no_reader_skips_a_late_committer(self, bench: Bench) -> None:
         """A reader that follows the journal while many write misses nothing."""

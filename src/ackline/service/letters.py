@@ -1,0 +1,59 @@
+"""Dead letters, all or those of one group: counted, redriven or deleted in stints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from ackline import lifecycle
+from ackline.job import Record, State
+from ackline.service.error_groups import fingerprint
+from ackline.service.stints import Done, Place, Stint
+from ackline.stores.base import Filter
+
+Remedy = Literal["redrive", "delete"]
+
+
+class Letters(msgspec.Struct, frozen=True):
+    """The dead letters that match, of one group if it is named."""
+
+    stint: Stint
+    group: str | None = None
+
+    def count(self) -> Done:
+        """How many there are."""
+        return self.stint.on_pages(lambda jobs, _: len(self._mine(jobs)))
+
+    def redrive(self, rate: float | None, by: str) -> Done:
+        """Redrive those that were there when it began.
+
+        With a `rate`, at most that many become due per second, to spare what they call.
+        """
+
+        def act(jobs: Sequence[Record], place: Place) -> int:
+            acts = [
+                lifecycle.redrive(id, (place.done + index) / rate if rate else 0.0, by=by)
+                for index, id in enumerate(self._seen(jobs, place))
+            ]
+            return sum(verdict.applied for verdict in self.stint.queue.apply(acts))
+
+        return self.stint.on_pages(act)
+
+    def delete(self, by: str) -> Done:
+        """Delete those that were there when it began."""
+        queue = self.stint.queue
+
+        def act(jobs: Sequence[Record], place: Place) -> int:
+            ids = self._seen(jobs, place)
+            dead = Filter(states=frozenset({State.FAILED}), ids=frozenset(ids))
+            return queue.store.purge(queue.key, dead, len(ids), by) if ids else 0
+
+        return self.stint.on_pages(act)
+
+    def _seen(self, jobs: Sequence[Record], place: Place) -> list[str]:
+        return [job.id for job in self._mine(jobs) if (job.finished_at or 0.0) <= place.began]
+
+    def _mine(self, jobs: Sequence[Record]) -> list[Record]:
+        return [job for job in jobs if self.group is None or fingerprint(job) == self.group]

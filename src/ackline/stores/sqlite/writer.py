@@ -1,0 +1,161 @@
+"""The connection that writes a file, its turn among other processes, and the log that it keeps."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import apsw
+
+from ackline.errors import StoreError, StoreUnavailable
+from ackline.stores.sqlite.connection import BUSY_SECONDS, Durability, connect, explain
+from ackline.stores.sqlite.group_commit import Undecided
+from ackline.stores.sqlite.log import Log
+from ackline.stores.sqlite.opening import first_connection, identity
+from ackline.stores.sqlite.presence import Presence
+from ackline.stores.sqlite.transaction import Operation, Transaction, run_all
+from ackline.stores.sqlite.turn import Turn
+
+T = TypeVar("T")
+
+logger = logging.getLogger("ackline")
+
+TURN_SHARE = 0.5
+"""The part of the time a writer waits that it waits for its turn, before it goes without."""
+
+
+class Writer:
+    """Writes a file, for one thread at a time."""
+
+    def __init__(self, path: str, durability: Durability) -> None:
+        self.path = path
+        self.connection: apsw.Connection | None = None
+        self.turn = Turn(path)
+        self._durability = durability
+        self._identity: tuple[int, int] | None = None
+        self._presence = Presence(path)
+        self._log = Log(path)
+
+    # --- opening and closing ---
+
+    def open(self) -> None:
+        """Connect, check whose file it is, migrate."""
+        self._settle_in(first_connection(self.path, self._durability))
+        self._identity = identity(self.path)
+
+    def connected(self) -> apsw.Connection:
+        """The connection; after a fork, a new one."""
+        if self.connection is None:
+            return self._settle_in(connect(self.path, self._durability))
+        return self.connection
+
+    def rest(self) -> bool:
+        """Let go of the file for a moment; False if it is in a transaction."""
+        if self.connection is not None and self.connection.in_transaction:
+            return False
+        # To copy the log back would only take time: it is in use again at once.
+        self._let_go(copy_back=False)
+        self.turn.close()
+        return True
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.turn.close()
+        self._let_go(copy_back=not self._log.removed())
+
+    def _settle_in(self, connection: apsw.Connection) -> apsw.Connection:
+        self.connection = connection
+        self._presence.begin()
+        self._log.remember()
+        return connection
+
+    def _let_go(self, *, copy_back: bool) -> None:
+        connection, self.connection = self.connection, None
+        if connection is None:
+            return
+        if not copy_back:
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        with self._presence.ending():
+            connection.close()
+
+    # --- writing ---
+
+    def commit(self, operations: list[Operation[Any]]) -> tuple[Transaction, list[Any]]:
+        """Run operations in one transaction, which is durable then."""
+        transaction = Transaction(self.connected())
+        self._require_same_file()
+        self._log.require_there()
+        try:
+            self._begin(transaction)
+            answers = run_all(transaction, operations)
+            self._make_safe(transaction)
+            self._log.require_kept()
+            self.follow_up(self._log.cut, transaction.connection)
+        finally:
+            self.end()
+        return transaction, answers
+
+    def end(self) -> None:
+        """End what is left of a transaction, and the turn."""
+        try:
+            if self.connection is not None and self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+        except apsw.Error as error:
+            logger.warning("%s: could not roll back: %s", self.path, error)
+        try:
+            self.turn.leave()
+        except OSError as error:
+            logger.warning("%s-lock: %s", self.path, error)
+
+    def follow_up(self, step: Callable[[T], None], what: T) -> None:
+        """Take a step after a commit: it is written, so no failure may take the answer back."""
+        try:
+            step(what)
+        except Exception as error:
+            logger.warning("%s: written, but then: %r", self.path, error)
+
+    def _require_same_file(self) -> None:
+        # SQLite would go on in a file that nobody can open any more, and so lose every job.
+        if identity(self.path) != self._identity:
+            raise StoreUnavailable(
+                f"{self.path} was deleted or replaced while it was open: "
+                "nothing was written. Put it back, or close the store and open it again"
+            )
+
+    def _begin(self, transaction: Transaction) -> None:
+        connection = transaction.connection
+        if connection.in_transaction:
+            # Left by one that was interrupted even while it tidied up.
+            transaction.execute("ROLLBACK")
+        if self._take_turn():
+            transaction.execute("BEGIN IMMEDIATE")
+            return
+        # Waited in vain: without a turn, SQLite's own lock decides.
+        connection.set_busy_timeout(int(BUSY_SECONDS * 1000 * (1 - TURN_SHARE)))
+        try:
+            transaction.execute("BEGIN IMMEDIATE")
+        finally:
+            connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
+
+    def _take_turn(self) -> bool:
+        try:
+            return self.turn.take(BUSY_SECONDS * TURN_SHARE)
+        except OSError as error:
+            logger.warning("%s-lock: %s; writing without a turn", self.path, error)
+            return False
+
+    def _make_safe(self, transaction: Transaction) -> None:
+        try:
+            transaction.execute("COMMIT")
+        except apsw.FullError as error:
+            raise Undecided(explain(error, self.path)) from error
+        except apsw.Error as error:
+            raise Undecided(_undecided(error, self.path)) from error
+
+
+def _undecided(error: apsw.Error, path: str) -> StoreError:
+    return StoreUnavailable(
+        f"{path}: the last step of writing failed ({error}), so it may be done or not: "
+        "send it again"
+    )
