@@ -82,19 +82,24 @@ def test_jobs_one_by_one_are_all_handed_over_and_done_once(open_queue, start, cl
 def test_a_job_that_was_handed_over_begins_before_anything_is_claimed(
     open_queue, start, client, prefix, monkeypatch
 ):
-    queue, claims, begun = open_queue(), list[None](), list[int]()
+    queue, claims, begun = open_queue(), list[Any](), list[int]()
     claim = queue.store.claim
-    monkeypatch.setattr(queue.store, "claim", lambda *given: claims.append(None) or claim(*given))
+
+    def noted(*given: Any) -> Any:
+        claims.append(given)
+        return claim(*given)
+
+    monkeypatch.setattr(queue.store, "claim", noted)
     queue.handler(lambda _: begun.append(len(claims)))
     start(queue)
 
-    meanwhile = []
+    meanwhile: list[int] = []
     for n in range(10):
         until(lambda: waiting(client, prefix))
         before = len(claims)
         queue.enqueue(n)
-        until(lambda n=n: len(begun) > n)
-        meanwhile.append(begun[n] - before)
+        until(lambda: len(begun) > len(meanwhile))
+        meanwhile.append(begun[-1] - before)
 
     # Now and then a worker that waits claims all the same, to say that it is still there.
     assert meanwhile.count(0) >= 8
