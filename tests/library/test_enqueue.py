@@ -107,6 +107,13 @@ class TestMany:
         assert len({answer.id for answer in answers}) == 2500
         assert [job.payload for job in queue.claim(2500)] == list(range(2500))
 
+    def test_no_options_are_the_same_as_the_usual_ones(self, queue: Queue[Any, Any]) -> None:
+        plain = queue.drafter.draft({"n": 1}, {})
+        said = queue.drafter.draft({"n": 1}, {"kind": "default", "priority": 5, "delay": 0.0})
+
+        assert plain.id < said.id
+        assert plain == msgspec.structs.replace(said, id=plain.id)
+
     def test_large_ones_go_in_steps_of_few(
         self, queue: Queue[Any, Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:

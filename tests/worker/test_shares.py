@@ -56,6 +56,14 @@ class TestTurns:
         first, second = self.rounds(takers, wanting, 3000)
         assert 0 < first <= second <= first + shares_module.MOST_BEHIND + 20
 
+    def test_what_came_unasked_counts_as_well(self):
+        _, (first, second) = self.takers(1, 1)
+        first.be_given(10)
+
+        assert not first.take(1)
+        assert second.take(10)
+        assert first.take(1)
+
     def test_what_was_not_there_is_not_counted(self):
         wanting, takers = self.takers(1, 1)
         for _ in range(100):
