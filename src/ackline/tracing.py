@@ -29,8 +29,12 @@ def current() -> str | None:
     api = sys.modules.get(API)
     if api is None:
         return None
-    span = api.get_current_span()
-    if span is api.INVALID_SPAN:
+    try:
+        span = api.get_current_span()
+        nowhere = api.INVALID_SPAN
+    except AttributeError:  # another thread is importing it just now
+        return None
+    if span is nowhere:
         return None
     found = span.get_span_context()
     if not found.is_valid:

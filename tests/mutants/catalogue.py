@@ -677,8 +677,8 @@ REDIS = [
     Mutant(
         "redis: tokens lean on the clock alone",
         _CLAIM,
-        "math.max(math.floor(now * 1e6), queue.token + leap)",
-        "math.floor(now * 1e6)",
+        "  if token <= queue.token then\n    token = queue.token + leap\n  end\n",
+        "",
     ),
     Mutant(
         "redis: a claim after the first counts no attempt",
@@ -893,8 +893,8 @@ REDIS_ALONE = [
     Mutant(
         "redis: tokens that were lost are given out again",
         _CLAIM,
-        "math.max(math.floor(now * 1e6), queue.token + leap)",
-        "math.max(math.floor(now * 1e6), queue.token + 1)",
+        "token = queue.token + leap",
+        "token = queue.token + 1",
         f"{_TESTS}/test_tokens.py",
     ),
     Mutant(

@@ -14,13 +14,15 @@ from typing import Self
 
 from ackline.errors import EventsDropped, JobNotFound, Timeout
 from ackline.job import QueueKey, Record
-from ackline.stores.base import Ended, Store, Telling
+from ackline.stores.base import Ended, Listener, Store, Telling
 
 logger = logging.getLogger("ackline")
 
 LONGEST_WAIT = 1.0
-"""News can be lost; so all that is expected is looked up again after this many seconds. For as
-long it goes on listening when nobody waits any more: who comes next need not wake it then."""
+"""News can be lost; so all that is expected is looked up again after this many seconds."""
+
+LINGER = 10.0
+"""Seconds that it goes on listening when nobody waits any more, for most who wait do so again."""
 
 TROUBLED_WAIT = 0.1
 """Do not spin on a store that is down."""
@@ -30,6 +32,7 @@ BREATH = 0.002
 """After this many fruitless look-ups, batch notifications for this long."""
 
 MOST_EARLY = 64
+"""Ends to keep that nobody waits for yet: whoever enqueued such a job is about to."""
 
 PAGE = 500
 
@@ -64,7 +67,7 @@ class Expected:
                 logger.exception("the callback for the result of job %s failed", self.id)
 
     def then(self, callback: Callable[[], None]) -> None:
-        """Call this, in another thread, when the wait is over."""
+        """Call this when the wait is over: in another thread, or at once if it is already."""
         self._callback = callback
         if self.arrived:
             callback()
@@ -73,8 +76,9 @@ class Expected:
         """The finished job; `now` looks at once instead of waiting for news first."""
         if now:
             self._waiter.look(self)
-        with contextlib.suppress(Empty):
-            self._arrival.get(timeout=max(0.0, timeout))
+        if not self.arrived:
+            with contextlib.suppress(Empty):
+                self._arrival.get(timeout=timeout)
         if not self.arrived:
             raise self.timeout(timeout)
         return self.record()
@@ -118,8 +122,8 @@ class ResultWaiter:
         """Why the store cannot be read, as long as it cannot."""
         self._pid = os.getpid()
         self._store = store
-        self._listener = store.listen([key], "ends")
-        self._telling = self._listener if isinstance(self._listener, Telling) else None
+        self._listener: Listener | None = None
+        self._telling: Telling | None = None
         self._expected: dict[str, list[Expected]] = {}
         self._unseen: set[str] = set()
         self._early: OrderedDict[str, Ended] = OrderedDict()
@@ -127,10 +131,13 @@ class ResultWaiter:
         self._lock = threading.Lock()
         self._someone_waits = threading.Event()
         """Set while it is to listen: it is cleared some time after the last one has gone."""
-        self._left_at = 0.0
+        self._left_at = time.monotonic()
+        self._looked_at = 0.0
+        """When all was looked up, or the first one came to wait."""
         self._cursor: str | None = None
         self._look_at_all_at = 0.0
         self._in_vain = 0
+        self._listen()
         self._thread = threading.Thread(target=self._run, name=f"results {key}", daemon=True)
         self._thread.start()
 
@@ -151,12 +158,14 @@ class ResultWaiter:
             if ended is not None and only:
                 expected.arrive(ended)
                 return expected
+            if not self._expected:
+                self._looked_at = time.monotonic()
             self._expected.setdefault(id, []).append(expected)
             self._unseen.add(id)
             if not self._someone_waits.is_set():
                 self._someone_waits.set()
         if since is not None and since != self.heard:
-            self._listener.wake()
+            self._wake()
         return expected
 
     def forget(self, expected: Expected) -> None:
@@ -184,39 +193,73 @@ class ResultWaiter:
         with self._lock:
             self.closed = True
             self._someone_waits.set()
-        self._listener.wake()
+        self._wake()
         if self._thread is not threading.current_thread():
             self._thread.join(timeout=5)
-        self._listener.close()
+        self._stop_listening()
+
+    def _listen(self) -> None:
+        listener = self._store.listen([self.key], "ends")
+        with self._lock:
+            if not self.closed:
+                self._listener = listener
+                self._telling = listener if isinstance(listener, Telling) else None
+                return
+        listener.close()
+
+    def _stop_listening(self) -> None:
+        with self._lock:
+            listener, self._listener, self._telling = self._listener, None, None
+        if listener is not None:
+            listener.close()
+
+    def _wake(self) -> None:
+        listener = self._listener
+        if listener is not None:
+            listener.wake()
 
     def _run(self) -> None:
         while not self.closed:
-            if not self._expected:
-                self._rest()
-            self._listener.wait(LONGEST_WAIT)
-            self.heard += 1
-            if self._was_told() or not self._expected:
-                continue
-            if self._in_vain > PATIENCE:
-                time.sleep(BREATH)
-            self._in_vain += 1
             try:
-                self._look()
+                if not self._expected:
+                    self._rest()
+                if self._hear():
+                    self._look()
                 self.trouble = None
             except Exception as error:
+                # Whoever waits then, and all who come later, would wait for a thread that is gone.
                 self._wait_out(error)
         closed = Timeout(f"queue {self.key} was closed while waiting for results")
         for waiting in self._waiting_for(None).values():
             self._arrive(waiting, None, closed)
 
     def _rest(self) -> None:
-        """Wait for somebody to wait: what happens while nobody does need not be read for long."""
+        """Wait for somebody to wait; not for ever with an ear to what nobody wants to know."""
         with self._lock:
-            if self._expected or self.closed or time.monotonic() < self._left_at + LONGEST_WAIT:
+            if self._expected or self.closed or time.monotonic() < self._left_at + LINGER:
                 return
             self._someone_waits.clear()
+        # A server would keep in its memory what is told here and not read.
+        self._stop_listening()
         self._cursor = None
         self._someone_waits.wait()
+
+    def _hear(self) -> bool:
+        """Wait for news, and whether there is something to look up now."""
+        listener = self._listener
+        if listener is None:
+            self._listen()
+        else:
+            listener.wait(LONGEST_WAIT)
+        self.heard += 1
+        told, now = self._was_told(), time.monotonic()
+        if not self._expected or (told and now < self._looked_at + LONGEST_WAIT):
+            return False
+        if self._in_vain > PATIENCE:
+            time.sleep(BREATH)
+        self._in_vain += 1
+        self._looked_at = now
+        return True
 
     def _was_told(self) -> bool:
         """Whether the news has said all about those that are waited for."""
@@ -245,7 +288,7 @@ class ResultWaiter:
         self.trouble = error
         self._look_at_all_at = 0.0
         time.sleep(TROUBLED_WAIT)
-        self._listener.wake()
+        self._wake()
 
     def _look(self) -> None:
         if len(self._expected) <= FEW:

@@ -6,11 +6,11 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 from ackline.config import hint_for
-from ackline.errors import EventsDropped, InvalidOption, StoreClosed
+from ackline.errors import PASSING, EventsDropped, InvalidOption, StoreClosed
 from ackline.events import Act, Event
 from ackline.job import QueueKey, State
 from ackline.stores.base import Store
@@ -91,9 +91,11 @@ class Watcher:
         self._listener.close()
 
     def _run(self) -> None:
+        troubled = False
         while not self._closed.is_set():
             try:
-                events = self._store.events(self._key, self._cursor, PAGE)
+                events = self._next()
+                troubled = False
             except EventsDropped as error:
                 logger.warning("callbacks for %s events were missed: %s", self._what, error)
                 self._cursor = error.cursor
@@ -101,15 +103,27 @@ class Watcher:
             except StoreClosed:
                 logger.warning("callbacks for %s events end: the store is closed", self._what)
                 return
-            except Exception:
-                logger.exception("the journal of %s could not be read; trying again", self._key)
+            except Exception as error:
+                if not troubled:
+                    logger.warning(
+                        "the journal of %s could not be read; trying again: %s",
+                        self._key,
+                        error,
+                        exc_info=None if isinstance(error, PASSING) else error,
+                    )
+                troubled = True
                 self._closed.wait(LONGEST_WAIT)
                 continue
             for event in events:
                 self._cursor = event.cursor
                 self._call(event)
-            if not events:
-                self._listener.wait(LONGEST_WAIT)
+
+    def _next(self) -> Sequence[Event]:
+        """What has happened since; if nothing has, wait a while for it to."""
+        events = self._store.events(self._key, self._cursor, PAGE)
+        if not events:
+            self._listener.wait(LONGEST_WAIT)
+        return events
 
     def _call(self, event: Event) -> None:
         if self._closed.is_set() or self._what not in (event.to, event.act):

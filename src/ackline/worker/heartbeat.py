@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +22,12 @@ logger = logging.getLogger("ackline")
 
 BEAT_EVERY = 2.0
 """Seconds between signs of life at most; a short lease is kept more often."""
+
+AT_ONCE = 0.05
+"""Seconds before a heartbeat that failed is tried again, whatever it was that failed."""
+
+REPEAT = 10.0
+"""Seconds after which a trouble that lasts is told of again."""
 
 ALIVE_FOR = 10.0
 """Seconds without a sign of life after which a worker counts as dead."""
@@ -46,6 +53,7 @@ class Heartbeat:
         self._cut_off = CutOff(holdings, interrupt, timekeeper)
         self._stopped = threading.Event()
         self._pause = BEAT_EVERY
+        self._told_at = -math.inf
         # Listening for cancel requests, so that they need not wait for the next beat.
         self._listener = holdings.queue.store.listen([holdings.queue.key], "signals")
         name = f"ackline heartbeat {holdings.queue.key}"
@@ -109,16 +117,26 @@ class Heartbeat:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            self._listener.wait(self._pause)
-            if self._stopped.is_set():
-                return
             try:
+                self._listener.wait(self._pause)
+                if self._stopped.is_set():
+                    return
                 self._pause = self.beat()
                 self._also()
+                self._told_at = -math.inf
             except StoreClosed as error:
                 if not self._stopped.is_set():
                     self._give_up(error)
                 return
             except Exception as error:
-                logger.error("heartbeat of %s failed: %s", self._holdings.queue.key, error)
+                # A worker without a heartbeat would look alive to itself, and dead to all others.
+                self._tell_of(error)
                 self._pause = min(self._pause, BEAT_EVERY / 4)
+                self._stopped.wait(AT_ONCE)
+
+    def _tell_of(self, error: Exception) -> None:
+        if time.monotonic() < self._told_at + REPEAT:
+            return
+        self._told_at = time.monotonic()
+        key = self._holdings.queue.key
+        logger.error("heartbeat of %s failed, and is tried again: %s", key, error)

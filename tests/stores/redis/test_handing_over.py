@@ -445,6 +445,31 @@ class TestTime:
 
         assert waiter.ids() == []
 
+    def test_a_clock_that_is_set_back_costs_nobody_the_job(self, timed, clock):
+        timed.enqueue(QUEUE, [])
+        waiter = Waiter(timed, "w")
+        assert waiter.claim() == []
+
+        clock.advance(-40.0)
+        timed.enqueue(QUEUE, drafts(1))
+        assert waiter.listener.wait(SOON)
+
+        [job] = waiter.claim()
+        assert (job.id, job.deadline) == ("id0", clock.now() + 30.0)
+
+    def test_inboxes_of_the_dead_leave_with_what_is_pruned(self, timed, clock, client, prefix):
+        """Also where jobs come in batches only, so that nobody is handed any."""
+        key = f"{prefix}:{{default/mail}}:waiting"
+        timed.enqueue(QUEUE, [])
+        killed, living = Waiter(timed, "killed"), Waiter(timed, "living")
+        assert killed.claim() == []
+        clock.advance(61.0)
+        assert living.claim() == []
+
+        timed.prune(QUEUE, 100)
+
+        assert client.hkeys(key) == [living.inbox.name]
+
     def test_whoever_waits_does_not_write_at_every_claim(
         self, timed, clock, waiter, client, prefix
     ):

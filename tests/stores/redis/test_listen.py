@@ -56,6 +56,14 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
+def refuses(client: redis.Redis) -> bool:
+    try:
+        client.ping()
+    except redis.ResponseError:
+        return True
+    return False
+
+
 def subscribers(client: redis.Redis) -> int:
     return len(client.client_list(_type="pubsub"))
 
@@ -113,6 +121,27 @@ class TestBroken:
             store.enqueue(QUEUE, drafts(1))
 
             assert listener.wait(SOON)
+
+    def test_a_ping_that_is_answered_by_an_error(self, open_store, monkeypatch):
+        """As by a server that could not save its data: it answers nothing else until it can."""
+        monkeypatch.setattr(listen, "PULSE", 0.1)
+        with RedisServer(dbfilename="folder") as server, server.client() as client:
+            store = open_store(server.url)
+            store.enqueue(QUEUE, drafts(1))
+            with store.listen([QUEUE], "changes") as listener:
+                in_the_way = server.folder / "folder" / "full"
+                in_the_way.mkdir(parents=True)
+                client.config_set("save", "3600 1")
+                client.bgsave()
+                server.wait_for("a refusal", lambda: refuses(client))
+                for _ in range(3):
+                    listener.wait(0.3)
+                in_the_way.rmdir()
+                in_the_way.parent.rmdir()
+                client.bgsave()
+                server.wait_for("an answer", lambda: not refuses(client))
+
+                assert hears(listener, lambda: store.enqueue(QUEUE, drafts(1, start=1)))
 
     def test_everybody_hears_again_after_a_kill(self, store, client):
         with contextlib.ExitStack() as stack:

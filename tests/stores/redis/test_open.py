@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import redis
 from msgspec.structs import replace
-from tests.stores.redis.conftest import QUEUE, drafts
+from tests.stores.redis.conftest import QUEUE, SOON, drafts
 from tests.stores.redis.fake_server import INFO, FakeServer, array, bulk, error
 
 from ackline.errors import AcklineError, ConfigError, StoreError, StoreMismatch, StoreUnavailable
@@ -397,3 +400,18 @@ def test_a_refused_open_leaves_nothing_behind(open_store, server, client, prefix
 
     server.wait_for("the end", lambda: client.info("clients")["connected_clients"] <= before)
     assert client.keys(f"{prefix}*") == []
+
+
+def test_hundreds_of_threads_call_at_once(store):
+    """More than the client's own pool would have connections for."""
+    count = 150
+    ready = threading.Barrier(count)
+
+    def enqueue(n: int) -> bool:
+        ready.wait(SOON)
+        return bool(store.enqueue(QUEUE, drafts(1, start=n))[0].accepted)
+
+    with ThreadPoolExecutor(count) as threads, contextlib.ExitStack() as stack:
+        for _ in range(count):
+            stack.enter_context(store.listen([QUEUE], "changes"))
+        assert all(threads.map(enqueue, range(count)))

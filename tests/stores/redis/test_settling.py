@@ -5,8 +5,10 @@ from __future__ import annotations
 from tests.stores.redis.conftest import QUEUE, done, drafts, lapse, wants
 
 from ackline.job import State
-from ackline.lifecycle import Verdict
+from ackline.lifecycle import Edit, Verdict, edit
 from ackline.stores.redis import RedisStore
+from ackline.stores.redis.names import Names
+from ackline.stores.redis.steps import Steps, _ways
 
 APPLIED = Verdict(True, State.COMPLETED)
 
@@ -49,3 +51,11 @@ def test_what_was_settled_before_is_answered_alike_in_another_company(store: Red
     again = store.apply(QUEUE, [done(job) for job in (*first, *second)])
 
     assert again == [APPLIED] * 4
+
+
+def test_edited_payloads_are_not_remembered() -> None:
+    steps, before = Steps(Names("test"), QUEUE), _ways.cache_info().currsize
+    for n in range(50):
+        assert [*steps.pack([edit("id0", Edit(payload=b"%d" % n, priority=n % 10))])]
+
+    assert _ways.cache_info().currsize <= before + 1

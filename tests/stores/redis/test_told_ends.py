@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from tests.stores.redis.conftest import BOOM, QUEUE, SOON, done, drafts, wants
 from tests.waiting import until
@@ -153,7 +155,7 @@ class TestWhoWaits:
             assert not expected.arrived, "no more are kept than was said"
 
     def test_it_goes_on_listening_for_a_while_when_nobody_waits(self, queues, store, monkeypatch):
-        monkeypatch.setattr(waiting, "LONGEST_WAIT", 0.2)
+        monkeypatch.setattr(waiting, "LINGER", 0.2)
         waiter = queues["mail"].waiter
         store.enqueue(QUEUE, drafts(1))
         with waiter.expect("id0", only=True):
@@ -162,6 +164,59 @@ class TestWhoWaits:
         assert waiter._someone_waits.is_set()
         until(lambda: not waiter._someone_waits.is_set())
         with waiter.expect("id0", only=True) as expected:
+            [job] = store.claim(QUEUE, wants(1)).jobs
+            store.apply(QUEUE, [done(job, b"1")])
+            assert expected.wait(SOON).result == b"1"
+
+    def test_while_nobody_waits_the_server_keeps_no_news_for_it(
+        self, queues, store, client, monkeypatch
+    ):
+        monkeypatch.setattr(waiting, "LINGER", 0.1)
+        before = len(client.client_list(_type="pubsub"))
+        waiter = queues["mail"].waiter
+        assert len(client.client_list(_type="pubsub")) == before + 1
+
+        until(lambda: len(client.client_list(_type="pubsub")) == before)
+        store.enqueue(QUEUE, drafts(1))
+        with waiter.expect("id0", only=True) as expected:
+            until(lambda: len(client.client_list(_type="pubsub")) == before + 1)
+            [job] = store.claim(QUEUE, wants(1)).jobs
+            store.apply(QUEUE, [done(job, b"1")])
+            assert expected.wait(SOON).result == b"1"
+
+    def test_news_that_get_lost_among_others_are_made_up_for(self, queues, store, monkeypatch):
+        monkeypatch.setattr(waiting, "LONGEST_WAIT", 0.2)
+        receive = listen.RedisEndsListener._receive
+        monkeypatch.setattr(
+            listen.RedisEndsListener,
+            "_receive",
+            lambda self, message: None if b"mine" in message else receive(self, message),
+        )
+        waiter = queues["mail"].waiter
+        store.enqueue(QUEUE, [Draft("mine", "mail", b"1")])
+        with waiter.expect("mine", only=True) as expected:
+            for n in range(100):
+                [job] = store.claim(QUEUE, wants(1)).jobs
+                store.apply(QUEUE, [done(job, b"1")])
+                store.enqueue(QUEUE, drafts(1, start=n))
+                if expected.arrived:
+                    break
+                time.sleep(0.05)
+            assert expected.wait(0.0).result == b"1"
+
+    def test_whatever_goes_wrong_its_thread_goes_on(self, queues, store, monkeypatch):
+        waiter, wait = queues["mail"].waiter, listen.RedisEndsListener.wait
+        troubles = [ValueError("unheard of")]
+
+        def trouble(self, timeout: float) -> bool:
+            if troubles:
+                raise troubles.pop()
+            return wait(self, timeout)
+
+        monkeypatch.setattr(listen.RedisEndsListener, "wait", trouble)
+        store.enqueue(QUEUE, drafts(1))
+        with waiter.expect("id0", only=True) as expected:
+            until(lambda: not troubles)
             [job] = store.claim(QUEUE, wants(1)).jobs
             store.apply(QUEUE, [done(job, b"1")])
             assert expected.wait(SOON).result == b"1"

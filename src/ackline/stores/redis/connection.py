@@ -21,6 +21,8 @@ from ackline.stores.redis.scripts import Script, script
 WAIT_SHARE = 0.8
 """Of the time-out: how long a server waits for replicas or a sync, so that it still can answer."""
 
+MOST_CONNECTIONS = 2**31
+
 Argument = bytes | str | int | float
 
 
@@ -147,6 +149,8 @@ def _make_client(address: Address) -> Any:
         "socket_connect_timeout": address.timeout,
         "socket_keepalive": True,
         "protocol": 2,
+        # As many as there are threads that call at once: the client's own bound would refuse them.
+        "max_connections": MOST_CONNECTIONS,
         # A cut reply must not run anything twice: who calls decides whether to send it again.
         "retry": Retry(NoBackoff(), 0),
     }

@@ -52,7 +52,7 @@ class Inbox:
                 break  # another courier was quicker
             jobs += self.accept(message, worker)
         # Who was stopped meanwhile has lost them to others.
-        return [job for job in jobs if self._at(job.deadline) > time.monotonic()]
+        return [job for job in jobs if self._lapses(job) > time.monotonic()]
 
     def put_back(self, jobs: list[Record]) -> None:
         """They could not be passed on: the next claim is to take them."""
@@ -79,12 +79,18 @@ class Inbox:
 
     def since(self, jobs: Sequence[Record], asked_at: float) -> float:
         """From when on the leases count of these jobs, and of those that were asked for then."""
-        return min(asked_at, *(self._at(job.started_at) for job in jobs))
+        return min(asked_at, *(self._began(job) for job in jobs))
 
-    def _at(self, moment: float | None) -> float:
-        """A time of the server by `time.monotonic`, not later than it was."""
+    def _began(self, job: Record) -> float:
+        """When a lease began by `time.monotonic`, or a little before.
+
+        Not before the claim that it was handed over for: then the server's clock was set back.
+        """
         here, there = self._moment
-        return here if moment is None else here + moment - there
+        return here + max(0.0, (job.started_at or 0.0) - there)
+
+    def _lapses(self, job: Record) -> float:
+        return self._began(job) + (job.deadline or 0.0) - (job.started_at or 0.0)
 
     def claimed(self, jobs: list[Record]) -> Claimed:
         """What has come, as the answer to a claim that did not have to be made."""

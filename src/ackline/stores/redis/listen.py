@@ -88,8 +88,10 @@ class RedisListener:
         return True
 
     def handed(self, worker: str) -> Claimed | None:
-        jobs = self.inbox.take(worker) if self.inbox is not None else []
-        return self.inbox.claimed(jobs) if self.inbox is not None and jobs else None
+        if self.inbox is None:
+            return None
+        jobs = self.inbox.take(worker)
+        return self.inbox.claimed(jobs) if jobs else None
 
     def wake(self) -> None:
         if self._pid != os.getpid():
@@ -185,6 +187,8 @@ class RedisListener:
         """Take apart what was read; whether there was a message among it."""
         news = False
         while (message := reader.gets()) is not NOT_ENOUGH_DATA:
+            if isinstance(message, Exception):
+                raise message  # to a ping: a server that cannot write answers nothing else
             if message[0] == b"message":
                 news = True
                 self._receive(message[2])

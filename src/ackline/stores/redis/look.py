@@ -44,9 +44,28 @@ def get(scripts: QueueScripts, queue: QueueKey, ids: Sequence[str]) -> list[Reco
 
 
 def leases(scripts: QueueScripts, queue: QueueKey, worker: str | None, limit: int) -> list[Record]:
-    """Leased jobs that have lapsed, or all of one worker."""
-    flat = scripts.run("leases", queue, ["" if worker is None else worker, limit])
-    return [seen.record for seen in seen_jobs(flat)]
+    """Leased jobs that have lapsed, or those of one worker."""
+    if worker is None:
+        return [seen.record for seen in seen_jobs(scripts.run("leases", queue, [limit]))]
+    held: dict[str, Seen] = {}
+    for members in _leased(scripts, queue):
+        for seen in seen_jobs(scripts.run("leases", queue, [limit, worker, *members])):
+            held[seen.record.id] = seen
+        if len(held) >= limit:
+            break
+    return [seen.record for seen in sorted(held.values(), key=lambda one: one.number)][:limit]
+
+
+def _leased(scripts: QueueScripts, queue: QueueKey) -> Iterator[list[bytes]]:
+    """The members of the line of leased jobs, some at a time; one may come twice."""
+    cursor, line = 0, f"{scripts.names.base(queue)}:processing"
+    while True:
+        with scripts.connection.translated:
+            cursor, found = scripts.connection.client.zscan(line, cursor, count=CHUNK)
+        if found:
+            yield [member for member, _ in found]
+        if not cursor:
+            return
 
 
 def _kept(flat: Sequence[object], now: float) -> Iterator[Seen]:

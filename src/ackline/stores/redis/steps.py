@@ -88,7 +88,7 @@ class Steps:
             transition.delay,
             transition.keep,
             transition.keep_cancelled,
-            transition.edit,
+            transition.edit and Edit(delay=transition.edit.delay, keep=transition.edit.keep),
             transition.target,
         )
         step: dict[str, Any] = {
@@ -165,10 +165,11 @@ def _ways(
     keep_cancelled: float | None,
     edit: Edit | None,
     target: QueueKey | None,
-) -> tuple[list[Any], Any]:
+) -> tuple[tuple[Any, ...], Any]:
     """Where such a step leads from each state, and where if the job was asked to stop.
 
     Remembered: to work it out takes a worker longer than all else about a job that comes alone.
+    What does not matter for it, as a payload, is not to be among what is given.
     """
     step = Transition(
         id="",
@@ -181,7 +182,7 @@ def _ways(
         edit=edit,
         target=target,
     )
-    lands = [_landing(queue, step, state) for state in STATES]
+    lands = tuple(_landing(queue, step, state) for state in STATES)
     usual = land(step, State.PROCESSING, False)
     asked = land(step, State.PROCESSING, True)
     return lands, None if asked == usual else _pack(asked)

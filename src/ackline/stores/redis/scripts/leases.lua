@@ -1,8 +1,9 @@
--- The leased jobs that have lapsed, or all that one worker holds.
+-- The leased jobs that have lapsed, or those among some that one worker holds.
 --
--- ARGV[2]  the worker, or ''
--- ARGV[3]  how many at most
--- Returns  flat {id, body, place, at, result, progress, {}}
+-- ARGV[2]   how many at most
+-- ARGV[3]   the worker, or nothing
+-- ARGV[4…]  members of :processing to look at: all of them at once could be too many
+-- Returns   flat {id, body, place, at, result, progress, {}}
 --
 -- include lib/queue.lua
 -- include lib/job.lua
@@ -12,25 +13,22 @@ local queue = open_queue(KEYS[1])
 if not queue then
   return {}
 end
-local worker, limit = ARGV[2], tonumber(ARGV[3])
-if worker == '' then
+local limit, worker = tonumber(ARGV[2]), ARGV[3]
+if not worker then
   return lapsed(queue, limit)
 end
 
-local members, ats = split(redis.call('ZRANGE', queue.base .. ':processing', 0, -1, 'WITHSCORES'))
 local ids = {}
-for index, member in ipairs(members) do
-  ids[index] = id_of(member)
+for index = 4, #ARGV do
+  ids[index - 3] = id_of(ARGV[index])
 end
-local held, named = {}, struct.pack('>Hc0', #worker, worker)
+local held, deadlines, named = {}, {}, struct.pack('>Hc0', #worker, worker)
 for index, place in ipairs(get_many('HMGET', queue.base .. ':place', ids)) do
-  if string.find(place, named, WORKER_AT, true) == WORKER_AT then
-    held[#held + 1] = {number_of(members[index]), members[index], ats[index]}
+  local member = ARGV[index + 3]
+  local is_its = place and string.find(place, named, WORKER_AT, true) == WORKER_AT
+  local deadline = is_its and redis.call('ZSCORE', queue.base .. ':processing', member)
+  if deadline then
+    held[#held + 1], deadlines[#deadlines + 1] = member, deadline
   end
 end
-table.sort(held, function(one, other) return one[1] < other[1] end)
-local found, deadlines = {}, {}
-for index = 1, math.min(limit, #held) do
-  found[index], deadlines[index] = held[index][2], held[index][3]
-end
-return look_up(queue, found, deadlines)
+return look_up(queue, held, deadlines)

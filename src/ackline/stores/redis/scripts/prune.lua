@@ -11,6 +11,7 @@
 --
 -- include lib/queue.lua
 -- include lib/job.lua
+-- include lib/handing.lua
 
 -- Batches of the journal that one step drops, so that others can write in between.
 local TRIM_LIMIT = 50
@@ -100,6 +101,7 @@ if queue then
   count = prune_jobs(tonumber(ARGV[2]))
   close_queue(queue)
   forget_workers(tonumber(ARGV[7]))
+  forget_inboxes(queue)
 end
 redis.call('ZREMRANGEBYSCORE', base .. ':arrived', '-inf', exact(now - MOVES_REMEMBERED))
 local more, lost =

@@ -197,10 +197,15 @@ local function leave_lines(lines)
   end
 end
 
--- A token above every earlier one. After the loss of the last moments (a failover, a restore)
--- `leap`, a number drawn by the claimer, keeps the new ones from meeting those that were lost.
+-- A token above every earlier one: the time, so that what was lost with the last moments (by a
+-- failover, a restore) is not met again. While the clock is behind, `leap` keeps the new ones from
+-- that, a number drawn by the claimer. Not always: tokens would leave the clock behind for good,
+-- and come to where two numbers are the same.
 local function next_token(queue, leap)
-  local token = math.max(math.floor(now * 1e6), queue.token + leap)
+  local token = math.floor(now * 1e6)
+  if token <= queue.token then
+    token = queue.token + leap
+  end
   queue.token = token
   return token
 end

@@ -60,6 +60,18 @@ local function wait_for_job(queue, inbox, packed, before)
   end
 end
 
+-- Inboxes that nobody looks into any more: their workers were killed.
+local function forget_inboxes(queue)
+  local waiting = queue.base .. ':waiting'
+  local all = redis.call('HGETALL', waiting)
+  for index = 1, #all, 2 do
+    local _, since = struct.unpack(PROMISE, all[index + 1])
+    if since < now - MEMORY then
+      redis.call('HDEL', waiting, all[index])
+    end
+  end
+end
+
 local function wants_kind(request, kind)
   for _, wanted in ipairs(request.kinds or {kind}) do
     if wanted == kind then
