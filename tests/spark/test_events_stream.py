@@ -242,7 +242,7 @@ def test_a_commit_saves_only_what_has_moved(queues, start, checkpoint, monkeypat
         queues["b"].enqueue(1)
         driver.run()
     writes = []
-    store = driver.reader._open().store
+    store = driver.reader._begun().queues.store
     write = store.write_keys
 
     def noting(tenant, keys):
@@ -292,7 +292,7 @@ def test_another_sources_checkpoint_is_refused(start, checkpoint):
 def test_an_outage_of_the_store_does_not_end_the_stream(queues, start, checkpoint, monkeypatch):
     queues["a"].enqueue(1, id="1")
     driver = start(checkpoint, retryFor="5")
-    store = driver.reader._open().store
+    store = driver.reader._begun().queues.store
     outages = iter([True, True, False, True])
     info = store.info
 
@@ -315,7 +315,7 @@ def test_without_patience_it_does(queues, start, checkpoint, monkeypatch):
     def away():
         raise StoreUnavailable("away")
 
-    monkeypatch.setattr(driver.reader._open().store, "info", away)
+    monkeypatch.setattr(driver.reader._begun().queues.store, "info", away)
 
     with pytest.raises(StoreUnavailable):
         driver.run()

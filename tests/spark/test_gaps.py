@@ -7,7 +7,7 @@ from pyspark.errors import StreamingQueryException
 
 from ackline.cli.pipeline_errors import in_plain_words
 from ackline.spark.errors import StreamBehind
-from ackline.spark.lake.lake import Gap
+from ackline.spark.gaps import Gap
 from tests.spark.lakeside import Lakeside
 
 

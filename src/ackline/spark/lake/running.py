@@ -13,11 +13,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ackline.queues import Queues
 from ackline.spark.errors import LakeClaimed
+from ackline.spark.gaps import Gap
 from ackline.spark.lake.claim import LakeClaim
 from ackline.spark.lake.compaction import Compaction
 from ackline.spark.lake.delta import DeltaTables
 from ackline.spark.lake.gold import Publisher
-from ackline.spark.lake.lake import CHECKPOINT, Gap, Lake
+from ackline.spark.lake.lake import CHECKPOINT, Lake
 from ackline.spark.lake.micro_batch import MicroBatch, pass_nothing
 from ackline.spark.options import Common
 from ackline.spark.place import find_place
