@@ -37,6 +37,10 @@ def checkpoint():
     return Checkpoint()
 
 
+def gaps_told(checkpoint):
+    return json.loads(checkpoint.offsets[max(checkpoint.offsets)])["skipped"]
+
+
 def told(checkpoint):
     return [(row["queue"], row["act"], row["id"]) for row in checkpoint.rows]
 
@@ -169,8 +173,10 @@ def test_a_named_queue_goes_on_without_what_was_dropped(queues, start, checkpoin
     assert [id for queue, _, id in told(checkpoint) if queue == "a"] == ["first", "second"]
     kept = [event.id for event in queues["b"].events()]
     assert [id for queue, _, id in told(checkpoint) if queue == "b"] == kept
-    [gap] = json.loads(checkpoint.offsets[max(checkpoint.offsets)])["skipped"]
+    [gap] = gaps_told(checkpoint)
     assert (gap["queue"], gap["after"]) == ("b", "0.0")
+    assert gap["kept_from"] == next(iter(queues["b"].events())).at
+    assert gap["skipped_at"] == queues.info().now
     assert "queue 'b' has dropped events" in caplog.text
 
 
@@ -185,7 +191,7 @@ def test_what_was_skipped_stays_noted_and_is_skipped_once(queues, start, checkpo
     start(checkpoint).run()
 
     assert told(checkpoint)[-1] == ("a", "enqueue", "last")
-    assert len(json.loads(checkpoint.offsets[max(checkpoint.offsets)])["skipped"]) == 1
+    assert len(gaps_told(checkpoint)) == 1
 
 
 def test_a_planned_batch_can_be_read_without_what_was_dropped_since(queues, start, checkpoint):
@@ -197,6 +203,24 @@ def test_a_planned_batch_can_be_read_without_what_was_dropped_since(queues, star
     start(checkpoint, skipDropped="a").run()
 
     assert [id for _, _, id in told(checkpoint)] == [event.id for event in queues["a"].events()]
+
+
+def test_what_a_planned_batch_lacks_is_told_though_nothing_follows(queues, start, checkpoint):
+    queues["a"].enqueue(1, id="first")
+    with pytest.raises(Died):
+        start(checkpoint, now=True).trigger(die_at="logged")
+    planned = json.loads(checkpoint.offsets[0])
+    fill_and_prune(queues, "a")
+    driver = start(checkpoint, skipDropped="a")
+    driver.reader.prepareForTriggerAvailableNow()
+    driver.reader._begun()._target = planned["queues"]["a"]
+
+    driver.run()
+    driver.run()
+
+    assert told(checkpoint) == []
+    [gap] = gaps_told(checkpoint)
+    assert (gap["after"], gap["until"]) == (planned["begun"]["a"], planned["queues"]["a"])
 
 
 def test_a_queue_that_was_dropped_between_two_runs_is_read(queues, start, checkpoint):

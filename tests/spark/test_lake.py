@@ -338,8 +338,16 @@ def test_it_goes_on_until_it_is_stopped(monkeypatch):
             events = next(brought)
             if events == 7:
                 stopping.set()
-            counts = dict.fromkeys(("batches", "ended", "days", "compacted", "dropped"), 1)
-            return Ran(lake="x", seconds=0.1, events=events, **counts)
+            return Ran(
+                lake="x",
+                batches=1,
+                events=events,
+                ended=1,
+                days=1,
+                compacted=1,
+                dropped=1,
+                seconds=0.1,
+            )
 
     Quick().for_ever(told.append, stopping)
 

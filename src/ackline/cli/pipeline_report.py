@@ -13,6 +13,7 @@ from rich.text import Text
 from ackline.cli.app import command
 from ackline.cli.pipeline import PIPELINE, MasterOption, pipeline, start_spark
 from ackline.cli.pipeline_errors import ending
+from ackline.cli.pipeline_gaps import in_words
 from ackline.cli.pipeline_lake import LakeOption
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
@@ -71,6 +72,7 @@ def report(
 def show(session: Session, report: Report) -> None:
     """The report in the terminal."""
     session.say(f"{report.first_day} to {report.last_day}, UTC", "bold")
+    _show_gaps(session, report)
     _show_throughput(session, report)
     _show_traffic(session, report)
     _show_slo(session, report)
@@ -84,6 +86,15 @@ def show(session: Session, report: Report) -> None:
 def _title(session: Session, text: str) -> None:
     session.say()
     session.say(text, "bold")
+
+
+def _show_gaps(session: Session, report: Report) -> None:
+    if not report.gaps:
+        return
+    session.say("Events are missing: the journal had dropped them before they were read.", "yellow")
+    for gap in report.gaps:
+        session.say(in_words(gap))
+    session.say()
 
 
 def _show_throughput(session: Session, report: Report) -> None:

@@ -11,6 +11,7 @@ from ackline.events import read_cursor
 from ackline.ids import new_id
 from ackline.queues import Queues
 from ackline.spark.events_offset import OLDEST, EventsOffset
+from ackline.spark.gaps import Gap
 from ackline.spark.horizon import note_horizon, require_within
 from ackline.spark.journal import whole_journal
 from ackline.spark.kept_journals import KeptJournals
@@ -27,6 +28,8 @@ class EventsPlanning:
         self._journals = KeptJournals(queues, options)
         self._places = ReaderPlaces(queues, options.reader)
         self._target: str | None = None
+        self._gone: list[Gap] = []
+        """Gaps in micro-batches that were planned before; the next offset tells of them."""
 
     def close(self) -> None:
         """Let go of the store."""
@@ -56,10 +59,9 @@ class EventsPlanning:
     def starts(self, start: EventsOffset, end: EventsOffset) -> dict[str, str]:
         """From where on each queue is read in the micro-batch between two offsets."""
         self._require_same_store(end)
-        return {
-            name: self._journals.kept(name, place)[0] if self._options.may_skip(name) else place
-            for name, place in {**start.queues, **end.begun}.items()
-        }
+        starts = {**start.queues, **end.begun}
+        self._gone = self._journals.gone(starts, end.queues)
+        return starts | {gap.queue: gap.until for gap in self._gone}
 
     def latest(self, start: EventsOffset, most: int | None) -> EventsOffset:
         """Where the next micro-batch ends; the start itself if nothing has happened."""
@@ -81,7 +83,8 @@ class EventsPlanning:
         end, known = self._target or self._journals.end(), start.queues
         new = {name: start.begin for name in self._journals.names() if name not in known}
         ahead, gaps = self._journals.ahead({**known, **new}, end)
-        if not ahead:
+        skipped = start.skipped + [gap for gap in self._gone if gap not in start.skipped] + gaps
+        if not ahead and skipped == start.skipped:
             return start
         # From here on the journal is kept for us, though the first commit comes much later.
         self._places.save({name: place for name, place in ahead.items() if name in new})
@@ -92,7 +95,7 @@ class EventsPlanning:
             queues=places | moved,
             # Asked again, the store may have dropped some of it and would name another beginning.
             begun=places if start.initial else ahead,
-            skipped=[*start.skipped, *gaps],
+            skipped=skipped,
         )
         return self._noted(start, offset)
 

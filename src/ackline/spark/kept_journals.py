@@ -51,10 +51,31 @@ class KeptJournals:
             if first is None or read_cursor(first.cursor) > last:
                 continue
             if kept != place:
-                gaps.append(Gap(queue=name, after=place, until=kept))
+                gaps.append(self._gap(name, place, kept, first))
             # Nothing is before its first event, which may be far on.
             ahead[name] = max(kept, just_before(first), key=read_cursor)
         return ahead, gaps
+
+    def gone(self, starts: Mapping[str, str], ends: Mapping[str, str]) -> list[Gap]:
+        """What is missing by now between places, of queues that may lack events."""
+        gaps = []
+        for name, place in starts.items():
+            if not self._options.may_skip(name):
+                continue
+            kept, first = self.kept(name, place)
+            until = min(kept, ends.get(name, place), key=read_cursor)
+            if read_cursor(until) > read_cursor(place):
+                gaps.append(self._gap(name, place, until, first))
+        return gaps
+
+    def _gap(self, name: str, after: str, until: str, first: Event | None) -> Gap:
+        return Gap(
+            queue=name,
+            after=after,
+            until=until,
+            kept_from=None if first is None else first.at,
+            skipped_at=self._queues.info().now,
+        )
 
     def kept(self, name: str, place: str) -> tuple[str, Event | None]:
         """Where a queue can be read on: here, unless what comes is gone and may be skipped.

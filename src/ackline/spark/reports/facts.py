@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.errors import ConfigError
+from ackline.spark.gaps import Gap
 from ackline.spark.lake.gold import GOLD
 from ackline.spark.lake.lake import ERRORS, TRAFFIC, WORKERS, Lake
 from ackline.spark.lake.reading import as_arrow, read_parts, read_tables
@@ -63,6 +64,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Of each queue: what the next week brings, and when it needs most handlers."""
     coming: Rows
     """The next week by the hour, of all queues together."""
+    gaps: list[Gap] = []
+    """Events that are missing in the lake, so in all figures, whichever days they are of."""
 
 
 def gather(spark: SparkSession, lake: Lake, last_days: int | None = None) -> Report:
@@ -88,6 +91,7 @@ def gather(spark: SparkSession, lake: Lake, last_days: int | None = None) -> Rep
             ),
             errors=_errors(spark, lake, days),
             workers=_workers(spark, lake, days),
+            gaps=mark.gaps,
             **_ahead(spark, lake),
         )
     finally:

@@ -8,6 +8,8 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+import msgspec
+
 from ackline.spark.reports.facts import LIKE, Report, Rows
 from ackline.spark.reports.plots import bars, heat, lines, moment, short, span
 
@@ -43,13 +45,30 @@ def page(report: Report, made: datetime.datetime) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>Ackline report, {days}</title><style>{style}</style></head><body><main>"
         f"<h1>Ackline report</h1><p>{days}, all times UTC. {escape(report.store)}</p>"
-        f"<nav>{links}</nav>{_cards(report.total)}{body}"
+        f"<nav>{links}</nav>{_gaps(report)}{_cards(report.total)}{body}"
         f"<footer>Made {moment(made)} from {escape(report.lake)}.</footer>"
         "</main></body></html>"
     )
 
 
 # --- sections ---
+
+
+def _gaps(report: Report) -> str:
+    if not report.gaps:
+        return ""
+    rows = [msgspec.structs.asdict(gap) for gap in report.gaps]
+    columns: dict[str, Cell] = {
+        "after cursor": lambda row: escape(row["after"]),
+        "up to": lambda row: escape(row["until"]),
+        "of before": _moment("kept_from"),
+        "skipped at": _moment("skipped_at"),
+    }
+    return (
+        '<section id="gaps"><h2 class="bad">Events are missing</h2><p>The journal had dropped '
+        "them before they were read, so they are in none of these figures.</p>"
+        f"{_table(rows, {'queue': lambda row: escape(row['queue'])}, columns)}</section>"
+    )
 
 
 def _cards(total: dict[str, Any]) -> str:
@@ -234,6 +253,14 @@ def _count(what: str) -> Cell:
 
 def _span(what: str) -> Cell:
     return lambda row: span(row[what])
+
+
+def _moment(what: str) -> Cell:
+    def cell(row: dict[str, Any]) -> str:
+        at = row[what]
+        return "-" if at is None else moment(datetime.datetime.fromtimestamp(at, datetime.UTC))
+
+    return cell
 
 
 def _rate(what: str) -> Cell:
