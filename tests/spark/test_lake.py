@@ -368,7 +368,7 @@ def test_the_report_tells_what_the_lake_has(told, monkeypatch, capsys, tmp_path)
     assert sum(row["enqueued"] for row in found["hours"]) == enqueued
     assert {row["queue"]: row["basis"] for row in found["forecast"]} == {
         "email": "day",
-        "other": "hour",
+        "other": "too_little",
     }
     assert len(found["coming"]) == 168
     assert "What fills the DLQ" in page.read_text()

@@ -26,6 +26,7 @@ def quantiles(value):
     return {f"{what}_{q}": value for what in MEASURES for q in ("p50", "p90", "p99", "max")}
 
 
+FORECAST = ("enqueued", "busy_seconds", "peak_handlers", "peak_hour")
 MEASURES = ("wait", "run", "total", "stall", "recovery")
 
 
@@ -97,7 +98,10 @@ def report():
         errors=[error],
         workers=[worker],
         busiest=[{"weekday": 1, "hour_of_day": 12, "enqueued": 10.0, "busy_seconds": 1.0}],
-        forecast=[{**peak, "enqueued": 70.0, "busy_seconds": 1e5, "peak_handlers": 3}],
+        forecast=[
+            {**peak, "enqueued": 70.0, "busy_seconds": 1e5, "peak_handlers": 3},
+            {**peak, "queue": "new", "basis": "too_little", **dict.fromkeys(FORECAST)},
+        ],
         coming=[coming],
     )
 
@@ -145,7 +149,7 @@ class TestPage:
         [
             *("Throughput", "Waiting and running", "Objectives", "What fills the DLQ", "Workers"),
             *("Stalls and recovery", "Busiest hours", "The next week"),
-            *("97.50%", "missed", "98.00%"),
+            *("97.50%", "missed", "98.00%", "too little seen"),
         ],
     )
     def test_every_section_is_there(self, text, said):
@@ -205,6 +209,7 @@ def test_the_terminal_shows_it(report, capsys):
         "email welcome",
         "98.00%",
         "the last weeks",
+        "too little seen",
     ):
         assert text in said
     assert "not known" in said

@@ -273,10 +273,10 @@ def _show_forecast(session: Session, report: Report) -> None:
     for row in report.forecast[:LISTED]:
         table.add_row(
             _label(row, "queue"),
-            f"{row['enqueued']:,.0f}",
-            span(row["busy_seconds"]),
-            f"{row['peak_handlers']:,}",
-            row["peak_hour"].strftime("%a %H:%M"),
+            _known(row["enqueued"], "{:,.0f}".format),
+            _known(row["busy_seconds"], span),
+            _known(row["peak_handlers"], "{:,}".format),
+            _known(row["peak_hour"], "{:%a %H:%M}".format),
             LIKE[row["basis"]],
         )
     session.say(table)
@@ -293,13 +293,15 @@ def _span_of(name: str) -> Callable[[dict[str, Any]], str]:
 
 
 def _span(seconds: float | None) -> str:
-    if seconds is None:
-        return "-"
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else span(seconds)
+    return _known(seconds, lambda known: f"{known * 1000:.0f} ms" if known < 1 else span(known))
 
 
 def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.1%}"
+    return _known(share, "{:.1%}".format)
+
+
+def _known(value: Any, shown: Callable[[Any], str]) -> str:
+    return "-" if value is None else shown(value)
 
 
 def _bad(text: str, bad: object) -> Text:

@@ -61,8 +61,8 @@ def _gaps(report: Report) -> str:
     columns: dict[str, Cell] = {
         "after cursor": lambda row: escape(row["after"]),
         "up to": lambda row: escape(row["until"]),
-        "of before": _moment("kept_from"),
-        "skipped at": _moment("skipped_at"),
+        "of before": _known("kept_from", _at),
+        "skipped at": _known("skipped_at", _at),
     }
     return (
         '<section id="gaps"><h2 class="bad">Events are missing</h2><p>The journal had dropped '
@@ -201,10 +201,10 @@ def _forecast(report: Report) -> str:
     times = [row["hour"] for row in report.coming]
     handlers = [("handlers", "four", [row["handlers"] for row in report.coming])]
     columns: dict[str, Cell] = {
-        "jobs": lambda row: short(row["enqueued"]),
+        "jobs": _known("enqueued", short),
         "work": _span("busy_seconds"),
-        "handlers at most": _count("peak_handlers"),
-        "at": lambda row: moment(row["peak_hour"]),
+        "handlers at most": _known("peak_handlers", "{:,}".format),
+        "at": _known("peak_hour", moment),
         "like": lambda row: LIKE[row["basis"]],
     }
     told = "<p>How many handlers are needed at once if each is busy 70 % of the time.</p>"
@@ -255,16 +255,16 @@ def _span(what: str) -> Cell:
     return lambda row: span(row[what])
 
 
-def _moment(what: str) -> Cell:
-    def cell(row: dict[str, Any]) -> str:
-        at = row[what]
-        return "-" if at is None else moment(datetime.datetime.fromtimestamp(at, datetime.UTC))
+def _known(what: str, shown: Callable[[Any], str]) -> Cell:
+    return lambda row: "-" if row[what] is None else shown(row[what])
 
-    return cell
+
+def _at(seconds: float) -> str:
+    return moment(datetime.datetime.fromtimestamp(seconds, datetime.UTC))
 
 
 def _rate(what: str) -> Cell:
-    return lambda row: "-" if row[what] is None else f"{row[what]:.1%}"
+    return _known(what, "{:.1%}".format)
 
 
 def _share(part: int, whole: int) -> str:
