@@ -162,6 +162,30 @@ def test_a_new_queue_pruned_before_the_stream_came_to_it_is_refused(queues, star
         start(checkpoint).run()
 
 
+@pytest.mark.parametrize("begin", ["oldest", "now"])
+@pytest.mark.parametrize("drops", [False, True], ids=["kept", "dropped"])
+def test_a_new_queue_of_whose_journal_nothing_is_left_is_refused(
+    drops, begin, queues, start, checkpoint, clock
+):
+    """A reader is registered for the queues that it knows, so of others it can lose events."""
+    queues["a"].enqueue(1, id="first")
+    driver = start(checkpoint, reader="lake", start=begin)
+    driver.run()
+    queues["a"].enqueue(1, id="second")
+    driver.run()
+    queue = queues["b"]
+    queue.configure(keep_journal=10.0)
+    queue.enqueue(1)
+    if drops:
+        queue.drop(force=True)
+    clock.advance(1e7)
+    queues.store.prune(queue.key, 100)
+    assert not queues.store.events(queue.key, None, 100)
+
+    with pytest.raises(EventsDropped, match=r"'b'.*skipDropped=b"):
+        start(checkpoint, reader="lake", start=begin).run()
+
+
 def test_a_named_queue_goes_on_without_what_was_dropped(queues, start, checkpoint, caplog):
     queues["a"].enqueue(1, id="first")
     start(checkpoint).run()
