@@ -8,8 +8,9 @@ from pyspark.errors import StreamingQueryException
 from ackline.cli.pipeline_errors import in_plain_words
 from ackline.spark.errors import StreamBehind
 from ackline.spark.gaps import Gap
+from ackline.spark.lake.running import Asked, Run
 from ackline.spark.reports.facts import gather
-from tests.spark.lakeside import DAY, Lakeside
+from tests.spark.lakeside import DAY, Died, Lakeside
 
 
 @pytest.fixture
@@ -48,6 +49,30 @@ def test_a_queue_that_lost_events_holds_nothing_up_for_ever(side):
     assert gather(side.spark, side.lake).gaps == [gap]
     kept = [event.cursor for event in queue.events()]
     assert [row["cursor"] for row in side.rows("bronze", "events") if row["queue"] == "b"] == kept
+
+
+class Forgetful(Run):
+    """Killed when all is read, and before the lake says what is missing."""
+
+    def _note_gaps(self, query):
+        raise Died
+
+
+def test_a_run_that_was_killed_at_its_end_is_made_up_for_by_the_next(side):
+    queue = side.queues["a"]
+    queue.configure(max_journal=3)
+    side.run()
+    queue.enqueue_many(range(3))
+    queue.enqueue_many(range(3))
+    side.queues.store.prune(queue.key, 100)
+    asked = Asked(url=side.url, tenant="default", lake=side.path, skip_dropped=("a",))
+    with pytest.raises(Died):
+        Forgetful(side.spark, side.queues, asked).to_now()
+    assert not side.lake.require().gaps
+
+    [gap] = side.run().skipped
+
+    assert side.lake.require().gaps == [gap]
 
 
 def test_a_batch_that_was_broken_off_tells_what_it_lacks_when_it_is_done_again(side):
