@@ -40,11 +40,6 @@ def times_of(schema, path=""):
             yield f"{path}{field.name}", str(kind)
 
 
-def without_forecast(tables):
-    """It begins now, and that may be another hour in the next run."""
-    return {name: rows for name, rows in tables.items() if name != "gold/forecast"}
-
-
 def test_times_of_a_lake_are_utc_in_any_session(spark, foreign, tmp_path, monkeypatch):
     monkeypatch.setattr(compaction, "TOGETHER", 2)
     side = Lakeside(spark, tmp_path)
@@ -62,4 +57,4 @@ def test_times_of_a_lake_are_utc_in_any_session(spark, foreign, tmp_path, monkey
     found = {time for file in files for time in times_of(pyarrow.parquet.read_schema(file))}
     assert {kind for _, kind in found} == {"timestamp[us, tz=UTC]"}
     assert {"at", "hour", "ended_at", "examples.at"} <= {name for name, _ in found}
-    assert without_forecast(contents(own)) == without_forecast(contents(other))
+    assert contents(own) == contents(other)
