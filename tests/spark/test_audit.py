@@ -204,7 +204,7 @@ class TestOfAStore:
             found = run_audit(spark, url, queues)
 
         assert found.passed
-        assert (found.events, found.jobs, found.trimmed) == (50, 30, ())
+        assert (found.events, found.jobs, found.unseen) == (50, 30, ())
 
 
 def test_a_dropped_queue_is_judged_as_long_as_its_journal_is_kept(spark, sqlite_url):

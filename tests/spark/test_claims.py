@@ -302,6 +302,20 @@ def test_batches_are_bounded_in_bytes(email, start, checkpoint):
     assert max(sizes) < 5 << 20
 
 
+def test_batches_are_bounded_in_bytes_though_jobs_grow_suddenly(email, start, checkpoint):
+    payloads = ["x"] * 600 + ["x" * 50_000] * 300
+    ids = [f"j{number}" for number in range(900)]
+    email.enqueue_many([NewJob(text, id=id) for text, id in zip(payloads, ids, strict=True)])
+
+    start(checkpoint, max_jobs_per_trigger=1000, max_bytes_per_trigger=1 << 20).run()
+
+    sizes = [sum(len(row["payload"]) for row in rows) for rows in checkpoint.lake.values()]
+    assert checkpoint.ids == ids
+    assert max(sizes) <= (1 << 20) + 50_002
+    assert email.counts()[State.COMPLETED] == 900
+    assert {row["attempts"] for row in checkpoint.rows} == {1}
+
+
 def test_small_jobs_are_claimed_in_large_numbers(email, start, checkpoint, monkeypatch):
     put(email, 3000)
     driver = start(checkpoint, max_jobs_per_trigger=3000)

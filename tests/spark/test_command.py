@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import apsw
@@ -52,6 +53,34 @@ def test_a_lost_job_ends_it_with_1(audit, sqlite_url):
     assert code == 1
     assert "last heard of as queued" in said.out
     assert "the journal does not add up: 1 finding" in said.err
+
+
+def test_a_journal_without_its_beginning_proves_nothing(audit, sqlite_url):
+    with ackline.open(sqlite_url) as queues:
+        queue = queues["email"]
+        queue.configure(max_journal=1)
+        queue.enqueue("last")
+        queue.store.prune(queue.key, 100)
+        [first, *_] = queue.events()
+
+    code, said = audit("--tenant=default")
+
+    assert code == 4
+    assert "Nothing was lost" not in said.out
+    assert "Not seen, queue email: events after cursor 0.0 up to" in said.out
+    assert "not proven: what the journal still tells adds up" in said.err
+    code, said = audit("--json")
+    found = json.loads(said.out)
+    assert code == 4
+    assert (found["passed"], found["proven"]) == (True, False)
+    assert [(gap["queue"], gap["kept_from"]) for gap in found["unseen"]] == [("email", first.at)]
+
+
+def test_a_whole_journal_is_a_proof(audit):
+    code, said = audit("--tenant=default")
+
+    assert code == 0
+    assert "Nothing was lost." in said.out
 
 
 def test_without_pyspark_it_says_what_to_install(monkeypatch):

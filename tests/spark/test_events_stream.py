@@ -37,6 +37,10 @@ def checkpoint():
     return Checkpoint()
 
 
+def gaps_told(checkpoint):
+    return json.loads(checkpoint.offsets[max(checkpoint.offsets)])["skipped"]
+
+
 def told(checkpoint):
     return [(row["queue"], row["act"], row["id"]) for row in checkpoint.rows]
 
@@ -158,6 +162,30 @@ def test_a_new_queue_pruned_before_the_stream_came_to_it_is_refused(queues, star
         start(checkpoint).run()
 
 
+@pytest.mark.parametrize("begin", ["oldest", "now"])
+@pytest.mark.parametrize("drops", [False, True], ids=["kept", "dropped"])
+def test_a_new_queue_of_whose_journal_nothing_is_left_is_refused(
+    drops, begin, queues, start, checkpoint, clock
+):
+    """A reader is registered for the queues that it knows, so of others it can lose events."""
+    queues["a"].enqueue(1, id="first")
+    driver = start(checkpoint, reader="lake", start=begin)
+    driver.run()
+    queues["a"].enqueue(1, id="second")
+    driver.run()
+    queue = queues["b"]
+    queue.configure(keep_journal=10.0)
+    queue.enqueue(1)
+    if drops:
+        queue.drop(force=True)
+    clock.advance(1e7)
+    queues.store.prune(queue.key, 100)
+    assert not queues.store.events(queue.key, None, 100)
+
+    with pytest.raises(EventsDropped, match=r"'b'.*skipDropped=b"):
+        start(checkpoint, reader="lake", start=begin).run()
+
+
 def test_a_named_queue_goes_on_without_what_was_dropped(queues, start, checkpoint, caplog):
     queues["a"].enqueue(1, id="first")
     start(checkpoint).run()
@@ -169,8 +197,10 @@ def test_a_named_queue_goes_on_without_what_was_dropped(queues, start, checkpoin
     assert [id for queue, _, id in told(checkpoint) if queue == "a"] == ["first", "second"]
     kept = [event.id for event in queues["b"].events()]
     assert [id for queue, _, id in told(checkpoint) if queue == "b"] == kept
-    [gap] = json.loads(checkpoint.offsets[max(checkpoint.offsets)])["skipped"]
+    [gap] = gaps_told(checkpoint)
     assert (gap["queue"], gap["after"]) == ("b", "0.0")
+    assert gap["kept_from"] == next(iter(queues["b"].events())).at
+    assert gap["skipped_at"] == queues.info().now
     assert "queue 'b' has dropped events" in caplog.text
 
 
@@ -185,7 +215,7 @@ def test_what_was_skipped_stays_noted_and_is_skipped_once(queues, start, checkpo
     start(checkpoint).run()
 
     assert told(checkpoint)[-1] == ("a", "enqueue", "last")
-    assert len(json.loads(checkpoint.offsets[max(checkpoint.offsets)])["skipped"]) == 1
+    assert len(gaps_told(checkpoint)) == 1
 
 
 def test_a_planned_batch_can_be_read_without_what_was_dropped_since(queues, start, checkpoint):
@@ -197,6 +227,25 @@ def test_a_planned_batch_can_be_read_without_what_was_dropped_since(queues, star
     start(checkpoint, skipDropped="a").run()
 
     assert [id for _, _, id in told(checkpoint)] == [event.id for event in queues["a"].events()]
+
+
+def test_what_a_planned_batch_lacks_is_told_though_nothing_follows(queues, start, checkpoint):
+    queue = queues["a"]
+    queue.configure(max_journal=1)
+    queue.enqueue(1)
+    with pytest.raises(Died):
+        start(checkpoint).trigger(die_at="logged")
+    planned = json.loads(checkpoint.offsets[0])
+    queue.enqueue_many(range(3))
+    queues.store.prune(queue.key, 100)
+    assert not queues.store.events(queue.key, None, 1)
+
+    start(checkpoint, skipDropped="a").run()
+    start(checkpoint, skipDropped="a").run()
+
+    assert told(checkpoint) == []
+    [gap] = gaps_told(checkpoint)
+    assert (gap["after"], gap["until"]) == (planned["begun"]["a"], planned["queues"]["a"])
 
 
 def test_a_queue_that_was_dropped_between_two_runs_is_read(queues, start, checkpoint):
@@ -242,7 +291,7 @@ def test_a_commit_saves_only_what_has_moved(queues, start, checkpoint, monkeypat
         queues["b"].enqueue(1)
         driver.run()
     writes = []
-    store = driver.reader._open().store
+    store = driver.reader._begun().queues.store
     write = store.write_keys
 
     def noting(tenant, keys):
@@ -292,7 +341,7 @@ def test_another_sources_checkpoint_is_refused(start, checkpoint):
 def test_an_outage_of_the_store_does_not_end_the_stream(queues, start, checkpoint, monkeypatch):
     queues["a"].enqueue(1, id="1")
     driver = start(checkpoint, retryFor="5")
-    store = driver.reader._open().store
+    store = driver.reader._begun().queues.store
     outages = iter([True, True, False, True])
     info = store.info
 
@@ -315,7 +364,7 @@ def test_without_patience_it_does(queues, start, checkpoint, monkeypatch):
     def away():
         raise StoreUnavailable("away")
 
-    monkeypatch.setattr(driver.reader._open().store, "info", away)
+    monkeypatch.setattr(driver.reader._begun().queues.store, "info", away)
 
     with pytest.raises(StoreUnavailable):
         driver.run()

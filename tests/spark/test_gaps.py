@@ -7,8 +7,10 @@ from pyspark.errors import StreamingQueryException
 
 from ackline.cli.pipeline_errors import in_plain_words
 from ackline.spark.errors import StreamBehind
-from ackline.spark.lake.lake import Gap
-from tests.spark.lakeside import Lakeside
+from ackline.spark.gaps import Gap
+from ackline.spark.lake.running import Asked, Run
+from ackline.spark.reports.facts import gather
+from tests.spark.lakeside import DAY, Died, Lakeside
 
 
 @pytest.fixture
@@ -33,11 +35,59 @@ def test_a_queue_that_lost_events_holds_nothing_up_for_ever(side):
     assert isinstance(told, StreamBehind)
     assert "--skip-dropped b" in str(told)
 
-    assert side.run(skip_dropped=("b",)).skipped == 1
+    [gap] = side.run(skip_dropped=("b",)).skipped
     side.queues["a"].enqueue(2)
-    assert side.run().skipped == 0
+    assert side.run().skipped == []
 
-    [gap] = side.lake.require().gaps
-    assert gap == Gap(queue="b", after="0.0", until=gap.until)
+    [first, *_] = queue.events()
+    now = side.queues.info().now
+    assert gap == Gap(
+        queue="b", after="0.0", until=gap.until, kept_from=first.at, skipped_at=gap.skipped_at
+    )
+    assert gap.skipped_at == pytest.approx(now, abs=DAY)
+    assert side.lake.require().gaps == [gap]
+    assert gather(side.spark, side.lake).gaps == [gap]
     kept = [event.cursor for event in queue.events()]
     assert [row["cursor"] for row in side.rows("bronze", "events") if row["queue"] == "b"] == kept
+
+
+class Forgetful(Run):
+    """Killed when all is read, and before the lake says what is missing."""
+
+    def _note_gaps(self, query):
+        raise Died
+
+
+def test_a_run_that_was_killed_at_its_end_is_made_up_for_by_the_next(side):
+    queue = side.queues["a"]
+    queue.configure(max_journal=3)
+    side.run()
+    queue.enqueue_many(range(3))
+    queue.enqueue_many(range(3))
+    side.queues.store.prune(queue.key, 100)
+    asked = Asked(url=side.url, tenant="default", lake=side.path, skip_dropped=("a",))
+    with pytest.raises(Died):
+        Forgetful(side.spark, side.queues, asked).to_now()
+    assert not side.lake.require().gaps
+
+    [gap] = side.run().skipped
+
+    assert side.lake.require().gaps == [gap]
+
+
+def test_a_batch_that_was_broken_off_tells_what_it_lacks_when_it_is_done_again(side):
+    queue = side.queues["a"]
+    queue.enqueue_many(range(3))
+    with pytest.raises(StreamingQueryException):
+        side.run(die_at="bronze")
+    queue.configure(max_journal=3)
+    queue.enqueue_many(range(3))
+    side.queues.store.prune(queue.key, 100)
+
+    ran = side.run(skip_dropped=("a",))
+
+    kept = [event.cursor for event in queue.events()]
+    assert [row["cursor"] for row in side.rows("bronze", "events")] == kept
+    assert {gap.queue for gap in ran.skipped} == {"a"}
+    assert ran.skipped[0].after < ran.skipped[-1].until
+    assert gather(side.spark, side.lake).gaps == ran.skipped

@@ -338,8 +338,16 @@ def test_it_goes_on_until_it_is_stopped(monkeypatch):
             events = next(brought)
             if events == 7:
                 stopping.set()
-            counts = dict.fromkeys(("batches", "ended", "days", "compacted", "dropped"), 1)
-            return Ran(lake="x", seconds=0.1, events=events, **counts)
+            return Ran(
+                lake="x",
+                batches=1,
+                events=events,
+                ended=1,
+                days=1,
+                compacted=1,
+                dropped=1,
+                seconds=0.1,
+            )
 
     Quick().for_ever(told.append, stopping)
 
@@ -360,7 +368,7 @@ def test_the_report_tells_what_the_lake_has(told, monkeypatch, capsys, tmp_path)
     assert sum(row["enqueued"] for row in found["hours"]) == enqueued
     assert {row["queue"]: row["basis"] for row in found["forecast"]} == {
         "email": "day",
-        "other": "hour",
+        "other": "too_little",
     }
     assert len(found["coming"]) == 168
     assert "What fills the DLQ" in page.read_text()

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.alike import fingerprint
 from ackline.spark.pipelines import clusters
-from ackline.spark.pipelines.forecast import busiest, every_hour, forecast
+from ackline.spark.pipelines.forecast import TOO_LITTLE, busiest, every_hour, forecast
 from ackline.spark.pipelines.objectives import attainment
 from ackline.spark.pipelines.sketches import merged, quantiles, sketch
 
@@ -122,7 +122,8 @@ LIVED = {
     "growing": (14, twice_as_many),
     "once": (14, on_one_night),
     "of days": (2, at_nine),
-    "of hours": (1 / 24, lambda at: 5),
+    "of hours": (23 / 24, lambda at: 5),
+    "of an hour": (1 / 24, lambda at: 5000),
 }
 """Queues: for how many days they have been, and how many jobs an hour of them has."""
 
@@ -182,8 +183,14 @@ class TestHours:
 
     def test_with_less_than_a_week_it_says_so(self, coming):
         assert {row["basis"] for row in coming["of days"]} == {"day"}
-        assert {row["basis"] for row in coming["of hours"]} == {"hour"}
-        assert {row["enqueued"] for row in coming["of hours"]} == {5.0}
+
+    @pytest.mark.parametrize("queue", ["of hours", "of an hour"])
+    def test_with_less_than_a_day_it_has_no_figures(self, coming, queue):
+        names = ("basis", "enqueued", "busy_seconds", "handlers")
+
+        assert {tuple(row[name] for name in names) for row in coming[queue]} == {
+            (TOO_LITTLE, None, None, None)
+        }
 
 
 def test_objectives_go_by_queue_and_by_default(spark):

@@ -14,6 +14,7 @@ from ackline.cli import pipeline_report
 from ackline.cli.pipeline_report import sparkline
 from ackline.cli.session import Common, Session
 from ackline.errors import ConfigError
+from ackline.spark.gaps import Gap
 from ackline.spark.reports.facts import OF_AN_HOUR, Report, reported_days, with_quiet_hours
 from ackline.spark.reports.page import page
 from ackline.spark.reports.plots import bars, heat, lines, marks, nice, short, span
@@ -25,6 +26,7 @@ def quantiles(value):
     return {f"{what}_{q}": value for what in MEASURES for q in ("p50", "p90", "p99", "max")}
 
 
+FORECAST = ("enqueued", "busy_seconds", "peak_handlers", "peak_hour")
 MEASURES = ("wait", "run", "total", "stall", "recovery")
 
 
@@ -96,7 +98,10 @@ def report():
         errors=[error],
         workers=[worker],
         busiest=[{"weekday": 1, "hour_of_day": 12, "enqueued": 10.0, "busy_seconds": 1.0}],
-        forecast=[{**peak, "enqueued": 70.0, "busy_seconds": 1e5, "peak_handlers": 3}],
+        forecast=[
+            {**peak, "enqueued": 70.0, "busy_seconds": 1e5, "peak_handlers": 3},
+            {**peak, "queue": "new", "basis": "too_little", **dict.fromkeys(FORECAST)},
+        ],
         coming=[coming],
     )
 
@@ -144,7 +149,7 @@ class TestPage:
         [
             *("Throughput", "Waiting and running", "Objectives", "What fills the DLQ", "Workers"),
             *("Stalls and recovery", "Busiest hours", "The next week"),
-            *("97.50%", "missed", "98.00%"),
+            *("97.50%", "missed", "98.00%", "too little seen"),
         ],
     )
     def test_every_section_is_there(self, text, said):
@@ -165,6 +170,32 @@ class TestPage:
         assert "Nothing failed for good." in text
         assert "No worker was lost" in text
 
+    def test_gaps_are_told_where_there_are_some(self, report, text):
+        assert "Events are missing" not in text
+        assert "Events are missing" in page(with_gap(report), NOON)
+        assert "2026-11-16 12:00" in page(with_gap(report), NOON)
+        assert "&lt;bills&gt;" in page(with_gap(report), NOON)
+
+
+def with_gap(report):
+    at = NOON.timestamp()
+    gap = Gap(queue="<bills>", after="0.0", until="7.0", kept_from=at, skipped_at=at + 60)
+    return msgspec.structs.replace(report, gaps=[gap])
+
+
+def test_the_terminal_tells_of_gaps(report, capsys):
+    session = Session(Common())
+    session.console.width = 200
+    pipeline_report.show(session, report)
+    assert "missing" not in capsys.readouterr().out
+
+    pipeline_report.show(session, with_gap(report))
+
+    said = capsys.readouterr().out
+    assert "Events are missing" in said
+    assert "queue <bills>: events after cursor 0.0 up to 7.0, of before 2026-11-16 12:00:00" in said
+    assert "skipped at 2026-11-16 12:01:00 UTC" in said
+
 
 def test_the_terminal_shows_it(report, capsys):
     pipeline_report.show(Session(Common()), report)
@@ -178,6 +209,7 @@ def test_the_terminal_shows_it(report, capsys):
         "email welcome",
         "98.00%",
         "the last weeks",
+        "too little seen",
     ):
         assert text in said
     assert "not known" in said

@@ -99,6 +99,16 @@ def test_pages_are_small_where_jobs_are_large(large, queues, place, monkeypatch)
     assert max(batch.nbytes for batch in batches) < 5 << 20
 
 
+def test_pages_are_small_where_jobs_grow_suddenly(queues, place, monkeypatch):
+    monkeypatch.setattr(jobs, "PAGE_BYTES", 1 << 20)
+    queues["a"].enqueue_many(["x"] * 300 + ["x" * 50_000] * 200)
+
+    batches = list(batches_of(reader(place, "jobs")))
+
+    assert sum(batch.num_rows for batch in batches) == 500
+    assert max(batch.nbytes for batch in batches) < 2 << 20
+
+
 def test_pages_of_small_jobs_grow(queues, place):
     queues["a"].enqueue_many(range(3000))
 

@@ -12,6 +12,7 @@ from ackline.cli.app import app, command
 from ackline.cli.exits import Refusal, UsageMistake
 from ackline.cli.help import Group
 from ackline.cli.pipeline_errors import ending
+from ackline.cli.pipeline_gaps import in_words
 from ackline.cli.session import Session, file_of
 from ackline.cli.tables import new_table
 from ackline.cli.words import count, plain
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from ackline.spark.place import Place
 
 PIPELINE = "Spark"
+
+UNPROVEN = 4
+"""The exit code of an audit that found nothing wrong, and could not see everything."""
 
 SHOWN = 20
 """How many findings people are shown; --json has up to a thousand."""
@@ -89,7 +93,8 @@ def audit(
     """Prove from the whole journal that no job was lost.
 
     Every job that was enqueued waits or runs in the store, or has ended just once; no entry of
-    the journal tells of a step that cannot be. Ends with 1 unless there is nothing to report.
+    the journal tells of a step that cannot be. Ends with 1 unless there is nothing to report, and
+    with 4 if there is nothing, but a journal has dropped its beginning, so that it is no proof.
     Workers may go on meanwhile.
     """
     require_shared_store(session, master, shared_files)
@@ -101,29 +106,41 @@ def audit(
     with ending(spark):
         found = run_audit(spark, session.url, queues, names, shared_files=shared_files)
     if session.json:
-        session.document({**msgspec.to_builtins(found), "passed": found.passed})
+        verdict = {"passed": found.passed, "proven": found.proven}
+        session.document({**msgspec.to_builtins(found), **verdict})
     else:
         _show(session, found)
+    _require_proof(found)
+
+
+def _require_proof(found: Audit) -> None:
     if not found.passed:
         total = sum(found.counts.values())
         raise Refusal(f"the journal does not add up: {count(total, 'finding')}")
+    if not found.proven:
+        queues = ", ".join(plain(gap.queue) for gap in found.unseen)
+        raise Refusal(
+            "not proven: what the journal still tells adds up, but it has dropped its beginning, "
+            "and a job that was lost by then would not be missed. To see more the next time, "
+            f"raise keep_journal and max_journal: {queues}",
+            UNPROVEN,
+        )
 
 
 def _show(session: Session, found: Audit) -> None:
     from ackline.spark.pipelines.audit import MEANINGS
 
     session.say(f"{found.events:,} events, {found.jobs:,} jobs")
-    for name in found.trimmed:
-        session.notice(
-            f"the journal of {plain(name)} has lost its beginning: of older jobs less can be said"
-        )
+    for gap in found.unseen:
+        session.say(f"Not seen, {in_words(gap)}", "yellow")
     table = new_table("finding", "", "count", right=1, spare=[("", 24)], fold=[""])
     for name, meaning in MEANINGS.items():
         number = found.counts.get(name, 0)
         table.add_row(name, meaning, Text(f"{number:,}", "red" if number else "green"))
     session.say(table)
     if found.passed:
-        session.say("Nothing was lost.", "green")
+        if found.proven:
+            session.say("Nothing was lost.", "green")
         return
     details = new_table(
         "finding",

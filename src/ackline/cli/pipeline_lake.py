@@ -20,6 +20,7 @@ from ackline.cli.pipeline import (
     start_spark,
 )
 from ackline.cli.pipeline_errors import ending
+from ackline.cli.pipeline_gaps import in_words
 from ackline.cli.session import Session
 from ackline.cli.words import count, plain, span
 from ackline.worker.signals import hear_signals
@@ -79,8 +80,8 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="QUEUE",
-            help="Go on without events that the queue's journal dropped before they were read, "
-            "and note the gap; '*' is all queues.",
+            help="Go on without events that the queue's journal dropped before they were read; "
+            "each report tells of the gap. '*' is all queues.",
         ),
     ] = None,
     moved: Annotated[
@@ -149,9 +150,8 @@ def _tell(session: Session, ran: Ran) -> None:
     if session.json:
         session.document(ran)
         return
-    if ran.skipped:
-        gaps = count(ran.skipped, "gap")
-        session.notice(f"{gaps} left where events were dropped: {ran.lake}/lake.json", "yellow")
+    for gap in ran.skipped:
+        session.notice(f"missing from now on, {in_words(gap)}", "yellow")
     if not ran.events:
         session.say(f"Nothing new. {ran.lake} is up to date.")
         return

@@ -13,6 +13,7 @@ from rich.text import Text
 from ackline.cli.app import command
 from ackline.cli.pipeline import PIPELINE, MasterOption, pipeline, start_spark
 from ackline.cli.pipeline_errors import ending
+from ackline.cli.pipeline_gaps import in_words
 from ackline.cli.pipeline_lake import LakeOption
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
@@ -71,6 +72,7 @@ def report(
 def show(session: Session, report: Report) -> None:
     """The report in the terminal."""
     session.say(f"{report.first_day} to {report.last_day}, UTC", "bold")
+    _show_gaps(session, report)
     _show_throughput(session, report)
     _show_traffic(session, report)
     _show_slo(session, report)
@@ -84,6 +86,15 @@ def show(session: Session, report: Report) -> None:
 def _title(session: Session, text: str) -> None:
     session.say()
     session.say(text, "bold")
+
+
+def _show_gaps(session: Session, report: Report) -> None:
+    if not report.gaps:
+        return
+    session.say("Events are missing: the journal had dropped them before they were read.", "yellow")
+    for gap in report.gaps:
+        session.say(in_words(gap))
+    session.say()
 
 
 def _show_throughput(session: Session, report: Report) -> None:
@@ -262,10 +273,10 @@ def _show_forecast(session: Session, report: Report) -> None:
     for row in report.forecast[:LISTED]:
         table.add_row(
             _label(row, "queue"),
-            f"{row['enqueued']:,.0f}",
-            span(row["busy_seconds"]),
-            f"{row['peak_handlers']:,}",
-            row["peak_hour"].strftime("%a %H:%M"),
+            _known(row["enqueued"], "{:,.0f}".format),
+            _known(row["busy_seconds"], span),
+            _known(row["peak_handlers"], "{:,}".format),
+            _known(row["peak_hour"], "{:%a %H:%M}".format),
             LIKE[row["basis"]],
         )
     session.say(table)
@@ -282,13 +293,15 @@ def _span_of(name: str) -> Callable[[dict[str, Any]], str]:
 
 
 def _span(seconds: float | None) -> str:
-    if seconds is None:
-        return "-"
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else span(seconds)
+    return _known(seconds, lambda known: f"{known * 1000:.0f} ms" if known < 1 else span(known))
 
 
 def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.1%}"
+    return _known(share, "{:.1%}".format)
+
+
+def _known(value: Any, shown: Callable[[Any], str]) -> str:
+    return "-" if value is None else shown(value)
 
 
 def _bad(text: str, bad: object) -> Text:

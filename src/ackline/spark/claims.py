@@ -24,7 +24,7 @@ from ackline.spark.manifests import Lease, Manifest, ManifestRoom
 from ackline.spark.options import ReadClaims
 from ackline.spark.replay import Replay, cut_up
 from ackline.spark.settling import Settling
-from ackline.spark.stride import Stride
+from ackline.spark.stride import Stride, fitting
 
 CHUNK = 1000
 """Jobs per round trip, at most."""
@@ -130,10 +130,14 @@ class Claims:
             found = self._claim_some(min(self._stride.next(room), limit - len(records)), wait)
             if not found:
                 break
-            records += found
+            taken = fitting(found, room)
             room -= self._stride.saw(found)
-            self._keeper.hold(_leases(found))
-            self._keep_short(found)
+            records += found[:taken]
+            self._keeper.hold(_leases(found[:taken]))
+            self._keep_short(found[:taken])
+            if surplus := found[taken:]:
+                # They are larger than those before: Spark's driver may not have room for them all.
+                self._give_back(surplus)
         if self._budget is not None:
             self._budget -= len(records)
 

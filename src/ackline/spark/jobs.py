@@ -16,7 +16,7 @@ from ackline.queues import Queues
 from ackline.spark.options import ReadDLQ
 from ackline.spark.place import Place
 from ackline.spark.rows import jobs_batch
-from ackline.spark.stride import Stride
+from ackline.spark.stride import Stride, pieces
 from ackline.stores.base import Filter
 
 PAGE_BYTES = 16 << 20
@@ -99,8 +99,8 @@ class JobsReader(DataSourceReader):
         while True:
             page = queues.store.page(key, which, cursor, stride.next(PAGE_BYTES))
             stride.saw(page.jobs)
-            if page.jobs:
-                yield jobs_batch(key, page.jobs)
+            for some in pieces(page.jobs, PAGE_BYTES):
+                yield jobs_batch(key, some)
             cursor = page.cursor
             if cursor is None:
                 return

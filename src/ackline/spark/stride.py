@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ackline.job import Record
 
@@ -32,6 +32,23 @@ class Stride:
             self._each = max(1, size // len(jobs))
             self._reach = min(self._most, self._reach * GROWTH)
         return size
+
+
+def fitting(jobs: Sequence[Record], room: int) -> int:
+    """How many of these jobs it takes to fill so many bytes; the last may go beyond."""
+    for number, job in enumerate(jobs):
+        if room <= 0:
+            return number
+        room -= size_of(job)
+    return len(jobs)
+
+
+def pieces(jobs: Sequence[Record], room: int) -> Iterator[Sequence[Record]]:
+    """Jobs in pieces of so many bytes, about: those that came may be larger than was judged."""
+    while jobs:
+        count = fitting(jobs, room)
+        yield jobs[:count]
+        jobs = jobs[count:]
 
 
 def size_of(job: Record) -> int:

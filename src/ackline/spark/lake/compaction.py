@@ -26,6 +26,7 @@ from ackline.spark.lake.lake import (
     Lake,
 )
 from ackline.spark.lake.micro_batch import pass_nothing
+from ackline.spark.lake.writing import write_table
 from ackline.spark.pipelines import clusters, traffic, workers
 
 TOGETHER = 16
@@ -122,7 +123,7 @@ class Compaction:
         paths = [self._lake.table(name, batch.number) for batch in batches]
         # Of batches of an earlier version some columns may be missing.
         rows = _ADDED_UP[name](self._spark.read.option("mergeSchema", True).parquet(*paths))
-        rows.write.mode("overwrite").parquet(self._lake.folder.at(ASIDE, *name))
+        write_table(rows, self._lake.folder.at(ASIDE, *name))
         return self._lake.folder.rows(ASIDE, *name)
 
     def _require_all(self, result: Batch, rows: Mapping[str, int]) -> None:

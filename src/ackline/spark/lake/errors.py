@@ -10,11 +10,13 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from ackline.job import QueueKey, Record
 from ackline.queues import Queues
+from ackline.spark.jobs import PAGE_BYTES
 from ackline.spark.pipelines.clusters import TOLD
 from ackline.spark.place import Place
+from ackline.spark.stride import Stride
 
 CHUNK = 1000
-"""Jobs per round trip."""
+"""Jobs per round trip, at most."""
 
 ERROR = ("error_type", "error_message", "error_traceback")
 
@@ -51,11 +53,23 @@ def _errors(queues: Queues, batch: pyarrow.RecordBatch) -> list[Error]:
     known: dict[tuple[str, str, int], Error] = {}
     for queue in {queue for queue, _, _ in rows}:
         ids = list({id for name, id, _ in rows if name == queue})
-        for start in range(0, len(ids), CHUNK):
-            jobs = queues.store.get(QueueKey(queues.tenant, queue), ids[start : start + CHUNK])
-            # By its token: a job that was redriven since may have failed in another way.
-            known |= {(queue, job.id, job.token): _error(job) for job in jobs if job is not None}
+        # By its token: a job that was redriven since may have failed in another way.
+        known |= {
+            (queue, job.id, job.token): _error(job)
+            for job in _look_up(queues, QueueKey(queues.tenant, queue), ids)
+        }
     return [known.get(row, NO_ERROR) for row in rows]
+
+
+def _look_up(queues: Queues, key: QueueKey, ids: list[str]) -> Iterator[Record]:
+    """The jobs that are still there; they come with their payloads, so a few at first."""
+    stride = Stride(CHUNK)
+    while ids:
+        count = stride.next(PAGE_BYTES)
+        found = [job for job in queues.store.get(key, ids[:count]) if job is not None]
+        stride.saw(found)
+        yield from found
+        ids = ids[count:]
 
 
 def _error(job: Record) -> Error:

@@ -10,6 +10,7 @@ import msgspec
 from ackline.errors import ConfigError
 from ackline.ids import new_id
 from ackline.queues import Queues
+from ackline.spark.gaps import Gap
 from ackline.spark.lake.folder import Folder
 from ackline.spark.pipelines.objectives import DEFAULT_OBJECTIVES
 
@@ -24,14 +25,6 @@ KEPT_BY_BATCH = (EVENTS, JOBS, *PARTS)
 """Tables to which each batch adds a folder of its own."""
 
 CHECKPOINT = ("checkpoint",)
-
-
-class Gap(msgspec.Struct, frozen=True, kw_only=True):
-    """Events of one queue that are not in the lake: the journal dropped them before."""
-
-    queue: str
-    after: str
-    until: str
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from ackline.errors import ConfigError
 from ackline.spark.lake.errors import with_errors
 from ackline.spark.lake.lake import ERRORS, EVENTS, JOBS, OPEN, PARTS, TRAFFIC, WORKERS, Batch, Lake
 from ackline.spark.lake.reading import read_tables
+from ackline.spark.lake.writing import write_table
 from ackline.spark.pipelines import clusters, traffic, workers
 from ackline.spark.pipelines.silver import carried, lives_of, steps_with_times
 from ackline.spark.place import Place
@@ -93,7 +94,7 @@ class MicroBatch:
             self._pass(name[-1])
 
     def _save(self, table: DataFrame, name: tuple[str, ...], number: int) -> None:
-        table.write.mode("overwrite").parquet(self._lake.table(name, number))
+        write_table(table, self._lake.table(name, number))
 
 
 def _summary(lake: Lake, number: int) -> Batch:

@@ -17,7 +17,8 @@ from ackline.spark.lake.lake import Batch, Lake
 def read_tables(spark: SparkSession, folder: Folder, *tables: tuple[str, ...]) -> DataFrame:
     """Files or folders of Parquet as one table, with the columns of the last."""
     # Spark would run a job each time, only to find these columns.
-    columns = from_arrow_schema(folder.dataset(*tables[-1]).schema)
+    # A time that names no zone was written in Parquet's older form, which is UTC.
+    columns = from_arrow_schema(folder.dataset(*tables[-1]).schema, prefer_timestamp_ntz=False)
     return spark.read.schema(columns).parquet(*(folder.at(*parts) for parts in tables))
 
 

@@ -13,11 +13,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ackline.queues import Queues
 from ackline.spark.errors import LakeClaimed
+from ackline.spark.gaps import Gap
 from ackline.spark.lake.claim import LakeClaim
 from ackline.spark.lake.compaction import Compaction
 from ackline.spark.lake.delta import DeltaTables
 from ackline.spark.lake.gold import Publisher
-from ackline.spark.lake.lake import CHECKPOINT, Gap, Lake
+from ackline.spark.lake.lake import CHECKPOINT, Lake
 from ackline.spark.lake.micro_batch import MicroBatch, pass_nothing
 from ackline.spark.options import Common
 from ackline.spark.place import find_place
@@ -67,8 +68,8 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
     compacted: int
     dropped: int
     seconds: float
-    skipped: int = 0
-    """Gaps that this run left, for the journal had dropped what was there; `lake.json` has them."""
+    skipped: list[Gap] = []
+    """Gaps that this run left, for the journal had dropped what was there."""
 
 
 class Skipped(msgspec.Struct, frozen=True):
@@ -169,7 +170,7 @@ class Run:
             skipped=skipped,
         )
 
-    def _take_in(self, claim: LakeClaim) -> int:
+    def _take_in(self, claim: LakeClaim) -> list[Gap]:
         query = self._start(self._batch(self.lake, self._place, self._pass))
         try:
             while not query.awaitTermination(CHECK_EVERY):
@@ -178,15 +179,15 @@ class Run:
             query.stop()
         return self._note_gaps(query)
 
-    def _note_gaps(self, query: StreamingQuery) -> int:
-        """Let the lake remember what the stream has left out; returns how much is new."""
+    def _note_gaps(self, query: StreamingQuery) -> list[Gap]:
+        """Let the lake remember what the stream has left out; returns what is new of it."""
         ends = [progress.sources[0].endOffset for progress in query.recentProgress]
         if not ends:
-            return 0
+            return []
         gaps, known = msgspec.json.decode(ends[-1], type=Skipped).skipped, self.lake.require().gaps
         if gaps != known:
             self.lake.change(gaps=gaps)
-        return len(gaps) - len(known)
+        return gaps[len(known) :]
 
     def _tidy(self, compaction: Compaction, passing: Callable[[str], None]) -> tuple[int, int, int]:
         days = Publisher(self._spark, self.lake).publish()

@@ -9,11 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.config import Resolved, resolve
-from ackline.errors import EventsDropped
-from ackline.events import make_cursor
-from ackline.job import NO_OPTIONS, QueueKey, Record, State
+from ackline.job import NO_OPTIONS, Record, State
 from ackline.limits import DEFAULT_PRIORITY
 from ackline.queues import Queues
+from ackline.spark.gaps import Gap, missing_beginning
 from ackline.spark.journal import journals
 from ackline.spark.pipelines.audit import findings
 from ackline.spark.pipelines.lives import JOB
@@ -35,13 +34,18 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     counts: Mapping[str, int]
     """How many of each finding."""
     listed: list[dict[str, str | None]]
-    trimmed: tuple[str, ...]
-    """Queues whose journal has lost its beginning: of them less can be said."""
+    unseen: tuple[Gap, ...]
+    """What journals have dropped already: a job of which they tell nothing since is not judged."""
 
     @property
     def passed(self) -> bool:
         """Zero is the only pass."""
         return not any(self.counts.values())
+
+    @property
+    def proven(self) -> bool:
+        """Whether that is a proof: nobody can vouch for what could not be seen."""
+        return self.passed and not self.unseen
 
 
 def run_audit(
@@ -56,7 +60,9 @@ def run_audit(
     wanted = sorted(set(journals(queues) if names is None else names))
     known = queues.store.describe(queues.tenant, dropped=True)
     infos = [info for info in known if info.key.name in wanted]
-    trimmed = tuple(info.key.name for info in infos if is_trimmed(queues, info.key))
+    beginnings = (missing_beginning(queues.store, info.key) for info in infos)
+    unseen = tuple(gap for gap in beginnings if gap is not None)
+    trimmed = [gap.queue for gap in unseen]
     end = queues.info().cursor
 
     def read(table: str, **options: str) -> DataFrame:
@@ -84,7 +90,7 @@ def run_audit(
         jobs=sizes[1],
         counts=counts,
         listed=[row.asDict() for row in listed],
-        trimmed=trimmed,
+        unseen=unseen,
     )
 
 
@@ -94,15 +100,6 @@ def clear(found: DataFrame, since: DataFrame) -> DataFrame:
     gone_on = since.select(*JOB).distinct()
     still = found.where(of_this_moment).join(gone_on, [*JOB], "left_anti")
     return found.where(~of_this_moment).unionByName(still.select(found.columns))
-
-
-def is_trimmed(queues: Queues, key: QueueKey) -> bool:
-    """Whether the oldest entries of a journal were dropped already."""
-    try:
-        queues.store.events(key, make_cursor(0, 0), 1)
-    except EventsDropped:
-        return True
-    return False
 
 
 LIMITS = (

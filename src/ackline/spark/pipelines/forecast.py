@@ -2,7 +2,8 @@
 
 A week is taken to be like the weeks before it, the latest counting most, and as much larger or
 smaller as the last week was than the one before. With less than a week to look at, a day is taken
-to be like the day before; with less than a day, every hour like the last ones.
+to be like the day before. With less than a day nobody knows what the other hours bring: then there
+are no figures.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ LARGEST_CHANGE = 2.0
 """How much a forecast may grow or shrink from one week to the next."""
 
 HOURS = 7 * 24
+
+TOO_LITTLE = "too_little"
+"""The basis of a queue that was seen for less than a day."""
 
 
 def every_hour(traffic: DataFrame) -> DataFrame:
@@ -76,20 +80,19 @@ def busiest(hours: DataFrame) -> DataFrame:
 def forecast(hours: DataFrame, now: datetime.datetime | None = None) -> DataFrame:
     """The next week by the hour: jobs, seconds of work, and handlers that are needed at once.
 
-    It begins after the last of the hours, or after the hour of `now` if that is later.
+    It begins after the last of the hours, or after the hour of `now` if that is later. Of a queue
+    whose `basis` is `TOO_LITTLE`, all of that is null.
     """
     of_queue = Window.partitionBy(*QUEUE)
     weight = F.pow(F.lit(0.5), F.col("age_hours") / HOURS / HALF_LIFE_WEEKS)
-    of_last_day = F.when(F.col("age_hours") < 24, weight)
     alike = {
-        "week": (weight, Window.partitionBy(*QUEUE, "weekday", "hour_of_day")),
-        "day": (weight, Window.partitionBy(*QUEUE, "hour_of_day")),
-        "hour": (of_last_day, of_queue),
+        "week": Window.partitionBy(*QUEUE, "weekday", "hour_of_day"),
+        "day": Window.partitionBy(*QUEUE, "hour_of_day"),
     }
     means = {
-        f"{basis}_{name}": F.sum(weighs * F.col(name)).over(hours_alike)
-        / F.sum(weighs).over(hours_alike)
-        for basis, (weighs, hours_alike) in alike.items()
+        f"{basis}_{name}": F.sum(weight * F.col(name)).over(hours_alike)
+        / F.sum(weight).over(hours_alike)
+        for basis, hours_alike in alike.items()
         for name in LOAD
     }
     # With the hours to come among them, each finds those like it without a join.
@@ -108,11 +111,7 @@ def forecast(hours: DataFrame, now: datetime.datetime | None = None) -> DataFram
 
 def _by_basis(name: str) -> Column:
     basis = F.col("basis")
-    return (
-        F.when(basis == "week", F.col(f"week_{name}"))
-        .when(basis == "day", F.col(f"day_{name}"))
-        .otherwise(F.col(f"hour_{name}"))
-    )
+    return F.when(basis == "week", F.col(f"week_{name}")).when(basis == "day", F.col(f"day_{name}"))
 
 
 def _coming(hours: DataFrame, now: datetime.datetime | None) -> DataFrame:
@@ -141,7 +140,7 @@ def _change(of_queue: WindowSpec) -> Column:
 def _basis(of_queue: WindowSpec) -> Column:
     """What the forecast rests on."""
     seen = _seen(of_queue)
-    return F.when(seen >= HOURS, "week").when(seen >= 24, "day").otherwise("hour")
+    return F.when(seen >= HOURS, "week").when(seen >= 24, "day").otherwise(TOO_LITTLE)
 
 
 def _seen(of_queue: WindowSpec) -> Column:

@@ -11,10 +11,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.errors import ConfigError
+from ackline.spark.gaps import Gap
 from ackline.spark.lake.gold import GOLD
 from ackline.spark.lake.lake import ERRORS, TRAFFIC, WORKERS, Lake
 from ackline.spark.lake.reading import as_arrow, read_parts, read_tables
 from ackline.spark.pipelines import clusters, traffic, workers
+from ackline.spark.pipelines.forecast import TOO_LITTLE
 from ackline.spark.pipelines.objectives import attainment
 
 Rows = list[dict[str, Any]]
@@ -29,7 +31,11 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 
 OF_AN_HOUR = ("enqueued", "completed", "failed", "retried", "stalled", "busy_seconds")
 
-LIKE = {"week": "the last weeks", "day": "the last days", "hour": "its first hours"}
+LIKE = {
+    "week": "the last weeks",
+    "day": "the last days",
+    TOO_LITTLE: "too little seen",
+}
 """What a forecast is made of, by its basis."""
 
 HOUR = datetime.timedelta(hours=1)
@@ -60,9 +66,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     busiest: Rows
     """Of all queues together, by weekday and hour of the day."""
     forecast: Rows
-    """Of each queue: what the next week brings, and when it needs most handlers."""
+    """Of each queue: what the next week brings, and when it needs most handlers; null if it was
+    seen for too short a time to say."""
     coming: Rows
     """The next week by the hour, of all queues together."""
+    gaps: list[Gap] = []
+    """Events that are missing in the lake, so in all figures, whichever days they are of."""
 
 
 def gather(spark: SparkSession, lake: Lake, last_days: int | None = None) -> Report:
@@ -88,6 +97,7 @@ def gather(spark: SparkSession, lake: Lake, last_days: int | None = None) -> Rep
             ),
             errors=_errors(spark, lake, days),
             workers=_workers(spark, lake, days),
+            gaps=mark.gaps,
             **_ahead(spark, lake),
         )
     finally:
@@ -157,7 +167,8 @@ def _ahead(spark: SparkSession, lake: Lake) -> dict[str, Rows]:
     busiest = read_tables(spark, lake.folder, (GOLD, "busiest"))
     coming = read_tables(spark, lake.folder, (GOLD, "forecast"))
     sums = (F.sum("enqueued").alias("enqueued"), F.sum("busy_seconds").alias("busy_seconds"))
-    most = F.max_by(F.struct("hour", "handlers"), F.struct("handlers", "enqueued"))
+    told = F.col("handlers").isNotNull()
+    most = F.max_by(F.struct("hour", "handlers"), F.when(told, F.struct("handlers", "enqueued")))
     by_queue = coming.groupBy("tenant", "queue").agg(
         *sums, most.alias("most"), F.first("basis").alias("basis")
     )
@@ -166,7 +177,10 @@ def _ahead(spark: SparkSession, lake: Lake) -> dict[str, Rows]:
             busiest.groupBy("weekday", "hour_of_day").agg(*sums).orderBy("weekday", "hour_of_day")
         ),
         "coming": rows(
-            coming.groupBy("hour").agg(*sums, F.sum("handlers").alias("handlers")).orderBy("hour")
+            coming.where(told)
+            .groupBy("hour")
+            .agg(*sums, F.sum("handlers").alias("handlers"))
+            .orderBy("hour")
         ),
         "forecast": rows(
             by_queue.select(

@@ -8,6 +8,8 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+import msgspec
+
 from ackline.spark.reports.facts import LIKE, Report, Rows
 from ackline.spark.reports.plots import bars, heat, lines, moment, short, span
 
@@ -43,13 +45,30 @@ def page(report: Report, made: datetime.datetime) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>Ackline report, {days}</title><style>{style}</style></head><body><main>"
         f"<h1>Ackline report</h1><p>{days}, all times UTC. {escape(report.store)}</p>"
-        f"<nav>{links}</nav>{_cards(report.total)}{body}"
+        f"<nav>{links}</nav>{_gaps(report)}{_cards(report.total)}{body}"
         f"<footer>Made {moment(made)} from {escape(report.lake)}.</footer>"
         "</main></body></html>"
     )
 
 
 # --- sections ---
+
+
+def _gaps(report: Report) -> str:
+    if not report.gaps:
+        return ""
+    rows = [msgspec.structs.asdict(gap) for gap in report.gaps]
+    columns: dict[str, Cell] = {
+        "after cursor": lambda row: escape(row["after"]),
+        "up to": lambda row: escape(row["until"]),
+        "of before": _known("kept_from", _at),
+        "skipped at": _known("skipped_at", _at),
+    }
+    return (
+        '<section id="gaps"><h2 class="bad">Events are missing</h2><p>The journal had dropped '
+        "them before they were read, so they are in none of these figures.</p>"
+        f"{_table(rows, {'queue': lambda row: escape(row['queue'])}, columns)}</section>"
+    )
 
 
 def _cards(total: dict[str, Any]) -> str:
@@ -182,10 +201,10 @@ def _forecast(report: Report) -> str:
     times = [row["hour"] for row in report.coming]
     handlers = [("handlers", "four", [row["handlers"] for row in report.coming])]
     columns: dict[str, Cell] = {
-        "jobs": lambda row: short(row["enqueued"]),
+        "jobs": _known("enqueued", short),
         "work": _span("busy_seconds"),
-        "handlers at most": _count("peak_handlers"),
-        "at": lambda row: moment(row["peak_hour"]),
+        "handlers at most": _known("peak_handlers", "{:,}".format),
+        "at": _known("peak_hour", moment),
         "like": lambda row: LIKE[row["basis"]],
     }
     told = "<p>How many handlers are needed at once if each is busy 70 % of the time.</p>"
@@ -236,8 +255,16 @@ def _span(what: str) -> Cell:
     return lambda row: span(row[what])
 
 
+def _known(what: str, shown: Callable[[Any], str]) -> Cell:
+    return lambda row: "-" if row[what] is None else shown(row[what])
+
+
+def _at(seconds: float) -> str:
+    return moment(datetime.datetime.fromtimestamp(seconds, datetime.UTC))
+
+
 def _rate(what: str) -> Cell:
-    return lambda row: "-" if row[what] is None else f"{row[what]:.1%}"
+    return _known(what, "{:.1%}".format)
 
 
 def _share(part: int, whole: int) -> str:

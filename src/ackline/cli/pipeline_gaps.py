@@ -1,0 +1,25 @@
+"""What to say of events that a journal dropped before they were read."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING
+
+from ackline.cli.words import plain
+
+if TYPE_CHECKING:
+    from ackline.spark.gaps import Gap
+
+
+def in_words(gap: Gap) -> str:
+    """Which events are missing, on one line; times are UTC, as everywhere in the lake."""
+    text = f"queue {plain(gap.queue)}: events after cursor {gap.after} up to {gap.until}"
+    if gap.kept_from is not None:
+        text += f", of before {_moment(gap.kept_from)}"
+    if gap.skipped_at is not None:
+        text += f"; skipped at {_moment(gap.skipped_at)}"
+    return text
+
+
+def _moment(at: float) -> str:
+    return f"{datetime.datetime.fromtimestamp(at, datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"

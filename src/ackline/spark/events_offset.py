@@ -1,0 +1,53 @@
+"""How far a stream of events has come, as its checkpoint has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ackline.errors import ConfigError
+from ackline.spark.gaps import Gap
+from ackline.spark.journal import NOTHING_DROPPED
+
+OLDEST = "oldest"
+
+
+class EventsOffset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A place in the journal of each queue."""
+
+    new: str
+    """Where those queues begin that are not among `queues`: a cursor, or `OLDEST`."""
+    queues: Mapping[str, str]
+    """How far each was read."""
+    begun: Mapping[str, str] = {}
+    """From where on the queues are read that are in this micro-batch."""
+    initial: bool = False
+    """Whether the stream begins here."""
+    skipped: list[Gap] = []
+    """All that was ever left out because it was gone."""
+    horizon: str | None = None
+    """The name under which the store knows how far the stream has come."""
+
+    @property
+    def begin(self) -> str:
+        """Where a queue begins that came into being since the stream did: all of it is read."""
+        return NOTHING_DROPPED if self.new == OLDEST else self.new
+
+
+def read_offset(offset: Mapping[str, Any]) -> EventsOffset:
+    """An offset of Spark's; refused if another source wrote it."""
+    try:
+        return msgspec.convert(dict(offset), EventsOffset)
+    except msgspec.ValidationError:
+        raise ConfigError(
+            f"the checkpoint has an offset of another source: {dict(offset)!r}. "
+            "Give each query a checkpointLocation of its own"
+        ) from None
+
+
+def write_offset(offset: EventsOffset) -> dict[str, Any]:
+    """An offset for Spark."""
+    written: dict[str, Any] = msgspec.to_builtins(offset)
+    return written

@@ -1,0 +1,131 @@
+"""Where the micro-batches of a stream of events begin and end, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from ackline.errors import ConfigError
+from ackline.events import read_cursor
+from ackline.ids import new_id
+from ackline.queues import Queues
+from ackline.spark.events_offset import OLDEST, EventsOffset
+from ackline.spark.gaps import Gap
+from ackline.spark.horizon import note_horizon, require_within
+from ackline.spark.journal import whole_journal
+from ackline.spark.kept_journals import KeptJournals
+from ackline.spark.options import ReadEvents
+from ackline.spark.reader_places import ReaderPlaces
+
+
+class EventsPlanning:
+    """The planning of one stream by one driver. Whatever it is asked can be asked again."""
+
+    def __init__(self, queues: Queues, options: ReadEvents) -> None:
+        self.queues = queues
+        self._options = options
+        self._journals = KeptJournals(queues, options)
+        self._places = ReaderPlaces(queues, options.reader)
+        self._target: str | None = None
+        self._gone: list[Gap] = []
+        """Gaps in micro-batches that were planned before; the next offset tells of them."""
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self.queues.close()
+
+    def stop_at_present(self) -> None:
+        """Whatever happens from now on is left to the next run."""
+        self._target = self._journals.end()
+
+    def first(self) -> EventsOffset:
+        """Where a new stream begins."""
+        names = self._journals.names()
+        starts, ends = whole_journal(self.queues, names)
+        match self._options.start:
+            case "oldest":
+                return EventsOffset(new=OLDEST, queues=starts, initial=True)
+            case "now":
+                return EventsOffset(new=self._journals.end(), queues=ends, initial=True)
+            case cursor:
+                _require_reached(cursor, self._journals.end())
+                return EventsOffset(new=cursor, queues=dict.fromkeys(names, cursor), initial=True)
+
+    def save(self, offset: EventsOffset) -> None:
+        """What is before this is done: the journal need not be kept for us any longer."""
+        self._places.save(offset.queues)
+
+    def starts(self, start: EventsOffset, end: EventsOffset) -> dict[str, str]:
+        """From where on each queue is read in the micro-batch between two offsets."""
+        self._require_same_store(end)
+        starts = {**start.queues, **end.begun}
+        self._gone = self._journals.gone(starts, end.queues)
+        return starts | {gap.queue: gap.until for gap in self._gone}
+
+    def latest(self, start: EventsOffset, most: int | None) -> EventsOffset:
+        """Where the next micro-batch ends; the start itself if nothing has happened."""
+        end = self._next(start, most)
+        if end == start and self._target is None and self._options.wait:
+            return self._wait(start, most)
+        return end
+
+    def _wait(self, start: EventsOffset, most: int | None) -> EventsOffset:
+        """Wait a little for news: Spark asks again a hundred times a second."""
+        with self._journals.listen() as listener:
+            end = self._next(start, most)
+            if end == start:
+                listener.wait(self._options.wait)
+        return end if end != start else self._next(start, most)
+
+    def _next(self, start: EventsOffset, most: int | None) -> EventsOffset:
+        self._require_same_store(start)
+        end, known = self._target or self._journals.end(), start.queues
+        new = {name: start.begin for name in self._journals.names() if name not in known}
+        ahead, gaps = self._journals.ahead({**known, **new}, end)
+        skipped = start.skipped + [gap for gap in self._gone if gap not in start.skipped] + gaps
+        if not ahead and skipped == start.skipped:
+            return start
+        # From here on the journal is kept for us, though the first commit comes much later.
+        self._places.save({name: place for name, place in ahead.items() if name in new})
+        places = {**known, **ahead}
+        moved = self._move(list(ahead), places, end, most)
+        offset = EventsOffset(
+            new=start.new,
+            queues=places | moved,
+            # Asked again, the store may have dropped some of it and would name another beginning.
+            begun=places if start.initial else ahead,
+            skipped=skipped,
+        )
+        return self._noted(start, offset)
+
+    def _noted(self, start: EventsOffset, offset: EventsOffset) -> EventsOffset:
+        """Let the store know how far the stream reads, if it may write there."""
+        if self._options.reader is None:
+            return offset
+        horizon = start.horizon or new_id()
+        note_horizon(self.queues, horizon, offset.queues.values())
+        return msgspec.structs.replace(offset, horizon=horizon)
+
+    def _move(
+        self, ahead: list[str], places: Mapping[str, str], end: str, most: int | None
+    ) -> dict[str, str]:
+        """How far each queue is read; with a limit, an equal share of it, those behind first."""
+        if most is None:
+            return dict.fromkeys(ahead, end)
+        moved: dict[str, str] = {}
+        for index, name in enumerate(sorted(ahead, key=lambda name: read_cursor(places[name]))):
+            if most == 0:
+                break
+            share = max(1, most // (len(ahead) - index))
+            moved[name], read = self._journals.walk(name, places[name], end, share)
+            most -= read
+        return moved
+
+    def _require_same_store(self, offset: EventsOffset) -> None:
+        require_within(self.queues, offset.horizon, offset.queues.values())
+
+
+def _require_reached(cursor: str, end: str) -> None:
+    if read_cursor(cursor) > read_cursor(end):
+        raise ConfigError(f"start={cursor} is after the end of this store's journal, {end}")

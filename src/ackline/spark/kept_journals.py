@@ -1,0 +1,108 @@
+"""The journals that a stream reads, as far as the store still has them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from ackline.errors import EventsDropped
+from ackline.events import Event, Events, read_cursor
+from ackline.job import QueueKey
+from ackline.queues import Queues
+from ackline.spark.errors import StreamBehind
+from ackline.spark.gaps import Gap
+from ackline.spark.journal import journals, just_before
+from ackline.spark.options import ReadEvents
+from ackline.stores.base import Listener
+
+logger = logging.getLogger("ackline")
+
+
+class KeptJournals:
+    """What comes next in each journal, how far away it is, and what is missing before it."""
+
+    def __init__(self, queues: Queues, options: ReadEvents) -> None:
+        self._queues = queues
+        self._options = options
+
+    def names(self) -> list[str]:
+        """The queues that are read."""
+        return journals(self._queues) if self._options.queue is None else [self._options.queue]
+
+    def end(self) -> str:
+        """Where all journals end now."""
+        return self._queues.info().cursor
+
+    def listen(self) -> Listener:
+        """Hear of what happens from now on in the queues that are there."""
+        keys = [QueueKey(self._queues.tenant, name) for name in self.names()]
+        return self._queues.store.listen(keys, "changes")
+
+    def ahead(self, places: Mapping[str, str], end: str) -> tuple[dict[str, str], list[Gap]]:
+        """The queues in which something has happened, and from where on each is read.
+
+        `EventsDropped` if some of that is gone, unless it may be skipped: then with the gaps.
+        """
+        ahead, gaps, last = {}, [], read_cursor(end)
+        for name, place in places.items():
+            if read_cursor(place) >= last:
+                continue
+            kept, first = self.kept(name, place)
+            if first is None or read_cursor(first.cursor) > last:
+                continue
+            if kept != place:
+                gaps.append(self._gap(name, place, kept, first))
+            # Nothing is before its first event, which may be far on.
+            ahead[name] = max(kept, just_before(first), key=read_cursor)
+        return ahead, gaps
+
+    def gone(self, starts: Mapping[str, str], ends: Mapping[str, str]) -> list[Gap]:
+        """What is missing by now between places, of queues that may lack events."""
+        gaps = []
+        for name, place in starts.items():
+            if not self._options.may_skip(name):
+                continue
+            kept, first = self.kept(name, place)
+            until = min(kept, ends.get(name, place), key=read_cursor)
+            if read_cursor(until) > read_cursor(place):
+                gaps.append(self._gap(name, place, until, first))
+        return gaps
+
+    def _gap(self, name: str, after: str, until: str, first: Event | None) -> Gap:
+        return Gap(
+            queue=name,
+            after=after,
+            until=until,
+            kept_from=None if first is None else first.at,
+            skipped_at=self._queues.info().now,
+        )
+
+    def kept(self, name: str, place: str) -> tuple[str, Event | None]:
+        """Where a queue can be read on: here, unless what comes is gone and may be skipped.
+
+        With the first event that comes after that, if there is one.
+        """
+        key = QueueKey(self._queues.tenant, name)
+        while True:
+            try:
+                page = self._queues.store.events(key, place, 1)
+                return place, page[0] if page else None
+            except EventsDropped as error:
+                if not self._options.may_skip(name):
+                    raise StreamBehind(name, place, error.cursor) from None
+                logger.warning(
+                    "queue %r has dropped events after cursor %s: the stream skips those up to %s",
+                    *(name, place, error.cursor),
+                )
+                place = error.cursor
+
+    def walk(self, name: str, after: str, end: str, most: int) -> tuple[str, int]:
+        """The place this many events further, or the end; and how many are before it."""
+        store, key, left = self._queues.store, QueueKey(self._queues.tenant, name), most
+        while left > 0:
+            some = store.events(key, after, min(left, self._options.page_size))
+            page = Events.of(some).until(end)
+            if page.cursor is None:
+                return end, most - left
+            after, left = page.cursor, left - len(page)
+        return after, most
