@@ -234,7 +234,7 @@ class TestCut:
             waiting = threads.submit(queue.enqueue_and_wait, 1, timeout=10)
             [job] = queue.claim(wait=5)
             while queue.waiter._cursor is None:
-                queue.waiter._listener.wake()
+                queue.waiter._wake()
                 threading.Event().wait(0.001)
             queue.complete(job, "done")
             assert waiting.result(10) == "done"
