@@ -142,16 +142,21 @@ class _Page:
 
 def _ids(alike: Alike) -> pyarrow.Array | None:
     """The ids of entries that are alike; None if they turn out to differ by something else, too."""
-    start, length = alike.ids.start, alike.ids.stop - alike.ids.start
-    behind = alike.width - alike.ids.stop
-    row = numpy.dtype([("before", f"V{start}"), ("id", f"V{length}"), ("behind", f"V{behind}")])
-    rows = numpy.frombuffer(alike.rows, row)
+    length = alike.ids.stop - alike.ids.start
+    rows = numpy.frombuffer(alike.rows, _row(alike.ids.start, length, alike.width))
     for side in ("before", "behind"):
         if rows[side].tobytes() != rows[side][:1].tobytes() * len(rows):
             return None
     ends = numpy.arange(len(rows) + 1, dtype=numpy.int32) * numpy.int32(length)
     texts = pyarrow.py_buffer(rows["id"].tobytes())
     return pyarrow.StringArray.from_buffers(len(rows), pyarrow.py_buffer(ends), texts)
+
+
+@cache
+def _row(start: int, length: int, width: int) -> numpy.dtype[Any]:
+    """Of so many bytes, an id of some length in the middle."""
+    sizes = {"before": start, "id": length, "behind": width - start - length}
+    return numpy.dtype([(name, f"V{size}") for name, size in sizes.items()])
 
 
 def _fields(entries: list[Entry]) -> dict[str, list[Any]]:

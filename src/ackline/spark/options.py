@@ -129,7 +129,7 @@ class ReadEvents(Reading, frozen=True, kw_only=True, rename="camel"):
 
     page_size: Annotated[
         int, Meta(ge=1, le=100_000, description="Rows in memory at once, for each task.")
-    ] = 10_000
+    ] = 50_000
     partitions: Annotated[
         Annotated[int, Meta(ge=1, le=10_000)] | None,
         Meta(
