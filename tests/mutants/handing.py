@@ -130,7 +130,7 @@ HANDING = [
     Mutant(
         "redis: a lease that was handed over counts from when the worker looks",
         _INBOX,
-        "return min(asked_at, *(self._at(job.started_at) for job in jobs))",
+        "return min(asked_at, *(self._began(job) for job in jobs))",
         "return asked_at",
         _ALONE,
     ),
@@ -207,9 +207,37 @@ HANDING = [
     Mutant(
         "redis: a job is begun whose lease lapsed in the inbox",
         _INBOX,
-        "if self._at(job.deadline) > time.monotonic()",
+        "if self._lapses(job) > time.monotonic()",
         "if True",
         _ALONE,
+    ),
+    Mutant(
+        "redis: a clock that is set back costs a worker the job it was handed",
+        _INBOX,
+        "max(0.0, (job.started_at or 0.0) - there)",
+        "((job.started_at or 0.0) - there)",
+        _ALONE,
+    ),
+    Mutant(
+        "redis: inboxes of the dead stay until somebody is handed a job",
+        _HANDING,
+        "    if since < now - MEMORY then",
+        "    if false then",
+        _ALONE,
+    ),
+    Mutant(
+        "redis: an error in answer to a ping ends a listener",
+        "stores/redis/listen.py",
+        "if isinstance(message, Exception):",
+        "if False:",
+        f"{_TESTS}/test_listen.py",
+    ),
+    Mutant(
+        "redis: a worker that is handed a job claims it first",
+        "worker/courier.py",
+        "                handed = self._holdings.handed()\n",
+        "",
+        _WORKERS,
     ),
     Mutant(
         "redis: an enqueue is torn when nobody may be asked for",
