@@ -116,6 +116,11 @@ class RedisSentinel(ServerGroup):
 
     def kill_master(self) -> None:
         """Kill the master; returns when the sentinel has promoted the replica."""
+        if self.sentinel.master_port() != self.master.port:
+            raise RuntimeError(
+                "the sentinel has changed the roles by itself, for the master was silent for half "
+                "a second: the machine is too busy, and what was lost then proves nothing"
+            )
         self.master.kill()
         self._change_roles()
 
