@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from tests.stores.redis.conftest import QUEUE, done, drafts, lapse, wants
 
-from ackline.job import State
-from ackline.lifecycle import Edit, Verdict, edit
+from ackline.config import DEFAULTS
+from ackline.job import QueueKey, State
+from ackline.lifecycle import (
+    Edit,
+    Verdict,
+    cancel,
+    edit,
+    extend,
+    land,
+    may_start,
+    move,
+    redrive,
+    release,
+    snooze,
+)
 from ackline.stores.redis import RedisStore
 from ackline.stores.redis.names import Names
+from ackline.stores.redis.packing import CODE, STATES
 from ackline.stores.redis.steps import Steps, _ways
 
 APPLIED = Verdict(True, State.COMPLETED)
@@ -59,3 +73,29 @@ def test_edited_payloads_are_not_remembered() -> None:
         assert [*steps.pack([edit("id0", Edit(payload=b"%d" % n, priority=n % 10))])]
 
     assert _ways.cache_info().currsize <= before + 1
+
+
+def test_what_is_remembered_of_a_step_is_what_the_lifecycle_says(store: RedisStore) -> None:
+    """Whatever else a transition has must not matter for where it leads."""
+    store.enqueue(QUEUE, drafts(1))
+    [job] = store.claim(QUEUE, wants(1)).jobs
+    steps = [
+        done(job),
+        lapse(job),
+        release(job),
+        snooze(job, 3.0),
+        extend(job, 4.0),
+        cancel("id0", DEFAULTS),
+        redrive("id0", delay=2.0),
+        edit("id0", Edit(payload=b"2", priority=9, delay=7.0)),
+        edit("id0", Edit(keep=8.0)),
+        move("id0", QueueKey("default", "other")),
+    ]
+    for step in steps:
+        lands = Steps(Names("test"), QUEUE)._step(step, None)["lands"]
+        for state, landing in zip(STATES, lands, strict=True):
+            if landing is False:
+                assert not may_start(step, state)
+            else:
+                there = land(step, state, False)
+                assert landing == (CODE[there.to], there.stands, there.seconds)

@@ -1,6 +1,6 @@
 -- The leased jobs that have lapsed, or those among some that one worker holds.
 --
--- ARGV[2]   how many at most
+-- ARGV[2]   how many of the lapsed at most
 -- ARGV[3]   the worker, or nothing
 -- ARGV[4…]  members of :processing to look at: all of them at once could be too many
 -- Returns   flat {id, body, place, at, result, progress, {}}
