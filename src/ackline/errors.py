@@ -219,10 +219,11 @@ class HandlersHang(AcklineError):
 class ReaderMoved(AcklineError):
     """Someone else saved as this reader, or it was forgotten; nothing was changed."""
 
-    def __init__(self, queue: str, name: str, cursor: str | None) -> None:
+    def __init__(self, queue: str | None, name: str, cursor: str | None) -> None:
+        journals = "all queues" if queue is None else f"queue {queue!r}"
         now = f"it stands at {cursor} now" if cursor else "it was forgotten"
         super().__init__(
-            f"reader {name!r} of queue {queue!r} was moved by someone else ({now}); "
+            f"reader {name!r} of {journals} was moved by someone else ({now}); "
             "nothing was changed. Give each process a reader of its own"
         )
         self.cursor = cursor

@@ -10,6 +10,7 @@ import pytest
 
 import ackline
 from ackline.clock import SystemClock
+from ackline.queue.reader_place import EVERY_QUEUE, KeptPlace
 from ackline.testing.faults.crew import wait_for
 
 DAY = 86400.0
@@ -164,6 +165,69 @@ def test_a_reader_is_forgotten(cli, email):
     assert cli("readers", "email", "--forget", "audit", "--json").document == {"forgotten": "audit"}
 
 
+def reads_every_queue(queues, cursor: str = "0.0") -> None:
+    """As the lake does."""
+    KeptPlace(queues.store, queues.tenant, EVERY_QUEUE, "lake").put(cursor)
+
+
+def test_a_reader_of_all_queues_is_listed_once(cli, queues, email):
+    reads_every_queue(queues)
+    seen = email.reader("lake")
+    seen.read(1)
+    seen.save()
+    for queue in ("new", "newer"):
+        queues[queue].enqueue(1)
+
+    found = cli("readers", "--json").document["readers"]
+
+    places = [(one["queue"], one["name"], one["every_queue"], one["behind"]) for one in found]
+    assert places == [("email", "lake", False, 2), (None, "lake", True, 2)]
+    assert "all others" in cli("readers").out
+
+
+def test_a_reader_of_all_queues_is_listed_with_each_that_it_has_not_seen(cli, queues, email):
+    reads_every_queue(queues)
+    queues["seen"].reader("lake").read()
+    queues["seen"].enqueue(1)
+
+    [of_email] = cli("readers", "email", "--json").document["readers"]
+    [of_seen] = cli("readers", "seen", "--json").document["readers"]
+
+    assert (of_email["queue"], of_email["behind"]) == (None, 3)
+    assert (of_seen["queue"], of_seen["behind"]) == ("seen", 1)
+
+
+def test_a_reader_of_all_queues_is_listed_though_there_are_none(cli, queues):
+    reads_every_queue(queues)
+
+    [found] = cli("readers", "--json").document["readers"]
+
+    assert (found["name"], found["behind"], found["lost"]) == ("lake", 0, False)
+
+
+def test_a_reader_of_all_queues_is_forgotten_in_each(cli, queues, email):
+    reads_every_queue(queues)
+    email.reader("lake").read()
+    email.reader("audit").read()
+    gone = queues["gone"]
+    gone.reader("lake").read()
+    gone.enqueue(1)
+    gone.drop(force=True)
+
+    queues["unseen"].enqueue(1)
+
+    answer = cli("readers", "unseen", "--forget", "lake")
+    assert answer.code == 1
+    assert "ackline readers --forget lake" in answer.err
+    assert cli("readers", "--forget", "lake").out == "lake forgotten\n"
+
+    assert [reader.name for reader in email.readers()] == ["audit"]
+    assert gone.readers() == []
+    answer = cli("readers", "--forget", "lake")
+    assert answer.code == 2
+    assert "ackline readers QUEUE --forget NAME" in answer.err
+
+
 def test_readers_are_no_keys(cli, email):
     email.reader("audit").read()
     assert cli("keys").out == "no keys\n"
@@ -199,6 +263,16 @@ def test_doctor_finds_readers_that_lost_events(cli, email):
     email.reader("audit").read(1)
     cut(email, 1)
     assert "reader audit has lost events" in cli("doctor").out
+
+
+def test_doctor_finds_readers_of_all_queues_that_fell_behind(cli, place):
+    with ackline.open("sqlite:///ackline.db", clock=Past()) as past:
+        reads_every_queue(past)
+        past["email"].enqueue(1)
+    findings = cli("doctor", "--json").document["findings"]
+    [late] = [finding for finding in findings if finding["says"].startswith("reader ")]
+    assert "lake has not saved for 2.0 d" in late["says"]
+    assert late["do"].endswith(": ackline readers --forget lake")
 
 
 def test_doctor_does_not_blame_a_reader_whose_events_are_new(cli, place):

@@ -39,6 +39,12 @@ RULES = [
         "deadline is not None and deadline <= 0:",
     ),
     Mutant(
+        "a new queue does not wait for who reads every queue",
+        "queue/reader.py",
+        "return own + [reader for reader in of_every_queue if reader.name not in known]",
+        "return own",
+    ),
+    Mutant(
         "a crash costs no attempt",
         LIFECYCLE,
         "        deadline=job.deadline,\n        keep=keep,",

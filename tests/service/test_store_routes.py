@@ -24,6 +24,7 @@ from ackline.lifecycle import (
     request_cancel,
 )
 from ackline.queue import JournalReader
+from ackline.queue.reader_place import EVERY_QUEUE, KeptPlace
 from ackline.service import Settings, schedules
 from ackline.service.caller import Principal, Scope
 from ackline.service.runtime import Runtime
@@ -215,6 +216,7 @@ class TestNotes:
             (("ackline", "cron", "mail"), 422),
             (("ackline", "recovered", "mail", "more"), 422),
             (("ackline", "readers", "mail"), 422),
+            (("ackline", "cron", "", "nightly"), 422),
             (("ackline", "callbacks", "mail", "more"), 422),
         ],
     )
@@ -234,6 +236,7 @@ class TestNotes:
             ),
             (("ackline", "callbacks", "mail"), b"0.0"),
             (("ackline", "readers", "mail", "audit"), b'{"cursor":"0.0","at":0.0,"by":"x"}'),
+            (("ackline", "readers", "", "lake"), b'{"cursor":"0.0","at":0.0,"by":"x"}'),
         ],
     )
     def test_a_value_that_nobody_could_read_is_refused(self, ask, key, good):
@@ -287,6 +290,29 @@ class TestNotes:
             ask("write_keys", 403, writes=[KeyWrite(key=key, value=value)])
 
         assert store.read_keys("acme", (), 10) == []
+
+    @pytest.mark.parametrize(
+        "limits", [{"queues": frozenset({"mail"})}, {"kinds": frozenset({"m"})}]
+    )
+    def test_who_sees_some_queues_cannot_read_all(self, ask, who, limits):
+        place = b'{"cursor":"0.0","at":0.0,"by":"x"}'
+        write = KeyWrite(key=("ackline", "readers", "", "lake"), value=place)
+        as_caller(who, Scope.READ, **limits)
+
+        ask("write_keys", 403, writes=[write])
+
+        as_caller(who, Scope.READ)
+        assert ask("write_keys", writes=[write]) is True
+
+    def test_what_a_reader_of_all_queues_needs_is_not_pruned(self, ask, who, store):
+        KeptPlace(store, "acme", EVERY_QUEUE, "lake").put(store.info().cursor)
+        store.configure(KEY, QueueSettings(keep_journal=0.0))
+        store.enqueue(KEY, [Draft("a", "mail", b"1")])
+        as_caller(who, Scope.CONSUME, queues=frozenset({"mail"}))
+
+        ask("prune", queue=KEY, limit=5)
+
+        assert [event.id for event in store.events(KEY, None, 9)][-1] == "a"
 
     def test_what_a_reader_needs_is_not_pruned(self, ask, who, store, monkeypatch):
         store.configure(KEY, QueueSettings(keep_journal=0.0))

@@ -10,6 +10,8 @@ import pytest
 
 from ackline.errors import ConfigError, EventsDropped, StoreUnavailable
 from ackline.events import make_cursor, read_cursor
+from ackline.maintenance.pruner import Pruner
+from ackline.queue.reader_place import EVERY_QUEUE
 from ackline.queues import Queues
 from ackline.spark.errors import StreamMismatch
 from ackline.spark.events_stream import EventsStreamReader
@@ -167,9 +169,8 @@ def test_a_new_queue_pruned_before_the_stream_came_to_it_is_refused(queues, star
 def test_a_new_queue_of_whose_journal_nothing_is_left_is_refused(
     drops, begin, queues, start, checkpoint, clock
 ):
-    """A reader is registered for the queues that it knows, so of others it can lose events."""
     queues["a"].enqueue(1, id="first")
-    driver = start(checkpoint, reader="lake", start=begin)
+    driver = start(checkpoint, start=begin)
     driver.run()
     queues["a"].enqueue(1, id="second")
     driver.run()
@@ -183,7 +184,62 @@ def test_a_new_queue_of_whose_journal_nothing_is_left_is_refused(
     assert not queues.store.events(queue.key, None, 100)
 
     with pytest.raises(EventsDropped, match=r"'b'.*skipDropped=b"):
-        start(checkpoint, reader="lake", start=begin).run()
+        start(checkpoint, start=begin).run()
+
+
+@pytest.mark.parametrize("begin", ["oldest", "now"])
+@pytest.mark.parametrize("drops", [False, True], ids=["kept", "dropped"])
+@pytest.mark.parametrize("runs", [0, 1, 2])
+def test_a_new_queue_keeps_its_journal_for_the_reader_of_all(
+    runs, drops, begin, queues, start, checkpoint, clock
+):
+    queues["a"].enqueue(1, id="first")
+    driver = start(checkpoint, reader="lake", start=begin)
+    driver.reader.initialOffset()
+    for number in range(runs):
+        queues["a"].enqueue(1, id=f"run {number}")
+        driver.run()
+    queue = queues["b"]
+    queue.configure(keep_journal=10.0)
+    queue.enqueue(1, id="new")
+    if drops:
+        queue.drop(force=True)
+    clock.advance(1e7)
+    Pruner([queue], 30.0).step()
+
+    driver.run()
+
+    assert ("b", "enqueue", "new") in told(checkpoint)
+
+
+def test_a_reader_of_one_queue_keeps_no_other(queues, start, checkpoint):
+    queues["a"].enqueue(1)
+    start(checkpoint, reader="lake", queue="a").run()
+    queues["b"].enqueue(1)
+
+    assert [reader.every_queue for reader in queues["a"].readers()] == [False]
+    assert queues["b"].readers() == []
+
+
+def test_a_queue_made_while_a_stream_begins_is_kept_whole(queues, start, checkpoint, monkeypatch):
+    """It is not among the queues that were looked at, but has events when the look is over."""
+    driver = start(checkpoint, reader="lake")
+    queues["a"].configure(max_journal=0)
+    queues.store.prune(queues["a"].key, 100)
+    store = driver.reader._begun().queues.store
+    look = store.events
+
+    def make_meanwhile(*arguments):
+        queues["b"].enqueue(1, id="meanwhile")
+        queues["a"].enqueue(1)
+        return look(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "events", make_meanwhile)
+        driver.reader.initialOffset()
+
+    [reader] = queues["b"].readers()
+    assert [event.id for event in queues["b"].events(reader.cursor)] == ["meanwhile"]
 
 
 def test_a_named_queue_goes_on_without_what_was_dropped(queues, start, checkpoint, caplog):
@@ -305,7 +361,7 @@ def test_a_commit_saves_only_what_has_moved(queues, start, checkpoint, monkeypat
 
     places = [write.key for write in writes if write.key[1] == "readers"]
     assert places
-    assert {queue for _, _, queue, _ in places} == {"b"}
+    assert {queue for _, _, queue, _ in places} == {"b", EVERY_QUEUE}
 
 
 def test_the_journal_is_kept_for_a_registered_reader(queues, start, checkpoint, clock):

@@ -94,7 +94,7 @@ class AsyncOperator(AsyncQueueBase[P, R]):
         return AsyncJournalReader(self.sync.reader(name, start=start), self._threads)
 
     async def readers(self) -> list[ReaderInfo]:
-        """The registered readers of the journal, by name."""
+        """The registered readers of the journal, by name; then those who read every queue."""
         return await self._call(self.sync.readers)
 
     async def on(self, what: State | Act | str, callback: Callback) -> AsyncWatcher:

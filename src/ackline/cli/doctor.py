@@ -249,17 +249,15 @@ def _late_readers(queue: Queue[Any, Any], now: float) -> Iterator[Finding]:
     name = plain(queue.name)
     for info in queue.readers():
         waits, silent, reader = waits_for(queue, info), now - info.saved_at, plain(info.name)
+        where = "" if info.every_queue else f" {name}"
         if waits.dropped:
             says = f"reader {reader} has lost events that it had not read yet"
-            yield Finding(
-                "note",
-                name,
-                says,
-                f"it is told where to go on: ackline events {name} --reader {reader}",
-            )
+            again = f"ackline events{where} --reader {reader}"
+            how = "when it runs next" if info.every_queue else again
+            yield Finding("note", name, says, f"it is told where to go on: {how}")
         elif min(silent, waits.since(now)) > LATE:
             says = f"reader {reader} has not saved for {span(silent)} while events wait for it"
-            do = f"start it, or give it up: ackline readers {name} --forget {reader}"
+            do = f"start it, or give it up: ackline readers{where} --forget {reader}"
             yield Finding("note", name, says, do)
 
 

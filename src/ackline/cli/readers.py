@@ -17,6 +17,8 @@ from ackline.cli.tables import new_table
 from ackline.cli.words import plain, span
 from ackline.errors import EventsDropped
 from ackline.queue import Queue, ReaderInfo
+from ackline.queue.reader import readers_of_every_queue
+from ackline.queue.reader_place import EVERY_QUEUE, KeptPlace
 
 MOST_COUNTED = 1000
 """Events behind a reader; beyond it, they are many."""
@@ -51,56 +53,108 @@ def waits_for(queue: Queue[Any, Any], reader: ReaderInfo) -> Waits:
     return Waits(len(events), events[0].at if events else math.inf, dropped)
 
 
+class Row(msgspec.Struct, frozen=True):
+    """A reader, and what waits for it."""
+
+    queue: str | None
+    """None stands for all queues in which it has no place of its own."""
+    reader: ReaderInfo
+    waits: Waits
+
+
 @command("readers", panel=LOOK)
 def readers(
     session: Session,
     queue: Annotated[str | None, typer.Argument(help="Only of this queue.")] = None,
     forget: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Give up this reader of the queue: keep nothing for it."),
+        typer.Option(
+            metavar="NAME",
+            help="Give up this reader of the queue, or without a queue one that reads all: keep "
+            "nothing for it.",
+        ),
     ] = None,
 ) -> None:
     """Who reads the journal under a name, and how far behind.
 
-    What a reader has not read is kept beyond its time, up to the limit of the journal.
+    What a reader has not read is kept beyond its time, up to the limit of the journal. One that
+    reads all queues has a place in each that it has seen, and one more for all others.
     """
     if forget is not None:
         _forget(session, queue, forget)
         return
     names = [queue] if queue is not None else list(session.queues)
-    queues = [session.known_queue(name) for name in names]
-    rows = [(one, reader, waits_for(one, reader)) for one in queues for reader in one.readers()]
+    rows = _rows(session, [session.known_queue(name) for name in names], queue is None)
     if session.json:
-        session.document({"readers": [_document(*row) for row in rows]})
+        session.document({"readers": list(map(_document, rows))})
     elif rows:
         _show(session, rows)
     else:
         session.say("No reader is registered.")
 
 
+def _rows(session: Session, queues: list[Queue[Any, Any]], with_idle: bool) -> list[Row]:
+    found = [
+        Row(queue.name, reader, waits_for(queue, reader))
+        for queue in queues
+        for reader in queue.readers()
+    ]
+    own = [row for row in found if not row.reader.every_queue]
+    for reader in readers_of_every_queue(session.queues.store, session.tenant):
+        unseen = [row.waits for row in found if row not in own and row.reader.name == reader.name]
+        if unseen or with_idle:
+            own.append(Row(None, reader, _together(unseen)))
+    return own
+
+
+def _together(waits: list[Waits]) -> Waits:
+    return Waits(
+        min(sum(one.events for one in waits), MOST_COUNTED),
+        min((one.first_at for one in waits), default=math.inf),
+        any(one.dropped for one in waits),
+    )
+
+
 def _forget(session: Session, queue: str | None, name: str) -> None:
     if queue is None:
-        raise UsageMistake("whose reader? Name the queue: ackline readers QUEUE --forget NAME")
-    found = session.known_queue(queue)
-    if name not in [reader.name for reader in found.readers()]:
-        raise Refusal(f"queue {queue!r} has no reader {name!r}")
-    found.reader(name).forget()
+        _forget_everywhere(session, name)
+    else:
+        found = session.known_queue(queue)
+        readers = {one.name: one for one in found.readers()}
+        if name not in readers:
+            raise Refusal(f"queue {queue!r} has no reader {name!r}")
+        if readers[name].every_queue:
+            raise Refusal(f"reader {name!r} reads all queues: ackline readers --forget {name}")
+        found.reader(name).forget()
     if session.json:
         session.document({"forgotten": name})
     else:
         session.line(f"{plain(name)} forgotten")
 
 
-def _document(queue: Queue[Any, Any], reader: ReaderInfo, waits: Waits) -> dict[str, Any]:
+def _forget_everywhere(session: Session, name: str) -> None:
+    """Its place for queues to come goes last: should this be cut short, it is found again."""
+    store, tenant = session.queues.store, session.tenant
+    if name not in [one.name for one in readers_of_every_queue(store, tenant)]:
+        raise UsageMistake(
+            f"no reader {name!r} reads all queues. If it reads one, name that queue: "
+            "ackline readers QUEUE --forget NAME"
+        )
+    known = [info.key.name for info in store.describe(tenant, dropped=True)]
+    for queue in (*known, EVERY_QUEUE):
+        KeptPlace(store, tenant, queue, name).forget()
+
+
+def _document(row: Row) -> dict[str, Any]:
     return {
-        "queue": queue.name,
-        **msgspec.structs.asdict(reader),
-        "behind": waits.events,
-        "lost": waits.dropped,
+        "queue": row.queue,
+        **msgspec.structs.asdict(row.reader),
+        "behind": row.waits.events,
+        "lost": row.waits.dropped,
     }
 
 
-def _show(session: Session, rows: list[tuple[Queue[Any, Any], ReaderInfo, Waits]]) -> None:
+def _show(session: Session, rows: list[Row]) -> None:
     now = session.queues.info().now
     table = new_table(
         "queue",
@@ -112,12 +166,13 @@ def _show(session: Session, rows: list[tuple[Queue[Any, Any], ReaderInfo, Waits]
         spare=[("queue", 8), ("reader", 12), ("cursor", 12)],
         fold=["reader", "cursor"],
     )
-    for queue, reader, waits in rows:
+    for row in rows:
+        queue = Text("all others", "dim") if row.queue is None else Text(plain(row.queue), "bold")
         table.add_row(
-            Text(plain(queue.name), "bold"),
-            plain(reader.name),
-            reader.cursor,
-            Text(str(waits), "red" if waits.dropped else ""),
-            f"{span(now - reader.saved_at)} ago",
+            queue,
+            plain(row.reader.name),
+            row.reader.cursor,
+            Text(str(row.waits), "red" if row.waits.dropped else ""),
+            f"{span(now - row.reader.saved_at)} ago",
         )
     session.say(table)

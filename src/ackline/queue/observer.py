@@ -21,7 +21,7 @@ from ackline.limits import (
 from ackline.queue.annotations import is_async, place_of
 from ackline.queue.base import P, R
 from ackline.queue.job import Job
-from ackline.queue.reader import JournalReader, ReaderInfo, Start, registered_readers
+from ackline.queue.reader import JournalReader, ReaderInfo, Start, waited_for
 from ackline.queue.recovery import RecoveryStats, recovered
 from ackline.queue.settler import Settler
 from ackline.queue.watching import Watcher, follow, require_watchable
@@ -146,8 +146,8 @@ class Observer(Settler[P, R]):
         return JournalReader(self.store, self.key, name, start)
 
     def readers(self) -> list[ReaderInfo]:
-        """The registered readers of the journal, by name."""
-        return registered_readers(self.store, self.key)
+        """The registered readers of the journal, by name; then those who read every queue."""
+        return waited_for(self.store, self.key)
 
     def on(self, what: State | Act | str, callback: Callable[[Event], None]) -> Watcher:
         """Call back for each event that leads to a state, or is an act, from now on.

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ackline.queues import Queues
 from ackline.spark.event_rows import events_batch
-from ackline.spark.journal import Piece, cut, journals, read_piece, whole_journal
+from ackline.spark.journal import Piece, cut, read_piece, whole_journal
 from ackline.spark.options import ReadEvents
 from ackline.spark.place import Place
 from ackline.spark.retrying import retrying
@@ -57,15 +57,15 @@ class EventsReader(DataSourceReader):
         return [Stretch(piece) for piece in pieces] or [InputPartition(None)]
 
     def _span(self, queues: Queues) -> tuple[dict[str, str], dict[str, str]]:
-        names = journals(queues) if self.options.queue is None else [self.options.queue]
-        starts, ends = whole_journal(queues, names)
+        starts, end = whole_journal(queues, self.options.queue)
+        ends = dict.fromkeys(starts, end)
         match self.options.start:
             case "oldest":
                 return starts, ends
             case "now":
                 return ends, ends
             case cursor:
-                return dict.fromkeys(names, cursor), ends
+                return dict.fromkeys(starts, cursor), ends
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """The events of one stretch, a page at a time."""

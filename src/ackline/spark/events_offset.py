@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from ackline.errors import ConfigError
+from ackline.events import read_cursor
 from ackline.spark.gaps import Gap
 from ackline.spark.journal import NOTHING_DROPPED
 
@@ -34,6 +35,11 @@ class EventsOffset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     def begin(self) -> str:
         """Where a queue begins that came into being since the stream did: all of it is read."""
         return NOTHING_DROPPED if self.new == OLDEST else self.new
+
+    @property
+    def furthest(self) -> str:
+        """The last of all places: a queue that is not among them has nothing before it."""
+        return max([self.begin, *self.queues.values()], key=read_cursor)
 
 
 def read_offset(offset: Mapping[str, Any]) -> EventsOffset:

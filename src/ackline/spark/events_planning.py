@@ -9,6 +9,7 @@ import msgspec
 from ackline.errors import ConfigError
 from ackline.events import read_cursor
 from ackline.ids import new_id
+from ackline.queue.reader_place import EVERY_QUEUE
 from ackline.queues import Queues
 from ackline.spark.events_offset import OLDEST, EventsOffset
 from ackline.spark.gaps import Gap
@@ -41,20 +42,22 @@ class EventsPlanning:
 
     def first(self) -> EventsOffset:
         """Where a new stream begins."""
-        names = self._journals.names()
-        starts, ends = whole_journal(self.queues, names)
+        starts, end = whole_journal(self.queues, self._options.queue)
         match self._options.start:
             case "oldest":
                 return EventsOffset(new=OLDEST, queues=starts, initial=True)
             case "now":
-                return EventsOffset(new=self._journals.end(), queues=ends, initial=True)
+                return EventsOffset(new=end, queues=dict.fromkeys(starts, end), initial=True)
             case cursor:
-                _require_reached(cursor, self._journals.end())
-                return EventsOffset(new=cursor, queues=dict.fromkeys(names, cursor), initial=True)
+                _require_reached(cursor, end)
+                return EventsOffset(new=cursor, queues=dict.fromkeys(starts, cursor), initial=True)
 
     def save(self, offset: EventsOffset) -> None:
         """What is before this is done: the journal need not be kept for us any longer."""
-        self._places.save(offset.queues)
+        places = dict(offset.queues)
+        if self._options.queue is None:
+            places[EVERY_QUEUE] = offset.furthest
+        self._places.save(places)
 
     def starts(self, start: EventsOffset, end: EventsOffset) -> dict[str, str]:
         """From where on each queue is read in the micro-batch between two offsets."""

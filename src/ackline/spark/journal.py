@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 import msgspec
@@ -32,12 +32,12 @@ def journals(queues: Queues) -> list[str]:
 
 
 def first_place(store: Store, key: QueueKey, end: str) -> str:
-    """Just before the oldest event that a queue's journal has; its end if there is none.
+    """Just before the oldest event that a queue's journal has; the end if there is none before it.
 
     Unlike no cursor at all, it notices when that event has been dropped since.
     """
     oldest = store.events(key, None, 1)
-    return just_before(oldest[0]) if oldest else end
+    return min(just_before(oldest[0]), end, key=read_cursor) if oldest else end
 
 
 def just_before(event: Event) -> str:
@@ -45,12 +45,13 @@ def just_before(event: Event) -> str:
     return make_cursor(read_cursor(event.cursor)[0], 0)
 
 
-def whole_journal(queues: Queues, names: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Where the journals of these queues begin and end now."""
+def whole_journal(queues: Queues, only: str | None) -> tuple[dict[str, str], str]:
+    """Where the journals of all queues begin, or that of only one, and where they end now."""
+    # The end first: a queue that is made from here on has nothing before it.
     end = queues.info().cursor
+    names = journals(queues) if only is None else [only]
     keys = {name: QueueKey(queues.tenant, name) for name in names}
-    starts = {name: first_place(queues.store, key, end) for name, key in keys.items()}
-    return starts, dict.fromkeys(keys, end)
+    return {name: first_place(queues.store, key, end) for name, key in keys.items()}, end
 
 
 def cut(starts: Mapping[str, str], ends: Mapping[str, str], partitions: int) -> list[Piece]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ackline.queue.reader_place import KeptPlace
 from ackline.queues import Queues
 
 
@@ -22,7 +23,7 @@ class ReaderPlaces:
         for queue, cursor in places.items():
             if self._saved.get(queue) == cursor:
                 continue
-            reader = self._queues[queue].reader(self._name)
-            reader.cursor = cursor
-            reader.save()
+            # A new one each time: who was forgotten meanwhile is registered again.
+            place = KeptPlace(self._queues.store, self._queues.tenant, queue, self._name)
+            place.put(cursor)
             self._saved[queue] = cursor

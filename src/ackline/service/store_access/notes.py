@@ -17,7 +17,7 @@ from ackline.limits import OWN_KEYS
 from ackline.maintenance.scheduler import read_note
 from ackline.queue import callbacks
 from ackline.queue.broken_notes import UNREADABLE
-from ackline.queue.reader import read_place
+from ackline.queue.reader_place import EVERY_QUEUE, read_place
 from ackline.queue.recovery import read_ways
 from ackline.service import schedules
 from ackline.service.caller import Caller, Scope
@@ -85,7 +85,10 @@ def require_note(caller: Caller, write: KeyWrite) -> None:
     if note is None:
         raise Forbidden(f"the key {name} is reserved: only the service itself writes it")
     require_one_of(caller, note.writers | {Scope.ADMIN})
-    require_queues(caller, key[2])
+    if key[1] == "readers" and key[2] == EVERY_QUEUE:
+        caller.require_all_queues()
+    else:
+        require_queues(caller, key[2])
     if note.parts not in (None, len(key)):
         raise InvalidOption(f"the key {name} must have {note.parts} parts, not {len(key)}")
     if not note.is_changed and (write.value is None or write.version != 0):

@@ -24,7 +24,7 @@ from ackline.testing.conformance.rules.operate import (
     RedriveRules,
     SeenRules,
 )
-from ackline.testing.conformance.rules.readers import ReaderRules
+from ackline.testing.conformance.rules.readers import EveryQueueRules, ReaderRules
 from ackline.testing.conformance.rules.retention import PruneRules, PurgeRules
 from ackline.testing.conformance.rules.settle import (
     AbsorbingRules,
@@ -69,6 +69,7 @@ class StoreConformance(
     JournalRules,
     FollowRules,
     ReaderRules,
+    EveryQueueRules,
     NameRules,
     PayloadRules,
     TenantRules,

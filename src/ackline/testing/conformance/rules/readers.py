@@ -6,7 +6,14 @@ import pytest
 
 from ackline.errors import EventsDropped, ReaderMoved
 from ackline.events import Event
-from ackline.queue.reader import JournalReader, first_needed, registered_readers
+from ackline.queue.reader import (
+    JournalReader,
+    first_needed,
+    readers_of_every_queue,
+    registered_readers,
+    waited_for,
+)
+from ackline.queue.reader_place import EVERY_QUEUE, KeptPlace
 from ackline.testing.conformance.bench import Bench
 from ackline.testing.conformance.case import StoreCase
 
@@ -14,6 +21,20 @@ from ackline.testing.conformance.case import StoreCase
 def reader_of(bench: Bench, name: str = "audit") -> JournalReader:
     """A reader of the queue, as another process would make it."""
     return JournalReader(bench.store, bench.queue, name)
+
+
+def reads_every_queue(bench: Bench, cursor: str, name: str = "lake") -> KeptPlace:
+    """Someone who has read all queues of the tenant up to there."""
+    place = KeptPlace(bench.store, bench.queue.tenant, EVERY_QUEUE, name)
+    place.put(cursor)
+    return place
+
+
+def pruned(bench: Bench) -> str:
+    """What is left of a queue's journal after its time is over, but for what is needed."""
+    needed = first_needed(bench.store, bench.queue)
+    bench.store.prune(bench.queue, 100, needed)
+    return ids(bench.journal())
 
 
 def ids(events: list[Event]) -> str:
@@ -142,3 +163,89 @@ class ReaderRules(StoreCase):
             reader.save()
 
         assert first_needed(bench.store, bench.queue) == bench.journal()[1].cursor
+
+
+class EveryQueueRules(StoreCase):
+    """Who reads every queue of a tenant is waited for in those too that are made later."""
+
+    def test_a_queue_made_later_keeps_all_for_it(self, bench: Bench) -> None:
+        bench.put("a")
+        reads_every_queue(bench, bench.store.info().cursor)
+        later = bench.beside("later")
+        later.put_all("xy")
+        later.configure(keep_journal=60.0)
+        bench.clock.advance(61.0)
+
+        assert pruned(later) == "xy"
+
+    def test_what_it_has_read_is_dropped_in_each_queue(self, bench: Bench) -> None:
+        benches = [bench, bench.beside("other")]
+        for one in benches:
+            one.configure(keep_journal=60.0)
+            one.put_all("ab")
+        reads_every_queue(bench, benches[-1].journal()[-1].cursor)
+        for one in benches:
+            one.put("c")
+        bench.clock.advance(61.0)
+
+        assert [pruned(one) for one in benches] == ["c", "c"]
+
+    @pytest.mark.parametrize(("own", "of_all"), [(2, 11), (11, 2)])
+    def test_whoever_is_slowest_says_what_is_needed(
+        self, bench: Bench, own: int, of_all: int
+    ) -> None:
+        bench.put_all("abcdefghijkl")
+        reader = reader_of(bench)
+        reader.read(own)
+        reader.save()
+        reads_every_queue(bench, bench.journal()[of_all - 1].cursor)
+
+        assert first_needed(bench.store, bench.queue) == bench.journal()[1].cursor
+
+    def test_it_is_of_one_tenant(self, bench: Bench) -> None:
+        foreign = bench.beside(bench.queue.name, tenant="another")
+        reads_every_queue(bench, bench.store.info().cursor)
+
+        assert first_needed(foreign.store, foreign.queue) is None
+        assert readers_of_every_queue(foreign.store, "another") == []
+
+    def test_it_is_listed_beside_the_readers_of_a_queue(self, bench: Bench) -> None:
+        reader_of(bench).read()
+        reads_every_queue(bench, bench.store.info().cursor)
+
+        found = waited_for(bench.store, bench.queue)
+
+        assert [(one.name, one.every_queue) for one in found] == [("audit", False), ("lake", True)]
+        assert [one.name for one in registered_readers(bench.store, bench.queue)] == ["audit"]
+
+    @pytest.mark.parametrize(("own", "of_all"), [(2, 1), (2, 3)])
+    def test_where_it_has_a_place_of_its_own_that_counts(
+        self, bench: Bench, own: int, of_all: int
+    ) -> None:
+        bench.put_all("abc")
+        cursors = [event.cursor for event in bench.journal()]
+        reads_every_queue(bench, cursors[of_all - 1])
+        reader = reader_of(bench, "lake")
+        reader.read(own)
+        reader.save()
+
+        assert first_needed(bench.store, bench.queue) == cursors[own - 1]
+        assert len(waited_for(bench.store, bench.queue)) == 1
+        reader.forget()
+        assert first_needed(bench.store, bench.queue) == cursors[of_all - 1]
+
+    def test_once_forgotten_it_needs_nothing(self, bench: Bench) -> None:
+        bench.put("a")
+
+        reads_every_queue(bench, bench.store.info().cursor).forget()
+
+        assert first_needed(bench.store, bench.queue) is None
+
+    def test_two_of_one_name_notice(self, bench: Bench) -> None:
+        bench.put_all("abc")
+        first, second, third = (event.cursor for event in bench.journal())
+        one = reads_every_queue(bench, first)
+        reads_every_queue(bench, second)
+
+        with pytest.raises(ReaderMoved, match="'lake' of all queues"):
+            one.save(third)

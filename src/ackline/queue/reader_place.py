@@ -1,0 +1,108 @@
+"""Where readers of the journal go on, as the store keeps it under their names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import msgspec
+
+from ackline.errors import ReaderMoved
+from ackline.events import read_cursor
+from ackline.ids import new_id
+from ackline.limits import OWN_KEYS, require_name
+from ackline.queue.broken_notes import UNREADABLE, warn_of_broken
+from ackline.stores.base import Key, KeyWrite, Store
+
+EVERY_QUEUE = ""
+"""Stands for a queue's name, which is never empty, and means those that a reader has not met."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a reader reads on, as the store keeps it; `by` tells who wrote it."""
+
+    cursor: str
+    at: float
+    by: str
+
+
+def read_place(value: bytes) -> Place:
+    """A place as it was kept; raises if it is none."""
+    place = msgspec.json.decode(value, type=Place)
+    read_cursor(place.cursor)
+    return place
+
+
+def room_of(queue: str) -> tuple[str, ...]:
+    """What the keys of a queue's readers start with, or of those who read every queue."""
+    return (OWN_KEYS, "readers", queue)
+
+
+class KeptPlace:
+    """The place of one reader in one queue, or in all it has not met: a key of the tenant."""
+
+    def __init__(self, store: Store, tenant: str, queue: str, name: str) -> None:
+        require_name("reader", name)
+        self._store = store
+        self._tenant = tenant
+        self._queue = queue
+        self._name = name
+        self._path = (*room_of(queue), name)
+        self._id = new_id()
+        self._saved: Place | None = None
+
+    def begin(self, first: Callable[[], str]) -> str:
+        """Where this name has ended; one that nobody knows is registered at its first place."""
+        while self._saved is None:
+            self._saved, version = self._find()
+            if self._saved is None:
+                self._write(self._place(first()), version)
+        return self._saved.cursor
+
+    def put(self, cursor: str) -> None:
+        """Register this name there, or move it there from wherever it is."""
+        self.begin(lambda: cursor)
+        self.save(cursor)
+
+    def save(self, cursor: str) -> None:
+        """Move it there, after `begin`; `ReaderMoved` if someone else has moved or forgotten it."""
+        assert self._saved is not None
+        if cursor == self._saved.cursor:
+            return
+        place = self._place(cursor)
+        while True:
+            found, version = self._find()
+            # One's own is there if an earlier try was done, though its answer was lost.
+            if found is None or (found != self._saved and found.by != place.by):
+                now_at = found.cursor if found is not None else None
+                raise ReaderMoved(self._queue or None, self._name, now_at)
+            if self._write(place, version):
+                self._saved = place
+                return
+
+    def forget(self) -> None:
+        """Keep nothing for this name any more."""
+        self._store.write_keys(self._tenant, [KeyWrite(key=self._path, value=None)])
+        self._saved = None
+
+    def _place(self, cursor: str) -> Place:
+        # With the process: a forked one is someone else.
+        return Place(cursor, self._store.info().now, f"{self._id} {os.getpid()}")
+
+    def _find(self) -> tuple[Place | None, int]:
+        for entry in self._store.read_keys(self._tenant, self._path, 1):
+            if entry.key == self._path:
+                return self._readable(entry), entry.version
+        return None, 0
+
+    def _readable(self, entry: Key) -> Place | None:
+        try:
+            return read_place(entry.value)
+        except UNREADABLE as error:
+            # It begins anew: rather an event twice than never one again.
+            warn_of_broken(self._tenant, entry, error)
+            return None
+
+    def _write(self, place: Place, version: int) -> bool:
+        write = KeyWrite(key=self._path, value=msgspec.json.encode(place), version=version)
+        return self._store.write_keys(self._tenant, [write])
