@@ -8,9 +8,12 @@ from datetime import UTC, datetime
 import pytest
 from pyspark.sql.datasource import InputPartition
 
+from ackline.config import DEFAULTS
 from ackline.errors import EventsDropped
 from ackline.events import Act
-from ackline.spark import jobs, schemas
+from ackline.lifecycle import stop
+from ackline.queue.job import record_of
+from ackline.spark import events, jobs, schemas
 from ackline.spark.events import EventsReader
 from ackline.spark.jobs import JobsReader
 from ackline.spark.rows import times
@@ -107,6 +110,29 @@ def test_pages_are_small_where_jobs_grow_suddenly(queues, place, monkeypatch):
 
     assert sum(batch.num_rows for batch in batches) == 500
     assert max(batch.nbytes for batch in batches) < 2 << 20
+
+
+def test_pages_are_small_where_events_are_large(queues, place, monkeypatch):
+    monkeypatch.setattr(events, "PAGE_BYTES", 1 << 20)
+    queue = queues["a"]
+    queue.enqueue_many(range(1500))
+    for _ in range(3):
+        held = map(record_of, queue.claim(500))
+        queues.store.apply(queue.key, [stop(job, "x" * 10_000, DEFAULTS) for job in held])
+
+    batches = list(batches_of(reader(place, "events", partitions="1")))
+
+    assert sum(batch.num_rows for batch in batches) == 4500
+    # It cannot know of the first large ones before they come.
+    assert sorted(batch.nbytes for batch in batches)[-2] < 2 << 20
+
+
+def test_pages_of_small_events_grow(queues, place):
+    queues["a"].enqueue_many(range(7000))
+
+    batches = batches_of(reader(place, "events", partitions="1"))
+
+    assert [batch.num_rows for batch in batches] == [1000, 4000, 2000]
 
 
 def test_pages_of_small_jobs_grow(queues, place):

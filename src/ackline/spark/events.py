@@ -14,6 +14,10 @@ from ackline.spark.journal import Piece, cut, read_piece, whole_journal
 from ackline.spark.options import ReadEvents
 from ackline.spark.place import Place
 from ackline.spark.retrying import retrying
+from ackline.spark.stride import PAGE_BYTES, Stride
+
+FIRST_EVENTS = 1000
+"""What a task asks for first: events are mostly small, but a reason may be of any length."""
 
 
 class Stretch(InputPartition):
@@ -31,12 +35,19 @@ def read_stretch(
     if not isinstance(partition, Stretch):
         return
     queues = retrying(place.connect, options.retry_for)
+    stride = Stride(options.page_size, FIRST_EVENTS, PAGE_BYTES // FIRST_EVENTS)
     with closing(queues):
         pages = read_piece(
-            queues.store, place.tenant, partition.piece, options.page_size, options.retry_for
+            queues.store,
+            place.tenant,
+            partition.piece,
+            lambda: stride.next(PAGE_BYTES),
+            options.retry_for,
         )
         for page in pages:
-            yield events_batch(page)
+            batch = events_batch(page)
+            stride.measured(batch.num_rows, batch.nbytes)
+            yield batch
 
 
 class EventsReader(DataSourceReader):

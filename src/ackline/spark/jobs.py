@@ -16,11 +16,8 @@ from ackline.queues import Queues
 from ackline.spark.options import ReadDLQ
 from ackline.spark.place import Place
 from ackline.spark.rows import jobs_batch
-from ackline.spark.stride import Stride, pieces
+from ackline.spark.stride import PAGE_BYTES, Stride, pieces
 from ackline.stores.base import Filter
-
-PAGE_BYTES = 16 << 20
-"""Bytes of payloads and results in one page, about."""
 
 Shelf = tuple[str, State]
 """The jobs of one queue in one state."""

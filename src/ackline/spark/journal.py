@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import msgspec
@@ -80,12 +80,12 @@ def _steps(start: str, end: str, count: int) -> Iterator[tuple[str, str]]:
 
 
 def read_piece(
-    store: Store, tenant: str, piece: Piece, page_size: int, retry_for: float = 0.0
+    store: Store, tenant: str, piece: Piece, page_size: Callable[[], int], retry_for: float = 0.0
 ) -> Iterator[Events]:
     """The events of a piece, a page at a time; `EventsDropped` if some are gone."""
     key, after = QueueKey(tenant, piece.queue), piece.after
     while True:
-        found = Events.of(retrying(partial(store.events, key, after, page_size), retry_for))
+        found = Events.of(retrying(partial(store.events, key, after, page_size()), retry_for))
         page = found.until(piece.until)
         if page.cursor is not None:
             yield page

@@ -17,6 +17,9 @@ from ackline.stores.base import Listener
 
 logger = logging.getLogger("ackline")
 
+COUNTED_AT_ONCE = 5000
+"""Events in memory while they are counted: few, for they may be large, and nobody reads them."""
+
 
 class KeptJournals:
     """What comes next in each journal, how far away it is, and what is missing before it."""
@@ -100,7 +103,7 @@ class KeptJournals:
         """The place this many events further, or the end; and how many are before it."""
         store, key, left = self._queues.store, QueueKey(self._queues.tenant, name), most
         while left > 0:
-            some = store.events(key, after, min(left, self._options.page_size))
+            some = store.events(key, after, min(left, COUNTED_AT_ONCE))
             page = Events.of(some).until(end)
             if page.cursor is None:
                 return end, most - left

@@ -128,7 +128,12 @@ class ReadEvents(Reading, frozen=True, kw_only=True, rename="camel"):
     """Reading `events` as a table or a stream."""
 
     page_size: Annotated[
-        int, Meta(ge=1, le=100_000, description="Rows in memory at once, for each task.")
+        int,
+        Meta(
+            ge=1,
+            le=100_000,
+            description="Rows in memory at once, for each task; fewer where they are large.",
+        ),
     ] = 50_000
     partitions: Annotated[
         Annotated[int, Meta(ge=1, le=10_000)] | None,

@@ -1,4 +1,4 @@
-"""How many jobs to ask a store for at once, when nobody knows how large they are."""
+"""How many jobs or events to ask a store for at once: nobody knows how large they are."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ from collections.abc import Iterator, Sequence
 
 from ackline.job import Record
 
-LARGE_JOB = 1 << 20
-"""Bytes that a job is taken to have before any was seen."""
+PAGE_BYTES = 16 << 20
+"""What a page may have in memory, about."""
+
+LARGE = 1 << 20
+"""Bytes that each is taken to have before any was seen."""
 
 FIRST, GROWTH = 16, 4
-"""Few at first, then several times as many, if jobs are as small as they mostly are."""
+"""Few at first, then several times as many, if they are as small as they mostly are."""
 
 
 class Stride:
-    """Judges by the jobs that came last how many the next ones may be."""
+    """Judges by those that came last how many the next ones may be."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, first: int = FIRST, each: int = LARGE) -> None:
         self._most = most
-        self._reach = FIRST
-        self._each = LARGE_JOB
+        self._reach = first
+        self._each = each
 
     def next(self, room: int) -> int:
         """About as many as fit into so many bytes, at least one."""
@@ -28,10 +31,14 @@ class Stride:
     def saw(self, jobs: Sequence[Record]) -> int:
         """Take note of jobs that have come; returns their bytes."""
         size = sum(map(size_of, jobs))
-        if jobs:
-            self._each = max(1, size // len(jobs))
-            self._reach = min(self._most, self._reach * GROWTH)
+        self.measured(len(jobs), size)
         return size
+
+    def measured(self, count: int, size: int) -> None:
+        """Take note that so many have come, with so many bytes together."""
+        if count:
+            self._each = max(1, size // count)
+            self._reach = min(self._most, self._reach * GROWTH)
 
 
 def fitting(jobs: Sequence[Record], room: int) -> int:

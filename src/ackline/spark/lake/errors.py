@@ -10,10 +10,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from ackline.job import QueueKey, Record
 from ackline.queues import Queues
-from ackline.spark.jobs import PAGE_BYTES
 from ackline.spark.pipelines.clusters import TOLD
 from ackline.spark.place import Place
-from ackline.spark.stride import Stride
+from ackline.spark.stride import PAGE_BYTES, Stride
 
 CHUNK = 1000
 """Jobs per round trip, at most."""
