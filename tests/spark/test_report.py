@@ -101,6 +101,14 @@ def report():
         forecast=[
             {**peak, "enqueued": 70.0, "busy_seconds": 1e5, "peak_handlers": 3},
             {**peak, "queue": "new", "basis": "too_little", **dict.fromkeys(FORECAST)},
+            {
+                **peak,
+                "queue": "forecast by an earlier version",
+                "basis": "hour",
+                "enqueued": 7.0,
+                "busy_seconds": 1.0,
+                "peak_handlers": 1,
+            },
         ],
         coming=[coming],
     )
@@ -149,7 +157,7 @@ class TestPage:
         [
             *("Throughput", "Waiting and running", "Objectives", "What fills the DLQ", "Workers"),
             *("Stalls and recovery", "Busiest hours", "The next week"),
-            *("97.50%", "missed", "98.00%", "too little seen"),
+            *("97.50%", "missed", "98.00%", "too little seen", "its first hours"),
         ],
     )
     def test_every_section_is_there(self, text, said):
@@ -210,6 +218,7 @@ def test_the_terminal_shows_it(report, capsys):
         "98.00%",
         "the last weeks",
         "too little seen",
+        "its first hours",
     ):
         assert text in said
     assert "not known" in said

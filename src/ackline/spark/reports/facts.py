@@ -34,6 +34,7 @@ OF_AN_HOUR = ("enqueued", "completed", "failed", "retried", "stalled", "busy_sec
 LIKE = {
     "week": "the last weeks",
     "day": "the last days",
+    "hour": "its first hours",  # of an earlier version, until the next run
     TOO_LITTLE: "too little seen",
 }
 """What a forecast is made of, by its basis."""
