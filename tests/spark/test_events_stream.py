@@ -274,6 +274,27 @@ def test_what_was_skipped_stays_noted_and_is_skipped_once(queues, start, checkpo
     assert len(gaps_told(checkpoint)) == 1
 
 
+def test_a_stream_that_always_skips_has_a_checkpoint_that_does_not_grow(
+    queues, start, checkpoint, monkeypatch
+):
+    monkeypatch.setattr("ackline.spark.gaps.EACH_TOLD", 2)
+    queues["other"].enqueue(1)
+    driver = start(checkpoint, skipDropped="*")
+    driver.run()
+    fill_and_prune(queues, "other")
+    for _ in range(6):
+        fill_and_prune(queues, "a")
+        driver.run()
+
+    [of_other, *old_and_new] = gaps_told(checkpoint)
+
+    assert of_other["queue"] == "other"
+    assert [gap.get("count", 1) for gap in old_and_new] == [4, 1, 1]
+    assert old_and_new[0]["after"] == "0.0"
+    ends = [read_cursor(gap["until"]) for gap in old_and_new]
+    assert ends == sorted(ends)
+
+
 def test_a_planned_batch_can_be_read_without_what_was_dropped_since(queues, start, checkpoint):
     queues["a"].enqueue(1, id="first")
     with pytest.raises(Died):

@@ -6,8 +6,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from ackline.cli.pipeline_errors import in_plain_words
+from ackline.cli.pipeline_gaps import in_words
 from ackline.spark.errors import StreamBehind
-from ackline.spark.gaps import Gap
+from ackline.spark.gaps import EACH_TOLD, Gap, added, shortened
 from ackline.spark.lake.running import Asked, Run
 from ackline.spark.reports.facts import gather
 from tests.spark.lakeside import DAY, Died, Lakeside
@@ -91,3 +92,35 @@ def test_a_batch_that_was_broken_off_tells_what_it_lacks_when_it_is_done_again(s
     assert {gap.queue for gap in ran.skipped} == {"a"}
     assert ran.skipped[0].after < ran.skipped[-1].until
     assert gather(side.spark, side.lake).gaps == ran.skipped
+
+
+def gaps_of(queue, count, first=0):
+    return [
+        Gap(queue=queue, after=f"{n}.0", until=f"{n}.9", skipped_at=float(n))
+        for n in range(first, first + count)
+    ]
+
+
+def test_few_gaps_stay_as_they_are():
+    gaps = [*gaps_of("a", EACH_TOLD), *gaps_of("b", 3, EACH_TOLD)]
+
+    assert shortened(gaps) == gaps
+
+
+def test_the_oldest_of_many_gaps_are_one():
+    gaps = gaps_of("a", EACH_TOLD + 5)
+
+    [old, *others] = shortened(gaps)
+
+    assert (old.after, old.until, old.skipped_at, old.count) == ("0.0", "4.9", 4.0, 5)
+    assert others == gaps[5:]
+    assert shortened(shortened(gaps)[:1] + gaps[5:]) == shortened(gaps)
+    assert in_words(old).startswith("queue a: 5 stretches of events after cursor 0.0 up to 4.9")
+
+
+def test_what_is_new_is_found_though_older_ones_were_put_together():
+    known = gaps_of("a", EACH_TOLD)
+    new = gaps_of("a", 2, EACH_TOLD) + gaps_of("b", 1)
+
+    assert added(shortened(known + new), known) == sorted(new, key=lambda gap: gap.skipped_at)
+    assert added(shortened(known), known) == []

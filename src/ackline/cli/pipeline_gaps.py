@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
 def in_words(gap: Gap) -> str:
     """Which events are missing, on one line; times are UTC, as everywhere in the lake."""
-    text = f"queue {plain(gap.queue)}: events after cursor {gap.after} up to {gap.until}"
+    some = "" if gap.count == 1 else f"{gap.count:,} stretches of "
+    text = f"queue {plain(gap.queue)}: {some}events after cursor {gap.after} up to {gap.until}"
     if gap.kept_from is not None:
         text += f", of before {_moment(gap.kept_from)}"
     if gap.skipped_at is not None:
-        text += f"; skipped at {_moment(gap.skipped_at)}"
+        text += f"; skipped {'at' if gap.count == 1 else 'until'} {_moment(gap.skipped_at)}"
     return text
 
 

@@ -27,7 +27,7 @@ class EventsOffset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     initial: bool = False
     """Whether the stream begins here."""
     skipped: list[Gap] = []
-    """All that was ever left out because it was gone."""
+    """All that was ever left out because it was gone; the oldest of many gaps as one."""
     horizon: str | None = None
     """The name under which the store knows how far the stream has come."""
 

@@ -12,7 +12,7 @@ from ackline.ids import new_id
 from ackline.queue.reader_place import EVERY_QUEUE
 from ackline.queues import Queues
 from ackline.spark.events_offset import OLDEST, EventsOffset
-from ackline.spark.gaps import Gap
+from ackline.spark.gaps import Gap, shortened
 from ackline.spark.horizon import note_horizon, require_within
 from ackline.spark.journal import whole_journal
 from ackline.spark.kept_journals import KeptJournals
@@ -86,8 +86,8 @@ class EventsPlanning:
         end, known = self._target or self._journals.end(), start.queues
         new = {name: start.begin for name in self._journals.names() if name not in known}
         ahead, gaps = self._journals.ahead({**known, **new}, end)
-        skipped = start.skipped + [gap for gap in self._gone if gap not in start.skipped] + gaps
-        if not ahead and skipped == start.skipped:
+        gaps = [gap for gap in self._gone if gap not in start.skipped] + gaps
+        if not ahead and not gaps:
             return start
         # From here on the journal is kept for us, though the first commit comes much later.
         self._places.save({name: place for name, place in ahead.items() if name in new})
@@ -98,7 +98,7 @@ class EventsPlanning:
             queues=places | moved,
             # Asked again, the store may have dropped some of it and would name another beginning.
             begun=places if start.initial else ahead,
-            skipped=skipped,
+            skipped=shortened(start.skipped + gaps),
         )
         return self._noted(start, offset)
 

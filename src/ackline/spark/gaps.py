@@ -5,9 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from ackline.errors import EventsDropped
+from ackline.events import read_cursor
 from ackline.job import QueueKey
 from ackline.spark.journal import NOTHING_DROPPED
 from ackline.stores.base import Store
+
+EACH_TOLD = 20
+"""Gaps of one queue that are told one by one: a stream that always skips has ever more."""
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -20,6 +24,8 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When the first event happened that is kept after them; None if there was none yet."""
     skipped_at: float | None = None
     """When a stream went on without them; None if it is not one that did."""
+    count: int = 1
+    """How many gaps these are: the oldest of many are told as one, with what lies between them."""
 
 
 def missing_beginning(store: Store, key: QueueKey) -> Gap | None:
@@ -31,3 +37,28 @@ def missing_beginning(store: Store, key: QueueKey) -> Gap | None:
         first_at = kept[0].at if kept else None
         return Gap(queue=key.name, after=NOTHING_DROPPED, until=error.cursor, kept_from=first_at)
     return None
+
+
+def shortened(gaps: list[Gap]) -> list[Gap]:
+    """The same gaps, in order; of a queue that has many, the oldest as one."""
+    kept = []
+    for queue in dict.fromkeys(gap.queue for gap in gaps):
+        own = [gap for gap in gaps if gap.queue == queue]
+        old, last = own[:-EACH_TOLD], own[-EACH_TOLD:]
+        kept += [_joined(old), *last] if old else last
+    return sorted(kept, key=lambda gap: gap.skipped_at or 0.0)
+
+
+def _joined(gaps: list[Gap]) -> Gap:
+    count = sum(gap.count for gap in gaps)
+    return msgspec.structs.replace(gaps[-1], after=gaps[0].after, count=count)
+
+
+def added(gaps: list[Gap], known: list[Gap]) -> list[Gap]:
+    """Those that go beyond what was known of their queue."""
+    ends = {gap.queue: gap.until for gap in known}
+    return [
+        gap
+        for gap in gaps
+        if read_cursor(gap.until) > read_cursor(ends.get(gap.queue, NOTHING_DROPPED))
+    ]

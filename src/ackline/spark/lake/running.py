@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ackline.queues import Queues
 from ackline.spark.errors import LakeClaimed
-from ackline.spark.gaps import Gap
+from ackline.spark.gaps import Gap, added
 from ackline.spark.lake.claim import LakeClaim
 from ackline.spark.lake.compaction import Compaction
 from ackline.spark.lake.delta import DeltaTables
@@ -187,7 +187,7 @@ class Run:
         gaps, known = msgspec.json.decode(ends[-1], type=Skipped).skipped, self.lake.require().gaps
         if gaps != known:
             self.lake.change(gaps=gaps)
-        return gaps[len(known) :]
+        return added(gaps, known)
 
     def _tidy(self, compaction: Compaction, passing: Callable[[str], None]) -> tuple[int, int, int]:
         days = Publisher(self._spark, self.lake).publish()

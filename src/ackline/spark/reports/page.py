@@ -63,6 +63,7 @@ def _gaps(report: Report) -> str:
         "up to": lambda row: escape(row["until"]),
         "of before": _known("kept_from", _at),
         "skipped at": _known("skipped_at", _at),
+        "stretches": lambda row: f"{row['count']:,}",
     }
     return (
         '<section id="gaps"><h2 class="bad">Events are missing</h2><p>The journal had dropped '
