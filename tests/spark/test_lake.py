@@ -25,6 +25,7 @@ from ackline.errors import ConfigError
 from ackline.events import Act
 from ackline.job import State
 from ackline.spark.errors import LakeClaimed, LakeDamaged
+from ackline.spark.gaps import Gap
 from ackline.spark.lake import claim, compaction, running
 from ackline.spark.lake.errors import add_errors
 from ackline.spark.lake.gold import BY_DAY, OF_ALL, recent_days
@@ -323,7 +324,8 @@ def test_names_that_are_not_there_are_told(sqlite_url, capsys, monkeypatch, tmp_
 
 def test_it_goes_on_until_it_is_stopped(monkeypatch):
     monkeypatch.setattr(running, "PAUSE", 0.0)
-    brought, stopping = iter([5, 0, 7]), threading.Event()
+    gap = Gap(queue="email", after="0.0", until="5.0")
+    brought, stopping = iter([(5, []), (0, []), (0, [gap]), (7, [])]), threading.Event()
     told: list[Ran] = []
 
     class Quick(Run):
@@ -335,7 +337,7 @@ def test_it_goes_on_until_it_is_stopped(monkeypatch):
             yield None
 
         def _once(self, claim):
-            events = next(brought)
+            events, skipped = next(brought)
             if events == 7:
                 stopping.set()
             return Ran(
@@ -347,11 +349,12 @@ def test_it_goes_on_until_it_is_stopped(monkeypatch):
                 compacted=1,
                 dropped=1,
                 seconds=0.1,
+                skipped=skipped,
             )
 
     Quick().for_ever(told.append, stopping)
 
-    assert [ran.events for ran in told] == [5, 7]
+    assert [(ran.events, ran.skipped) for ran in told] == [(5, []), (0, [gap]), (7, [])]
 
 
 def test_the_report_tells_what_the_lake_has(told, monkeypatch, capsys, tmp_path):

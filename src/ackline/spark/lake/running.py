@@ -111,7 +111,7 @@ class Run:
         with self._claimed() as claim:
             while not stopping.is_set():
                 ran = self._once(claim)
-                if ran.events:
+                if ran.events or ran.skipped:
                     told(ran)
                 stopping.wait(PAUSE)
 
