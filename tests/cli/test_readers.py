@@ -167,7 +167,7 @@ def test_a_reader_is_forgotten(cli, email):
 
 def reads_every_queue(queues, cursor: str = "0.0") -> None:
     """As the lake does."""
-    KeptPlace(queues.store, queues.tenant, EVERY_QUEUE, "lake").put(cursor)
+    KeptPlace(queues.store, queues.tenant, EVERY_QUEUE, "lake").begin(lambda: cursor)
 
 
 def test_a_reader_of_all_queues_is_listed_once(cli, queues, email):

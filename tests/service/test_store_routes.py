@@ -305,7 +305,7 @@ class TestNotes:
         assert ask("write_keys", writes=[write]) is True
 
     def test_what_a_reader_of_all_queues_needs_is_not_pruned(self, ask, who, store):
-        KeptPlace(store, "acme", EVERY_QUEUE, "lake").put(store.info().cursor)
+        KeptPlace(store, "acme", EVERY_QUEUE, "lake").begin(lambda: store.info().cursor)
         store.configure(KEY, QueueSettings(keep_journal=0.0))
         store.enqueue(KEY, [Draft("a", "mail", b"1")])
         as_caller(who, Scope.CONSUME, queues=frozenset({"mail"}))

@@ -359,6 +359,49 @@ def test_a_new_queue_is_kept_for_the_reader_from_its_first_batch_on(queues, star
     assert [reader.name for reader in queues["b"].readers()] == ["lake"]
 
 
+def test_an_idle_stream_asks_no_queue_twice(queues, start, checkpoint, monkeypatch):
+    for name in "abc":
+        queues[name].enqueue(1)
+    driver = start(checkpoint)
+    driver.run()
+    queues["a"].enqueue(2)
+    driver.run()
+    store, asked = driver.reader._begun().queues.store, []
+    look = store.events
+
+    def noting(key, *more):
+        asked.append(key.name)
+        return look(key, *more)
+
+    monkeypatch.setattr(store, "events", noting)
+    assert not driver.trigger()
+    assert not asked
+    queues["b"].enqueue(2, id="news")
+    driver.run()
+
+    assert "b" in asked
+    assert ("b", "enqueue", "news") in told(checkpoint)
+
+
+def test_places_in_many_queues_are_saved_in_one_write(queues, start, checkpoint, monkeypatch):
+    for number in range(20):
+        queues[f"queue {number}"].enqueue(1)
+    driver = start(checkpoint, reader="lake")
+    store, writes = driver.reader._begun().queues.store, []
+    write = store.write_keys
+
+    def noting(tenant, keys):
+        writes.append([key.key[2] for key in keys])
+        return write(tenant, keys)
+
+    monkeypatch.setattr(store, "write_keys", noting)
+    driver.reader.initialOffset()
+
+    assert [len(places) for places in writes] == [21]
+    # Last, so that a queue is known before it is no longer among all others.
+    assert writes[0][-1] == EVERY_QUEUE
+
+
 def test_a_commit_saves_only_what_has_moved(queues, start, checkpoint, monkeypatch):
     queues["a"].enqueue(1)
     queues["b"].enqueue(1)

@@ -38,6 +38,12 @@ def room_of(queue: str) -> tuple[str, ...]:
     return (OWN_KEYS, "readers", queue)
 
 
+def write_of(queue: str, name: str, place: Place, version: int | None = None) -> KeyWrite:
+    """What keeps a reader's place; without a version, wherever it was before."""
+    key = (*room_of(queue), name)
+    return KeyWrite(key=key, value=msgspec.json.encode(place), version=version)
+
+
 class KeptPlace:
     """The place of one reader in one queue, or in all it has not met: a key of the tenant."""
 
@@ -58,11 +64,6 @@ class KeptPlace:
             if self._saved is None:
                 self._write(self._place(first()), version)
         return self._saved.cursor
-
-    def put(self, cursor: str) -> None:
-        """Register this name there, or move it there from wherever it is."""
-        self.begin(lambda: cursor)
-        self.save(cursor)
 
     def save(self, cursor: str) -> None:
         """Move it there, after `begin`; `ReaderMoved` if someone else has moved or forgotten it."""
@@ -104,5 +105,5 @@ class KeptPlace:
             return None
 
     def _write(self, place: Place, version: int) -> bool:
-        write = KeyWrite(key=self._path, value=msgspec.json.encode(place), version=version)
+        write = write_of(self._queue, self._name, place, version)
         return self._store.write_keys(self._tenant, [write])

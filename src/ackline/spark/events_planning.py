@@ -29,6 +29,8 @@ class EventsPlanning:
         self._journals = KeptJournals(queues, options)
         self._places = ReaderPlaces(queues, options.reader)
         self._target: str | None = None
+        self._quiet: tuple[EventsOffset, str] | None = None
+        """After which offset nothing had happened up to where: no queue need be asked again."""
         self._gone: list[Gap] = []
         """Gaps in micro-batches that were planned before; the next offset tells of them."""
 
@@ -63,7 +65,7 @@ class EventsPlanning:
         """From where on each queue is read in the micro-batch between two offsets."""
         self._require_same_store(end)
         starts = {**start.queues, **end.begun}
-        self._gone = self._journals.gone(starts, end.queues)
+        self._gone, self._quiet = self._journals.gone(starts, end.queues), None
         return starts | {gap.queue: gap.until for gap in self._gone}
 
     def latest(self, start: EventsOffset, most: int | None) -> EventsOffset:
@@ -84,10 +86,13 @@ class EventsPlanning:
     def _next(self, start: EventsOffset, most: int | None) -> EventsOffset:
         self._require_same_store(start)
         end, known = self._target or self._journals.end(), start.queues
+        if (start, end) == self._quiet:
+            return start
         new = {name: start.begin for name in self._journals.names() if name not in known}
         ahead, gaps = self._journals.ahead({**known, **new}, end)
         gaps = [gap for gap in self._gone if gap not in start.skipped] + gaps
         if not ahead and not gaps:
+            self._quiet = (start, end)
             return start
         # From here on the journal is kept for us, though the first commit comes much later.
         self._places.save({name: place for name, place in ahead.items() if name in new})

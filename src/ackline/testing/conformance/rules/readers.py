@@ -26,7 +26,8 @@ def reader_of(bench: Bench, name: str = "audit") -> JournalReader:
 def reads_every_queue(bench: Bench, cursor: str, name: str = "lake") -> KeptPlace:
     """Someone who has read all queues of the tenant up to there."""
     place = KeptPlace(bench.store, bench.queue.tenant, EVERY_QUEUE, name)
-    place.put(cursor)
+    place.begin(lambda: cursor)
+    place.save(cursor)
     return place
 
 
