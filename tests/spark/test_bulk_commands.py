@@ -174,6 +174,8 @@ def test_export_and_redrive_by_a_condition(call, queue, tmp_path):
     assert payloads == ['{"n":0}', '{"n":1}']
     code, said = call("pipeline", "export", "dlq", str(tmp_path / "out"))
     assert (code, "add --overwrite" in said.err) == (2, True)
+    code, said = call("pipeline", "export", "dlq", str(tmp_path / "none"), "--where", "false")
+    assert (code, "0 rows" in said.out) == (0, True)
 
     redrive = ("pipeline", "redrive", *where, "--set", "priority=9", "--rate", "0.01")
     code, said = call(*redrive, "--dry-run")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.errors import ConfigError
@@ -42,9 +42,10 @@ def chosen(rows: DataFrame, where: str | None) -> DataFrame:
 def export(rows: DataFrame, path: str, format: str, *, overwrite: bool) -> int:
     """Write rows as Parquet or JSON lines; returns how many."""
     written = as_text(rows) if format == "json" else rows
-    seen = written.cache()
+    # As they are written: the store may have others when it is asked again.
+    counted = Observation()
+    seen = written.observe(counted, F.count(F.lit(1)).alias("rows"))
     try:
-        # Before it is counted, for a path that is there already is refused before anything is read.
         seen.write.mode("overwrite" if overwrite else "errorifexists").format(format).save(path)
     except AnalysisException as error:
         if "PATH_ALREADY_EXISTS" in str(error):
@@ -52,7 +53,4 @@ def export(rows: DataFrame, path: str, format: str, *, overwrite: bool) -> int:
                 f"{path} is there already: name another, or add --overwrite"
             ) from None
         raise
-    else:
-        return seen.count()
-    finally:
-        seen.unpersist()
+    return int(counted.get["rows"])
