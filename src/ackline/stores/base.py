@@ -111,6 +111,9 @@ class WaitingClaim(ClaimRequest, frozen=True, kw_only=True):
     listener: Listener
     places: int
     """How many jobs the claimer could begin at once: no more are handed over."""
+    quiet: bool = False
+    """Whether its last claim has said that nothing is due yet: if it settles jobs, nobody has to
+    look for more unless there was news, see `Claimed.as_before`."""
 
 
 class Claimed(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +135,8 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     """By `time.monotonic`: from when on leases count, if some were handed over before the call."""
     more: bool = False
     """Whether there may be more, for nobody has looked: all that it brought was handed over."""
+    as_before: bool = False
+    """Whether nobody has looked for more, so that what the last claim said still holds."""
 
 
 class Hold(msgspec.Struct, frozen=True, gc=False):

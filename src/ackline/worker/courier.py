@@ -48,8 +48,6 @@ class Courier:
         self.idle = False
         self._lent = False
         """Whether it may be in a handler."""
-        self._handed = False
-        """Whether the job that it brought last was handed over, to a worker with nothing to do."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -111,7 +109,8 @@ class Courier:
             self._rest(LINGER if pending else SETTLE_DOWN if want else LONGEST_POLL)
             if not self._holdings.outbox:
                 return
-        quiet_for = 0.0 if holdings.outbox or self._stopping else holdings.quiet_for()
+        busy = holdings.outbox or holdings.given or self._stopping
+        quiet_for = 0.0 if busy else holdings.quiet_for()
         if quiet_for:
             self._listen(quiet_for)
         else:
@@ -132,9 +131,8 @@ class Courier:
         """Settle and claim; only settle while there is nothing to claim."""
         holdings = self._holdings
         batch = holdings.outbox.take(holdings.batch)
-        # Whoever waits for the outcome of a job alone need not wait for a claim as well.
-        only_settle = batch and (self._handed or holdings.quiet_for())
-        self._handed = False
+        # In vain, and whoever waits for an outcome would have to wait for the claim as well.
+        only_settle = batch and holdings.quiet_for() and not holdings.waiting
         want = 0 if only_settle else holdings.reserve(len(batch))
         if not batch and not want:
             self._rest(LINGER)  # another courier, or another queue, goes first
@@ -163,15 +161,20 @@ class Courier:
         self._pauses.reset()
         holdings.troubled = False
         holdings.settled(batch, claimed.verdicts)
-        if brought < want and not claimed.more:
+        if not claimed.as_before:
+            self._note_rest(claimed, want)
+        self._receive(claimed, asked_at)
+
+    def _note_rest(self, claimed: Claimed, want: int) -> None:
+        """Whether there is more to be had, and when."""
+        holdings = self._holdings
+        if len(claimed.jobs) < want and not claimed.more:
             holdings.await_more()
             holdings.end_claim(time_to_next(claimed))
         elif want:
             holdings.hear()
-        self._receive(claimed, asked_at)
 
     def _receive(self, claimed: Claimed, asked_at: float) -> None:
-        self._handed = claimed.more
         self._lent = True
         try:
             since = asked_at if claimed.since is None else claimed.since
@@ -239,9 +242,10 @@ class Courier:
         try:
             if not self._nudged.is_set() and not self._stopping:
                 self._holdings.listener.wait(seconds)
-                # Woken or not, it is time to look; if not by this courier, then by another.
-                self._holdings.hear()
                 handed = self._holdings.handed()
+                if handed is None:
+                    # Woken or not, it is time to look; if not by this courier, then by another.
+                    self._holdings.hear()
         finally:
             self.listening = self.idle = False
             self._holdings.listening.release()

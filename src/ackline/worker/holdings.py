@@ -53,6 +53,10 @@ class Holdings:
         self._hands_over = queue.store.capabilities.hands_over
         self.waiting = False
         """Whether a job may be handed over at any moment."""
+        self.given = False
+        """Whether a job was handed over since the last claim: only who asks again gets the next."""
+        self._asked: WaitingClaim | None = None
+        """The last claim for which somebody had to look; what it says holds for so long."""
         self._news = True
         self._look_at = 0.0
         self.listener = queue.store.listen([queue.key], "ready", queue.handlers.kinds)
@@ -78,7 +82,7 @@ class Holdings:
 
     def begin_claim(self) -> None:
         """What becomes ready from now on is news again."""
-        self._news = False
+        self._news = self.given = False
 
     def end_claim(self, quiet_for: float) -> None:
         """It brought too few: without news, no more are to be had for so many seconds."""
@@ -114,6 +118,7 @@ class Holdings:
         """What the store has handed over, if anything."""
         claimed = None if self._handing is None else self._handing.handed(self.worker)
         if claimed is not None:
+            self.given = True
             self._share.be_given(len(claimed.jobs))
         return claimed
 
@@ -156,13 +161,16 @@ class Holdings:
 
     def request(self, limit: int, settling: int = 0) -> ClaimRequest:
         """A claim for the kinds that this process has handlers for, which also settles so many."""
+        # Only while a lane is free: elsewhere one may be that could begin the job at once.
+        places = max(0, self._concurrency - len(self.held) + settling)
+        if self._asked is not None and settling and places and self.quiet_for():
+            return msgspec.structs.replace(self._asked, limit=limit, places=places, quiet=True)
         request = self.queue.claim_request(limit, None, self.queue.handlers.kinds, self.worker)
         if not self._hands_over:
             return request
-        # Only while a lane is free: elsewhere one may be that could begin the job at once.
-        places = max(0, self._concurrency - len(self.held) + settling)
         said = msgspec.structs.asdict(request)
-        return WaitingClaim(**said, listener=self.listener, places=places)
+        self._asked = WaitingClaim(**said, listener=self.listener, places=places)
+        return self._asked
 
     def receive(self, records: Sequence[Record], asked_at: float) -> None:
         """Take in the jobs that were asked for at this moment, and have them run."""

@@ -105,6 +105,26 @@ def test_a_job_that_was_handed_over_begins_before_anything_is_claimed(
     assert meanwhile.count(0) >= 8
 
 
+def test_jobs_one_by_one_take_two_scripts_each(open_queue, start, client, prefix):
+    """One puts the job in and hands it over, the other settles it and waits on."""
+    queue = open_queue()
+    queue.handler(lambda job: job.payload)
+    start(queue)
+    until(lambda: waiting(client, prefix))
+    assert queue.enqueue_and_wait(0, timeout=SOON) == 0
+
+    def scripts() -> int:
+        return int(client.info("commandstats")["cmdstat_evalsha"]["calls"])
+
+    before, began = scripts(), time.monotonic()
+    for n in range(50):
+        assert queue.enqueue_and_wait(n, timeout=SOON) == n
+
+    # Beside them a worker claims now and then, and says that it is alive.
+    others = 5 + 3 * (time.monotonic() - began) / LONGEST_POLL
+    assert scripts() - before <= 2 * 50 + others
+
+
 def test_a_worker_for_one_job_at_a_time_is_not_handed_a_second(open_queue, start, client, prefix):
     queue, scene = open_queue(), SlowHandler()
     queue.handler(scene)

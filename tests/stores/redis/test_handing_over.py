@@ -19,7 +19,7 @@ from ackline.events import Act
 from ackline.job import Draft, Options, Record, State
 from ackline.lifecycle import release
 from ackline.queue.consumer import LONGEST_POLL
-from ackline.stores.base import WaitingClaim
+from ackline.stores.base import Claimed, WaitingClaim
 from ackline.stores.redis import RedisStore
 from ackline.stores.redis.inbox import Inbox
 from ackline.stores.redis.listen import RedisListener
@@ -45,18 +45,23 @@ class Waiter:
         assert self.listener.inbox is not None
         return self.listener.inbox
 
-    def request(self, limit: int = 1) -> WaitingClaim:
+    def request(self, limit: int = 1, *, lease: float = 30.0, quiet: bool = False) -> WaitingClaim:
         return WaitingClaim(
             worker=self.worker,
             limit=limit,
-            lease=30.0,
+            lease=lease,
             kinds=self.kinds,
             listener=self.listener,
             places=limit,
+            quiet=quiet,
         )
 
     def claim(self, limit: int = 1) -> list[Record]:
         return self.store.claim(QUEUE, self.request(limit)).jobs
+
+    def settle(self, job: Record) -> Claimed:
+        """Complete a job; nothing was due when this one looked last."""
+        return self.store.claim(QUEUE, self.request(quiet=True), [done(job)])
 
     def ids(self, limit: int = 1) -> list[str]:
         return [job.id for job in self.claim(limit)]
@@ -532,6 +537,91 @@ class TestTime:
             timed.enqueue(QUEUE, drafts(1, start=5 + n))
             timed.claim(QUEUE, wants(9, "other"))
         assert client.hlen(key) == 0
+
+
+class TestWaitingOn:
+    """Who settles what it was handed need not claim to be handed the next job."""
+
+    @pytest.fixture
+    def handed(self, store: RedisStore, waiter: Waiter) -> Record:
+        """A job that the waiter was handed, and holds."""
+        store.enqueue(QUEUE, drafts(1))
+        assert waiter.listener.wait(SOON)
+        [job] = waiter.claim()
+        return job
+
+    def test_the_next_job_comes_after_one_call_that_settles(self, store, waiter, handed, client):
+        for n in range(1, 4):
+            before = scripts_run(client)
+            claimed = waiter.settle(handed)
+            assert scripts_run(client) == before + 1
+            assert (claimed.jobs, claimed.as_before) == ([], True)
+            assert [verdict.applied for verdict in claimed.verdicts] == [True]
+
+            store.enqueue(QUEUE, drafts(1, start=n))
+            assert waiter.listener.wait(SOON)
+            [handed] = waiter.claim()
+            assert handed.id == f"id{n}"
+
+    def test_a_job_in_line_is_claimed(self, store, waiter, handed):
+        store.enqueue(QUEUE, drafts(2, start=1))
+
+        claimed = waiter.settle(handed)
+
+        assert ([job.id for job in claimed.jobs], claimed.as_before) == (["id1"], False)
+        assert state_of(store) is State.COMPLETED
+
+    def test_so_is_one_that_the_same_call_puts_in_line(self, store, waiter, handed):
+        claimed = store.claim(QUEUE, waiter.request(quiet=True), [release(handed, "stopped")])
+
+        assert [job.id for job in claimed.jobs] == ["id0"]
+        assert not claimed.as_before
+
+    def test_a_job_whose_message_was_lost_is_brought(self, store, waiter, handed, monkeypatch):
+        assert waiter.claim() == []  # waits again, and is handed one that it never sees
+        lost = waiter.lose_messages(monkeypatch)
+        store.enqueue(QUEUE, drafts(1, start=1))
+        until(lambda: waiter.listener.wait(SOON) and lost)
+
+        claimed = waiter.settle(handed)
+
+        assert [job.id for job in claimed.jobs] == ["id1"]
+        assert not claimed.as_before
+
+    def test_one_who_did_not_wait_claims(self, store, waiter, handed, client, prefix):
+        client.delete(f"{prefix}:{{default/mail}}:waiting")
+
+        assert not waiter.settle(handed).as_before
+        store.enqueue(QUEUE, drafts(1, start=1))
+        assert state_of(store, "id1") is State.PROCESSING
+
+    def test_a_step_that_is_refused_is_told(self, store, waiter, handed):
+        store.apply(QUEUE, [release(handed, "taken back")])
+        [again] = store.claim(QUEUE, wants(1, "other")).jobs
+
+        [verdict] = waiter.settle(handed).verdicts
+
+        assert (verdict.applied, verdict.state) == (False, State.PROCESSING)
+        assert store.apply(QUEUE, [done(again)])[0].applied
+
+    def test_what_it_asks_for_is_renewed_all_the_same(self, timed, clock):
+        """Else a lease that was configured anew would never come to count."""
+        timed.enqueue(QUEUE, [])
+        waiter = Waiter(timed, "w")
+        assert waiter.claim() == []
+
+        for n in range(3):
+            timed.enqueue(QUEUE, drafts(1, start=n))
+            assert waiter.listener.wait(SOON)
+            [job] = waiter.claim()
+            assert waiter.settle(job).as_before
+            clock.advance(1.0)
+        assert timed.claim(QUEUE, waiter.request(lease=60.0)).jobs == []
+
+        timed.enqueue(QUEUE, drafts(1, start=3))
+        assert waiter.listener.wait(SOON)
+        [job] = waiter.claim()
+        assert job.deadline == clock.now() + 60.0
 
 
 def test_one_who_waits_for_thousands_of_kinds_can_be_handed_a_job(store):

@@ -114,7 +114,12 @@ def _claim_from_server(
 ) -> Claimed:
     asked_at = time.monotonic()
     settled: list[Verdict] | None = None
-    if transitions and _settle_first(scripts, transitions):
+    if inbox is not None and not handed and _may_wait_on(scripts, request, transitions):
+        settled, waits = settle(scripts, queue, transitions, inbox)
+        if waits:
+            return Claimed(jobs=[], verdicts=settled, now=0.0, as_before=True)
+        transitions = ()
+    elif transitions and _settle_first(scripts, transitions):
         settled, transitions = apply(scripts, queue, transitions), ()
     steps = Steps(scripts.names, queue).pack(transitions)
     packed = _pack_request(request, len(handed), inbox)
@@ -144,6 +149,15 @@ def _settle_first(scripts: QueueScripts, transitions: Sequence[Transition]) -> b
     if scripts.connection.waits:
         return True
     return scripts.names.clustered and any(map(_crosses, transitions))
+
+
+def _may_wait_on(
+    scripts: QueueScripts, request: ClaimRequest, transitions: Sequence[Transition]
+) -> bool:
+    """Whether it may be enough to settle, and to wait on for what is handed over."""
+    if not transitions or not isinstance(request, WaitingClaim) or not request.quiet:
+        return False
+    return not (scripts.names.clustered and any(map(_crosses, transitions)))
 
 
 def _leap() -> int:
@@ -201,6 +215,15 @@ def apply(
         runs, ends = scripts.change("apply", queue, steps)
         codes = in_full(runs)
     return _verdicts(transitions, codes, ends)
+
+
+def settle(
+    scripts: QueueScripts, queue: QueueKey, transitions: Sequence[Transition], inbox: Inbox
+) -> tuple[list[Verdict], bool]:
+    """Apply each transition whose guard holds; also whether the inbox waits on for jobs."""
+    steps = Steps(scripts.names, queue).pack(transitions)
+    runs, ends, waits = scripts.change("settle", queue, [inbox.name, inbox.received, *steps])
+    return _verdicts(transitions, in_full(runs), ends), bool(waits)
 
 
 def _crosses(transition: Transition) -> bool:

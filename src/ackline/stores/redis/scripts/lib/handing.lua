@@ -2,14 +2,16 @@
 --
 -- Who claims and gets too little leaves its request in :waiting, under the name of its inbox. Who
 -- then stores a job leases it to one of them, as if it had just claimed it, and sends it there. Such
--- a message can get lost. So :waiting keeps what was handed over until the next claim of the same
--- inbox: that tells what it has received, and otherwise brings it.
+-- a message can get lost. So :waiting keeps what was handed over until the same inbox says what it
+-- has received: with its next claim, which otherwise brings it, or when it settles and waits on.
 --
---   :waiting      hash: inbox → 'w', time, request (packed), or 'h', time, token, id
+--   :waiting      hash: inbox → 'w', time, request (packed); or 'g', time, token, id, and what stood
+--                 there before
 --   :to:<inbox>   channel: what `hand` packs
 
 local HANDED = '>I8ddI4BHc0'
 local PROMISE = '>c1d'
+local GIVEN = '>I8Hc0'
 
 -- Seconds: who lives and waits claims every second, and says anew that it waits after some of them.
 -- Who has not for longer may be dead, or stand still, and is handed nothing.
@@ -31,10 +33,11 @@ end
 -- What this inbox was sent and has not received, '' if there is nothing.
 -- gate
 local function unreceived(queue, promise, received)
-  if string.sub(promise, 1, 1) ~= 'h' then
+  local sort, _, at = struct.unpack(PROMISE, promise)
+  if sort ~= 'g' then
     return ''
   end
-  local token, id = struct.unpack('>I8', promise, 10), string.sub(promise, 18)
+  local token, id = struct.unpack(GIVEN, promise, at)
   local place = token ~= received and redis.call('HGET', queue.base .. ':place', id)
   local job = place and read_place(id, place)
   if not job or job.state ~= PROCESSING or job.token ~= token or at_of(queue, job) <= now then
@@ -58,6 +61,24 @@ local function wait_for_job(queue, inbox, packed, before)
     promise(queue, inbox, 'w', packed)
     redis.call('EXPIRE', queue.base .. ':waiting', MEMORY)
   end
+end
+
+-- Who has received what it was handed waits for a job as before; false if it does not wait at all.
+local function wait_on(queue, inbox, received)
+  local noted = redis.call('HGET', queue.base .. ':waiting', inbox)
+  if not noted then
+    return false
+  end
+  local sort, _, at = struct.unpack(PROMISE, noted)
+  if sort == 'w' then
+    return true
+  end
+  local token, _, before = struct.unpack(GIVEN, noted, at)
+  if token ~= received then
+    return false
+  end
+  redis.call('HSET', queue.base .. ':waiting', inbox, string.sub(noted, before))
+  return true
 end
 
 -- Inboxes that nobody looks into any more: their workers were killed.
@@ -107,7 +128,7 @@ local function request_of(queue, inbox, noted, kind)
 end
 
 -- Lease a job to one who waits without having stood in line, and send it there.
-local function hand_to(queue, inbox, request, lease, head, job)
+local function hand_to(queue, inbox, noted, request, lease, head, job)
   redis.call('ZADD', queue.base .. ':processing', head.deadline, job.member)
   redis.call('HSET', queue.base .. ':place', job.id,
     first_place(head, job.rank) .. string.sub(job.body, -8))
@@ -115,7 +136,7 @@ local function hand_to(queue, inbox, request, lease, head, job)
   shift(queue, QUEUED, PROCESSING, 1)
   hold(queue, request.worker, 1)
   note_job(queue, 'claim', QUEUED, PROCESSING, lease.token, request.worker, job.id, job.kind, 1)
-  promise(queue, inbox, 'h', struct.pack('>I8', lease.token) .. job.id)
+  promise(queue, inbox, 'g', struct.pack(GIVEN, lease.token, #job.id, job.id) .. noted)
   redis.call('PUBLISH', queue.base .. ':to:' .. inbox,
     hand(lease.token, now, now + head.seconds, 1, 0, job.id, job.body))
 end
@@ -132,8 +153,8 @@ local function hand_over(queue, job, leap)
   for turn = 1, count do
     -- Of few fields the server always names the same one first.
     local index = 2 * ((leap + turn) % count) + 1
-    local inbox = found[index]
-    local request = request_of(queue, inbox, found[index + 1], job.kind)
+    local inbox, noted = found[index], found[index + 1]
+    local request = request_of(queue, inbox, noted, job.kind)
     if request then
       request.leap = leap
       local lease = new_lease(queue, request)
@@ -141,7 +162,7 @@ local function hand_over(queue, job, leap)
       if head.seconds < SHORTEST_HANDED then
         return false
       end
-      hand_to(queue, inbox, request, lease, head, job)
+      hand_to(queue, inbox, noted, request, lease, head, job)
       return true
     end
   end
