@@ -33,8 +33,10 @@ def drafts(count: int, start: int = 0, size: int = 10) -> list[Draft]:
     return [Draft(f"id{n}", "mail", b"x" * size) for n in range(start, start + count)]
 
 
-def wants(limit: int, worker: str = "w", kinds: frozenset[str] | None = None) -> ClaimRequest:
-    return ClaimRequest(worker=worker, limit=limit, lease=30.0, kinds=kinds)
+def wants(
+    limit: int, worker: str = "w", kinds: frozenset[str] | None = None, lease: float = 30.0
+) -> ClaimRequest:
+    return ClaimRequest(worker=worker, limit=limit, lease=lease, kinds=kinds)
 
 
 def done(job: Record, result: bytes | None = b"1") -> Transition:

@@ -22,6 +22,7 @@ from ackline.stores.base import (
     start_after,
 )
 from ackline.stores.redis.journal import all_queues
+from ackline.stores.redis.leased import leased_by_age
 from ackline.stores.redis.packing import CODE, STATES, Seen, seen_jobs
 from ackline.stores.redis.queue_script import QueueScripts
 from ackline.stores.redis.settings import decode_settings
@@ -41,31 +42,6 @@ def get(scripts: QueueScripts, queue: QueueKey, ids: Sequence[str]) -> list[Reco
     time, flat = scripts.run("get", queue, ids)
     found = {seen.record.id: seen.record for seen in _kept(flat, float(time))}
     return [found.get(id) for id in ids]
-
-
-def leases(scripts: QueueScripts, queue: QueueKey, worker: str | None, limit: int) -> list[Record]:
-    """Leased jobs that have lapsed, or those of one worker."""
-    if worker is None:
-        return [seen.record for seen in seen_jobs(scripts.run("leases", queue, [limit]))]
-    held: dict[str, Seen] = {}
-    for members in _leased(scripts, queue):
-        for seen in seen_jobs(scripts.run("leases", queue, [limit, worker, *members])):
-            held[seen.record.id] = seen
-        if len(held) >= limit:
-            break
-    return [seen.record for seen in sorted(held.values(), key=lambda one: one.number)][:limit]
-
-
-def _leased(scripts: QueueScripts, queue: QueueKey) -> Iterator[list[bytes]]:
-    """The members of the line of leased jobs, some at a time; one may come twice."""
-    cursor, line = 0, f"{scripts.names.base(queue)}:processing"
-    while True:
-        with scripts.connection.translated:
-            cursor, found = scripts.connection.client.zscan(line, cursor, count=CHUNK)
-        if found:
-            yield [member for member, _ in found]
-        if not cursor:
-            return
 
 
 def _kept(flat: Sequence[object], now: float) -> Iterator[Seen]:
@@ -136,6 +112,10 @@ def _in_states(scripts: QueueScripts, queue: QueueKey, which: Filter, walk: Walk
 
 
 def _in_state(scripts: QueueScripts, queue: QueueKey, state: State, walk: Walk) -> Iterator[Seen]:
+    if state is State.PROCESSING:
+        bound = start_after(walk.after, CODE[state], walk.newest_first)[1]
+        yield from leased_by_age(scripts, queue, bound, walk.newest_first, walk.chunk)
+        return
     after, size, order = walk.after, walk.chunk, "newest" if walk.newest_first else ""
     while True:
         at, number = start_after(after, CODE[state], walk.newest_first)

@@ -34,7 +34,7 @@ from ackline.stores.base import (
     WorkerRecord,
     refuse_to_join,
 )
-from ackline.stores.redis import keep, look, work
+from ackline.stores.redis import keep, leased, look, work
 from ackline.stores.redis.address import Address, Durability
 from ackline.stores.redis.connection import Connection
 from ackline.stores.redis.facts import Facts, read_facts, require_ours, weakest
@@ -159,7 +159,7 @@ class RedisStore:
     def leases(
         self, queue: QueueKey, *, worker: str | None = None, limit: int = REPAIR_LIMIT
     ) -> list[Record]:
-        return look.leases(self._scripts, queue, worker, limit)
+        return leased.leases(self._scripts, queue, worker, limit)
 
     def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
         most = self.capabilities.journal

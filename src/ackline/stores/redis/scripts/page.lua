@@ -1,7 +1,6 @@
--- Some jobs of one state, in the order of their line; leased ones by age, for their deadlines
--- move with each heartbeat.
+-- Some jobs of one state, in the order of their line.
 --
--- ARGV[2]  the state
+-- ARGV[2]  the state; not that of leased jobs, which are listed by age
 -- ARGV[3]  where the last page ended, or '': at
 -- ARGV[4]  and the number of its last job
 -- ARGV[5]  how many at most
@@ -41,6 +40,10 @@ local function comes_before(at, number, other_at, other_number)
   return at < other_at or (at == other_at and number < other_number)
 end
 
+local function comes_first(one, other)
+  return comes_before(one[1], one[2], other[1], other[2])
+end
+
 -- The rank of the first job behind the end of the last page. By halving, for many may stand at
 -- the same place of a line, and the last one seen may be gone.
 local function start_of(line)
@@ -60,36 +63,39 @@ local function start_of(line)
   return low
 end
 
-local function in_order()
-  local found = {}
-  local lines = state == QUEUED and queued_lines() or {queue.base .. ':' .. LINES[state]}
+-- Of many lines, the first jobs are only in those that have the best heads.
+-- gate
+local function best_lines(lines)
+  local heads = {}
   for _, line in ipairs(lines) do
     local first = start_of(line)
-    local members, ats = split(redis.call(range, line, first, first + limit - 1, 'WITHSCORES'))
-    for index, member in ipairs(members) do
-      found[#found + 1] = {tonumber(ats[index]), number_of(member), member, ats[index]}
+    local head = redis.call(range, line, first, first, 'WITHSCORES')
+    if head[1] then
+      heads[#heads + 1] = {tonumber(head[2]), number_of(head[1]), line}
     end
   end
-  return found, #lines > 1
+  table.sort(heads, comes_first)
+  local best = {}
+  for index = 1, math.min(limit, #heads) do
+    best[index] = heads[index][3]
+  end
+  return best
 end
 
-local function by_age()
-  local found = {}
-  local members, ats = split(redis.call('ZRANGE', queue.base .. ':processing', 0, -1, 'WITHSCORES'))
+local lines = state == QUEUED and queued_lines() or {queue.base .. ':' .. LINES[state]}
+if #lines > limit then
+  lines = best_lines(lines)
+end
+local found = {}
+for _, line in ipairs(lines) do
+  local first = start_of(line)
+  local members, ats = split(redis.call(range, line, first, first + limit - 1, 'WITHSCORES'))
   for index, member in ipairs(members) do
-    local number = number_of(member)
-    if not after or comes_before(0, after_number, 0, number) then
-      found[#found + 1] = {0, number, member, ats[index]}
-    end
+    found[#found + 1] = {tonumber(ats[index]), number_of(member), member, ats[index]}
   end
-  return found, true
 end
-
-local found, mixed = (state == PROCESSING and by_age or in_order)()
-if mixed then
-  table.sort(found, function(one, other)
-    return comes_before(one[1], one[2], other[1], other[2])
-  end)
+if #lines > 1 then
+  table.sort(found, comes_first)
 end
 local members, ats = {}, {}
 for index = 1, math.min(limit, #found) do

@@ -1,0 +1,63 @@
+"""Looking at leased jobs, of which there may be very many: some at a time, so that nobody waits."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from ackline.job import QueueKey, Record, State
+from ackline.stores.redis.packing import Seen, seen_jobs
+from ackline.stores.redis.queue_script import QueueScripts
+
+SCANNED = 500
+"""Leases whose names are read in one call."""
+
+_NUMBER = struct.Struct(">HI")
+
+
+def leases(scripts: QueueScripts, queue: QueueKey, worker: str | None, limit: int) -> list[Record]:
+    """Leased jobs that have lapsed, or those of one worker."""
+    if worker is None:
+        return [seen.record for seen in seen_jobs(scripts.run("leases", queue, [limit]))]
+    held: dict[str, Seen] = {}
+    for members in _scan(scripts, queue):
+        for seen in seen_jobs(scripts.run("leases", queue, [limit, worker, *members])):
+            held[seen.record.id] = seen
+        if len(held) >= limit:
+            break
+    return [seen.record for seen in sorted(held.values(), key=lambda one: one.number)][:limit]
+
+
+def leased_by_age(
+    scripts: QueueScripts, queue: QueueKey, after: int, newest_first: bool, size: int
+) -> Iterator[Seen]:
+    """Leased jobs behind a number, by number; so many are looked at in one call."""
+    found = {member for members in _scan(scripts, queue) for member in members}
+    numbered = sorted(((_number(member), member) for member in found), reverse=newest_first)
+    ids = [
+        member[_NUMBER.size :]
+        for number, member in numbered
+        if (number < after if newest_first else number > after)
+    ]
+    for start in range(0, len(ids), size):
+        _, flat = scripts.run("get", queue, ids[start : start + size])
+        # What has ended since is none of them any more.
+        yield from (seen for seen in seen_jobs(flat) if seen.record.state is State.PROCESSING)
+
+
+def _scan(scripts: QueueScripts, queue: QueueKey) -> Iterator[list[bytes]]:
+    """The members of the line of leased jobs, some at a time; one may come twice."""
+    cursor, line = 0, f"{scripts.names.base(queue)}:processing"
+    while True:
+        with scripts.connection.translated:
+            cursor, found = scripts.connection.client.zscan(line, cursor, count=SCANNED)
+        if found:
+            yield [member for member, _ in found]
+        if not cursor:
+            return
+
+
+def _number(member: bytes) -> int:
+    """The age of a job, which `scripts/lib/job.lua` puts before its id."""
+    high, low = _NUMBER.unpack_from(member)
+    return int(high << 32 | low)
