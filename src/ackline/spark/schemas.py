@@ -29,12 +29,11 @@ _NUMBER, _TOKEN = IntegerType(), LongType()
 _HEADERS = MapType(_TEXT, _TEXT)
 
 
-def _schema(required: dict[str, DataType], optional: dict[str, DataType]) -> StructType:
+def _schema(columns: dict[str, DataType], optional: set[str]) -> StructType:
+    """What is never null says so: else Spark asks each value whether it is."""
     schema = StructType()
-    for name, kind in required.items():
-        schema.add(name, kind, nullable=False)
-    for name, kind in optional.items():
-        schema.add(name, kind)
+    for name, kind in columns.items():
+        schema.add(name, kind, nullable=name in optional)
     return schema
 
 
@@ -53,8 +52,6 @@ JOBS = _schema(
         "token": _TOKEN,
         "worker": _TEXT,
         "cancel_requested": _FLAG,
-    },
-    {
         "started_at": _TIME,
         "deadline": _TIME,
         "run_at": _TIME,
@@ -68,6 +65,21 @@ JOBS = _schema(
         "error_type": _TEXT,
         "error_message": _TEXT,
         "error_traceback": _TEXT,
+    },
+    optional={
+        "started_at",
+        "deadline",
+        "run_at",
+        "finished_at",
+        "expires_at",
+        "max_attempts",
+        "group",
+        "headers",
+        "trace",
+        "result",
+        "error_type",
+        "error_message",
+        "error_traceback",
     },
 )
 """A job as it stands: what reading `jobs` and `dlq` gives.
@@ -85,8 +97,6 @@ EVENTS = _schema(
         "act": _TEXT,
         "id": _TEXT,
         "kind": _TEXT,
-    },
-    {
         "source": _TEXT,
         "to": _TEXT,
         "attempt": _NUMBER,
@@ -96,6 +106,7 @@ EVENTS = _schema(
         "by": _TEXT,
         "priority": _NUMBER,
     },
+    optional={"source", "to", "priority"},
 )
 """One entry of the journal. `place` sorts as the journal does; `cursor` is what readers pass on.
 
@@ -115,8 +126,11 @@ CLAIMS = _schema(
         "attempts": _NUMBER,
         "created_at": _TIME,
         "token": _TOKEN,
+        "group": _TEXT,
+        "headers": _HEADERS,
+        "trace": _TEXT,
     },
-    {"group": _TEXT, "headers": _HEADERS, "trace": _TEXT},
+    optional={"group", "headers", "trace"},
 )
 """A claimed job: what streaming `jobs` gives. `token` is the lease that its outcome must name."""
 
