@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql.types import StructField, StructType
 
 import ackline
 from ackline.errors import AcklineError, ConfigError, StoreUnavailable
@@ -92,6 +93,17 @@ def test_a_mistyped_queue_is_refused_and_not_made(sqlite_url, caplog):
     assert "no queue 'emial'. Did you mean 'email'?; the stream waits" in caplog.text
     with ackline.open(sqlite_url) as queues:
         assert list(queues) == ["email"]
+
+
+def test_columns_that_differ_are_refused_at_planning(sqlite_url):
+    with ackline.open(sqlite_url) as queues:
+        queues["mail"].enqueue(1)
+    source = AcklineSource({"store": sqlite_url, "table": "events"})
+    nullable = StructType([StructField(each.name, each.dataType) for each in source.schema()])
+
+    for columns in (StructType(source.schema().fields[:3]), nullable):
+        with pytest.raises(ConfigError, match=r"leave .schema\(…\) out"):
+            source.reader(columns)
 
 
 def test_memory_is_refused():

@@ -116,7 +116,8 @@ def _missing(options: Reading, place: Place) -> str | None:
 
 
 def _require_schema(asked: StructType, ours: StructType) -> None:
-    if asked.names != ours.names:
+    # Also where only a type differs, or what may be null: Spark would tell of that in its tasks.
+    if asked != ours:
         raise ConfigError(
             f"this table has the columns {', '.join(ours.names)}: leave .schema(…) out, "
             "and choose columns with select"
