@@ -23,6 +23,8 @@ from ackline import (
     State,
     StoreUnavailable,
 )
+from ackline.queue.reader import first_needed
+from ackline.queue.reader_place import EVERY_QUEUE, KeptPlace
 from ackline.testing import ManualClock
 
 
@@ -240,3 +242,28 @@ class TestCut:
             assert waiting.result(10) == "done"
         assert len(refused) == 1
         assert "cannot be read" not in caplog.text
+
+
+def test_who_meets_a_queue_while_it_is_pruned_keeps_its_place(
+    queue: Queue[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader of all queues writes its place in a new one before it moves on in the others."""
+    put(queue, "a", "b", "c")
+    first, second, last = queue.store.events(queue.key, None, 3)
+    KeptPlace(queue.store, "default", EVERY_QUEUE, "lake").begin(lambda: first.cursor)
+    own = KeptPlace(queue.store, "default", queue.name, "lake")
+    read_keys, reads = queue.store.read_keys, list[None]()
+
+    def meet(*given: Any) -> Any:
+        found = read_keys(*given)
+        reads.append(None)
+        if len(reads) == 1:
+            own.begin(lambda: second.cursor)
+            every = KeptPlace(queue.store, "default", EVERY_QUEUE, "lake")
+            every.begin(lambda: last.cursor)
+            every.save(last.cursor)
+        return found
+
+    monkeypatch.setattr(queue.store, "read_keys", meet)
+
+    assert first_needed(queue.store, queue.key) in (first.cursor, second.cursor)

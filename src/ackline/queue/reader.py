@@ -120,9 +120,10 @@ def waited_for(
 
     Of these, one that has a place of its own here is waited for there, and nowhere before.
     """
+    # In this order: who comes to know the queue meanwhile has its own place before it saves others.
+    of_every_queue = readers_of_every_queue(store, key.tenant, on_broken)
     own = registered_readers(store, key, on_broken)
     known = {reader.name for reader in own}
-    of_every_queue = readers_of_every_queue(store, key.tenant, on_broken)
     return own + [reader for reader in of_every_queue if reader.name not in known]
 
 
