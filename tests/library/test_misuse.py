@@ -169,6 +169,14 @@ def test_a_handler_is_called_with_the_job_alone(queues: Queues, function: Any) -
     queue.handler("mail")(functools.partial(function, to="ann"))
 
 
+def test_options_count_also_where_the_handler_itself_is_given(queues: Queues) -> None:
+    queue: Any = queues["email"]
+    queue.handler(lambda job: None, max_attempts=7)
+    assert queue.policies.settings().kinds["default"].max_attempts == 7
+    with pytest.raises(TypeError, match="unknown handler option: kind"):
+        queue.handler(lambda job: None, kind="mail")
+
+
 def test_what_a_handler_may_take_beside_the_job(queues: Queues) -> None:
     queues["email"].handler("mail")(lambda job, to="ann", *more, by="post", **options: 1)
 

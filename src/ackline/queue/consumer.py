@@ -73,7 +73,7 @@ class Consumer(Settler[P, R]):
         ... def welcome(job): ...
         """
         if callable(kind):
-            return self.handler()(kind)
+            return self.handler(**options)(kind)
         names = ("max_attempts", "backoff", "lease", "timeout", "result_ttl")
         policy = policy_from(**{name: options.pop(name, None) for name in names})
         if options:
