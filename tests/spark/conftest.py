@@ -71,18 +71,17 @@ def place(connect: Callable[[], Queues]) -> TestPlace:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     """One Spark for all tests of a process; it takes some seconds to start."""
-    from ackline.spark.session import _quiet, spark_session
+    from ackline.spark.session import spark_session
 
     # Java that lives for some minutes is faster when it compiles less, and does not collect in
     # threads of their own.
     quickly = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    quiet = _quiet()["spark.driver.extraJavaOptions"]
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     session = spark_session(
         "local[2]",
         name="ackline tests",
         settings={
-            "spark.driver.extraJavaOptions": f"{quiet} {quickly}",
+            "spark.driver.extraJavaOptions": quickly,
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.adaptive.enabled": "false",
             # To compile a plan takes far longer than to interpret it for a few rows.

@@ -136,8 +136,24 @@ def test_a_repeated_write_enqueues_nothing_twice(email, writer):
     assert email.status(done.id).state is State.COMPLETED
 
 
+def test_what_fails_just_then_stays_as_it_is(email, writer, monkeypatch):
+    table = pyarrow.table({"id": ["a"], "payload": ["1"]})
+    write(writer(table), table)
+    kind = type(email.store)
+    enqueue = kind.enqueue
+
+    def fail_first(store, *given):
+        email.bury(email.claim(1)[0], "no")
+        return enqueue(store, *given)
+
+    monkeypatch.setattr(kind, "enqueue", fail_first)
+    write(writer(table), table)
+
+    assert email.status("a").state is State.FAILED
+
+
 def test_what_failed_is_enqueued_anew_when_asked_to(email, writer):
-    """The control: it is the look before the write that keeps a failed job as it is."""
+    """The control: else a failed job stays as it is."""
     table = pyarrow.table({"id": ["a"], "payload": ["1"]})
     write(writer(table), table)
     email.bury(email.claim(1)[0], "no")

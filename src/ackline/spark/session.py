@@ -24,8 +24,6 @@ UNCHECKED = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_
 taken out costs a twentieth of the time in which a table is read."""
 
 LOCAL = {
-    # Defaults: what somebody configures is added to them.
-    "spark.driver.defaultJavaOptions": UNCHECKED,
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -67,7 +65,7 @@ def spark_session(
         # Workers must be this Python, for the packages are installed here. Only by this Spark
         # also looks for formats with it.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    chosen = ALWAYS | (LOCAL | _quiet() if local else {}) | dict(settings or {})
+    chosen = ALWAYS | (LOCAL | _java_options() if local else {}) | dict(settings or {})
     builder = SparkSession.builder.appName(name)
     builder = builder.remote(master) if remote else builder.master(master)
     for key, value in chosen.items():
@@ -81,10 +79,12 @@ def spark_session(
     return session
 
 
-def _quiet() -> dict[str, str]:
-    """Java's own log has only errors, from its first line on."""
+def _java_options() -> dict[str, str]:
+    """Among them that Java's own log has only errors, from its first line on."""
     log = files("ackline.spark").joinpath("log4j2.properties")
-    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log}"}
+    # Not the `extraJavaOptions`: what somebody has configured there is added to these.
+    options = f"{UNCHECKED} -Dlog4j2.configurationFile={log}"
+    return {"spark.driver.defaultJavaOptions": options}
 
 
 def require_spark(version: str) -> None:

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ackline.job import Draft, QueueKey, State
+from ackline.job import Draft
 from ackline.queues import Queues
 from ackline.spark.columns import Columns, columns_of_jobs
 from ackline.spark.drafts import DraftMaker
@@ -25,6 +25,8 @@ from ackline.spark.rejected import Aside, Rejected, Written, micro_batch, report
 
 CHUNK = 1000
 """Jobs per round trip."""
+
+NO_KIND: frozenset[str] = frozenset()
 
 
 def enqueue_rows(
@@ -49,32 +51,13 @@ def enqueue_rows(
 
 
 def _enqueue(queues: Queues, drafts: list[tuple[str, Draft]], *, keep: bool) -> int:
-    """Answers how many were new."""
+    """Answers how many were new; those that have failed or were cancelled may be replaced."""
     by_queue: dict[str, list[Draft]] = {}
     for name, draft in drafts:
-        by_queue.setdefault(name, []).append(draft)
-    count = 0
-    for name, some in by_queue.items():
-        key = QueueKey(queues.tenant, name)
-        if new := _unknown(queues, key, some) if keep and _may_replace(queues, key) else some:
-            count += sum(receipt.accepted for receipt in queues[name].put(new))
-    return count
-
-
-def _may_replace(queues: Queues, key: QueueKey) -> bool:
-    """Whether there is any job that an enqueue of its id would replace."""
-    counts = queues[key.name].counts()
-    return bool(counts[State.FAILED] or counts[State.CANCELLED])
-
-
-def _unknown(queues: Queues, key: QueueKey, drafts: list[Draft]) -> list[Draft]:
-    """Those whose id no job has: one that has failed or was cancelled would be replaced."""
-    there = queues.store.get(key, [draft.id for draft in drafts])
-    return [
-        msgspec.structs.replace(draft, surely_new=True)
-        for draft, job in zip(drafts, there, strict=True)
-        if job is None
-    ]
+        kept = msgspec.structs.replace(draft, replaces=NO_KIND) if keep else draft
+        by_queue.setdefault(name, []).append(kept)
+    receipts = (queues[name].put(some) for name, some in by_queue.items())
+    return sum(receipt.accepted for receipt in itertools.chain.from_iterable(receipts))
 
 
 class JobsWriter(DataSourceArrowWriter):
