@@ -31,8 +31,8 @@ HANDING = [
     Mutant(
         "redis: what was handed over and lost is not brought by the next claim",
         _HANDING,
-        "if sort ~= 'g' then",
-        "if true then",
+        "if sort ~= 'g' then\n    return ''",
+        "if true then\n    return ''",
         _ALONE,
     ),
     Mutant(
@@ -97,6 +97,20 @@ HANDING = [
         _HANDING,
         "  redis.call('HSET', queue.base .. ':waiting', inbox, string.sub(noted, before))\n",
         "",
+        _ALONE,
+    ),
+    Mutant(
+        "redis: news that comes together with a handed job is forgotten",
+        "worker/courier.py",
+        "if handed is None or handed.more:",
+        "if handed is None:",
+        _WORKERS,
+    ),
+    Mutant(
+        "redis: a note of another version stops who settles",
+        _HANDING,
+        "  if sort ~= 'g' then\n    return sort == 'w'\n",
+        "  if sort == 'w' then\n    return true\n",
         _ALONE,
     ),
     Mutant(

@@ -134,7 +134,7 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     since: float | None = None
     """By `time.monotonic`: from when on leases count, if some were handed over before the call."""
     more: bool = False
-    """Whether there may be more, for nobody has looked: all that it brought was handed over."""
+    """Whether there may be more: all that it brought was handed over, and nobody has looked."""
     as_before: bool = False
     """Whether nobody has looked for more, so that what the last claim said still holds."""
 
@@ -352,7 +352,10 @@ class Handing(Protocol):
     """What a listener to `ready` can do where jobs are handed over."""
 
     def handed(self, worker: str) -> Claimed | None:
-        """What was handed over to this worker and no claim has brought yet; None if nothing."""
+        """What was handed over to this worker and no claim has brought yet; None if nothing.
+
+        There may be `more` if there was also news of other jobs since the last question.
+        """
 
 
 class Joined(Protocol):

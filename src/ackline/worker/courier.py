@@ -243,7 +243,7 @@ class Courier:
             if not self._nudged.is_set() and not self._stopping:
                 self._holdings.listener.wait(seconds)
                 handed = self._holdings.handed()
-                if handed is None:
+                if handed is None or handed.more:
                     # Woken or not, it is time to look; if not by this courier, then by another.
                     self._holdings.hear()
         finally:

@@ -125,6 +125,37 @@ def test_jobs_one_by_one_take_two_scripts_each(open_queue, start, client, prefix
     assert scripts() - before <= 2 * 50 + others
 
 
+def test_news_that_comes_together_with_a_handed_job_is_not_forgotten(
+    open_queue, start, client, prefix, monkeypatch
+):
+    monkeypatch.setattr("ackline.queue.consumer.LONGEST_POLL", 60.0)
+    queue, held_up, go_on = open_queue(), threading.Event(), threading.Event()
+    queue.handler("mine")(lambda _: None)
+    start(queue)
+    until(lambda: waiting(client, prefix))
+    queue.enqueue("first", kind="mine")
+    until(lambda: queue.counts()[State.COMPLETED] == 1)
+    until(lambda: waiting(client, prefix))
+    [listener] = [one for one in queue.store._listeners if one.inbox]
+    read = listener._read
+
+    def read_late() -> bool:
+        held_up.set()
+        assert go_on.wait(SOON)
+        return bool(read())
+
+    monkeypatch.setattr(listener, "_read", read_late)
+    other = open_queue()
+    other.enqueue("handed over", kind="mine")
+    assert held_up.wait(SOON)
+    other.enqueue_many(["in", "line"], kind="mine")
+    # Whoever finds nothing for itself wants to be told of the next, though others' jobs are there.
+    assert other.claim(kinds=["others"]) == []
+    go_on.set()
+
+    until(lambda: queue.counts()[State.COMPLETED] == 4)
+
+
 def test_a_worker_for_one_job_at_a_time_is_not_handed_a_second(open_queue, start, client, prefix):
     queue, scene = open_queue(), SlowHandler()
     queue.handler(scene)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -603,6 +604,35 @@ class TestWaitingOn:
 
         assert (verdict.applied, verdict.state) == (False, State.PROCESSING)
         assert store.apply(QUEUE, [done(again)])[0].applied
+
+    def test_what_another_version_has_noted_spoils_nothing(
+        self, store, waiter, handed, client, prefix
+    ):
+        key = f"{prefix}:{{default/mail}}:waiting"
+        client.hset(key, waiter.inbox.name, b"h" + struct.pack(">d", 0.0) + b"?")
+
+        claimed = waiter.settle(handed)
+
+        assert [verdict.applied for verdict in claimed.verdicts] == [True]
+        assert not claimed.as_before
+        counts = store.describe("default", "mail")[0].counts
+        assert {state: count for state, count in counts.items() if count} == {State.COMPLETED: 1}
+        assert [event.act for event in store.events(QUEUE, None, 10)][-1] is Act.COMPLETE
+
+    def test_there_may_be_more_if_there_was_other_news_as_well(self, store, waiter, handed):
+        assert waiter.settle(handed).as_before
+        waiter.listener.handed("w")  # up to here
+        store.enqueue(QUEUE, drafts(1, start=1))
+        assert waiter.listener.wait(SOON)
+        alone = waiter.listener.handed("w")
+        assert (len(alone.jobs), alone.more) == (1, False)
+
+        assert waiter.settle(alone.jobs[0]).as_before
+        store.enqueue(QUEUE, drafts(1, start=2))
+        store.enqueue(QUEUE, drafts(2, start=3))
+        until(lambda: waiter.listener.wait(SOON) and waiter.listener._told)
+        with_others = waiter.listener.handed("w")
+        assert (len(with_others.jobs), with_others.more) == (1, True)
 
     def test_what_it_asks_for_is_renewed_all_the_same(self, timed, clock):
         """Else a lease that was configured anew would never come to count."""

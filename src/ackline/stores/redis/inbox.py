@@ -92,9 +92,9 @@ class Inbox:
     def _lapses(self, job: Record) -> float:
         return self._began(job) + (job.deadline or 0.0) - (job.started_at or 0.0)
 
-    def claimed(self, jobs: list[Record]) -> Claimed:
+    def claimed(self, jobs: list[Record], more: bool = True) -> Claimed:
         """What has come, as the answer to a claim that did not have to be made."""
         now = max(job.started_at or 0.0 for job in jobs)
         return Claimed(
-            jobs=jobs, verdicts=[], now=now, since=self.since(jobs, time.monotonic()), more=True
+            jobs=jobs, verdicts=[], now=now, since=self.since(jobs, time.monotonic()), more=more
         )

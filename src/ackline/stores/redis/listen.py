@@ -66,6 +66,8 @@ class RedisListener:
         self._pid = os.getpid()
         self._subscription: Any = None
         self._unread = False
+        self._told = False
+        """Whether there may be more than what was handed over since the last question."""
         self._troubled = False
         self._heard = 0.0
         self._asked: float | None = None
@@ -90,8 +92,9 @@ class RedisListener:
     def handed(self, worker: str) -> Claimed | None:
         if self.inbox is None:
             return None
+        told, self._told = self._told, False
         jobs = self.inbox.take(worker)
-        return self.inbox.claimed(jobs) if jobs else None
+        return self.inbox.claimed(jobs, told) if jobs else None
 
     def wake(self) -> None:
         if self._pid != os.getpid():
@@ -198,6 +201,8 @@ class RedisListener:
         """Most messages are empty: it is time to look."""
         if self.inbox is not None and message:
             self.inbox.put(message)
+        else:
+            self._told = True
 
     def _feel_pulse(self) -> None:
         """After a long silence, see whether there is still somebody at the other end."""
@@ -231,7 +236,7 @@ class RedisListener:
             subscription.close()
             raise
         self._subscription = subscription
-        self._unread = True
+        self._unread = self._told = True
         self._troubled = False
         self._heard, self._asked = time.monotonic(), None
         self._pauses.reset()

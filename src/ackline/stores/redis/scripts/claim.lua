@@ -26,14 +26,7 @@ if not queue then
   return {exact(now), '', '', {GONE, count_steps(3)}, {}, {}, {}, {}, ''}
 end
 
-insist()
-local verdicts, left, ends = {}, {}, {}
-if ARGV[3] then
-  verdicts, left, ends = apply_steps(queue, 3)
-end
-if next(left) then
-  leave_groups(queue, left)
-end
+-- First this, while nothing is changed: what is noted there may be of another version.
 local inbox, handed = request.inbox, ''
 local noted = inbox and redis.call('HGET', queue.base .. ':waiting', inbox)
 if noted then
@@ -41,6 +34,14 @@ if noted then
   if handed ~= '' then
     request.limit, request.places = request.limit - 1, request.places - 1
   end
+end
+insist()
+local verdicts, left, ends = {}, {}, {}
+if ARGV[3] then
+  verdicts, left, ends = apply_steps(queue, 3)
+end
+if next(left) then
+  leave_groups(queue, left)
 end
 local due, token, jobs, again = nil, nil, {}, {}
 if not queue.paused then

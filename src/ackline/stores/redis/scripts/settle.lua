@@ -24,9 +24,10 @@ local verdicts, left, ends = apply_steps(queue, 4)
 if next(left) then
   leave_groups(queue, left)
 end
--- As long as those who wait have not been told of any, no jobs are in line.
+-- As long as nobody was told of jobs in line since the last claim, there are none to be had.
 local news = queue.topics.ready or not queue.idle
-local waits = not news and wait_on(queue, ARGV[2], tonumber(ARGV[3]))
 close_queue(queue)
 close_arrivals()
+-- Only now: what was settled is settled, whatever is noted there.
+local waits = not news and wait_on(queue, ARGV[2], tonumber(ARGV[3]))
 return {verdicts, ends, waits and 1 or 0}

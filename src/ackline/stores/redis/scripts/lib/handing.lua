@@ -70,8 +70,8 @@ local function wait_on(queue, inbox, received)
     return false
   end
   local sort, _, at = struct.unpack(PROMISE, noted)
-  if sort == 'w' then
-    return true
+  if sort ~= 'g' then
+    return sort == 'w'
   end
   local token, _, before = struct.unpack(GIVEN, noted, at)
   if token ~= received then
