@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import struct
 
 import pyarrow.parquet
 import pytest
 
-from ackline.spark.rejected import LONGEST_LISTED, Aside, Rejected, RowsRejected
+from ackline.spark.rejected import LONGEST_LISTED, Aside, Rejected, RowsRejected, rows_of
 
 LARGE = {"id": "a", "priority": 17, "payload": "y" * 2 * LONGEST_LISTED, "result": b"\x00\xff"}
 
@@ -35,3 +36,17 @@ def test_a_list_has_as_much_as_can_be_shown():
     assert listed.row.endswith("…")
     with pytest.raises(RowsRejected):
         refuse(Aside(None, "write", most=0))
+
+
+def test_what_python_cannot_represent_is_kept_as_it_is():
+    """Else nobody could correct it: the bytes of a text, and the number of a time."""
+    offsets, texts = pyarrow.py_buffer(struct.pack("<3i", 0, 2, 3)), pyarrow.py_buffer(b"\xff\xfea")
+    before_the_year_1 = -62_135_683_200_000_000
+    times = pyarrow.array([before_the_year_1, 0]).cast(pyarrow.timestamp("us", tz="UTC"))
+    names = pyarrow.StringArray.from_buffers(2, offsets, texts)
+
+    broken, fine = rows_of(pyarrow.RecordBatch.from_arrays([names, times], ["name", "at"]))
+
+    assert json.loads(broken.row) == {"name": "//4=", "at": before_the_year_1}
+    assert "column 'name' cannot be read" in broken.reason
+    assert fine["name"] == "a"

@@ -95,9 +95,18 @@ def _row_of(batch: pyarrow.RecordBatch, number: int) -> dict[str, Any] | Rejecte
         try:
             row[name] = column[number].as_py(maps_as_pydicts="strict")
         except UNREADABLE as error:
-            row[name] = f"a {column.type} that cannot be read"
+            row[name] = _as_it_is(column[number])
             reason = reason or f"column {name!r} cannot be read: {error}"
     return Rejected.of(row, InvalidJob(reason)) if reason else row
+
+
+def _as_it_is(value: pyarrow.Scalar[Any]) -> bytes | int | str:
+    """The bytes of a text that is none, or the number of a time that Python does not know."""
+    if pyarrow.types.is_string(value.type) or pyarrow.types.is_large_string(value.type):
+        return bytes(value.as_buffer().to_pybytes())
+    if pyarrow.types.is_temporal(value.type):
+        return int(value.value)
+    return f"a {value.type} that cannot be read"
 
 
 class Refused:
