@@ -47,6 +47,8 @@ def test_what_python_cannot_represent_is_kept_as_it_is():
 
     broken, fine = rows_of(pyarrow.RecordBatch.from_arrays([names, times], ["name", "at"]))
 
+    assert isinstance(broken, Rejected)
+    assert isinstance(fine, dict)
     assert json.loads(broken.row) == {"name": "//4=", "at": before_the_year_1}
     assert "column 'name' cannot be read" in broken.reason
     assert fine["name"] == "a"
