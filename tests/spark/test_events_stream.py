@@ -524,6 +524,43 @@ def test_the_journal_is_kept_for_a_registered_reader(queues, start, checkpoint, 
     assert [event.id for event in queue.events(cursor)] == ["2"]
 
 
+@pytest.mark.parametrize("only", [{}, {"queue": "a"}], ids=["all", "one"])
+def test_two_streams_with_one_name_are_told_of_each_other(queues, start, caplog, only):
+    first, second = Checkpoint(), Checkpoint()
+    options = {"reader": "lake", **only}
+    run_twice(queues, start, first, options)
+    assert not caplog.text
+
+    start(second, **options).run()
+
+    assert "another stream or lake saved its place under the reader name 'lake'" in caplog.text
+    run_twice(queues, start, second, options)
+    caplog.clear()
+    run_twice(queues, start, first, options)
+    assert caplog.text.count("--reader NAME") == 1
+
+
+@pytest.mark.parametrize("only", [{}, {"queue": "a"}], ids=["all", "one"])
+@pytest.mark.parametrize("point", POINTS)
+def test_a_stream_is_not_told_of_itself(point, only, queues, start, checkpoint, caplog):
+    options = {"reader": "lake", **only}
+    for _ in range(3):
+        queues["a"].enqueue(1)
+        with pytest.raises(Died):
+            start(checkpoint, **options).trigger(die_at=point)
+        run_twice(queues, start, checkpoint, options)
+
+    assert "reader name" not in caplog.text
+
+
+def run_twice(queues, start, checkpoint, options):
+    """A restart and two batches: Spark commits a batch when the next has come."""
+    driver = start(checkpoint, **options)
+    for _ in range(2):
+        queues["a"].enqueue(1)
+        driver.run()
+
+
 def test_it_cannot_begin_after_the_end(queues, start, checkpoint):
     queues["a"].enqueue(1)
     batch, _ = read_cursor(queues.info().cursor)

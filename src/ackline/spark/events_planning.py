@@ -59,7 +59,8 @@ class EventsPlanning:
         places = dict(offset.queues)
         if self._options.queue is None:
             places[EVERY_QUEUE] = offset.furthest
-        self._places.save(places)
+        self._places.warn_of_another(self._options.queue or EVERY_QUEUE, offset.stream)
+        self._places.save(places, offset.stream)
 
     def starts(self, start: EventsOffset, end: EventsOffset) -> dict[str, str]:
         """From where on each queue is read in the micro-batch between two offsets."""
@@ -97,8 +98,9 @@ class EventsPlanning:
         if not ahead and not gaps:
             self._quiet = (start, end)
             return start
+        stream = start.stream or new_id()
         # From here on the journal is kept for us, though the first commit comes much later.
-        self._places.save({name: place for name, place in ahead.items() if name in new})
+        self._places.save({name: place for name, place in ahead.items() if name in new}, stream)
         places = {**known, **ahead}
         moved = self._move(list(ahead), places, end, most)
         offset = EventsOffset(
@@ -107,7 +109,7 @@ class EventsPlanning:
             # Asked again, the store may have dropped some of it and would name another beginning.
             begun=places if start.initial else ahead,
             skipped=shortened(start.skipped + gaps),
-            stream=start.stream or new_id(),
+            stream=stream,
         )
         return self._noted(start, offset)
 
