@@ -10,11 +10,14 @@ import pytest
 
 from ackline.errors import ConfigError, EventsDropped, StoreUnavailable
 from ackline.events import make_cursor, read_cursor
+from ackline.limits import OWN_KEYS
 from ackline.maintenance.pruner import Pruner
 from ackline.queue.reader_place import EVERY_QUEUE
 from ackline.queues import Queues
 from ackline.spark.errors import StreamMismatch
 from ackline.spark.events_stream import EventsStreamReader
+from ackline.spark.gap_notes import GapNotes
+from ackline.spark.gaps import Gap
 from ackline.stores.registry import store_from_url
 from tests.spark.asking import read_options
 from tests.spark.driver import POINTS, Checkpoint, Died, Driver
@@ -325,6 +328,85 @@ def test_what_a_planned_batch_lacks_is_told_though_nothing_follows(queues, start
     assert (gap["after"], gap["until"]) == (planned["begun"]["a"], planned["queues"]["a"])
 
 
+@pytest.mark.parametrize("options", [{}, {"reader": "lake"}], ids=["unnamed", "named"])
+@pytest.mark.parametrize("point", ["planned", "read", "sunk", "committed"])
+def test_what_a_planned_batch_lacks_is_told_by_whichever_run_goes_on(
+    point, options, queues, start, checkpoint
+):
+    skipping = plan_and_prune(queues, start, checkpoint, options)
+    with pytest.raises(Died):
+        skipping.trigger(die_at=point)
+    if point != "committed":
+        start(checkpoint, skipDropped="a", **options).trigger()
+
+    start(checkpoint, **options).run()
+
+    [gap] = gaps_told(checkpoint)
+    assert gap["after"] == json.loads(checkpoint.offsets[0])["begun"]["a"]
+    assert told(checkpoint) == [("a", "enqueue", id) for id in ("second", "third")]
+    queues["a"].enqueue(1, id="last")
+    start(checkpoint, **options).run()
+    assert gaps_told(checkpoint) == [gap]
+
+
+def test_a_gap_is_noted_until_an_offset_that_tells_of_it_is_planned(queues, start, checkpoint):
+    skipping = plan_and_prune(queues, start, checkpoint, {})
+    skipping.trigger()
+    assert len(gaps_noted(queues)) == 1
+    with pytest.raises(Died):
+        start(checkpoint).trigger(die_at="claimed")
+    assert len(gaps_noted(queues)) == 1
+
+    start(checkpoint).run()
+
+    assert len(gaps_told(checkpoint)) == 1
+    assert not gaps_noted(queues)
+
+
+def test_what_was_not_skipped_after_all_is_not_told(queues, start, checkpoint):
+    skipping = plan_and_prune(queues, start, checkpoint, {})
+    with pytest.raises(Died):
+        skipping.trigger(die_at="planned")
+
+    with pytest.raises(EventsDropped):
+        start(checkpoint).run()
+
+    assert not gaps_noted(queues)
+
+
+def test_gaps_of_streams_that_nobody_goes_on_with_are_forgotten(
+    queues, start, checkpoint, monkeypatch, clock
+):
+    monkeypatch.setattr("ackline.spark.stream_notes.MOST", 2)
+    for number in range(4):
+        clock.advance(1.0)
+        GapNotes(queues).note(f"stream {number}", [gap_at(clock.now())])
+
+    assert gaps_noted(queues) == ["stream 2", "stream 3"]
+
+
+def plan_and_prune(queues, start, checkpoint, options):
+    """A batch is planned, and its first event dropped before it is read; a run that may skip it."""
+    queue = queues["a"]
+    queue.configure(max_journal=2)
+    queue.enqueue(1, id="first")
+    queue.enqueue(1, id="second")
+    with pytest.raises(Died):
+        start(checkpoint, **options).trigger(die_at="logged")
+    queue.enqueue(1, id="third")
+    queues.store.prune(queue.key, 100)
+    return start(checkpoint, skipDropped="a", **options)
+
+
+def gaps_noted(queues):
+    notes = queues.store.read_keys(queues.tenant, (OWN_KEYS, "spark", "gaps"), 100)
+    return [note.key[-1] for note in notes]
+
+
+def gap_at(skipped_at):
+    return Gap(queue="a", after="0.0", until="1.0", skipped_at=skipped_at)
+
+
 def test_a_queue_that_was_dropped_between_two_runs_is_read(queues, start, checkpoint):
     queues["a"].enqueue(1, id="1")
     start(checkpoint).run()
@@ -440,6 +522,43 @@ def test_the_journal_is_kept_for_a_registered_reader(queues, start, checkpoint, 
     cursor = queue.readers()[0].cursor
     # Spark commits a micro-batch when the next has come: so it is behind by one.
     assert [event.id for event in queue.events(cursor)] == ["2"]
+
+
+@pytest.mark.parametrize("only", [{}, {"queue": "a"}], ids=["all", "one"])
+def test_two_streams_with_one_name_are_told_of_each_other(queues, start, caplog, only):
+    first, second = Checkpoint(), Checkpoint()
+    options = {"reader": "lake", **only}
+    run_twice(queues, start, first, options)
+    assert not caplog.text
+
+    start(second, **options).run()
+
+    assert "another stream or lake saved its place under the reader name 'lake'" in caplog.text
+    run_twice(queues, start, second, options)
+    caplog.clear()
+    run_twice(queues, start, first, options)
+    assert caplog.text.count("--reader NAME") == 1
+
+
+@pytest.mark.parametrize("only", [{}, {"queue": "a"}], ids=["all", "one"])
+@pytest.mark.parametrize("point", POINTS)
+def test_a_stream_is_not_told_of_itself(point, only, queues, start, checkpoint, caplog):
+    options = {"reader": "lake", **only}
+    for _ in range(3):
+        queues["a"].enqueue(1)
+        with pytest.raises(Died):
+            start(checkpoint, **options).trigger(die_at=point)
+        run_twice(queues, start, checkpoint, options)
+
+    assert "reader name" not in caplog.text
+
+
+def run_twice(queues, start, checkpoint, options):
+    """A restart and two batches: Spark commits a batch when the next has come."""
+    driver = start(checkpoint, **options)
+    for _ in range(2):
+        queues["a"].enqueue(1)
+        driver.run()
 
 
 def test_it_cannot_begin_after_the_end(queues, start, checkpoint):

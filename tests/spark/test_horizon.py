@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from ackline.spark import horizon
+from ackline.limits import OWN_KEYS
+from ackline.spark import stream_notes
 from ackline.spark.errors import StreamMismatch
-from ackline.spark.horizon import ROOM, note_horizon, require_within
+from ackline.spark.horizon import note_horizon, require_within
 from ackline.stores.base import KeyWrite
+
+ROOM = (OWN_KEYS, "spark", "horizons")
 
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
-    monkeypatch.setattr(horizon, "MOST", 3)
+    monkeypatch.setattr(stream_notes, "MOST", 3)
 
 
 def known(queues):
-    return [entry.key[-1] for entry in queues.store.read_keys(queues.tenant, ROOM, 100)]
+    entries = queues.store.read_keys(queues.tenant, ROOM, 100)
+    return [entry.key[-1] for entry in entries if entry.key != ROOM]
 
 
 def test_the_streams_that_are_silent_for_longest_are_forgotten(queues, clock):
@@ -26,8 +30,47 @@ def test_the_streams_that_are_silent_for_longest_are_forgotten(queues, clock):
 
     assert known(queues) == ["a", "d", "e"]
     require_within(queues, "a", ["5.0"])
+
+
+def test_a_stream_that_was_forgotten_goes_on(queues, clock):
+    for stream, cursor in (("far", "7.0"), ("near", "5.0"), *((name, "9.0") for name in "abcd")):
+        clock.advance(1.0)
+        note_horizon(queues, stream, [cursor])
+    assert known(queues) == ["b", "c", "d"]
+
+    require_within(queues, "far", ["7.0"])
+    require_within(queues, "near", ["5.0"])
+    note_horizon(queues, "near", ["8.0"])
+    require_within(queues, "near", ["8.0"])
+
+
+def test_what_no_forgotten_stream_has_read_is_refused(queues, clock):
     with pytest.raises(StreamMismatch):
-        require_within(queues, "b", ["5.0"])
+        require_within(queues, "before", ["1.0"])
+    for stream in "abcd":
+        clock.advance(1.0)
+        note_horizon(queues, stream, ["5.0"])
+
+    with pytest.raises(StreamMismatch, match=r"nothing after 5\.0"):
+        require_within(queues, "a", ["6.0"])
+
+
+def test_a_stream_that_gives_a_sign_of_life_meanwhile_is_not_forgotten(queues, clock, monkeypatch):
+    for stream in "abc":
+        clock.advance(1.0)
+        note_horizon(queues, stream, ["5.0"])
+    write, store = queues.store.write_keys, queues.store
+
+    def after_a(tenant, writes):
+        if any(one.value is None for one in writes):
+            monkeypatch.setattr(store, "write_keys", write)
+            note_horizon(queues, "a", ["6.0"])
+        return write(tenant, writes)
+
+    monkeypatch.setattr(store, "write_keys", after_a)
+    note_horizon(queues, "d", ["5.0"])
+
+    require_within(queues, "a", ["6.0"])
 
 
 def test_a_stream_of_jobs_keeps_what_it_has_there(queues, clock):

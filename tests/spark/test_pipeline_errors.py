@@ -7,7 +7,7 @@ from pyspark.errors import PySparkException, SparkRuntimeException
 
 from ackline.cli.exits import code_for, message_for
 from ackline.cli.pipeline_errors import ending
-from ackline.errors import EventsDropped
+from ackline.errors import AcklineError, EventsDropped
 from ackline.spark.rejected import RowsRejected
 
 PRUNED = """[STREAM_FAILED] Query [id = 3945] terminated with exception: Traceback (most recent):
@@ -65,6 +65,16 @@ def test_a_message_of_several_lines_is_whole():
         '  {"id": null}: the row has no id',
         '  {"id": "x"}: the payload is no JSON',
     ]
+
+
+@pytest.mark.parametrize(
+    "named", ["ackline.nope.Foo", "ackline.errors.Nope", "ackline.queue.Queue"]
+)
+def test_an_error_that_is_not_known_here_says_what_it_says(named):
+    error = raised(PySparkException(f"Traceback (most recent call last):\n{named}: boom\n"))
+
+    assert type(error) is AcklineError
+    assert message_for(error) == "boom"
 
 
 def test_a_mistake_in_sql_that_shows_in_a_row_is_one_of_the_command():

@@ -68,10 +68,17 @@ def raised_in(text: str) -> AcklineError | None:
         if OTHER.match(line):
             break
         lines.append(line)
-    kind = getattr(importlib.import_module(module), name, AcklineError)
-    if not (isinstance(kind, type) and issubclass(kind, AcklineError)):
-        kind = AcklineError
+    kind = _kind_of(module, name)
     # Its constructor takes what the message is made of; the message is made already.
     error: AcklineError = kind.__new__(kind)
     Exception.__init__(error, "\n".join(lines))
     return error
+
+
+def _kind_of(module: str, name: str) -> type[AcklineError]:
+    """The class that a text names; it may be of another version, or nobody's at all."""
+    try:
+        kind = getattr(importlib.import_module(module), name, None)
+    except (ImportError, AcklineError):
+        return AcklineError
+    return kind if isinstance(kind, type) and issubclass(kind, AcklineError) else AcklineError

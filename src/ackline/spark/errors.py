@@ -11,7 +11,10 @@ AcklineError
 
 from __future__ import annotations
 
+import shlex
+
 from ackline.errors import AcklineError, EventsDropped
+from ackline.spark.queue_names import naming
 
 
 class StreamBehind(EventsDropped):
@@ -22,7 +25,8 @@ class StreamBehind(EventsDropped):
             self,
             f"queue {queue!r} has dropped events after cursor {after}, which the stream has not "
             f"read. To go on without them, with those after {kept}, set the option "
-            f"skipDropped={queue}, or run `ackline pipeline run --skip-dropped {queue}` once; "
+            f"skipDropped={naming(queue)}, or run `ackline pipeline run --skip-dropped "
+            f"{shlex.quote(queue)}` once; "
             "run it more often or raise the queue's max_journal so that it does not come to this",
         )
         self.cursor = kept

@@ -28,6 +28,8 @@ class EventsOffset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Whether the stream begins here."""
     skipped: list[Gap] = []
     """All that was ever left out because it was gone; the oldest of many gaps as one."""
+    stream: str | None = None
+    """The name under which the store knows what the latest micro-batch lacks."""
     horizon: str | None = None
     """The name under which the store knows how far the stream has come."""
 

@@ -12,7 +12,8 @@ from ackline.ids import new_id
 from ackline.queue.reader_place import EVERY_QUEUE
 from ackline.queues import Queues
 from ackline.spark.events_offset import OLDEST, EventsOffset
-from ackline.spark.gaps import Gap, shortened
+from ackline.spark.gap_notes import GapNotes
+from ackline.spark.gaps import shortened
 from ackline.spark.horizon import note_horizon, require_within
 from ackline.spark.journal import whole_journal
 from ackline.spark.kept_journals import KeptJournals
@@ -31,8 +32,7 @@ class EventsPlanning:
         self._target: str | None = None
         self._quiet: tuple[EventsOffset, str] | None = None
         """After which offset nothing had happened up to where: no queue need be asked again."""
-        self._gone: list[Gap] = []
-        """Gaps in micro-batches that were planned before; the next offset tells of them."""
+        self._gaps = GapNotes(queues)
 
     def close(self) -> None:
         """Let go of the store."""
@@ -59,14 +59,18 @@ class EventsPlanning:
         places = dict(offset.queues)
         if self._options.queue is None:
             places[EVERY_QUEUE] = offset.furthest
-        self._places.save(places)
+        self._places.warn_of_another(self._options.queue or EVERY_QUEUE, offset.stream)
+        self._places.save(places, offset.stream)
 
     def starts(self, start: EventsOffset, end: EventsOffset) -> dict[str, str]:
         """From where on each queue is read in the micro-batch between two offsets."""
         self._require_same_store(end)
         starts = {**start.queues, **end.begun}
-        self._gone, self._quiet = self._journals.gone(starts, end.queues), None
-        return starts | {gap.queue: gap.until for gap in self._gone}
+        gone = self._journals.gone(starts, end.queues)
+        # Before anything is read: this run may not live to plan the offset that tells of it.
+        self._gaps.note(end.stream, gone)
+        self._quiet = None
+        return starts | {gap.queue: gap.until for gap in gone}
 
     def latest(self, start: EventsOffset, most: int | None) -> EventsOffset:
         """Where the next micro-batch ends; the start itself if nothing has happened."""
@@ -90,12 +94,13 @@ class EventsPlanning:
             return start
         new = {name: start.begin for name in self._journals.names() if name not in known}
         ahead, gaps = self._journals.ahead({**known, **new}, end)
-        gaps = [gap for gap in self._gone if gap not in start.skipped] + gaps
+        gaps = [gap for gap in self._gaps.of(start.stream) if gap not in start.skipped] + gaps
         if not ahead and not gaps:
             self._quiet = (start, end)
             return start
+        stream = start.stream or new_id()
         # From here on the journal is kept for us, though the first commit comes much later.
-        self._places.save({name: place for name, place in ahead.items() if name in new})
+        self._places.save({name: place for name, place in ahead.items() if name in new}, stream)
         places = {**known, **ahead}
         moved = self._move(list(ahead), places, end, most)
         offset = EventsOffset(
@@ -104,6 +109,7 @@ class EventsPlanning:
             # Asked again, the store may have dropped some of it and would name another beginning.
             begun=places if start.initial else ahead,
             skipped=shortened(start.skipped + gaps),
+            stream=stream,
         )
         return self._noted(start, offset)
 

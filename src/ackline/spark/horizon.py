@@ -11,17 +11,13 @@ from collections.abc import Iterable
 import msgspec
 
 from ackline.events import read_cursor
-from ackline.limits import OWN_KEYS
 from ackline.queues import Queues
 from ackline.spark.errors import StreamMismatch
 from ackline.spark.journal import NOTHING_DROPPED
-from ackline.stores.base import Key, KeyWrite
+from ackline.spark.stream_notes import StreamNotes
+from ackline.stores.base import Key
 
-MOST = 1000
-"""Streams of one tenant that are remembered: nobody says when a checkpoint was thrown away, so
-when there are more, those are forgotten that have been silent for longest."""
-
-ROOM = (OWN_KEYS, "spark", "horizons")
+KIND = "horizons"
 
 
 class Horizon(msgspec.Struct, frozen=True):
@@ -30,20 +26,19 @@ class Horizon(msgspec.Struct, frozen=True):
     cursor: str = NOTHING_DROPPED
     at: float = 0.0
 
-    def as_text(self) -> str:
+    def as_bytes(self) -> bytes:
         """As the store keeps it."""
-        return f"{self.cursor} {self.at}"
+        return f"{self.cursor} {self.at}".encode()
 
 
 def note_horizon(queues: Queues, stream: str, cursors: Iterable[str]) -> None:
     """Before Spark hears of it: the stream is about to read up to these places."""
-    known = _noted(queues, stream)
-    furthest = max([known.cursor, *cursors], key=read_cursor)
-    noted = Horizon(furthest, queues.info().now)
-    write = KeyWrite(key=_key(stream), value=noted.as_text().encode())
-    queues.store.write_keys(queues.tenant, [write])
-    if known == Horizon():
-        _forget_silent(queues)
+    notes = StreamNotes(queues, KIND)
+    known = notes.find(stream)
+    furthest = max([_read(known).cursor, *cursors], key=read_cursor)
+    notes.write(stream, Horizon(furthest, queues.info().now).as_bytes())
+    if known is None:
+        _forget_silent(notes)
 
 
 def require_within(queues: Queues, stream: str | None, cursors: Iterable[str]) -> None:
@@ -51,7 +46,7 @@ def require_within(queues: Queues, stream: str | None, cursors: Iterable[str]) -
 
     For one that notes nothing, the end of the journal is all there is to go by.
     """
-    last = queues.info().cursor if stream is None else _noted(queues, stream).cursor
+    last = queues.info().cursor if stream is None else _known(queues, stream).cursor
     furthest = max(cursors, key=read_cursor, default=NOTHING_DROPPED)
     if read_cursor(furthest) > read_cursor(last):
         raise StreamMismatch(
@@ -62,28 +57,29 @@ def require_within(queues: Queues, stream: str | None, cursors: Iterable[str]) -
         )
 
 
-def _noted(queues: Queues, stream: str) -> Horizon:
-    key = _key(stream)
-    found = queues.store.read_keys(queues.tenant, key, 1)
-    return next((_read(one) for one in found if one.key == key), Horizon())
+def _known(queues: Queues, stream: str) -> Horizon:
+    """What was noted; a stream that is not known may be one of those that were forgotten."""
+    notes = StreamNotes(queues, KIND)
+    return _read(notes.find(stream) or notes.of_forgotten)
 
 
-def _forget_silent(queues: Queues) -> None:
-    """Called when a stream is new, so there are at most a few too many."""
-    entries = queues.store.read_keys(queues.tenant, ROOM, 2 * MOST)
-    # A stream of jobs may have its keys below, if its queue has this name.
-    ours = [entry for entry in entries if len(entry.key) == len(_key(""))]
-    silent = sorted(ours, key=lambda entry: _read(entry).at)[: max(0, len(ours) - MOST)]
-    gone = [KeyWrite(key=entry.key, value=None) for entry in silent]
-    if gone:
-        queues.store.write_keys(queues.tenant, gone)
+def _forget_silent(notes: StreamNotes) -> None:
+    """Of those that are forgotten, it stays known how far the furthest has come.
+
+    So each can go on, while a store that none of them has ever read still knows of nothing.
+    """
+    if silent := notes.surplus(lambda note: _read(note).at):
+        notes.forget(silent, _furthest)
 
 
-def _read(entry: Key) -> Horizon:
+def _furthest(notes: list[Key]) -> bytes:
+    horizons = map(_read, notes)
+    return max(horizons, key=lambda horizon: read_cursor(horizon.cursor)).as_bytes()
+
+
+def _read(note: Key | None) -> Horizon:
+    if note is None:
+        return Horizon()
     # An earlier version noted no time.
-    cursor, _, at = entry.value.decode().partition(" ")
+    cursor, _, at = note.value.decode().partition(" ")
     return Horizon(cursor, float(at or 0.0))
-
-
-def _key(stream: str) -> tuple[str, ...]:
-    return (*ROOM, stream)

@@ -17,9 +17,7 @@ from ackline.errors import ConfigError
 from ackline.events import read_cursor
 from ackline.job import State
 from ackline.limits import require_name, require_priority, require_seconds
-
-ALL = "*"
-"""Names every queue."""
+from ackline.spark.queue_names import names_in
 
 
 class Common(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -138,8 +136,9 @@ class ReadEvents(Reading, frozen=True, kw_only=True, rename="camel"):
     partitions: Annotated[
         Annotated[int, Meta(ge=1, le=10_000)] | None,
         Meta(
-            description="Tasks that read in parallel, about: by default as many as the machine "
-            "that plans the query has cores. On a cluster, as many as its executors have is best."
+            description="Tasks that read in parallel, about, and at least one for each queue that "
+            "is read: by default as many as the machine that plans the query has cores. On a "
+            "cluster, as many as its executors have is best."
         ),
     ] = None
     start: Annotated[
@@ -152,9 +151,9 @@ class ReadEvents(Reading, frozen=True, kw_only=True, rename="camel"):
     skip_dropped: Annotated[
         str | None,
         Meta(
-            description="Queues, with commas between them, or `*`, whose events may be missing: "
-            "where the journal has dropped some before the stream came to them, it goes on with "
-            "the oldest that is kept."
+            description="Queues, with commas between them or as a JSON list, or `*`, whose events "
+            "may be missing: where the journal has dropped some before the stream came to them, it "
+            "goes on with the oldest that is kept."
         ),
     ] = None
     max_events_per_trigger: Annotated[
@@ -170,8 +169,10 @@ class ReadEvents(Reading, frozen=True, kw_only=True, rename="camel"):
 
     def may_skip(self, queue: str) -> bool:
         """Whether the stream may go on without what a queue's journal has dropped."""
-        named = _listed(self.skip_dropped) or frozenset()
-        return queue in named or ALL in named
+        if self.skip_dropped is None:
+            return False
+        named = names_in(self.skip_dropped)
+        return named is None or queue in named
 
     @property
     def tasks(self) -> int:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import datetime
+import logging
 from collections.abc import Mapping
 
 from ackline.ids import new_id
-from ackline.queue.reader_place import Place, write_of
+from ackline.queue.broken_notes import UNREADABLE
+from ackline.queue.reader_place import Place, read_place, room_of, write_of
 from ackline.queues import Queues
+
+logger = logging.getLogger("ackline")
 
 CHUNK = 500
 """Places per round trip."""
+
+STREAM = "stream "
+"""Before the name of a stream, where a place says who wrote it."""
 
 
 class ReaderPlaces:
@@ -21,19 +29,42 @@ class ReaderPlaces:
         self._by = new_id()
         self._saved: dict[str, str] = {}
 
-    def save(self, places: Mapping[str, str]) -> None:
+    def save(self, places: Mapping[str, str], stream: str | None) -> None:
         """What is before these places is done; only those that have moved are written.
 
         The checkpoint says where the stream is, so it does not matter where its name was.
         """
         if self._name is None:
             return
+        by = self._by if stream is None else STREAM + stream
         moved = [(queue, at) for queue, at in places.items() if self._saved.get(queue) != at]
         now = self._queues.info().now if moved else 0.0
         for start in range(0, len(moved), CHUNK):
             some = moved[start : start + CHUNK]
-            writes = [
-                write_of(queue, self._name, Place(cursor, now, self._by)) for queue, cursor in some
-            ]
+            writes = [write_of(queue, self._name, Place(at, now, by)) for queue, at in some]
             self._queues.store.write_keys(self._queues.tenant, writes)
             self._saved.update(some)
+
+    def warn_of_another(self, queue: str, stream: str | None) -> None:
+        """Say so if another stream has saved here: the journal is kept for one of them only."""
+        if self._name is None or queue in self._saved:
+            return
+        found = self._found(queue, self._name)
+        if found is None or not found.by.startswith(STREAM) or found.by == f"{STREAM}{stream}":
+            return
+        logger.warning(
+            "another stream or lake saved its place under the reader name %r at %s UTC, and this "
+            "one takes it over: the journal is no longer kept for the other. If both are in use, "
+            "give each its own name: the option reader, or `ackline pipeline run --reader NAME`",
+            *(self._name, f"{datetime.datetime.fromtimestamp(found.at, datetime.UTC):%F %T}"),
+        )
+
+    def _found(self, queue: str, name: str) -> Place | None:
+        key = (*room_of(queue), name)
+        for entry in self._queues.store.read_keys(self._queues.tenant, key, 1):
+            if entry.key == key:
+                try:
+                    return read_place(entry.value)
+                except UNREADABLE:
+                    return None  # It is about to be written anew.
+        return None

@@ -22,6 +22,7 @@ from ackline.spark.lake.lake import CHECKPOINT, Lake
 from ackline.spark.lake.micro_batch import MicroBatch, pass_nothing
 from ackline.spark.options import Common
 from ackline.spark.place import find_place
+from ackline.spark.queue_names import naming_asked
 from ackline.spark.retrying import retrying
 
 NO_DELTA = "none"
@@ -216,7 +217,7 @@ class Run:
         if self._asked.events_per_batch is not None:
             options["maxEventsPerTrigger"] = str(self._asked.events_per_batch)
         if self._asked.skip_dropped:
-            options["skipDropped"] = ",".join(self._asked.skip_dropped)
+            options["skipDropped"] = naming_asked(self._asked.skip_dropped)
         events = self._spark.readStream.format("ackline").options(**options).load("events")
         return (
             events.writeStream.foreachBatch(act)

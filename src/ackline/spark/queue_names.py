@@ -1,0 +1,37 @@
+"""Queues in the text of an option: names with commas between them, or a JSON list of any names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+ALL = "*"
+"""Names every queue, except in a JSON list, where it is a name like any other."""
+
+
+def names_in(text: str) -> frozenset[str] | None:
+    """The queues that are named; None is all of them.
+
+    >>> sorted(names_in("eu, us")), sorted(names_in('["eu,us"]')), names_in("*")
+    (['eu', 'us'], ['eu,us'], None)
+    """
+    try:
+        return frozenset(msgspec.json.decode(text, type=list[str]))
+    except msgspec.DecodeError:
+        names = frozenset(name.strip() for name in text.split(","))
+        return None if ALL in names else names
+
+
+def naming(queue: str) -> str:
+    """The shortest text that names this queue and no other."""
+    return queue if names_in(queue) == frozenset({queue}) else _listed([queue])
+
+
+def naming_asked(queues: Collection[str]) -> str:
+    """The text for names that were given one by one, of which one may be `ALL`."""
+    return ALL if ALL in queues else _listed(queues)
+
+
+def _listed(queues: Collection[str]) -> str:
+    return msgspec.json.encode(list(queues)).decode()

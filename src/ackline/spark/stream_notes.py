@@ -1,0 +1,60 @@
+"""What a store keeps about streams of events: a note for each, of each kind, and not for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ackline.limits import OWN_KEYS
+from ackline.queues import Queues
+from ackline.stores.base import Key, KeyWrite
+
+MOST = 1000
+"""Streams of one tenant that are remembered: nobody says when a checkpoint was thrown away, so
+when there are more, those are forgotten that have been silent for longest."""
+
+
+class StreamNotes:
+    """The notes of one kind."""
+
+    def __init__(self, queues: Queues, kind: str) -> None:
+        self._store, self._tenant = queues.store, queues.tenant
+        self._room = (OWN_KEYS, "spark", kind)
+
+    def find(self, stream: str) -> Key | None:
+        """The note about a stream."""
+        return self._at(self._key(stream))
+
+    def write(self, stream: str, value: bytes | None) -> None:
+        """Note this about a stream; None removes what was noted."""
+        self._store.write_keys(self._tenant, [KeyWrite(key=self._key(stream), value=value)])
+
+    def surplus(self, noted_at: Callable[[Key], float]) -> list[Key]:
+        """The oldest of too many: at most a few, if asked whenever a stream is new."""
+        entries = self._store.read_keys(self._tenant, self._room, 2 * MOST)
+        # A stream of jobs may have its keys below, if its queue has this name.
+        ours = [entry for entry in entries if len(entry.key) == len(self._key(""))]
+        return sorted(ours, key=noted_at)[: max(0, len(ours) - MOST)]
+
+    @property
+    def of_forgotten(self) -> Key | None:
+        """What was noted about all those together that were forgotten."""
+        return self._at(self._room)
+
+    def forget(
+        self, notes: list[Key], together: Callable[[list[Key]], bytes] | None = None
+    ) -> None:
+        """Remove notes, and keep what is to be known of all; unless any has changed meanwhile."""
+        writes = [KeyWrite(key=note.key, value=None, version=note.version) for note in notes]
+        if together is not None:
+            before = self.of_forgotten
+            value = together(notes if before is None else [*notes, before])
+            version = 0 if before is None else before.version
+            writes.append(KeyWrite(key=self._room, value=value, version=version))
+        self._store.write_keys(self._tenant, writes)
+
+    def _at(self, key: tuple[str, ...]) -> Key | None:
+        found = self._store.read_keys(self._tenant, key, 1)
+        return next((entry for entry in found if entry.key == key), None)
+
+    def _key(self, stream: str) -> tuple[str, ...]:
+        return (*self._room, stream)
