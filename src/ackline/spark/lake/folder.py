@@ -78,6 +78,12 @@ class Folder:
             destination_filesystem=self._files,
         )
 
+    def replace(self, source: tuple[str, ...], target: tuple[str, ...]) -> None:
+        """Put a folder in the place of another."""
+        self.remove(*target)
+        self.copy(source, target)
+        self.remove(*source)
+
     def read_json(self, kind: type[Any], *parts: str) -> Any:
         """The contents of a file; None if it does not exist."""
         if not self.exists(*parts):
