@@ -31,7 +31,7 @@ from ackline.spark.lake import claim, compaction, running
 from ackline.spark.lake.claim import LakeClaim
 from ackline.spark.lake.errors import add_errors
 from ackline.spark.lake.gold import BY_DAY, OF_ALL, recent_days
-from ackline.spark.lake.lake import EVENTS, JOBS, MARK, OPEN, SCHEMA, Batch, Lake
+from ackline.spark.lake.lake import EVENTS, JOBS, OPEN, SCHEMA, Batch, Lake
 from ackline.spark.lake.reading import batches_of
 from ackline.spark.lake.running import Ran, Run
 from ackline.spark.pipelines.silver import lives_of, steps_with_times
@@ -40,6 +40,7 @@ from tests.docs.pages import DOCS
 from tests.spark.histories import all_events, live_through
 from tests.spark.lakeside import Appending, Died, Lakeside, contents, counted, counted_in, dying
 from tests.spark.test_command import KeptSpark
+from tests.spark.test_compaction import NO_SPARK
 
 DAY = 86_400.0
 
@@ -526,12 +527,27 @@ class TestRefused:
         with pytest.raises(ConfigError, match="has lost its checkpoint"):
             lake.open(queues)
 
-    def test_a_mark_that_cannot_be_read(self, lake, queues):
+    @pytest.mark.parametrize(
+        ("file", "read"),
+        [
+            ("lake.json", lambda lake: lake.mark),
+            ("log/000000000000.json", lambda lake: lake.batches),
+            ("compaction.json", lambda lake: compaction.Compaction(NO_SPARK, lake).finish()),
+        ],
+    )
+    @pytest.mark.parametrize("contents", [b"", b'{"schema": "x"}', b'{"store": "\xff"}'])
+    def test_a_file_that_cannot_be_read(self, lake, queues, file, read, contents):
         lake.open(queues)
-        lake.folder.write_json({"schema": "x"}, MARK)
+        broken = Path(lake.folder.path, file)
+        broken.parent.mkdir(exist_ok=True)
+        broken.write_bytes(contents)
 
-        with pytest.raises(ConfigError, match=r"lake.json cannot be read"):
-            lake.open(queues)
+        with pytest.raises(LakeDamaged) as caught:
+            read(lake)
+
+        said = str(caught.value)
+        assert said.startswith(f"{broken} cannot be read: ")
+        assert said.endswith("Restore it from a backup, or make another lake")
 
     def test_a_folder_that_is_no_lake(self, lake):
         with pytest.raises(ConfigError, match="there is no lake at"):

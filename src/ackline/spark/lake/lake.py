@@ -126,10 +126,7 @@ class Lake:
     @property
     def mark(self) -> Mark | None:
         """What the lake says about itself; None if it does not exist yet."""
-        try:
-            mark: Mark | None = self.folder.read_json(Mark, MARK)
-        except msgspec.DecodeError as error:
-            raise ConfigError(f"{self.folder.at(MARK)} cannot be read: {error}") from None
+        mark: Mark | None = self.folder.read_json(Mark, MARK)
         if mark is not None and mark.schema > SCHEMA:
             raise ConfigError(
                 f"the lake {self.folder.path} has schema {mark.schema}, and this Ackline knows "
