@@ -21,7 +21,7 @@ from ackline.spark import schemas
 from ackline.spark.event_rows import events_batch
 from ackline.spark.lake.gold import BY_DAY, OF_ALL, Publisher
 from ackline.spark.lake.lake import Lake
-from ackline.spark.lake.micro_batch import MicroBatch
+from ackline.spark.lake.micro_batch import MicroBatch, pass_nothing
 from ackline.spark.lake.running import Asked, Run
 from ackline.spark.options import Common
 from ackline.spark.place import find_place
@@ -50,6 +50,7 @@ class Appending(MicroBatch):
 
     def _save(self, table, name, number):
         table.write.mode("append").parquet(self._lake.table(name, number))
+        return self._lake.folder.rows(*self._lake.parts(name, number))
 
 
 def some_hours_ago():
@@ -86,24 +87,36 @@ class Lakeside:
 
     def take_in(self, *die_at, batch=MicroBatch):
         """What Spark does in a run, without the stream: the same batch again until it is done."""
-        events = [
-            event
-            for name in self.queues
-            for event in self.queues[name].events(self._cursors.get(name))
-        ]
-        table = pyarrow.Table.from_batches([events_batch(events)])
-        frame = self.spark.createDataFrame(table, schemas.EVENTS)
-        place = find_place(Common(store=self.url, table="events"))
+        events = self._told_since()
+        frame = self._frame(events)
         self.lake.open(self.queues)
         for point in die_at:
             with pytest.raises(Died, match=point):
-                batch(self.lake, place, dying(point))(frame, self._number)
-        batch(self.lake, place)(frame, self._number)
+                self.micro_batch(dying(point), batch)(frame, self._number)
+        self.micro_batch(pass_nothing, batch)(frame, self._number)
         # The checkpoint is what a stream would have left.
         os.makedirs(f"{self.path}/checkpoint/offsets", exist_ok=True)
         self._cursors |= {event.queue.name: event.cursor for event in events}
         self._number += 1
         return Publisher(self.spark, self.lake).publish()
+
+    def micro_batch(self, passing, batch=MicroBatch):
+        return batch(self.lake, find_place(Common(store=self.url, table="events")), passing)
+
+    def new_events(self):
+        """What the next `take_in` takes in."""
+        return self._frame(self._told_since())
+
+    def _told_since(self):
+        return [
+            event
+            for name in self.queues
+            for event in self.queues[name].events(self._cursors.get(name))
+        ]
+
+    def _frame(self, events):
+        table = pyarrow.Table.from_batches([events_batch(events)])
+        return self.spark.createDataFrame(table, schemas.EVENTS)
 
     @property
     def lake(self):
@@ -119,8 +132,12 @@ class Lakeside:
         return self.rows("gold", name)
 
     def gold_files(self):
-        folder = pyarrow.fs.LocalFileSystem()
-        found = folder.get_file_info(pyarrow.fs.FileSelector(f"{self.path}/gold", recursive=True))
+        return self.files_of(("gold",))
+
+    def files_of(self, table):
+        """The files of a table, and when each was written."""
+        above = pyarrow.fs.FileSelector("/".join((self.path, *table)), recursive=True)
+        found = pyarrow.fs.LocalFileSystem().get_file_info(above)
         return {one.path: one.mtime_ns for one in found if one.is_file}
 
 

@@ -217,3 +217,28 @@ def test_a_dropped_queue_is_judged_as_long_as_its_journal_is_kept(spark, sqlite_
 
     assert audit.events > 3
     assert audit.passed, audit.listed
+
+
+def test_a_journal_that_is_pruned_meanwhile_is_not_blamed_for_its_beginning(
+    spark, sqlite_url, monkeypatch
+):
+    with ackline.open(sqlite_url) as queues:
+        queue = queues["email"]
+        queue.configure(max_journal=1)
+        queue.enqueue_many(range(5))
+        look = queues.info
+
+        def look_and_prune():
+            info = look()
+            queues.store.prune(queue.key, 100)
+            return info
+
+        # The last that happens before Spark reads the journal.
+        monkeypatch.setattr(queues, "info", look_and_prune)
+
+        audit = run_audit(spark, sqlite_url, queues)
+
+    assert audit.jobs == 5
+    assert audit.passed, audit.listed
+    assert [gap.queue for gap in audit.unseen] == ["email"]
+    assert not audit.proven

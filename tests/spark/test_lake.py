@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 import math
 import shutil
@@ -27,9 +28,10 @@ from ackline.job import State
 from ackline.spark.errors import LakeClaimed, LakeDamaged
 from ackline.spark.gaps import Gap
 from ackline.spark.lake import claim, compaction, running
+from ackline.spark.lake.claim import LakeClaim
 from ackline.spark.lake.errors import add_errors
 from ackline.spark.lake.gold import BY_DAY, OF_ALL, recent_days
-from ackline.spark.lake.lake import MARK, SCHEMA, Batch, Lake
+from ackline.spark.lake.lake import EVENTS, JOBS, OPEN, SCHEMA, Batch, Lake
 from ackline.spark.lake.reading import batches_of
 from ackline.spark.lake.running import Ran, Run
 from ackline.spark.pipelines.silver import lives_of, steps_with_times
@@ -38,6 +40,7 @@ from tests.docs.pages import DOCS
 from tests.spark.histories import all_events, live_through
 from tests.spark.lakeside import Appending, Died, Lakeside, contents, counted, counted_in, dying
 from tests.spark.test_command import KeptSpark
+from tests.spark.test_compaction import NO_SPARK
 
 DAY = 86_400.0
 
@@ -248,6 +251,83 @@ class TestKilled:
         assert [reader.name for reader in side.queues["email"].readers()] == ["lake"]
 
 
+class TestTakenOver:
+    """A run that sleeps is taken for dead; when it wakes up, the lake is another's."""
+
+    @pytest.fixture
+    def side(self, spark, tmp_path):
+        side = Lakeside(spark, tmp_path)
+        side.queues["email"].enqueue_many(range(20))
+        yield side
+        side.queues.close()
+
+    def test_a_stream_writes_nothing_more(self, side, monkeypatch):
+        monkeypatch.setattr(claim, "_is_gone", lambda holder: True)
+        other = LakeClaim(side.queues, side.lake.identify(side.queues), side.path)
+
+        def sleep(point):
+            if point == "jobs":
+                other.take()
+
+        with pytest.raises(Exception, match="has taken over: this one stops"):
+            side.run(passing=sleep)
+
+        assert side.lake.has(JOBS, 0)
+        assert not side.lake.has(OPEN, 0)
+        assert side.lake.batches == []
+
+    @pytest.mark.parametrize("asleep_at", [(EVENTS, 0), (OPEN, 2)])
+    def test_what_the_other_has_finished_stays_as_it_is(self, side, monkeypatch, asleep_at):
+        table, nth = asleep_at
+        found = {}
+        written = itertools.count()
+
+        def sleep(point):
+            if point == "written" and next(written) == nth:
+                side.take_in()
+                found.update(side.files_of(table))
+                raise LakeClaimed("another run has taken over")
+
+        with pytest.raises(LakeClaimed):
+            side.micro_batch(sleep)(side.new_events(), 0)
+
+        assert found
+        assert side.files_of(table) == found
+        side.queues["email"].enqueue(20)
+        side.take_in()
+        assert len(side.rows("silver", "open", "batch_id=1")) == 21
+
+
+class TestLivesThatGoOn:
+    @pytest.fixture
+    def side(self, spark, tmp_path):
+        side = Lakeside(spark, tmp_path)
+        side.queues["email"].enqueue_many(range(20))
+        side.take_in()
+        side.queues["email"].enqueue(20)
+        yield side
+        side.queues.close()
+
+    def test_they_are_counted_before_a_batch_goes_on_with_them(self, side):
+        for file in Path(side.lake.table(OPEN, 0)).glob("*.parquet"):
+            file.unlink()
+
+        with pytest.raises(LakeDamaged, match=r"batch_id=0 has 0 rows.* and 20 were written"):
+            side.take_in()
+
+        assert [batch.number for batch in side.lake.batches] == [0]
+
+    def test_an_earlier_version_did_not_count_them(self, side):
+        (logged,) = side.lake.batches
+        said = msgspec.to_builtins(logged)
+        del said["going_on"]
+        side.lake.folder.write_json(said, "log", "000000000000.json")
+
+        side.take_in()
+
+        assert len(side.rows("silver", "open", "batch_id=1")) == 21
+
+
 def test_each_failure_has_its_own_error(queues, place):
     queue, failures = queues["email"], (ValueError("first"), KeyError("second"))
     queue.enqueue(1, id="a", max_attempts=1)
@@ -447,12 +527,27 @@ class TestRefused:
         with pytest.raises(ConfigError, match="has lost its checkpoint"):
             lake.open(queues)
 
-    def test_a_mark_that_cannot_be_read(self, lake, queues):
+    @pytest.mark.parametrize(
+        ("file", "read"),
+        [
+            ("lake.json", lambda lake: lake.mark),
+            ("log/000000000000.json", lambda lake: lake.batches),
+            ("compaction.json", lambda lake: compaction.Compaction(NO_SPARK, lake).finish()),
+        ],
+    )
+    @pytest.mark.parametrize("contents", [b"", b'{"schema": "x"}', b'{"store": "\xff"}'])
+    def test_a_file_that_cannot_be_read(self, lake, queues, file, read, contents):
         lake.open(queues)
-        lake.folder.write_json({"schema": "x"}, MARK)
+        broken = Path(lake.folder.path, file)
+        broken.parent.mkdir(exist_ok=True)
+        broken.write_bytes(contents)
 
-        with pytest.raises(ConfigError, match=r"lake.json cannot be read"):
-            lake.open(queues)
+        with pytest.raises(LakeDamaged) as caught:
+            read(lake)
+
+        said = str(caught.value)
+        assert said.startswith(f"{broken} cannot be read: ")
+        assert said.endswith("Restore it from a backup, or make another lake")
 
     def test_a_folder_that_is_no_lake(self, lake):
         with pytest.raises(ConfigError, match="there is no lake at"):

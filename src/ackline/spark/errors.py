@@ -4,7 +4,7 @@ AcklineError
 ├── EventsDropped
 │   └── StreamBehind   events are gone that the stream has not read
 ├── LakeClaimed        another run of this lake is at work
-├── LakeDamaged        files of a lake are missing that must be there
+├── LakeDamaged        files of a lake are missing or broken
 ├── StreamFenced       another driver reads this stream now; this one must stop
 └── StreamMismatch     the checkpoint and the store do not tell the same story
 """
@@ -37,7 +37,7 @@ class LakeClaimed(AcklineError):
 
 
 class LakeDamaged(AcklineError):
-    """Files of a lake are missing that must be there; nothing was removed."""
+    """Files of a lake are missing or broken that it needs; nothing was removed."""
 
 
 class StreamFenced(AcklineError):

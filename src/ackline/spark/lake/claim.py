@@ -18,6 +18,7 @@ from ackline.ids import new_id
 from ackline.limits import OWN_KEYS
 from ackline.queues import Queues
 from ackline.spark.errors import LakeClaimed
+from ackline.spark.place import Place
 from ackline.stores.base import Key, KeyWrite
 
 logger = logging.getLogger("ackline")
@@ -56,11 +57,13 @@ class LakeClaim:
         queues: Queues,
         lake: str,
         path: str,
+        holder: Holder | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], object] = time.sleep,
     ) -> None:
         self._store, self._tenant = queues.store, queues.tenant
+        self._lake = lake
         self._key = (OWN_KEYS, "spark", "lakes", lake)
         self._path = path
         self._clock, self._pause = clock, pause
@@ -68,13 +71,7 @@ class LakeClaim:
         self._version = 0
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
-        self.holder = Holder(
-            by=new_id(),
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            system=_system(),
-            since=time.time(),
-        )
+        self.holder = holder or _this_run()
 
     def take(self) -> None:
         """Make the lake this run's own; `LakeClaimed` if it is that of another that lives."""
@@ -106,6 +103,10 @@ class LakeClaim:
         """`LakeClaimed` unless the lake is still this run's own."""
         with self._lock:
             self._require_mine()
+
+    def fence(self, place: Place) -> Fence:
+        """The same check for other processes, which reach the store by themselves."""
+        return Fence(place=place, lake=self._lake, path=self._path, holder=self.holder)
 
     def release(self) -> None:
         """Leave the lake to the next run."""
@@ -168,6 +169,30 @@ class LakeClaim:
 
     def _write(self, holder: Holder, version: int) -> KeyWrite:
         return KeyWrite(key=self._key, value=msgspec.msgpack.encode(holder), version=version)
+
+
+class Fence(msgspec.Struct, frozen=True, kw_only=True):
+    """A run's claim on a lake, for a part of it that Spark may run in another process."""
+
+    place: Place
+    lake: str
+    path: str
+    holder: Holder
+
+    def check(self) -> None:
+        """`LakeClaimed` unless the lake is still that run's own."""
+        with self.place.open() as queues:
+            LakeClaim(queues, self.lake, self.path, self.holder).check()
+
+
+def _this_run() -> Holder:
+    return Holder(
+        by=new_id(),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        system=_system(),
+        since=time.time(),
+    )
 
 
 def _read(entry: Key) -> Holder:

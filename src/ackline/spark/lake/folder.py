@@ -14,6 +14,7 @@ import pyarrow.parquet
 
 from ackline.errors import ConfigError
 from ackline.ids import new_id
+from ackline.spark.errors import LakeDamaged
 
 BATCH = "batch_id="
 
@@ -78,12 +79,25 @@ class Folder:
             destination_filesystem=self._files,
         )
 
+    def replace(self, source: tuple[str, ...], target: tuple[str, ...]) -> None:
+        """Put a folder in the place of another."""
+        self.remove(*target)
+        self.copy(source, target)
+        self.remove(*source)
+
     def read_json(self, kind: type[Any], *parts: str) -> Any:
         """The contents of a file; None if it does not exist."""
         if not self.exists(*parts):
             return None
         with self._files.open_input_stream(self._own(*parts)) as file:
-            return msgspec.json.decode(file.read(), type=kind)
+            contents = file.read()
+        try:
+            return msgspec.json.decode(contents, type=kind)
+        except ValueError as error:
+            raise LakeDamaged(
+                f"{self.at(*parts)} cannot be read: {error}. Restore it from a backup, or make "
+                "another lake"
+            ) from None
 
     def write_json(self, value: Any, *parts: str) -> None:
         """Write a file; readers see the old one or the new one, never half of one."""

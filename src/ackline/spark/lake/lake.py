@@ -61,6 +61,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """The number of the first that it was put together of."""
     since: float | None = None
     """The earliest `last_at` of those."""
+    going_on: int | None = None
+    """Entries of lives that went on after it; None if an earlier version has logged it."""
     dropped: bool = False
     """Whether its events and lives were too old to be kept."""
 
@@ -124,10 +126,7 @@ class Lake:
     @property
     def mark(self) -> Mark | None:
         """What the lake says about itself; None if it does not exist yet."""
-        try:
-            mark: Mark | None = self.folder.read_json(Mark, MARK)
-        except msgspec.DecodeError as error:
-            raise ConfigError(f"{self.folder.at(MARK)} cannot be read: {error}") from None
+        mark: Mark | None = self.folder.read_json(Mark, MARK)
         if mark is not None and mark.schema > SCHEMA:
             raise ConfigError(
                 f"the lake {self.folder.path} has schema {mark.schema}, and this Ackline knows "
@@ -154,6 +153,11 @@ class Lake:
         """All that are complete, in order."""
         names = (name for name in self.folder.names("log") if name.endswith(".json"))
         return [self.folder.read_json(Batch, "log", name) for name in names]
+
+    def batch(self, number: int) -> Batch | None:
+        """One that is complete; None if it is not, or if it is part of another."""
+        found: Batch | None = self.folder.read_json(Batch, "log", _name(number))
+        return found
 
     def log(self, batch: Batch) -> None:
         """A batch is complete."""

@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.errors import ConfigError
+from ackline.ids import new_id
+from ackline.spark.errors import LakeDamaged
 from ackline.spark.lake.errors import with_errors
 from ackline.spark.lake.lake import ERRORS, EVENTS, JOBS, OPEN, PARTS, TRAFFIC, WORKERS, Batch, Lake
 from ackline.spark.lake.reading import read_tables
@@ -19,6 +21,12 @@ from ackline.spark.pipelines import clusters, traffic, workers
 from ackline.spark.pipelines.silver import carried, lives_of, steps_with_times
 from ackline.spark.place import Place
 from ackline.spark.rows import MICROSECONDS
+
+WRITING = "writing"
+"""Where batches are written before they are part of the lake: each run has a folder there."""
+
+Rows = dict[tuple[str, ...], int]
+"""How many each table got."""
 
 
 def pass_nothing(_point: str) -> None:
@@ -31,6 +39,9 @@ class MicroBatch:
     Each table gets a folder of its own for each batch, which is overwritten. What it needs of the
     batch before, the lives that go on, is kept until the next one is complete. So a batch that is
     replayed, from wherever it was broken off, leaves the lake as if it had been done once.
+
+    Spark writes where no other run does, and that takes its place in the lake when it is complete.
+    So a run that slept while another finished its batch is stopped before it changes anything.
     """
 
     def __init__(
@@ -39,20 +50,23 @@ class MicroBatch:
         self._lake = lake
         self._place = place
         self._pass = passing
+        self._aside = (WRITING, new_id())
 
     def __call__(self, events: DataFrame, number: int) -> None:
         """Spark calls this with each micro-batch."""
         spark = events.sparkSession
-        self._save(events, EVENTS, number)
+        rows: Rows = {EVENTS: self._save(events, EVENTS, number)}
         self._pass("bronze")
         # Read back, for the store need not tell it twice.
         told = spark.read.schema(events.schema).parquet(self._lake.table(EVENTS, number))
         steps = self._steps(spark, told, number).persist()
         try:
-            self._write(steps, number)
+            rows |= self._write(steps, number)
         finally:
             steps.unpersist()
-        self._lake.log(_summary(self._lake, number))
+        brought = _summary(self._lake, number, rows)
+        self._pass("counted")
+        self._lake.log(brought)
         self._pass("logged")
         for old in self._lake.folder.batches(*OPEN):
             if old < number - 1:
@@ -76,9 +90,23 @@ class MicroBatch:
                 f"the lake {self._lake.folder.path} lacks the lives that went on after batch "
                 f"{number - 1}: its folder and its checkpoint do not belong together"
             )
+        self._require_all(number - 1)
         return read_tables(spark, self._lake.folder, self._lake.parts(OPEN, number - 1))
 
-    def _write(self, steps: DataFrame, number: int) -> None:
+    def _require_all(self, number: int) -> None:
+        """Lives of which the beginning is lost would never be told."""
+        logged = self._lake.batch(number)
+        if logged is None or logged.going_on is None:
+            return
+        found = self._lake.folder.rows(*self._lake.parts(OPEN, number))
+        if found != logged.going_on:
+            raise LakeDamaged(
+                f"{self._lake.table(OPEN, number)} has {found:,} rows, and {logged.going_on:,} "
+                "were written: someone else has changed the lake. Restore its files, or make "
+                "another lake, which begins with the oldest entry that is kept"
+            )
+
+    def _write(self, steps: DataFrame, number: int) -> Rows:
         new = steps.where("new")
         tables = {
             JOBS: lives_of(steps.where("not goes_on")),
@@ -87,28 +115,37 @@ class MicroBatch:
             WORKERS: workers.parts_of(new),
             ERRORS: clusters.parts_of(with_errors(clusters.failed(new), self._place)),
         }
+        rows: Rows = {}
         for name, table in tables.items():
             # Parts are few rows: one file each.
             few = table.coalesce(1) if name in PARTS else table
-            self._save(few, name, number)
+            rows[name] = self._save(few, name, number)
             self._pass(name[-1])
+        return rows
 
-    def _save(self, table: DataFrame, name: tuple[str, ...], number: int) -> None:
-        write_table(table, self._lake.table(name, number))
+    def _save(self, table: DataFrame, name: tuple[str, ...], number: int) -> int:
+        """Returns how many rows it has."""
+        folder, aside = self._lake.folder, (*self._aside, *name)
+        write_table(table, folder.at(*aside))
+        rows = folder.rows(*aside)
+        self._pass("written")
+        folder.replace(aside, self._lake.parts(name, number))
+        return rows
 
 
-def _summary(lake: Lake, number: int) -> Batch:
-    """Counted from its files: one column is little, and Spark would need a job for it."""
+def _summary(lake: Lake, number: int, rows: Rows) -> Batch:
+    """Its days are read from its files: one column is little, and Spark would need a job for it."""
     days: set[datetime.date] = set()
     last = 0
-    for rows in lake.folder.dataset(*lake.parts(EVENTS, number)).to_batches(columns=["at"]):
-        at = rows.column("at").cast(MICROSECONDS)
+    for some in lake.folder.dataset(*lake.parts(EVENTS, number)).to_batches(columns=["at"]):
+        at = some.column("at").cast(MICROSECONDS)
         days.update(pyarrow.compute.unique(at.cast(pyarrow.date32())).to_pylist())
         last = max(last, pyarrow.compute.max(at.cast(pyarrow.int64())).as_py() or 0)
     return Batch(
         number=number,
-        events=lake.folder.rows(*lake.parts(EVENTS, number)),
-        ended=lake.folder.rows(*lake.parts(JOBS, number)),
+        events=rows[EVENTS],
+        ended=rows[JOBS],
+        going_on=rows[OPEN],
         days=sorted(days),
         last_at=last / 1e6,
     )

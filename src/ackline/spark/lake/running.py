@@ -14,12 +14,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from ackline.queues import Queues
 from ackline.spark.errors import LakeClaimed
 from ackline.spark.gaps import Gap, added
-from ackline.spark.lake.claim import LakeClaim
+from ackline.spark.lake.claim import Fence, LakeClaim
 from ackline.spark.lake.compaction import Compaction
 from ackline.spark.lake.delta import DeltaTables
 from ackline.spark.lake.gold import Publisher
 from ackline.spark.lake.lake import CHECKPOINT, Lake
-from ackline.spark.lake.micro_batch import MicroBatch, pass_nothing
+from ackline.spark.lake.micro_batch import WRITING, MicroBatch, pass_nothing
 from ackline.spark.options import Common
 from ackline.spark.place import find_place
 from ackline.spark.queue_names import naming_asked
@@ -77,6 +77,16 @@ class Skipped(msgspec.Struct, frozen=True):
     """What an offset of the stream says that it has left out so far."""
 
     skipped: list[Gap] = []
+
+
+def checked(passing: Callable[[str], None], claim: LakeClaim | Fence) -> Callable[[str], None]:
+    """Wherever a run could be killed, it could also have been taken for dead."""
+
+    def pass_by(point: str) -> None:
+        passing(point)
+        retrying(claim.check, RETRY_FOR)
+
+    return pass_by
 
 
 class Run:
@@ -146,17 +156,13 @@ class Run:
 
     def _once(self, claim: LakeClaim) -> Ran:
         began = time.monotonic()
-
-        def passing(point: str) -> None:
-            # Wherever it could be killed, it could also have been taken for dead.
-            self._pass(point)
-            claim.check()
-
+        passing = checked(self._pass, claim)
         compaction = Compaction(self._spark, self.lake, passing)
         compaction.finish()
         before = {batch.number for batch in self.lake.batches}
         skipped = self._take_in(claim)
         passing("ran")
+        self.lake.folder.remove(WRITING)
         new = [batch for batch in self.lake.batches if batch.number not in before]
         days, compacted, dropped = self._tidy(compaction, passing)
         return Ran(
@@ -172,7 +178,8 @@ class Run:
         )
 
     def _take_in(self, claim: LakeClaim) -> list[Gap]:
-        query = self._start(self._batch(self.lake, self._place, self._pass))
+        passing = checked(self._pass, claim.fence(self._place))
+        query = self._start(self._batch(self.lake, self._place, passing))
         try:
             while not query.awaitTermination(CHECK_EVERY):
                 retrying(claim.check, RETRY_FOR)

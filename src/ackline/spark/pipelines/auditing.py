@@ -60,9 +60,6 @@ def run_audit(
     wanted = sorted(set(journals(queues) if names is None else names))
     known = queues.store.describe(queues.tenant, dropped=True)
     infos = [info for info in known if info.key.name in wanted]
-    beginnings = (missing_beginning(queues.store, info.key) for info in infos)
-    unseen = tuple(gap for gap in beginnings if gap is not None)
-    trimmed = [gap.queue for gap in unseen]
     end = queues.info().cursor
 
     def read(table: str, **options: str) -> DataFrame:
@@ -74,6 +71,10 @@ def run_audit(
     events = read("events").where(F.col("place") <= place_of(end)).cache()
     jobs = read("jobs").drop("payload", "result", "error_traceback").cache()
     sizes = events.count(), jobs.count()
+    # Asked for only now: a journal may be trimmed until it has been read.
+    beginnings = (missing_beginning(queues.store, info.key) for info in infos)
+    unseen = tuple(gap for gap in beginnings if gap is not None)
+    trimmed = [gap.queue for gap in unseen]
     # What is to be kept until now was so when the jobs were read.
     found = findings(events, jobs, limits_of(spark, infos, queues.info().now), trimmed)
     found = clear(found, read("events", start=end)).cache()
