@@ -148,7 +148,7 @@ def _settle_first(scripts: QueueScripts, transitions: Sequence[Transition]) -> b
     """
     if scripts.connection.waits:
         return True
-    return scripts.names.clustered and any(map(_crosses, transitions))
+    return _cross(scripts, transitions)
 
 
 def _may_wait_on(
@@ -157,7 +157,7 @@ def _may_wait_on(
     """Whether it may be enough to settle, and to wait on for what is handed over."""
     if not transitions or not isinstance(request, WaitingClaim) or not request.quiet:
         return False
-    return not (scripts.names.clustered and any(map(_crosses, transitions)))
+    return not _cross(scripts, transitions)
 
 
 def _leap() -> int:
@@ -208,7 +208,7 @@ def apply(
     """Apply each transition whose guard holds."""
     if not transitions:
         return []
-    if scripts.names.clustered and any(_crosses(transition) for transition in transitions):
+    if _cross(scripts, transitions):
         codes, ends = apply_in_cluster(scripts, queue, transitions)
     else:
         steps = Steps(scripts.names, queue).pack(transitions)
@@ -226,9 +226,11 @@ def settle(
     return _verdicts(transitions, in_full(runs), ends), bool(waits)
 
 
-def _crosses(transition: Transition) -> bool:
-    """Whether a step reaches beyond its queue, which no script of a cluster can."""
-    return transition.target is not None or bool(transition.keys)
+def _cross(scripts: QueueScripts, transitions: Sequence[Transition]) -> bool:
+    """Whether any step reaches beyond its queue, which no script of a cluster can."""
+    return scripts.names.clustered and any(
+        transition.target is not None or transition.keys for transition in transitions
+    )
 
 
 def _verdicts(
