@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ackline.spark.claims_stream import ClaimsStreamReader
+from ackline.spark.claims.stream import ClaimsStreamReader
 from ackline.spark.session import spark_session
 from ackline.spark.source import AcklineSource
 

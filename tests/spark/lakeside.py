@@ -18,7 +18,7 @@ from ackline.events import Act
 from ackline.job import State
 from ackline.queues import Queues
 from ackline.spark import schemas
-from ackline.spark.event_rows import events_batch
+from ackline.spark.events.rows import events_batch
 from ackline.spark.lake.gold import BY_DAY, OF_ALL, Publisher
 from ackline.spark.lake.lake import Lake
 from ackline.spark.lake.micro_batch import MicroBatch, pass_nothing

@@ -12,7 +12,7 @@ from ackline.job import QueueKey, State
 from ackline.lifecycle import FENCED
 from ackline.queues import Queues
 from ackline.spark import schemas
-from ackline.spark.event_rows import events_batch
+from ackline.spark.events.rows import events_batch
 from ackline.spark.pipelines.audit import findings
 from ackline.spark.pipelines.auditing import limits_of, run_audit
 from ackline.spark.rows import jobs_batch

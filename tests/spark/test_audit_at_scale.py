@@ -7,7 +7,7 @@ import pyarrow.parquet
 import pytest
 
 from ackline.job import QueueKey
-from ackline.spark.event_rows import events_batch
+from ackline.spark.events.rows import events_batch
 from ackline.spark.pipelines.audit import MEANINGS, findings
 from ackline.spark.pipelines.auditing import LIMITS
 from ackline.spark.rows import jobs_batch, moment

@@ -15,8 +15,8 @@ from ackline.job import State
 from ackline.spark.bulk.files import format_of
 from ackline.spark.bulk.loading import enqueue_some
 from ackline.spark.bulk.redriving import LISTED, check_some, redrive_some, still_meant
-from ackline.spark.columns import columns_of_jobs
-from ackline.spark.rejected import Aside
+from ackline.spark.writing.columns import columns_of_jobs
+from ackline.spark.writing.rejected import Aside
 from tests.spark.asking import read_options
 
 

@@ -7,8 +7,9 @@ import pytest
 from ackline import NewJob
 from ackline.errors import StoreUnavailable
 from ackline.job import State
-from ackline.spark import replay, retrying
-from ackline.spark.claims_stream import ClaimsStreamReader
+from ackline.spark import retrying
+from ackline.spark.claims import replay
+from ackline.spark.claims.stream import ClaimsStreamReader
 from ackline.spark.errors import StreamFenced, StreamMismatch
 from ackline.spark.options import ReadClaims
 from tests.spark.driver import POINTS, Checkpoint, Died, Driver

@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 )
 
 from ackline.errors import ConfigError
-from ackline.spark.columns import columns_of_jobs
+from ackline.spark.writing.columns import columns_of_jobs
 from tests.spark.asking import read_options
 
 TEXT = StringType()

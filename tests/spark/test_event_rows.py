@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ackline.events import Act, Batch, Entry, Event, Events
 from ackline.job import QueueKey, State
 from ackline.spark import schemas
-from ackline.spark.event_rows import events_batch
+from ackline.spark.events.rows import events_batch
 from ackline.spark.rows import place_of
 from ackline.stores.packed import MANY, pack, unpack
 

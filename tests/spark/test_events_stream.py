@@ -15,9 +15,9 @@ from ackline.maintenance.pruner import Pruner
 from ackline.queue.reader_place import EVERY_QUEUE
 from ackline.queues import Queues
 from ackline.spark.errors import StreamMismatch
-from ackline.spark.events_stream import EventsStreamReader
-from ackline.spark.gap_notes import GapNotes
-from ackline.spark.gaps import Gap
+from ackline.spark.events.gap_notes import GapNotes
+from ackline.spark.events.gaps import Gap
+from ackline.spark.events.stream import EventsStreamReader
 from ackline.stores.registry import store_from_url
 from tests.spark.asking import read_options
 from tests.spark.driver import POINTS, Checkpoint, Died, Driver
@@ -280,7 +280,7 @@ def test_what_was_skipped_stays_noted_and_is_skipped_once(queues, start, checkpo
 def test_a_stream_that_always_skips_has_a_checkpoint_that_does_not_grow(
     queues, start, checkpoint, monkeypatch
 ):
-    monkeypatch.setattr("ackline.spark.gaps.EACH_TOLD", 2)
+    monkeypatch.setattr("ackline.spark.events.gaps.EACH_TOLD", 2)
     queues["other"].enqueue(1)
     driver = start(checkpoint, skipDropped="*")
     driver.run()
@@ -377,7 +377,7 @@ def test_what_was_not_skipped_after_all_is_not_told(queues, start, checkpoint):
 def test_gaps_of_streams_that_nobody_goes_on_with_are_forgotten(
     queues, start, checkpoint, monkeypatch, clock
 ):
-    monkeypatch.setattr("ackline.spark.stream_notes.MOST", 2)
+    monkeypatch.setattr("ackline.spark.events.stream_notes.MOST", 2)
     for number in range(4):
         clock.advance(1.0)
         GapNotes(queues).note(f"stream {number}", [gap_at(clock.now())])

@@ -8,7 +8,7 @@ from pyspark.errors import StreamingQueryException
 from ackline.cli.pipeline_errors import in_plain_words
 from ackline.cli.pipeline_gaps import in_words
 from ackline.spark.errors import StreamBehind
-from ackline.spark.gaps import EACH_TOLD, Gap, added, shortened
+from ackline.spark.events.gaps import EACH_TOLD, Gap, added, shortened
 from ackline.spark.lake.running import Asked, Run
 from ackline.spark.reports.facts import gather
 from tests.spark.lakeside import DAY, Died, Lakeside

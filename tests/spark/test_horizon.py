@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ackline.limits import OWN_KEYS
-from ackline.spark import stream_notes
 from ackline.spark.errors import StreamMismatch
-from ackline.spark.horizon import note_horizon, require_within
+from ackline.spark.events import stream_notes
+from ackline.spark.events.horizon import note_horizon, require_within
 from ackline.stores.base import KeyWrite
 
 ROOM = (OWN_KEYS, "spark", "horizons")

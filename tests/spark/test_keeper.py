@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from ackline.job import QueueKey
-from ackline.spark.keeper import LeaseKeeper
+from ackline.spark.claims.keeper import LeaseKeeper
 
 
 class Meanwhile:

@@ -26,7 +26,7 @@ from ackline.errors import ConfigError
 from ackline.events import Act
 from ackline.job import State
 from ackline.spark.errors import LakeClaimed, LakeDamaged
-from ackline.spark.gaps import Gap
+from ackline.spark.events.gaps import Gap
 from ackline.spark.lake import claim, compaction, running
 from ackline.spark.lake.claim import LakeClaim
 from ackline.spark.lake.errors import add_errors

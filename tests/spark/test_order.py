@@ -8,7 +8,7 @@ import pytest
 
 import ackline
 from ackline.job import State
-from ackline.spark.claims_stream import ClaimsStreamReader
+from ackline.spark.claims.stream import ClaimsStreamReader
 from ackline.spark.place import find_place
 from ackline.spark.source import AcklineSource
 from tests.spark.asking import read_options

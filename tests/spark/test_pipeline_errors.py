@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException, SparkRuntimeException
 from ackline.cli.exits import code_for, message_for
 from ackline.cli.pipeline_errors import ending
 from ackline.errors import AcklineError, EventsDropped
-from ackline.spark.rejected import RowsRejected
+from ackline.spark.writing.rejected import RowsRejected
 
 PRUNED = """[STREAM_FAILED] Query [id = 3945] terminated with exception: Traceback (most recent):
   File "events_stream.py", line 77, in latestOffset
@@ -24,7 +24,7 @@ REFUSED = """An exception was thrown from the Python worker. Please see the stac
 Traceback (most recent call last):
   File "writer.py", line 41, in enqueue_rows
     raise RowsRejected(rejected, written + known)
-ackline.spark.rejected.RowsRejected: 2 rows were refused:
+ackline.spark.writing.rejected.RowsRejected: 2 rows were refused:
   {"id": null}: the row has no id
   {"id": "x"}: the payload is no JSON
 

@@ -9,7 +9,7 @@ import struct
 import pyarrow.parquet
 import pytest
 
-from ackline.spark.rejected import LONGEST_LISTED, Aside, Rejected, RowsRejected, rows_of
+from ackline.spark.writing.rejected import LONGEST_LISTED, Aside, Rejected, RowsRejected, rows_of
 
 LARGE = {"id": "a", "priority": 17, "payload": "y" * 2 * LONGEST_LISTED, "result": b"\x00\xff"}
 

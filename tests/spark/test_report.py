@@ -14,7 +14,7 @@ from ackline.cli import pipeline_report
 from ackline.cli.pipeline_report import sparkline
 from ackline.cli.session import Common, Session
 from ackline.errors import ConfigError
-from ackline.spark.gaps import Gap
+from ackline.spark.events.gaps import Gap
 from ackline.spark.reports.facts import OF_AN_HOUR, Report, reported_days, with_quiet_hours
 from ackline.spark.reports.page import page
 from ackline.spark.reports.plots import bars, heat, lines, marks, nice, short, span

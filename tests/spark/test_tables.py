@@ -13,8 +13,9 @@ from ackline.errors import EventsDropped
 from ackline.events import Act
 from ackline.lifecycle import stop
 from ackline.queue.job import record_of
-from ackline.spark import events, jobs, schemas
-from ackline.spark.events import EventsReader
+from ackline.spark import jobs, schemas
+from ackline.spark.events import table as events
+from ackline.spark.events.table import EventsReader
 from ackline.spark.jobs import JobsReader
 from ackline.spark.rows import times
 from tests.spark.asking import read_options

@@ -15,10 +15,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from ackline.errors import ConfigError
 from ackline.job import State
-from ackline.spark.drafts import content_id
-from ackline.spark.outcomes import OutcomesStreamWriter, OutcomesWriter
-from ackline.spark.rejected import RowsRejected
-from ackline.spark.writer import JobsStreamWriter, JobsWriter
+from ackline.spark.writing.drafts import content_id
+from ackline.spark.writing.jobs import JobsStreamWriter, JobsWriter
+from ackline.spark.writing.outcomes import OutcomesStreamWriter, OutcomesWriter
+from ackline.spark.writing.rejected import RowsRejected
 from tests.spark.asking import read_options
 
 TEXT = pyarrow.string()
@@ -53,7 +53,7 @@ def write(writer, table, tasks=2):
     parts = [table.slice(start, size) for start in range(0, table.num_rows, size)]
     with pytest.MonkeyPatch.context() as patch:
         numbers = itertools.count()
-        patch.setattr("ackline.spark.rejected.partition", lambda: next(numbers))
+        patch.setattr("ackline.spark.writing.rejected.partition", lambda: next(numbers))
         messages = [writer.write(iter(part.to_batches())) for part in parts]
     writer.commit(messages)
     return messages
@@ -225,7 +225,7 @@ def test_broken_rows_are_kept_aside_with_the_reason(email, writer, tmp_path):
 
 
 def test_a_repeated_micro_batch_keeps_its_broken_rows_once(writer, tmp_path, monkeypatch):
-    monkeypatch.setattr("ackline.spark.writer.micro_batch", lambda: "stream-q-batch-7")
+    monkeypatch.setattr("ackline.spark.writing.jobs.micro_batch", lambda: "stream-q-batch-7")
     table = pyarrow.table(BROKEN)
     one = writer(table, kind=JobsStreamWriter, rejectedPath=tmp_path.as_uri() + "/aside")
 

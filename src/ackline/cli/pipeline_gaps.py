@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ackline.cli.words import plain
 
 if TYPE_CHECKING:
-    from ackline.spark.gaps import Gap
+    from ackline.spark.events.gaps import Gap
 
 
 def in_words(gap: Gap) -> str:

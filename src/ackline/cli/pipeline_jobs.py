@@ -30,7 +30,7 @@ from ackline.cli.words import count, plain, shorten
 
 if TYPE_CHECKING:
     from ackline.spark.bulk.redriving import Checked
-    from ackline.spark.rejected import Rejected
+    from ackline.spark.writing.rejected import Rejected
 
 SHOWN = 10
 """How many refused rows, or chosen jobs, people are shown."""
@@ -207,7 +207,7 @@ def redrive(
     from ackline.spark.bulk.exporting import as_text, chosen, read_table
     from ackline.spark.bulk.redriving import check, planned
     from ackline.spark.bulk.redriving import redrive as act
-    from ackline.spark.rejected import Aside
+    from ackline.spark.writing.rejected import Aside
 
     with ending(spark):
         place = place_of(session, shared_files)

@@ -16,9 +16,9 @@ from pyspark.sql.types import StructType
 from ackline.errors import ConfigError
 from ackline.spark import schemas
 from ackline.spark.asked import read_options, table_of
-from ackline.spark.claims_stream import ClaimsStreamReader
-from ackline.spark.events import EventsReader
-from ackline.spark.events_stream import EventsStreamReader
+from ackline.spark.claims.stream import ClaimsStreamReader
+from ackline.spark.events.stream import EventsStreamReader
+from ackline.spark.events.table import EventsReader
 from ackline.spark.jobs import JobsReader
 from ackline.spark.options import (
     ReadClaims,
@@ -28,9 +28,9 @@ from ackline.spark.options import (
     WriteJobs,
     WriteOutcomes,
 )
-from ackline.spark.outcomes import OutcomesStreamWriter, OutcomesWriter
 from ackline.spark.place import Place, find_place, missing_queue
-from ackline.spark.writer import JobsStreamWriter, JobsWriter
+from ackline.spark.writing.jobs import JobsStreamWriter, JobsWriter
+from ackline.spark.writing.outcomes import OutcomesStreamWriter, OutcomesWriter
 
 logger = logging.getLogger("ackline")
 

@@ -22,8 +22,8 @@ from pyspark.sql.types import (
 )
 
 from ackline.errors import ConfigError
-from ackline.spark.columns import OF_A_JOB
 from ackline.spark.lake.folder import is_pattern
+from ackline.spark.writing.columns import OF_A_JOB
 
 FORMATS = ("json", "csv", "parquet")
 SUFFIXES = {"json": "json", "jsonl": "json", "ndjson": "json", "csv": "csv", "parquet": "parquet"}

@@ -8,11 +8,11 @@ import msgspec
 import pyarrow
 
 from ackline.spark.bulk.files import BROKEN, Files
-from ackline.spark.columns import Columns, columns_of_jobs
 from ackline.spark.options import WriteJobs
 from ackline.spark.place import Place
-from ackline.spark.rejected import Aside, Rejected, Written
-from ackline.spark.writer import enqueue_rows
+from ackline.spark.writing.columns import Columns, columns_of_jobs
+from ackline.spark.writing.jobs import enqueue_rows
+from ackline.spark.writing.rejected import Aside, Rejected, Written
 
 SCHEMA = "written long, known long, refused long, row string, error string, reason string"
 

@@ -20,9 +20,9 @@ from ackline.limits import require_priority
 from ackline.queue import Queue
 from ackline.queues import Queues
 from ackline.spark.bulk.files import first_line
-from ackline.spark.json_text import json_bytes
 from ackline.spark.place import Place
-from ackline.spark.rejected import Aside, Rejected
+from ackline.spark.writing.json_text import json_bytes
+from ackline.spark.writing.rejected import Aside, Rejected
 
 CHUNK = 500
 """Jobs per round trip."""

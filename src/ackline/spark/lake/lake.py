@@ -10,7 +10,7 @@ import msgspec
 from ackline.errors import ConfigError
 from ackline.ids import new_id
 from ackline.queues import Queues
-from ackline.spark.gaps import Gap
+from ackline.spark.events.gaps import Gap
 from ackline.spark.lake.folder import Folder
 from ackline.spark.pipelines.objectives import DEFAULT_OBJECTIVES
 

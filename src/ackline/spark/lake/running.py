@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ackline.queues import Queues
 from ackline.spark.errors import LakeClaimed
-from ackline.spark.gaps import Gap, added
+from ackline.spark.events.gaps import Gap, added
 from ackline.spark.lake.claim import Fence, LakeClaim
 from ackline.spark.lake.compaction import Compaction
 from ackline.spark.lake.delta import DeltaTables

@@ -12,8 +12,8 @@ from ackline.config import Resolved, resolve
 from ackline.job import NO_OPTIONS, Record, State
 from ackline.limits import DEFAULT_PRIORITY
 from ackline.queues import Queues
-from ackline.spark.gaps import Gap, missing_beginning
-from ackline.spark.journal import journals
+from ackline.spark.events.gaps import Gap, missing_beginning
+from ackline.spark.events.journal import journals
 from ackline.spark.pipelines.audit import findings
 from ackline.spark.pipelines.lives import JOB
 from ackline.spark.rows import moment, place_of

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.errors import ConfigError
-from ackline.spark.gaps import Gap
+from ackline.spark.events.gaps import Gap
 from ackline.spark.lake.gold import GOLD
 from ackline.spark.lake.lake import ERRORS, TRAFFIC, WORKERS, Lake
 from ackline.spark.lake.reading import as_arrow, read_parts, read_tables

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 
 from ackline.job import QueueKey, Record
 from ackline.queues import Queues
-from ackline.spark.claims import Claims
+from ackline.spark.claims.claims import Claims
 from ackline.spark.errors import StreamMismatch
 from ackline.spark.options import ReadClaims
 from ackline.spark.place import Place

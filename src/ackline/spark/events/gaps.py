@@ -7,7 +7,7 @@ import msgspec
 from ackline.errors import EventsDropped
 from ackline.events import read_cursor
 from ackline.job import QueueKey
-from ackline.spark.journal import NOTHING_DROPPED
+from ackline.spark.events.journal import NOTHING_DROPPED
 from ackline.stores.base import Store
 
 EACH_TOLD = 20

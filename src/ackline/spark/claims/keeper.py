@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from ackline.errors import StoreError
 from ackline.job import QueueKey
-from ackline.spark.manifests import Lease
+from ackline.spark.claims.manifests import Lease
 from ackline.stores.base import Hold, Store, WorkerBeat
 
 logger = logging.getLogger("ackline")

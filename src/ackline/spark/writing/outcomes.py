@@ -24,11 +24,11 @@ from ackline.outcome import Dead, Done, Outcome, Retry
 from ackline.queue import Queue
 from ackline.queue.failures import failure_from
 from ackline.queues import Queues
-from ackline.spark.columns import require_outcomes
-from ackline.spark.json_text import json_bytes
 from ackline.spark.options import WriteOutcomes
 from ackline.spark.place import Place
-from ackline.spark.rejected import Aside, Rejected, Written, micro_batch, report, rows_of
+from ackline.spark.writing.columns import require_outcomes
+from ackline.spark.writing.json_text import json_bytes
+from ackline.spark.writing.rejected import Aside, Rejected, Written, micro_batch, report, rows_of
 
 CHUNK = 500
 

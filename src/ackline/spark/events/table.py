@@ -9,8 +9,8 @@ import pyarrow
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ackline.queues import Queues
-from ackline.spark.event_rows import events_batch
-from ackline.spark.journal import Piece, cut, read_piece, whole_journal
+from ackline.spark.events.journal import Piece, cut, read_piece, whole_journal
+from ackline.spark.events.rows import events_batch
 from ackline.spark.options import ReadEvents
 from ackline.spark.place import Place
 from ackline.spark.retrying import retrying

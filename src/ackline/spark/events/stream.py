@@ -14,10 +14,10 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from ackline.spark.events import Stretch, read_stretch
-from ackline.spark.events_offset import read_offset, write_offset
-from ackline.spark.events_planning import EventsPlanning
-from ackline.spark.journal import cut
+from ackline.spark.events.journal import cut
+from ackline.spark.events.offset import read_offset, write_offset
+from ackline.spark.events.planning import EventsPlanning
+from ackline.spark.events.table import Stretch, read_stretch
 from ackline.spark.options import ReadEvents
 from ackline.spark.place import Place
 from ackline.spark.retrying import retrying

@@ -17,11 +17,11 @@ from pyspark.sql.types import StructType
 
 from ackline.job import Draft
 from ackline.queues import Queues
-from ackline.spark.columns import Columns, columns_of_jobs
-from ackline.spark.drafts import DraftMaker
 from ackline.spark.options import WriteJobs
 from ackline.spark.place import Place
-from ackline.spark.rejected import Aside, Rejected, Written, micro_batch, report
+from ackline.spark.writing.columns import Columns, columns_of_jobs
+from ackline.spark.writing.drafts import DraftMaker
+from ackline.spark.writing.rejected import Aside, Rejected, Written, micro_batch, report
 
 CHUNK = 1000
 """Jobs per round trip."""

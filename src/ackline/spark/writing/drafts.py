@@ -14,10 +14,10 @@ from ackline.errors import InvalidJob, InvalidName, InvalidOption, InvalidPayloa
 from ackline.job import Draft
 from ackline.queue import Queue
 from ackline.queues import Queues
-from ackline.spark.columns import Columns
-from ackline.spark.json_text import json_bytes
 from ackline.spark.options import WriteJobs
-from ackline.spark.rejected import Rejected, rows_of
+from ackline.spark.writing.columns import Columns
+from ackline.spark.writing.json_text import json_bytes
+from ackline.spark.writing.rejected import Rejected, rows_of
 
 _SECONDS = frozenset({"delay", "run_at", "lease", "timeout", "result_ttl"})
 

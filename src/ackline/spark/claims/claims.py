@@ -18,12 +18,12 @@ from ackline.queue import Queue
 from ackline.queue.consumer import time_to_next
 from ackline.queue.failures import failure_from
 from ackline.queues import Queues
+from ackline.spark.claims.keeper import LeaseKeeper
+from ackline.spark.claims.manifests import Lease, Manifest, ManifestRoom
+from ackline.spark.claims.replay import Replay, cut_up
+from ackline.spark.claims.settling import Settling
 from ackline.spark.errors import StreamFenced, StreamMismatch
-from ackline.spark.keeper import LeaseKeeper
-from ackline.spark.manifests import Lease, Manifest, ManifestRoom
 from ackline.spark.options import ReadClaims
-from ackline.spark.replay import Replay, cut_up
-from ackline.spark.settling import Settling
 from ackline.spark.stride import Stride, fitting
 
 CHUNK = 1000

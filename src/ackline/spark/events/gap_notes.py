@@ -9,8 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from ackline.queues import Queues
-from ackline.spark.gaps import Gap
-from ackline.spark.stream_notes import StreamNotes
+from ackline.spark.events.gaps import Gap
+from ackline.spark.events.stream_notes import StreamNotes
 from ackline.stores.base import Key
 
 

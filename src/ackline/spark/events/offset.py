@@ -9,8 +9,8 @@ import msgspec
 
 from ackline.errors import ConfigError
 from ackline.events import read_cursor
-from ackline.spark.gaps import Gap
-from ackline.spark.journal import NOTHING_DROPPED
+from ackline.spark.events.gaps import Gap
+from ackline.spark.events.journal import NOTHING_DROPPED
 
 OLDEST = "oldest"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from ackline.job import Record, State
 from ackline.queue import Queue
+from ackline.spark.claims.keeper import LeaseKeeper
+from ackline.spark.claims.manifests import Lease, Manifest
 from ackline.spark.errors import StreamMismatch
-from ackline.spark.keeper import LeaseKeeper
-from ackline.spark.manifests import Lease, Manifest
 
 logger = logging.getLogger("ackline")
 

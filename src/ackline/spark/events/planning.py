@@ -11,14 +11,14 @@ from ackline.events import read_cursor
 from ackline.ids import new_id
 from ackline.queue.reader_place import EVERY_QUEUE
 from ackline.queues import Queues
-from ackline.spark.events_offset import OLDEST, EventsOffset
-from ackline.spark.gap_notes import GapNotes
-from ackline.spark.gaps import shortened
-from ackline.spark.horizon import note_horizon, require_within
-from ackline.spark.journal import whole_journal
-from ackline.spark.kept_journals import KeptJournals
+from ackline.spark.events.gap_notes import GapNotes
+from ackline.spark.events.gaps import shortened
+from ackline.spark.events.horizon import note_horizon, require_within
+from ackline.spark.events.journal import whole_journal
+from ackline.spark.events.kept_journals import KeptJournals
+from ackline.spark.events.offset import OLDEST, EventsOffset
+from ackline.spark.events.reader_places import ReaderPlaces
 from ackline.spark.options import ReadEvents
-from ackline.spark.reader_places import ReaderPlaces
 
 
 class EventsPlanning:

@@ -10,8 +10,8 @@ from ackline.events import Event, Events, read_cursor
 from ackline.job import QueueKey
 from ackline.queues import Queues
 from ackline.spark.errors import StreamBehind
-from ackline.spark.gaps import Gap
-from ackline.spark.journal import journals, just_before
+from ackline.spark.events.gaps import Gap
+from ackline.spark.events.journal import journals, just_before
 from ackline.spark.options import ReadEvents
 from ackline.stores.base import Listener
 

@@ -13,9 +13,9 @@ from ackline.job import Record, State
 from ackline.lifecycle import Transition
 from ackline.queue import Queue
 from ackline.queue.failures import failure_from
+from ackline.spark.claims.keeper import LeaseKeeper
+from ackline.spark.claims.manifests import Lease, Manifest, ManifestRoom
 from ackline.spark.errors import StreamFenced, StreamMismatch
-from ackline.spark.keeper import LeaseKeeper
-from ackline.spark.manifests import Lease, Manifest, ManifestRoom
 from ackline.spark.options import ReadClaims
 
 logger = logging.getLogger("ackline")

@@ -13,8 +13,8 @@ import msgspec
 from ackline.events import read_cursor
 from ackline.queues import Queues
 from ackline.spark.errors import StreamMismatch
-from ackline.spark.journal import NOTHING_DROPPED
-from ackline.spark.stream_notes import StreamNotes
+from ackline.spark.events.journal import NOTHING_DROPPED
+from ackline.spark.events.stream_notes import StreamNotes
 from ackline.stores.base import Key
 
 KIND = "horizons"
