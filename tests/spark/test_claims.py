@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import pyarrow
 import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from ackline import NewJob
 from ackline.errors import StoreUnavailable
 from ackline.job import State
+from ackline.lifecycle import Verdict
 from ackline.spark import retrying
 from ackline.spark.claims import replay
 from ackline.spark.claims.stream import ClaimsStreamReader
 from ackline.spark.errors import StreamFenced, StreamMismatch
 from ackline.spark.options import ReadClaims
+from ackline.spark.writing.outcomes import OutcomesWriter
+from tests.spark.asking import read_options
 from tests.spark.driver import POINTS, Checkpoint, Died, Driver
 
 LEASE = 300.0
@@ -281,6 +286,41 @@ def test_batches_that_are_settled_can_be_read_again(email, start, checkpoint):
     assert checkpoint.ids == ids
 
 
+def test_the_first_batch_can_be_read_again_when_it_is_settled(email, start, checkpoint):
+    """Spark asks where the stream begins once more, as it does for a new checkpoint."""
+    ids = put(email, 25)
+    start(checkpoint).run()
+    for batch in (1, 2):
+        del checkpoint.offsets[batch], checkpoint.lake[batch]
+    checkpoint.commits.clear()
+
+    assert start(checkpoint).trigger()
+
+    assert checkpoint.ids == ids[:10]
+
+
+def test_a_lapsed_lease_that_the_store_cannot_take_back_holds_up_nothing(
+    email, start, checkpoint, clock, monkeypatch
+):
+    put(email, 2)
+    first = start(checkpoint)
+    with pytest.raises(Died):
+        first.trigger(die_at="logged")
+    first.die()
+    clock.advance(LEASE + 1)
+    second = start(checkpoint)
+    queue, asked = second.reader._begun()._queue, []
+
+    def cannot(records, *_reason):
+        asked.append(len(records))
+        return [Verdict(False, State.PROCESSING)] * len(records)
+
+    monkeypatch.setattr(queue, "expire", cannot)
+    assert second.trigger()
+
+    assert asked == [2]
+
+
 def test_available_now_ends_with_what_waited(email, start, checkpoint):
     put(email, 15)
     driver = start(checkpoint, now=True)
@@ -394,6 +434,84 @@ class TestOutcomes:
         assert email.status("j1").state is State.FAILING
         assert "without an outcome" in email.status("j1").record.failure.message
 
+    @pytest.fixture
+    def settle(self, place):
+        """Writes the same outcome for all rows, but for those named with one of their own."""
+
+        def call(rows, *, outcome="complete", **own):
+            options = {"store": "x", "table": "outcomes", "queue": "email"}
+            asked = read_options("write", options)
+            table = pyarrow.table(
+                {
+                    "id": [row["id"] for row in rows],
+                    "token": [row["token"] for row in rows],
+                    "outcome": [own.get(row["id"], outcome) for row in rows],
+                }
+            )
+            writer = OutcomesWriter(asked, place, from_arrow_schema(table.schema))
+            writer.commit([writer.write(iter(table.to_batches()))])
+
+        return call
+
+    @pytest.fixture
+    def killed(self, email, start, checkpoint, settle):
+        """A driver that dies after it has written outcomes, and before its commit."""
+        put(email, 4)
+        first = start(checkpoint, ack="outcome")
+        with pytest.raises(Died):
+            first.trigger(die_at="sunk")
+        first.die()
+        settle(checkpoint.rows, j1="fail", j2="dead")
+        return checkpoint
+
+    def test_a_repeated_batch_has_all_its_jobs_however_they_were_settled(
+        self, killed, start, settle
+    ):
+        before, killed.lake = killed.rows, {}
+
+        start(killed, ack="outcome").trigger()
+
+        assert [(row["id"], row["token"], row["attempts"]) for row in killed.rows] == [
+            (row["id"], row["token"], row["attempts"]) for row in before
+        ]
+        settle(killed.rows, j1="fail", j2="dead")
+
+    def test_the_first_outcome_stands(self, killed, email, start, settle, caplog):
+        start(killed, ack="outcome").trigger()
+
+        settle(killed.rows, j0="dead", j2="complete")
+
+        # The others have the same outcome as before.
+        assert "3 rows name jobs that have had another outcome" in caplog.text
+        states = [email.status(id).state for id in ("j0", "j1", "j2")]
+        assert states == [State.COMPLETED, State.FAILING, State.FAILED]
+
+    def test_a_batch_has_what_failed_in_it_though_another_has_claimed_it_since(
+        self, killed, email, start, clock
+    ):
+        clock.advance(LEASE / 2)
+        taken = email.claim(1)
+        before, killed.lake = killed.ids, {}
+
+        start(killed, ack="outcome").trigger()
+
+        assert [job.id for job in taken] == ["j1"]
+        assert killed.ids == before
+
+    def test_completed_jobs_stay_for_a_replay(self, email, start, checkpoint, settle, clock):
+        put(email, 2, result_ttl=1.0)
+        first = start(checkpoint, ack="outcome")
+        with pytest.raises(Died):
+            first.trigger(die_at="sunk")
+        first.die()
+        settle(checkpoint.rows)
+        clock.advance(LEASE / 2)
+        email.store.prune(email.key, 100, None)
+
+        start(checkpoint, ack="outcome").run()
+
+        assert checkpoint.ids == ["j0", "j1"]
+
 
 class TestLostAnswers:
     """The store did what was asked for, and the connection broke before it could say so."""
@@ -416,9 +534,11 @@ class TestLostAnswers:
             return answer
 
         monkeypatch.setattr(store, verb, act_and_break)
-        driver.run()
+        while driver.trigger():
+            # As its thread does, every few seconds.
+            retrying.retrying(driver.reader._claims._keeper.beat, 10.0)
 
-        assert left[0] <= 0 or verb == "heartbeat"
+        assert left[0] <= 0
         assert sorted(checkpoint.ids) == sorted(ids)
         assert len(checkpoint.appended) == 25
         assert email.counts()[State.COMPLETED] == 25

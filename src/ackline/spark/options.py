@@ -390,9 +390,18 @@ class WriteOutcomes(Common, frozen=True, kw_only=True, rename="camel"):
             "any number.",
         ),
     ] = 1000
+    keep_for: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="Seconds that completed jobs are kept at least: their micro-batch may be "
+            "replayed.",
+        ),
+    ] = 3600.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_seconds("keepFor", self.keep_for)
         if self.queue is not None:
             require_name("queue", self.queue)
 

@@ -548,6 +548,12 @@ class Store(Protocol):
         """Apply all writes, or none if one of the versions is not as expected."""
 
 
+def find_key(store: Store, tenant: str, key: tuple[str, ...]) -> Key | None:
+    """The entry of just this key, if it is there."""
+    found = store.read_keys(tenant, key, 1)
+    return next((entry for entry in found if entry.key == key), None)
+
+
 @runtime_checkable
 class OfTenant(Protocol):
     """A store that was opened with credentials, which say whose queues they open."""

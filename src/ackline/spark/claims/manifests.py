@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from ackline.ids import new_id
-from ackline.job import QueueKey
+from ackline.job import QueueKey, Record
 from ackline.limits import OWN_KEYS
 from ackline.spark.errors import StreamFenced
-from ackline.stores.base import KeyWrite, Store
+from ackline.stores.base import KeyWrite, Store, find_key
 
 Lease = tuple[str, int]
 """A job's id and the token it was claimed under."""
@@ -52,6 +52,11 @@ class Manifest(msgspec.Struct, frozen=True):
 
     batch: int
     leases: tuple[Lease, ...]
+
+
+def leases_of(records: Iterable[Record]) -> tuple[Lease, ...]:
+    """What a manifest has of jobs."""
+    return tuple((record.id, record.token) for record in records)
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -181,7 +186,5 @@ class ManifestRoom:
         return found, version
 
     def _find(self) -> tuple[StreamState | None, int]:
-        for entry in self._store.read_keys(self._tenant, self._state_path, 1):
-            if entry.key == self._state_path:
-                return _decode_state(entry.value), entry.version
-        return None, 0
+        entry = find_key(self._store, self._tenant, self._state_path)
+        return (None, 0) if entry is None else (_decode_state(entry.value), entry.version)
