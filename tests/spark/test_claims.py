@@ -5,13 +5,15 @@ from __future__ import annotations
 import pyarrow
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from ackline import NewJob
-from ackline.errors import StoreUnavailable
+from ackline.errors import ConfigError, StoreUnavailable
 from ackline.job import State
 from ackline.lifecycle import Verdict
 from ackline.spark import retrying
 from ackline.spark.claims import replay
+from ackline.spark.claims.manifests import Manifest, ManifestRoom
 from ackline.spark.claims.stream import ClaimsStreamReader
 from ackline.spark.errors import StreamFenced, StreamMismatch
 from ackline.spark.options import ReadClaims
@@ -209,6 +211,132 @@ def test_a_zombie_is_fenced(email, start, checkpoint):
 
     assert sorted(checkpoint.ids) == sorted(f"j{number}" for number in range(30))
     assert email.counts()[State.COMPLETED] == 30
+
+
+class TestWokenUp:
+    """A driver that was away while another took its stream over."""
+
+    @pytest.fixture
+    def successor(self, email, start, checkpoint):
+        """Takes the stream over with jobs of its own."""
+
+        def call():
+            put(email, 5, prefix="new")
+            driver = start(checkpoint)
+            with pytest.raises(Died):
+                driver.trigger(die_at="read")
+            return driver
+
+        return call
+
+    def test_after_a_claim_that_failed_it_gives_back_nothing(
+        self, email, start, checkpoint, successor, monkeypatch
+    ):
+        put(email, 3)
+        zombie = start(checkpoint)
+        zombie.run()
+        queue = zombie.reader._begun()._queue
+
+        def cut_off(_request):
+            monkeypatch.undo()
+            successor()
+            raise StoreUnavailable("cut off")
+
+        monkeypatch.setattr(queue, "claim_records", cut_off)
+        with pytest.raises(StreamFenced):
+            zombie.trigger()
+
+        assert email.counts()[State.PROCESSING] == 5
+
+    def test_in_its_first_steps_it_gives_back_nothing(
+        self, email, start, checkpoint, successor, monkeypatch
+    ):
+        put(email, 3)
+        start(checkpoint).run()
+        begin = ManifestRoom.begin
+
+        def sleep_behind(room):
+            begin(room)
+            monkeypatch.undo()
+            successor()
+
+        monkeypatch.setattr(ManifestRoom, "begin", sleep_behind)
+        with pytest.raises(StreamFenced):
+            start(checkpoint).trigger()
+
+        assert email.counts()[State.PROCESSING] == 5
+
+    def test_it_cannot_save_a_manifest(self, email, queues):
+        old, new = (ManifestRoom(queues.store, email.key, "lake") for _ in range(2))
+        old.begin()
+        new.begin()
+
+        with pytest.raises(StreamFenced):
+            old.save(old.state, Manifest(1, (("a", 1),)))
+
+        new.load()
+        assert new.manifests == {}
+
+    def test_it_gives_back_no_job_of_a_manifest_that_arrived_late(
+        self, email, start, checkpoint, monkeypatch
+    ):
+        """A save was sent, the connection broke, and the server has it a little later."""
+        ids = put(email, 3)
+        driver = start(checkpoint)
+        driver._call("initialOffset")
+        store = driver.reader._queues.store
+        write, sent = store.write_keys, []
+
+        def late(tenant, writes):
+            if not sent:
+                sent.append((tenant, writes))
+                raise StoreUnavailable("the connection broke")
+            if len(sent) == 1:
+                sent.append((tenant, writes))
+                assert write(*sent[0])
+            return write(tenant, writes)
+
+        monkeypatch.setattr(store, "write_keys", late)
+        monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.001)
+        driver.run()
+
+        assert checkpoint.ids == ids
+        assert email.store.get(email.key, ids[:1])[0].history == ()
+
+
+def test_a_lease_of_another_is_left_alone_when_a_batch_is_settled(email, start, checkpoint, clock):
+    put(email, 2)
+    first = start(checkpoint)
+    with pytest.raises(Died):
+        first.trigger(die_at="committed")
+    first.die()
+    clock.advance(LEASE + 1)
+    taken = email.claim(2)
+
+    assert not start(checkpoint).trigger()
+
+    for job in taken:
+        email.complete(job, "mine")
+    assert email.result("j0") == "mine"
+
+
+def test_one_trigger_alone_is_refused(email, start, checkpoint):
+    put(email, 2)
+    driver = start(checkpoint)
+    begin = driver._call("initialOffset")
+
+    with pytest.raises(ConfigError, match="availableNow"):
+        driver._call("latestOffset", begin, ReadAllAvailable())
+
+    assert email.counts()[State.QUEUED] == 2
+
+
+def test_headers_count_as_bytes(email, start, checkpoint):
+    put(email, 20, headers={"k": "v" * 60_000})
+
+    start(checkpoint, max_bytes_per_trigger=250_000).run()
+
+    assert max(len(rows) for rows in checkpoint.lake.values()) == 5
 
 
 def test_a_zombie_cannot_complete_what_was_left_out(email, start, checkpoint, clock):

@@ -35,11 +35,13 @@ class Claims:
         self._keeper = LeaseKeeper(
             queues.store, self._queue.key, options.worker, options.lease, self.room.fenced
         )
-        self._intake = Intake(self._queue, options, self._keeper, lambda: self.room.held)
+        self._intake = Intake(self._queue, options, self.room, self._keeper)
         self._replay = Replay(self._queue, self._keeper, options.stream_id)
         self._settling = Settling(self._queue, options, self.room, self._keeper)
         self._records: dict[int, list[Record]] = {}
         """The jobs of micro-batches that this driver has claimed or looked at, until settled."""
+        self._doubtful = False
+        """Whether a claim or a save went wrong, so that the store may have more than is known."""
 
     def begin(self) -> None:
         """Take the stream over."""
@@ -77,6 +79,8 @@ class Claims:
         """The number of the next micro-batch, claimed and saved; `start` if there is none."""
         self._require_known(start)
         self.settle(start)
+        if self._doubtful:
+            self._look_again()
         state, batch = self.room.state, start + 1
         if batch in self.room.manifests:
             return batch
@@ -111,11 +115,17 @@ class Claims:
             self._intake.give_back(records)
             raise
         except Exception:
-            self._intake.expect_strays()
+            self._doubtful = True
             raise
         if records:
             self._records[batch] = records
         return bool(records)
+
+    def _look_again(self) -> None:
+        self.room.load()
+        self._keeper.hold(self.room.held)
+        self._intake.sweep()
+        self._doubtful = False
 
     # --- handing out ---
 

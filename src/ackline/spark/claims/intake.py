@@ -6,7 +6,7 @@ the queue.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ackline import lifecycle
@@ -14,7 +14,7 @@ from ackline.job import LIVE, Record
 from ackline.queue import Queue
 from ackline.queue.consumer import time_to_next
 from ackline.spark.claims.keeper import LeaseKeeper
-from ackline.spark.claims.manifests import Lease, leases_of
+from ackline.spark.claims.manifests import ManifestRoom, leases_of
 from ackline.spark.options import ReadClaims
 from ackline.spark.stride import Stride, fitting
 
@@ -23,20 +23,19 @@ CHUNK = 1000
 
 
 class Intake:
-    """Claims for one stream. `held` names the leases that are in its manifests."""
+    """Claims for one stream."""
 
     def __init__(
         self,
         queue: Queue[Any, Any],
         options: ReadClaims,
+        room: ManifestRoom,
         keeper: LeaseKeeper,
-        held: Callable[[], Collection[Lease]],
     ) -> None:
         self._queue = queue
         self._options = options
+        self._room = room
         self._keeper = keeper
-        self._held = held
-        self._strays = False
         self._budget: int | None = None
         self._stride = Stride(CHUNK)
 
@@ -47,8 +46,6 @@ class Intake:
 
     def claim(self, limit: int, records: list[Record]) -> None:
         """Claim into the list, so that the caller knows of every job even if this fails midway."""
-        if self._strays:
-            self.sweep()
         if self._budget is not None:
             limit = min(limit, self._budget)
         room = self._options.max_bytes_per_trigger
@@ -67,20 +64,21 @@ class Intake:
         if self._budget is not None:
             self._budget -= len(records)
 
-    def expect_strays(self) -> None:
-        """A save may or may not have reached the store: look again at what is leased to us."""
-        self._strays = True
-
     def sweep(self) -> None:
         """Give back what was claimed for this stream, but is in none of its manifests."""
-        held, worker = set(self._held()), self._options.worker
-        while True:
-            limit = len(held) + CHUNK
-            leased = self._queue.store.leases(self._queue.key, worker=worker, limit=limit)
-            strays = [job for job in leased if (job.id, job.token) not in held]
-            if not strays or not self.give_back(strays):
-                self._strays = False
+        while strays := self._strays():
+            # All drivers of a stream claim as one worker. Those were leased before this is
+            # confirmed, so by no driver that begins later; nor can a manifest of them be saved.
+            if not self._room.confirm():
+                self._room.load()
+            elif not self.give_back(strays):
                 return
+
+    def _strays(self) -> list[Record]:
+        held, worker = self._room.held, self._options.worker
+        limit = len(held) + CHUNK
+        leased = self._queue.store.leases(self._queue.key, worker=worker, limit=limit)
+        return [job for job in leased if (job.id, job.token) not in held]
 
     def give_back(self, records: Iterable[Record]) -> int:
         """Release jobs to the queue; answers how many were still ours."""
