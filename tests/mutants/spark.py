@@ -76,8 +76,8 @@ SPARK = [
     _claims(
         "a write that comes late is not waited for",
         "manifests.py",
-        "        if self._store.write_keys(self._tenant, [write]):\n",
-        "        if not self.fenced():\n",
+        "        if self._store.write_keys(self._tenant, [write]):\n            self._note",
+        "        if not self.fenced():\n            self._note",
     ),
     _claims(
         "available now has no end",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -285,7 +287,7 @@ class TestWokenUp:
         driver = start(checkpoint)
         driver._call("initialOffset")
         store = driver.reader._queues.store
-        write, sent = store.write_keys, []
+        write, sent = store.write_keys, list[Any]()
 
         def late(tenant, writes):
             if not sent:

@@ -17,6 +17,7 @@ from ackline.queues import Queues
 from ackline.spark.errors import StreamMismatch
 from ackline.spark.events.gap_notes import GapNotes
 from ackline.spark.events.gaps import Gap
+from ackline.spark.events.kept_journals import KeptJournals
 from ackline.spark.events.stream import EventsStreamReader
 from ackline.stores.registry import store_from_url
 from tests.spark.asking import read_options
@@ -135,6 +136,89 @@ def test_a_pruned_journal_is_refused_loudly(queues, start, checkpoint):
 
     with pytest.raises(EventsDropped):
         start(checkpoint).run()
+
+
+@pytest.mark.parametrize(
+    ("began", "goes_on", "named"),
+    [
+        ({"queue": "a"}, {"queue": "b"}, "queue 'a' .* reads queue 'b'"),
+        ({"queue": "a"}, {}, "queue 'a' .* reads all queues"),
+        ({}, {"queue": "b"}, "all queues .* reads queue 'b'"),
+    ],
+)
+def test_a_checkpoint_of_other_queues_is_refused(began, goes_on, named, queues, start, checkpoint):
+    for name in "ab":
+        queues[name].enqueue(1)
+    start(checkpoint, **began).run()
+
+    with pytest.raises(StreamMismatch, match=named):
+        start(checkpoint, **goes_on).trigger()
+
+
+def test_a_checkpoint_of_another_tenant_is_refused(queues, start, checkpoint):
+    queues["a"].enqueue(1)
+    start(checkpoint).run()
+    other: Any = TestPlace(lambda: Queues(queues.store, "other"))
+    options = read_options("readStream", {"store": "x", "table": "events", "wait": "0"})
+
+    with pytest.raises(StreamMismatch, match=r"tenant 'default', .* tenant 'other'"):
+        Driver(EventsStreamReader(options, other), checkpoint).trigger()
+
+
+def test_a_checkpoint_of_an_earlier_version_names_no_scope_and_goes_on(queues, start, checkpoint):
+    queues["a"].enqueue(1, id="1")
+    start(checkpoint).run()
+    offset = json.loads(checkpoint.offsets[0])
+    del offset["scope"]
+    checkpoint.offsets[0] = json.dumps(offset)
+    queues["a"].enqueue(1, id="2")
+
+    start(checkpoint).run()
+
+    assert [id for *_, id in told(checkpoint)] == ["1", "2"]
+    assert json.loads(checkpoint.offsets[1])["scope"] == {"tenant": "default", "queue": None}
+
+
+def test_a_gap_is_told_though_nothing_has_happened_since(queues, start, checkpoint, clock):
+    queue = queues["a"]
+    queue.configure(keep_journal=10)
+    queue.enqueue(1)
+    queues["b"].enqueue(1)
+    start(checkpoint).run()
+    queue.enqueue(2)
+    clock.advance(60)
+    queues.store.prune(queue.key, 100)
+    assert queues.store.events(queue.key, None, 1) == []
+
+    driver = start(checkpoint, skipDropped="*")
+    driver.run()
+
+    assert [gap["queue"] for gap in gaps_told(checkpoint)] == ["a"]
+    queues["b"].enqueue(2)
+    driver.run()
+    assert [gap["queue"] for gap in gaps_told(checkpoint)] == ["a"]
+
+
+def test_events_that_are_dropped_while_a_batch_is_planned_are_a_gap(
+    queues, start, checkpoint, monkeypatch
+):
+    queue = queues["a"]
+    queue.configure(max_journal=1)
+    driver = start(checkpoint, skipDropped="*", maxEventsPerTrigger="10")
+    driver.run()
+    for number in range(5):
+        queue.enqueue(number)
+    walk = KeptJournals.walk
+
+    def prune_first(journals, *arguments):
+        monkeypatch.undo()
+        queues.store.prune(queue.key, 100)
+        return walk(journals, *arguments)
+
+    monkeypatch.setattr(KeptJournals, "walk", prune_first)
+    driver.run()
+
+    assert [gap["queue"] for gap in gaps_told(checkpoint)] == ["a"]
 
 
 def test_a_queue_pruned_before_the_stream_began_does_not_disturb(queues, start, checkpoint):
@@ -324,8 +408,9 @@ def test_what_a_planned_batch_lacks_is_told_though_nothing_follows(queues, start
     start(checkpoint, skipDropped="a").run()
 
     assert told(checkpoint) == []
-    [gap] = gaps_told(checkpoint)
-    assert (gap["after"], gap["until"]) == (planned["begun"]["a"], planned["queues"]["a"])
+    lacks, since = gaps_told(checkpoint)
+    assert (lacks["after"], lacks["until"]) == (planned["begun"]["a"], planned["queues"]["a"])
+    assert since["after"] == lacks["until"]
 
 
 @pytest.mark.parametrize("options", [{}, {"reader": "lake"}], ids=["unnamed", "named"])

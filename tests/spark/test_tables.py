@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 
 from ackline.config import DEFAULTS
-from ackline.errors import EventsDropped
-from ackline.events import Act
+from ackline.errors import ConfigError, EventsDropped
+from ackline.events import Act, make_cursor, read_cursor
 from ackline.lifecycle import stop
 from ackline.queue.job import record_of
 from ackline.spark import jobs, schemas
@@ -241,6 +241,8 @@ def test_events_behind_a_cursor(queues, read):
 
     assert [row["id"] for row in read("events", start=cursor)] == ["2"]
     assert read("events", start="now") == []
+    with pytest.raises(ConfigError, match="after the end of this store's journal"):
+        read("events", start=make_cursor(1000 * read_cursor(cursor)[0], 0))
 
 
 def test_one_large_batch_of_events_is_read_in_pages(queues, read):

@@ -9,7 +9,13 @@ import pyarrow
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ackline.queues import Queues
-from ackline.spark.events.journal import Piece, cut, read_piece, whole_journal
+from ackline.spark.events.journal import (
+    Piece,
+    cut,
+    read_piece,
+    require_reached,
+    whole_journal,
+)
 from ackline.spark.events.rows import events_batch
 from ackline.spark.options import ReadEvents
 from ackline.spark.place import Place
@@ -76,6 +82,7 @@ class EventsReader(DataSourceReader):
             case "now":
                 return ends, ends
             case cursor:
+                require_reached(cursor, end)
                 return dict.fromkeys(starts, cursor), ends
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
