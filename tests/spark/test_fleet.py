@@ -8,8 +8,8 @@ import pyarrow
 import pytest
 
 import ackline
-from ackline.cli import pipeline_work
 from ackline.cli.app import run
+from ackline.cli.pipeline import work as work_command
 from ackline.errors import ConfigError
 from ackline.job import State
 from ackline.spark import fleet
@@ -145,7 +145,7 @@ def test_the_command_runs_the_handlers_of_a_module(
     monkeypatch.setenv("ACKLINE_STORE", sqlite_url)
     # Spark's workers find the module as those of a cluster do.
     spark.addArtifacts(str(tmp_path / "fleet_of_tests.py"), pyfile=True)
-    monkeypatch.setattr(pipeline_work, "start_spark", lambda master: KeptSpark(spark))
+    monkeypatch.setattr(work_command, "start_spark", lambda master: KeptSpark(spark))
     with ackline.open(sqlite_url) as queues:
         queue = queues["email"]
         queue.enqueue_many(range(30), kind="welcome", max_attempts=1)

@@ -11,8 +11,10 @@ import typer
 
 from ackline.cli import values
 from ackline.cli.app import command
-from ackline.cli.pipeline import PIPELINE, MasterOption, pipeline, start_spark
-from ackline.cli.pipeline_errors import ending
+from ackline.cli.pipeline.errors import ending
+from ackline.cli.pipeline.group import PIPELINE, pipeline
+from ackline.cli.pipeline.options import MasterOption
+from ackline.cli.pipeline.starting import start_spark
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.targets import load_queues
