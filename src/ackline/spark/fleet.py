@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -22,6 +23,7 @@ from ackline.ids import new_id
 from ackline.job import LIVE
 from ackline.limits import OWN_KEYS, require_name
 from ackline.queue import Job, Queue
+from ackline.spark.place import StoreFile, files_of, require_one_machine
 from ackline.stores.base import KeyWrite
 from ackline.worker import Hooks, Worker
 from ackline.worker.patience import keep_trying
@@ -49,6 +51,10 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     """Whether workers leave when nothing waits or runs any more."""
     environment: Mapping[str, str] = {}
     """Environment variables that the handlers' module reads."""
+    shared_files: bool = False
+    """Whether all machines see the same files, so that SQLite may do."""
+    files: tuple[StoreFile, ...] = ()
+    """The stores that are files; `run_fleet` fills it in."""
     asked_before: tuple[bytes, ...] = ()
     """What earlier fleets of this name were asked to stop by; `run_fleet` fills it in."""
 
@@ -114,17 +120,36 @@ def run_fleet(
 ) -> list[Served]:
     """Work until the flag is raised; `load` makes the queues and handlers, on each executor."""
     queues = load()
+    _require_shared(queues)
+    files = _files_for(spark, queues, fleet.shared_files)
+    asked_before = StopFlag(queues, fleet.name).says()
+    fleet = msgspec.structs.replace(fleet, files=files, asked_before=asked_before)
+    seats = spark.range(0, fleet.executors, 1, fleet.executors)
+    told = seats.mapInArrow(lambda batches: serve(load, fleet, batches), SCHEMA)
+    return [Served(**row) for row in told.toArrow().to_pylist()]
+
+
+def _require_shared(queues: Sequence[Queue[Any, Any]]) -> None:
     for queue in queues:
         if not queue.store.capabilities.shared:
             raise ConfigError(
                 f"queue {queue.key} is in a {queue.store.capabilities.name} store, which each "
                 "executor would have for itself: use redis:// or postgresql://"
             )
-    asked_before = StopFlag(queues, fleet.name).says()
-    fleet = msgspec.structs.replace(fleet, asked_before=asked_before)
-    seats = spark.range(0, fleet.executors, 1, fleet.executors)
-    told = seats.mapInArrow(lambda batches: serve(load, fleet, batches), SCHEMA)
-    return [Served(**row) for row in told.toArrow().to_pylist()]
+
+
+def _files_for(
+    spark: SparkSession, queues: Sequence[Queue[Any, Any]], shared: bool
+) -> tuple[StoreFile, ...]:
+    """The stores that are files, each one that Spark's workers reach as far as is known here."""
+    files = files_of(queues)
+    # With Spark Connect, only a worker knows on which machine it is: it looks for itself.
+    context = getattr(spark, "sparkContext", None)
+    if context is not None and not shared:
+        for file in files:
+            require_one_machine(file, context.master, "set shared_files=True")
+    host = socket.gethostname()
+    return tuple(StoreFile(path=file, host=host, shared=shared) for file in files)
 
 
 def serve(
@@ -142,8 +167,11 @@ def serve(
 def work(load: Callable[[], Sequence[Queue[Any, Any]]], fleet: Fleet) -> Served:
     """Be a worker until the flag is raised."""
     os.environ.update(fleet.environment)
+    for file in fleet.files:
+        file.require_here()
     queues = keep_trying(load, threading.Event())
     assert queues is not None
+    _require_same_files(queues, fleet.files)
     counts = {"ended": 0, "failed": 0}
     lock = threading.Lock()
 
@@ -165,6 +193,16 @@ def work(load: Callable[[], Sequence[Queue[Any, Any]]], fleet: Fleet) -> Served:
     finally:
         worker.stop()
     return Served(worker.id, **counts)
+
+
+def _require_same_files(queues: Sequence[Queue[Any, Any]], files: Sequence[StoreFile]) -> None:
+    """A relative path, or a variable that only the driver has, would lead to an empty store."""
+    for path in files_of(queues):
+        if path not in [file.path for file in files]:
+            raise ConfigError(
+                f"{socket.gethostname()} has opened {path}, which is not the store of the fleet: "
+                "let the handlers' module name it by a URL that is the same on all machines"
+            )
 
 
 def _wait(queues: Sequence[Queue[Any, Any]], flag: StopFlag, until_empty: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ackline.cli.exits import UsageMistake
 from ackline.cli.session import Session, file_of
 from ackline.errors import MissingExtra
 
@@ -16,12 +15,16 @@ if TYPE_CHECKING:
 
 def require_shared_store(session: Session, master: str | None, shared_files: bool) -> None:
     """Refuse a store that the machines of a cluster cannot reach, before anything is started."""
-    on_one = master is None or master.startswith("local")
-    if not on_one and not shared_files and file_of(session.url) is not None:
-        raise UsageMistake(
-            f"{session.url} is a file, and {master} may be other machines: use redis:// or "
-            "postgresql://, or add --shared-files if all of them see this file"
-        )
+    if file_of(session.url) is not None:
+        require_shared_file(session.url, master, shared_files)
+
+
+def require_shared_file(file: str, master: str | None, shared_files: bool) -> None:
+    """Refuse a store that is a file, unless all machines of the cluster see it."""
+    from ackline.spark.place import require_one_machine
+
+    if not shared_files:
+        require_one_machine(file, master, "add --shared-files")
 
 
 def place_of(session: Session, shared_files: bool) -> Place:

@@ -13,8 +13,8 @@ from ackline.cli import values
 from ackline.cli.app import command
 from ackline.cli.pipeline.errors import ending
 from ackline.cli.pipeline.group import PIPELINE, pipeline
-from ackline.cli.pipeline.options import MasterOption
-from ackline.cli.pipeline.starting import start_spark
+from ackline.cli.pipeline.options import MasterOption, SharedFilesOption
+from ackline.cli.pipeline.starting import require_shared_file, start_spark
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.targets import load_queues
@@ -52,6 +52,7 @@ def work(
         ),
     ] = 30.0,
     master: MasterOption = None,
+    shared_files: SharedFilesOption = False,
 ) -> None:
     """Run the handlers of a module's queues on Spark's executors.
 
@@ -61,10 +62,15 @@ def work(
 
     ackline pipeline work examples.email_worker:queue --executors 8
     """
-    environment = {} if session.common.store is None else {"ACKLINE_STORE": session.url}
+    from ackline.spark.place import absolute_url, files_of
+
+    named = session.common.store or os.environ.get("ACKLINE_STORE")
+    environment = {"ACKLINE_STORE": absolute_url(session.url)} if named else {}
     os.environ.update(environment)
     load = functools.partial(load_queues, targets)
     queues = load()
+    for file in files_of(queues):
+        require_shared_file(file, master, shared_files)
     # Lost tasks are started anew: on one machine Spark does so only if it is told to.
     spark = start_spark(master or f"local[{executors},4]")
     from ackline.spark.fleet import Fleet, StopFlag, run_fleet
@@ -76,6 +82,7 @@ def work(
         grace=grace,
         until_empty=until_empty,
         environment=environment,
+        shared_files=shared_files,
     )
     with ending(spark):
         served = _until_done(session, StopFlag(queues, name), lambda: run_fleet(spark, load, fleet))
