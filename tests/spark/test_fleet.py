@@ -16,8 +16,11 @@ from ackline.cli.app import run
 from ackline.cli.pipeline import work as work_command
 from ackline.errors import ConfigError
 from ackline.job import State
-from ackline.spark import fleet
-from ackline.spark.fleet import Fleet, StopFlag, run_fleet, serve
+from ackline.spark.fleet import running, task
+from ackline.spark.fleet.fleet import Fleet
+from ackline.spark.fleet.running import run_fleet
+from ackline.spark.fleet.stop_flag import StopFlag
+from ackline.spark.fleet.task import serve
 from ackline.spark.place import StoreFile, files_of
 from tests.spark.test_command import KeptSpark
 
@@ -62,7 +65,7 @@ def no_spark(master: str = "local[2]") -> Any:
 class TestOneTask:
     @pytest.fixture(autouse=True)
     def _quick(self, monkeypatch):
-        monkeypatch.setattr(fleet, "PAUSE", 0.01)
+        monkeypatch.setattr(task, "PAUSE", 0.01)
 
     @pytest.fixture
     def load(self, url):
@@ -235,7 +238,7 @@ def test_the_command_tells_workers_of_the_store_by_a_path_that_leads_there(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(work_command, "start_spark", lambda master: no_spark())
-    monkeypatch.setattr(fleet, "run_fleet", run_fleet)
+    monkeypatch.setattr(running, "run_fleet", run_fleet)
 
     assert run(["--store", "jobs.db", "pipeline", "work", module, "--shared-files"]) == 0
 

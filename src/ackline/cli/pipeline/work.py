@@ -22,7 +22,7 @@ from ackline.cli.words import count, plain
 from ackline.worker.signals import hear_signals
 
 if TYPE_CHECKING:
-    from ackline.spark.fleet import StopFlag
+    from ackline.spark.fleet.stop_flag import StopFlag
 
 TargetsArgument = Annotated[
     list[str],
@@ -73,7 +73,9 @@ def work(
         require_shared_file(file, master, shared_files)
     # Lost tasks are started anew: on one machine Spark does so only if it is told to.
     spark = start_spark(master or f"local[{executors},4]")
-    from ackline.spark.fleet import Fleet, StopFlag, run_fleet
+    from ackline.spark.fleet.fleet import Fleet
+    from ackline.spark.fleet.running import run_fleet
+    from ackline.spark.fleet.stop_flag import StopFlag
 
     fleet = Fleet(
         name=name,
@@ -94,7 +96,7 @@ def stop(session: Session, targets: TargetsArgument, name: NameOption = "fleet")
     """Ask a fleet to stop: running jobs may end, the rest is given back."""
     if session.common.store is not None:
         os.environ["ACKLINE_STORE"] = session.url
-    from ackline.spark.fleet import StopFlag
+    from ackline.spark.fleet.stop_flag import StopFlag
 
     StopFlag(load_queues(targets), name).hoist()
     session.say(f"The fleet {plain(name)} was asked to stop.")
