@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import sys
 import threading
@@ -23,6 +25,7 @@ from ackline.spark.fleet.stop_flag import StopFlag
 from ackline.spark.fleet.task import serve
 from ackline.spark.place import StoreFile, files_of
 from tests.spark.test_command import KeptSpark
+from tests.waiting import until
 
 SEAT = pyarrow.RecordBatch.from_pylist([{"id": 0}])
 
@@ -227,23 +230,79 @@ def test_the_command_refuses_a_file_on_a_cluster_before_anything_starts(
     assert "add --shared-files if all of them see this file" in capsys.readouterr().err
 
 
-def test_the_command_tells_workers_of_the_store_by_a_path_that_leads_there(
-    module, tmp_path, monkeypatch
-):
-    told = []
+class TestTheCommandWithoutSpark:
+    @pytest.fixture
+    def command(self, module, monkeypatch):
+        """Runs it, with something in the place of the fleet; returns its exit code."""
+        monkeypatch.setattr(work_command, "start_spark", lambda master: no_spark())
 
-    def run_fleet(spark, load, fleet):
-        told.append(fleet)
-        return []
+        def call(act, *options):
+            monkeypatch.setattr(running, "run_fleet", act)
+            return run([*options, "pipeline", "work", module])
 
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(work_command, "start_spark", lambda master: no_spark())
-    monkeypatch.setattr(running, "run_fleet", run_fleet)
+        return call
 
-    assert run(["--store", "jobs.db", "pipeline", "work", module, "--shared-files"]) == 0
+    def test_workers_are_told_of_the_store_by_a_path_that_leads_there(
+        self, command, tmp_path, monkeypatch
+    ):
+        told = []
 
-    assert told[0].environment == {"ACKLINE_STORE": f"sqlite:///{tmp_path}/jobs.db"}
-    assert told[0].shared_files
+        def act(spark, load, fleet):
+            told.append(fleet)
+            return []
+
+        monkeypatch.chdir(tmp_path)
+
+        assert command(act, "--store", "jobs.db") == 0
+        assert told[0].environment == {"ACKLINE_STORE": f"sqlite:///{tmp_path}/jobs.db"}
+
+    @pytest.mark.parametrize("asked", [True, False])
+    def test_a_stop_while_spark_starts_is_meant_for_this_fleet(
+        self, command, sqlite_url, monkeypatch, asked
+    ):
+        raised = []
+
+        def start_spark(master):
+            if asked:
+                with ackline.open(sqlite_url) as queues:
+                    StopFlag([queues["email"]], "fleet").hoist()
+            return no_spark()
+
+        def act(spark, load, fleet):
+            raised.append(StopFlag(load(), fleet.name, fleet.asked_before).raised)
+            return []
+
+        monkeypatch.setattr(work_command, "start_spark", start_spark)
+
+        assert command(act) == 0
+        assert raised == [asked]
+
+    def test_a_signal_raises_the_flag(self, command):
+        def act(spark, load, fleet):
+            os.kill(os.getpid(), signal.SIGTERM)
+            flag = StopFlag(load(), fleet.name, fleet.asked_before)
+            until(lambda: flag.raised)
+            return []
+
+        assert command(act) == 0
+
+    def test_a_second_signal_ends_it_even_if_the_store_does_not_answer(
+        self, command, monkeypatch, capsys
+    ):
+        answered = threading.Event()
+        monkeypatch.setattr(StopFlag, "hoist", lambda self: answered.wait(60))
+
+        def act(spark, load, fleet):
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGINT)
+            answered.wait(60)
+            return []
+
+        code = command(act)
+        answered.set()
+
+        assert code == 130
+        assert "delivered again when the leases lapse" in capsys.readouterr().err
 
 
 def test_the_command_runs_the_handlers_of_a_module(

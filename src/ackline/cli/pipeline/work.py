@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import threading
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ackline.cli import values
 from ackline.cli.app import command
+from ackline.cli.exits import INTERRUPTED, Refusal
 from ackline.cli.pipeline.errors import ending
 from ackline.cli.pipeline.group import PIPELINE, pipeline
 from ackline.cli.pipeline.options import MasterOption, SharedFilesOption
@@ -19,10 +23,15 @@ from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.targets import load_queues
 from ackline.cli.words import count, plain
+from ackline.errors import StoreError
 from ackline.worker.signals import hear_signals
 
 if TYPE_CHECKING:
+    from ackline.spark.fleet.fleet import Served
     from ackline.spark.fleet.stop_flag import StopFlag
+
+PAUSE = 0.2
+"""Seconds between looks for a signal."""
 
 TargetsArgument = Annotated[
     list[str],
@@ -57,11 +66,14 @@ def work(
     """Run the handlers of a module's queues on Spark's executors.
 
     Each executor is a worker like any other. Ctrl-C or SIGTERM stops them, as does
-    `ackline pipeline stop`: running jobs may end, the rest is given back. The module must be
-    there for all executors, and open a store that they reach; --store reaches it as ACKLINE_STORE.
+    `ackline pipeline stop`: running jobs may end, the rest is given back. A second Ctrl-C ends
+    them at once. The module must be there for all executors, and open a store that they reach;
+    --store reaches it as ACKLINE_STORE.
 
     ackline pipeline work examples.email_worker:queue --executors 8
     """
+    from ackline.spark.fleet.fleet import Fleet
+    from ackline.spark.fleet.stop_flag import StopFlag
     from ackline.spark.place import absolute_url, files_of
 
     named = session.common.store or os.environ.get("ACKLINE_STORE")
@@ -71,12 +83,7 @@ def work(
     queues = load()
     for file in files_of(queues):
         require_shared_file(file, master, shared_files)
-    # Lost tasks are started anew: on one machine Spark does so only if it is told to.
-    spark = start_spark(master or f"local[{executors},4]")
-    from ackline.spark.fleet.fleet import Fleet
-    from ackline.spark.fleet.running import run_fleet
-    from ackline.spark.fleet.stop_flag import StopFlag
-
+    flag = StopFlag(queues, name)
     fleet = Fleet(
         name=name,
         executors=executors,
@@ -85,9 +92,15 @@ def work(
         until_empty=until_empty,
         environment=environment,
         shared_files=shared_files,
+        # Before Spark starts, which takes its time: who asks meanwhile means this fleet.
+        asked_before=flag.says(),
     )
+    # Lost tasks are started anew: on one machine Spark does so only if it is told to.
+    spark = start_spark(master or f"local[{executors},4]")
+    from ackline.spark.fleet.running import run_fleet
+
     with ending(spark):
-        served = _until_done(session, StopFlag(queues, name), lambda: run_fleet(spark, load, fleet))
+        served = _until_done(StopRequests(session, flag), lambda: run_fleet(spark, load, fleet))
     _tell(session, served)
 
 
@@ -102,34 +115,60 @@ def stop(session: Session, targets: TargetsArgument, name: NameOption = "fleet")
     session.say(f"The fleet {plain(name)} was asked to stop.")
 
 
-def _until_done(session: Session, flag: StopFlag, act: Any) -> Any:
-    """Wait for the fleet; the first signal asks it to stop, and it is waited for."""
-    done: dict[str, Any] = {}
+def _until_done(requests: StopRequests, act: Callable[[], list[Served]]) -> list[Served]:
+    """Wait for the fleet, in the main thread: only there a signal is heard."""
+    doing: Future[list[Served]] = Future()
 
     def run() -> None:
         try:
-            done["served"] = act()
+            doing.set_result(act())
         except BaseException as error:
-            done["error"] = error
+            doing.set_exception(error)
 
-    def ask(_number: int) -> None:
-        session.notice("stopping: running jobs may end")
-        flag.hoist()
-
-    deafen = hear_signals(ask)
+    deafen = hear_signals(requests.hear)
     try:
-        thread = threading.Thread(target=run, name="ackline fleet", daemon=True)
-        thread.start()
-        while thread.is_alive():
-            thread.join(0.2)
+        threading.Thread(target=run, name="ackline fleet", daemon=True).start()
+        while not requests.at_once.is_set():
+            wait([doing], PAUSE)
+            if doing.done():
+                return doing.result()
     finally:
         deafen()
-    if "error" in done:
-        raise done["error"]
-    return done["served"]
+    raise Refusal(
+        "ended at once: what its workers held is delivered again when the leases lapse",
+        INTERRUPTED,
+    )
 
 
-def _tell(session: Session, served: Any) -> None:
+class StopRequests:
+    """Signals that ask a fleet to stop: the first by its flag, the second at once."""
+
+    def __init__(self, session: Session, flag: StopFlag) -> None:
+        self.at_once = threading.Event()
+        self._session = session
+        self._flag = flag
+        self._asked = False
+
+    def hear(self, _number: int) -> None:
+        """A signal has come."""
+        if self._asked:
+            self.at_once.set()
+            return
+        self._asked = True
+        self._session.notice("stopping: running jobs may end; a second signal ends them at once")
+        # In a thread, so that the second is heard even if the store cannot be reached.
+        threading.Thread(target=self._hoist, name="ackline stop", daemon=True).start()
+
+    def _hoist(self) -> None:
+        from ackline.spark.retrying import retrying
+
+        try:
+            retrying(self._flag.hoist, math.inf)
+        except StoreError as error:
+            self._session.notice(f"the fleet could not be asked to stop: {error}", "red")
+
+
+def _tell(session: Session, served: list[Served]) -> None:
     if session.json:
         session.document({"workers": served})
         return

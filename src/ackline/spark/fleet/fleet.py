@@ -26,8 +26,9 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     """Whether all machines see the same files, so that SQLite may do."""
     files: tuple[StoreFile, ...] = ()
     """The stores that are files; `run_fleet` fills it in."""
-    asked_before: tuple[bytes, ...] = ()
-    """What earlier fleets of this name were asked to stop by; `run_fleet` fills it in."""
+    asked_before: tuple[bytes, ...] | None = None
+    """What earlier fleets of this name were asked to stop by: what the flag has said before this
+    one began. `run_fleet` looks if nobody has."""
 
     def __post_init__(self) -> None:
         require_name("fleet", self.name)

@@ -24,7 +24,8 @@ def run_fleet(
     queues = load()
     _require_shared(queues)
     files = _files_for(spark, queues, fleet.shared_files)
-    asked_before = StopFlag(queues, fleet.name).says()
+    if (asked_before := fleet.asked_before) is None:
+        asked_before = StopFlag(queues, fleet.name).says()
     fleet = msgspec.structs.replace(fleet, files=files, asked_before=asked_before)
     seats = spark.range(0, fleet.executors, 1, fleet.executors)
     told = seats.mapInArrow(lambda batches: serve(load, fleet, batches), SCHEMA)

@@ -67,7 +67,7 @@ def work(load: Callable[[], Sequence[Queue[Any, Any]]], fleet: Fleet) -> Served:
     )
     keep_trying(worker.start, threading.Event())
     try:
-        flag = StopFlag(queues, fleet.name, fleet.asked_before)
+        flag = StopFlag(queues, fleet.name, fleet.asked_before or ())
         _wait(queues, flag, fleet.until_empty)
     finally:
         worker.stop()
