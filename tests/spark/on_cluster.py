@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import ackline
-from ackline.spark.fleet import Fleet, run_fleet
+from ackline.spark.fleet.fleet import Fleet
+from ackline.spark.fleet.running import run_fleet
 from ackline.spark.lake.running import Asked, Run
 from ackline.spark.session import spark_session
 

@@ -8,15 +8,15 @@ import pyarrow.parquet
 import pytest
 
 import ackline
-from ackline.cli import pipeline_jobs
 from ackline.cli.app import run
+from ackline.cli.pipeline import jobs as jobs_command
 from ackline.job import State
 from tests.spark.test_command import KeptSpark
 
 
 @pytest.fixture
 def call(spark, sqlite_url, monkeypatch, capsys):
-    monkeypatch.setattr(pipeline_jobs, "start_spark", lambda master: KeptSpark(spark))
+    monkeypatch.setattr(jobs_command, "start_spark", lambda master: KeptSpark(spark))
 
     def ask(*arguments):
         code = run(["--store", sqlite_url, *arguments])

@@ -9,8 +9,9 @@ import apsw
 import pytest
 
 import ackline
-from ackline.cli import pipeline
 from ackline.cli.app import run
+from ackline.cli.pipeline import audit as audit_command
+from ackline.cli.pipeline import starting
 from ackline.errors import ConfigError
 from ackline.spark import session
 from ackline.spark.java import require_java
@@ -31,7 +32,7 @@ class KeptSpark:
 
 @pytest.fixture
 def audit(spark, sqlite_url, monkeypatch, capsys):
-    monkeypatch.setattr(pipeline, "start_spark", lambda master: KeptSpark(spark))
+    monkeypatch.setattr(audit_command, "start_spark", lambda master: KeptSpark(spark))
     with ackline.open(sqlite_url) as queues:
         queues["email"].enqueue_many(range(10))
 
@@ -87,7 +88,7 @@ def test_without_pyspark_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ackline.spark.session", None)
 
     with pytest.raises(ConfigError, match=r"pip install 'ackline\[spark\]'"):
-        pipeline.start_spark(None)
+        starting.start_spark(None)
 
 
 def test_without_java_it_says_what_to_install(monkeypatch):

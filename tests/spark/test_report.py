@@ -10,8 +10,8 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from ackline.cli import pipeline_report
-from ackline.cli.pipeline_report import sparkline
+from ackline.cli.pipeline import report as report_command
+from ackline.cli.pipeline.report import sparkline
 from ackline.cli.session import Common, Session
 from ackline.errors import ConfigError
 from ackline.spark.events.gaps import Gap
@@ -194,10 +194,10 @@ def with_gap(report):
 def test_the_terminal_tells_of_gaps(report, capsys):
     session = Session(Common())
     session.console.width = 200
-    pipeline_report.show(session, report)
+    report_command.show(session, report)
     assert "missing" not in capsys.readouterr().out
 
-    pipeline_report.show(session, with_gap(report))
+    report_command.show(session, with_gap(report))
 
     said = capsys.readouterr().out
     assert "Events are missing" in said
@@ -206,7 +206,7 @@ def test_the_terminal_tells_of_gaps(report, capsys):
 
 
 def test_the_terminal_shows_it(report, capsys):
-    pipeline_report.show(Session(Common()), report)
+    report_command.show(Session(Common()), report)
 
     said = capsys.readouterr().out
     for text in (
@@ -234,7 +234,7 @@ def test_rows_keep_their_names_in_a_narrow_terminal(report, capsys, width):
     errors = [{**one, "examples": [{"id": id}]} for one in report.errors]
     found = msgspec.structs.replace(report, traffic=traffic, errors=errors)
 
-    pipeline_report.show(session, found)
+    report_command.show(session, found)
 
     said = capsys.readouterr().out
     assert id in said
@@ -257,7 +257,7 @@ def test_a_lake_in_which_nothing_happened_to_jobs(report, capsys):
         **{name: [] for name in ("slo", "errors", "workers", "busiest", "forecast", "coming")},
     )
 
-    pipeline_report.show(Session(Common()), quiet)
+    report_command.show(Session(Common()), quiet)
 
     assert "0 jobs enqueued" in capsys.readouterr().out
     assert "No worker was lost" in page(quiet, NOON)

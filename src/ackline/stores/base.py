@@ -44,6 +44,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     persistent: bool
     shared: bool
     """Whether several processes can open it at once."""
+    one_machine: bool = False
+    """Whether it is a file: on another machine, the same URL opens or makes another store."""
     batch: int
     """The batch size at which it is fast and still fair."""
     journal: int

@@ -12,17 +12,11 @@ from rich.table import Table
 
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal, UsageMistake
-from ackline.cli.pipeline import (
-    PIPELINE,
-    MasterOption,
-    SharedFilesOption,
-    pipeline,
-    place_of,
-    require_shared_store,
-    start_spark,
-)
-from ackline.cli.pipeline_errors import ending
-from ackline.cli.pipeline_progress import with_progress
+from ackline.cli.pipeline.errors import ending
+from ackline.cli.pipeline.group import PIPELINE, pipeline
+from ackline.cli.pipeline.options import MasterOption, SharedFilesOption
+from ackline.cli.pipeline.progress import with_progress
+from ackline.cli.pipeline.starting import place_of, require_shared_store, start_spark
 from ackline.cli.queues import who
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
