@@ -101,6 +101,16 @@ def test_a_limit_is_kept_with_more_queues_than_events(queues, start, checkpoint)
     assert sorted(id for _, _, id in told(checkpoint)) == list("0123456")
 
 
+def test_a_limit_counts_the_events_that_are_left_out(queues, start, checkpoint):
+    for number in range(25):
+        queues["a"].enqueue(number, id=str(number), kind="ab"[number % 2])
+
+    start(checkpoint, maxEventsPerTrigger="10", kinds="a").run()
+
+    assert [len(rows) for rows in checkpoint.lake.values()] == [5, 5, 3]
+    assert [id for _, _, id in told(checkpoint)] == [str(number) for number in range(0, 25, 2)]
+
+
 def test_available_now_ends_with_the_present(queues, start, checkpoint):
     queues["a"].enqueue(1, id="1")
     driver = start(checkpoint, now=True)

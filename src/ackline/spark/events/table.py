@@ -11,6 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from ackline.queues import Queues
 from ackline.spark.events.journal import Piece, cut, read_piece, whole_journal
 from ackline.spark.events.rows import events_batch
+from ackline.spark.events.wanted import conditions_of, wanted
 from ackline.spark.options import ReadEvents
 from ackline.spark.place import Place
 from ackline.spark.retrying import retrying
@@ -36,6 +37,7 @@ def read_stretch(
         return
     queues = retrying(place.connect, options.retry_for)
     stride = Stride(options.page_size, FIRST_EVENTS, PAGE_BYTES // FIRST_EVENTS)
+    conditions = conditions_of(options)
     with closing(queues):
         pages = read_piece(
             queues.store,
@@ -47,7 +49,7 @@ def read_stretch(
         for page in pages:
             batch = events_batch(page)
             stride.measured(batch.num_rows, batch.nbytes)
-            yield batch
+            yield wanted(batch, conditions)
 
 
 class EventsReader(DataSourceReader):
