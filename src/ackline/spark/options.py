@@ -325,7 +325,9 @@ class Writing(Common, frozen=True, kw_only=True, rename="camel"):
         str | None,
         Meta(
             description="A folder for rows that are refused, as Parquet, with the reason: each "
-            "task adds a file. Without it, a write that has some fails and lists them."
+            "task adds a file. On a cluster, one that all machines reach. Without it, a single "
+            "refused row fails the write when all others are written, and a stream at each "
+            "restart."
         ),
     ] = None
     max_rejected: Annotated[

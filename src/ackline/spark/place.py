@@ -40,14 +40,20 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     def _require_file(self, path: str) -> None:
         """A file of another machine would silently be created here, as an empty store."""
+        self.require_visible(f"the SQLite file {path}", "use Redis or PostgreSQL on a cluster")
+        if not os.path.exists(path):
+            raise StoreUnavailable(
+                f"{socket.gethostname()} sees no store at {path}: is the path right?"
+            )
+
+    def require_visible(self, file: str, instead: str) -> None:
+        """Refuse a local file or folder if this is another machine than the one that planned."""
         here = socket.gethostname()
         if here != self.host and not self.shared_files:
             raise ConfigError(
-                f"{here} cannot use the SQLite file {path} of {self.host}: use Redis or "
-                "PostgreSQL on a cluster, or set sharedFiles=true if all machines see this file"
+                f"{here} cannot use {file} of {self.host}: {instead}, or set sharedFiles=true if "
+                "all machines see it"
             )
-        if not os.path.exists(path):
-            raise StoreUnavailable(f"{here} sees no store at {path}: is the path right?")
 
 
 def find_place(options: Common, *, creates: bool = False) -> Place:
