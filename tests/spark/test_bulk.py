@@ -16,7 +16,7 @@ from ackline.spark.bulk.files import format_of
 from ackline.spark.bulk.loading import enqueue_some
 from ackline.spark.bulk.redriving import LISTED, check_some, redrive_some, still_meant
 from ackline.spark.writing.columns import columns_of_jobs
-from ackline.spark.writing.rejected import Aside
+from ackline.spark.writing.rejects_place import RejectsPlace, rejects_of
 from tests.spark.asking import read_options
 
 
@@ -27,7 +27,7 @@ def load(place):
         said = {"store": "x", "table": "jobs", "queue": "email", "idFrom": "content", **options}
         asked = read_options("write", said)
         columns = columns_of_jobs(from_arrow_schema(table.schema), asked)
-        told = enqueue_some(place, asked, columns, iter(table.to_batches()), "load")
+        told = enqueue_some(place, asked, columns, iter(table.to_batches()), rejects_of(asked))
         return [row for batch in told for row in batch.to_pylist()]
 
     return call
@@ -72,8 +72,8 @@ class TestRedriving:
     def redrive(self, place):
         def call(rows, folder=None):
             table = pyarrow.Table.from_pylist(rows, PLAN)
-            aside = Aside(folder, "redrive")
-            told = redrive_some(place, "ann", iter(table.to_batches()), aside)
+            rejects_place = RejectsPlace.planned(folder, "redrive", 1000)
+            told = redrive_some(place, "ann", iter(table.to_batches()), rejects_place)
             return [row for batch in told for row in batch.to_pylist()]
 
         return call

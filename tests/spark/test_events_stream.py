@@ -102,6 +102,16 @@ def test_a_limit_is_kept_with_more_queues_than_events(queues, start, checkpoint)
     assert sorted(id for _, _, id in told(checkpoint)) == list("0123456")
 
 
+def test_a_limit_counts_the_events_that_are_left_out(queues, start, checkpoint):
+    for number in range(25):
+        queues["a"].enqueue(number, id=str(number), kind="ab"[number % 2])
+
+    start(checkpoint, maxEventsPerTrigger="10", kinds="a").run()
+
+    assert [len(rows) for rows in checkpoint.lake.values()] == [5, 5, 3]
+    assert [id for _, _, id in told(checkpoint)] == [str(number) for number in range(0, 25, 2)]
+
+
 def test_available_now_ends_with_the_present(queues, start, checkpoint):
     queues["a"].enqueue(1, id="1")
     driver = start(checkpoint, now=True)
@@ -470,6 +480,40 @@ def test_gaps_of_streams_that_nobody_goes_on_with_are_forgotten(
     assert gaps_noted(queues) == ["stream 2", "stream 3"]
 
 
+def test_what_another_driver_notes_meanwhile_is_told_too(queues):
+    GapNotes(queues).note("s", [gap_at(1.0)])
+    old, new = GapNotes(queues), GapNotes(queues)
+    assert old.of("s") == new.of("s") == [gap_at(1.0)]
+    theirs = Gap(queue="b", after="2.0", until="3.0", skipped_at=2.0)
+    new.note("s", [theirs])
+
+    old.note("s", [])
+    assert old.of("s") == GapNotes(queues).of("s") == [theirs]
+
+    new.note("s", [])
+    assert not gaps_noted(queues)
+
+
+def test_a_gap_that_two_drivers_note_is_told_once(queues):
+    old, new = GapNotes(queues), GapNotes(queues)
+    assert old.of("s") == []
+    new.note("s", [gap_at(1.0)])
+
+    old.note("s", [gap_at(2.0)])
+
+    assert GapNotes(queues).of("s") == [gap_at(2.0)]
+
+
+def test_a_note_that_is_forgotten_meanwhile_can_be_replaced(queues):
+    notes = GapNotes(queues)
+    notes.note("s", [gap_at(1.0)])
+    GapNotes(queues).note("s", [])
+
+    notes.note("s", [])
+
+    assert not gaps_noted(queues)
+
+
 def plan_and_prune(queues, start, checkpoint, options):
     """A batch is planned, and its first event dropped before it is read; a run that may skip it."""
     queue = queues["a"]
@@ -490,6 +534,30 @@ def gaps_noted(queues):
 
 def gap_at(skipped_at):
     return Gap(queue="a", after="0.0", until="1.0", skipped_at=skipped_at)
+
+
+def test_a_driver_that_wakes_up_late_does_not_stop_the_stream(queues, start, checkpoint):
+    queue = queues["a"]
+    queue.enqueue(1, id="1")
+    start(checkpoint, reader="lake").run()
+    queue.enqueue(1, id="2")
+    old = start(checkpoint, reader="lake")
+    store = old.reader._begun().queues.store
+    write = store.write_keys
+
+    def after_another_driver(tenant, writes):
+        store.write_keys = write
+        queue.enqueue(1, id="3")
+        start(checkpoint, reader="lake").run()
+        return write(tenant, writes)
+
+    store.write_keys = after_another_driver
+    with pytest.raises(Died):
+        old.trigger(die_at="claimed")
+    queue.enqueue(1, id="4")
+    start(checkpoint, reader="lake").run()
+
+    assert [id for _, _, id in told(checkpoint)] == ["1", "2", "3", "4"]
 
 
 def test_a_queue_that_was_dropped_between_two_runs_is_read(queues, start, checkpoint):

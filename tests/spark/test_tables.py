@@ -213,6 +213,39 @@ def test_the_store_filters_by_what_the_options_say(queues, read, clock):
     assert ids(kinds="l,m") == ["other"]
 
 
+def test_of_events_those_come_that_the_options_ask_for(queues, read, clock):
+    queue, begun = queues["a"], clock.now()
+    queue.enqueue(1, id="old", kind="k")
+    clock.advance(100)
+    queue.enqueue(1, id="new", kind="l")
+    queue.complete(queue.claim(1)[0])
+    middle = datetime.fromtimestamp(clock.now(), UTC)
+
+    def told(**options):
+        return [(row["act"], row["id"]) for row in read("events", **options)]
+
+    assert told(kinds="l,m") == [("enqueue", "new")]
+    assert told(acts="claim, complete") == [("claim", "old"), ("complete", "old")]
+    assert told(acts="enqueue", kinds="k") == [("enqueue", "old")]
+    assert told(acts="enqueue", happenedAfter=middle.isoformat()) == [("enqueue", "new")]
+    assert told(happenedBefore=str(begun + 100)) == [("enqueue", "old")]
+    assert told(happenedAfter=str(begun + 50), kinds="k", acts="claim,fail") == [("claim", "old")]
+    assert told(happenedAfter=str(begun + 200)) == []
+
+
+def test_events_before_a_clock_was_set_back_do_not_hide_those_after(queues, read, clock):
+    queue, begun = queues["a"], clock.now()
+    queue.enqueue(1, id="early")
+    clock.advance(100)
+    queue.enqueue(1, id="late")
+    clock.advance(-90)
+    queue.enqueue(1, id="early again")
+
+    rows = read("events", happenedBefore=str(begun + 50))
+
+    assert [row["id"] for row in rows] == ["early", "early again"]
+
+
 def test_no_reader_takes_filters_from_spark():
     """Spark would keep what one filter leaves for every later use of the DataFrame."""
     assert "pushFilters" not in vars(JobsReader)

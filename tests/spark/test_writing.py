@@ -53,7 +53,7 @@ def write(writer, table, tasks=2):
     parts = [table.slice(start, size) for start in range(0, table.num_rows, size)]
     with pytest.MonkeyPatch.context() as patch:
         numbers = itertools.count()
-        patch.setattr("ackline.spark.writing.rejected.partition", lambda: next(numbers))
+        patch.setattr("ackline.spark.writing.rejects_place.partition_number", lambda: next(numbers))
         messages = [writer.write(iter(part.to_batches())) for part in parts]
     writer.commit(messages)
     return messages
@@ -225,7 +225,7 @@ def test_broken_rows_are_kept_aside_with_the_reason(email, writer, tmp_path):
 
 
 def test_a_repeated_micro_batch_keeps_its_broken_rows_once(writer, tmp_path, monkeypatch):
-    monkeypatch.setattr("ackline.spark.writing.jobs.micro_batch", lambda: "stream-q-batch-7")
+    monkeypatch.setattr("ackline.spark.writing.jobs.micro_batch_name", lambda: "stream-q-batch-7")
     table = pyarrow.table(BROKEN)
     one = writer(table, kind=JobsStreamWriter, rejectedPath=tmp_path.as_uri() + "/aside")
 
@@ -282,7 +282,7 @@ def test_a_folder_takes_any_number_of_broken_rows(email, writer, tmp_path):
         writer(table, rejectedPath=str(tmp_path / "aside"), maxRejected="1"), table, tasks=1
     )
 
-    assert (done.written, done.refused, done.rejected) == (500, MANY, [])
+    assert (done.written, done.rejected, done.listed) == (500, MANY, [])
     assert pyarrow.parquet.read_table(tmp_path / "aside").num_rows == MANY
     assert email.counts()[State.QUEUED] == 500
 

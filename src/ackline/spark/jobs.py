@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ackline.job import QueueKey, State
 from ackline.queues import Queues
-from ackline.spark.options import ReadDLQ
+from ackline.spark.options import ReadingJobs
 from ackline.spark.place import Place
 from ackline.spark.rows import jobs_batch
 from ackline.spark.stride import PAGE_BYTES, Stride, pieces
@@ -45,7 +45,7 @@ class JobsReader(DataSourceReader):
     It is not a snapshot: a job that changes its state meanwhile may be seen in both or in neither.
     """
 
-    def __init__(self, options: ReadDLQ, place: Place) -> None:
+    def __init__(self, options: ReadingJobs, place: Place) -> None:
         self.options = options
         self.place = place
 

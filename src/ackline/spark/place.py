@@ -40,6 +40,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
             StoreFile(path=path, host=self.host, shared=self.shared_files).require_here()
         return open_queues(self.url, tenant=self.tenant)
 
+    def require_visible(self, file: str, instead: str) -> None:
+        """Refuse a local file or folder if this is another machine than the one that planned."""
+        if not self.shared_files:
+            require_same_machine(self.host, file, instead)
+
 
 class StoreFile(msgspec.Struct, frozen=True, kw_only=True):
     """A store that is a file, as it was seen when the work was planned; it travels to executors."""
@@ -52,14 +57,23 @@ class StoreFile(msgspec.Struct, frozen=True, kw_only=True):
 
     def require_here(self) -> None:
         """A file of another machine would silently be created here, as an empty store."""
-        here = socket.gethostname()
-        if here != self.host and not self.shared:
-            raise ConfigError(
-                f"{here} cannot use the SQLite file {self.path} of {self.host}: use Redis or "
-                "PostgreSQL on a cluster, or set sharedFiles (--shared-files) if all see this file"
-            )
+        if not self.shared:
+            instead = "use Redis or PostgreSQL on a cluster"
+            require_same_machine(self.host, f"the SQLite file {self.path}", instead)
         if not os.path.exists(self.path):
-            raise StoreUnavailable(f"{here} sees no store at {self.path}: is the path right?")
+            raise StoreUnavailable(
+                f"{socket.gethostname()} sees no store at {self.path}: is the path right?"
+            )
+
+
+def require_same_machine(host: str, file: str, instead: str) -> None:
+    """Refuse a local file or folder if this is another machine than the one that planned."""
+    here = socket.gethostname()
+    if here != host:
+        raise ConfigError(
+            f"{here} cannot use {file} of {host}: {instead}, or set sharedFiles "
+            "(--shared-files) if all machines see it"
+        )
 
 
 def find_place(options: Common, *, creates: bool = False) -> Place:

@@ -24,7 +24,7 @@ from ackline.cli.words import count, plain, shorten
 
 if TYPE_CHECKING:
     from ackline.spark.bulk.redriving import Checked
-    from ackline.spark.writing.rejected import Rejected
+    from ackline.spark.writing.rejected import RejectedRow
 
 SHOWN = 10
 """How many refused rows, or chosen jobs, people are shown."""
@@ -201,9 +201,10 @@ def redrive(
     from ackline.spark.bulk.exporting import as_text, chosen, read_table
     from ackline.spark.bulk.redriving import check, planned
     from ackline.spark.bulk.redriving import redrive as act
-    from ackline.spark.writing.rejected import Aside
+    from ackline.spark.writing.rejects_place import RejectsPlace
 
     with ending(spark):
+        kept = RejectsPlace.planned(rejected, name_of_run("redrive"), max_rejected)
         place = place_of(session, shared_files)
         dead = chosen(as_text(read_table(spark, place, "dlq")), where)
         plan = planned(dead, said, rate, dead.count() if rate else 0)
@@ -211,8 +212,7 @@ def redrive(
             # A job that is not changed cannot be refused.
             _preview(session, dead, plan, check(plan, place) if said else None)
             return
-        aside = Aside(rejected, name_of_run("redrive"), max_rejected)
-        done = with_progress(session, spark, "redriving", lambda: act(plan, place, who(), aside))
+        done = with_progress(session, spark, "redriving", lambda: act(plan, place, who(), kept))
     total = sum(done.redriven.values())
     if session.json:
         session.document(done)
@@ -290,7 +290,7 @@ def name_of_run(command: str) -> str:
     return f"{command}-{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
 
 
-def refuse(session: Session, refused: int, rejected: list[Rejected], folder: str | None) -> None:
+def refuse(session: Session, refused: int, rejected: list[RejectedRow], folder: str | None) -> None:
     """Say where what was refused is, or tell it and end with 1."""
     if not refused:
         return

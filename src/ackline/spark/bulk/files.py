@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections import Counter
@@ -23,6 +22,7 @@ from pyspark.sql.types import (
 
 from ackline.errors import ConfigError
 from ackline.spark.lake.folder import is_pattern
+from ackline.spark.option_text import did_you_mean
 from ackline.spark.writing.columns import OF_A_JOB
 
 FORMATS = ("json", "csv", "parquet")
@@ -173,8 +173,7 @@ def with_columns(rows: DataFrame, said: Mapping[str, str]) -> DataFrame:
     """Rows with what `--set NAME=SQL` says: each an expression over the file's own columns."""
     for name in said:
         if name not in MEANT:
-            close = difflib.get_close_matches(name, MEANT, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(MEANT)}"
+            hint = did_you_mean(name, MEANT) or f"there are {', '.join(MEANT)}"
             raise ConfigError(f"--set {name}=…: a job has no {name!r}; {hint}")
     try:
         return rows.select(

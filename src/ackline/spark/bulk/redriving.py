@@ -22,7 +22,8 @@ from ackline.queues import Queues
 from ackline.spark.bulk.files import first_line
 from ackline.spark.place import Place
 from ackline.spark.writing.json_text import json_bytes
-from ackline.spark.writing.rejected import Aside, Rejected
+from ackline.spark.writing.rejected import RejectedRow
+from ackline.spark.writing.rejects_place import RejectsPlace
 
 CHUNK = 500
 """Jobs per round trip."""
@@ -53,7 +54,7 @@ class Redriven(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs that have changed since they were chosen: redriven by others, or failed again."""
     refused: int
     """Jobs that could not be changed as was said; they are still in the DLQ."""
-    rejected: list[Rejected]
+    rejected: list[RejectedRow]
     """Those, unless a folder has them."""
 
 
@@ -85,10 +86,10 @@ def planned(dead: DataFrame, said: Mapping[str, str], rate: float | None, total:
         raise ConfigError(f"--set cannot be understood: {first_line(error)}") from None
 
 
-def redrive(plan: DataFrame, place: Place, by: str, aside: Aside) -> Redriven:
+def redrive(plan: DataFrame, place: Place, by: str, rejects_place: RejectsPlace) -> Redriven:
     """Redrive them, in several tasks."""
     told = plan.repartition(PARTS, "queue", "id").mapInArrow(
-        lambda batches: redrive_some(place, by, batches, aside), SCHEMA
+        lambda batches: redrive_some(place, by, batches, rejects_place), SCHEMA
     )
     rows = told.toArrow().to_pylist()
     counts: dict[str, int] = {}
@@ -103,31 +104,31 @@ def redrive(plan: DataFrame, place: Place, by: str, aside: Aside) -> Redriven:
     )
 
 
-def _rejected(rows: Sequence[Mapping[str, Any]]) -> list[Rejected]:
+def _rejected(rows: Sequence[Mapping[str, Any]]) -> list[RejectedRow]:
     return [
-        Rejected(row["row"], row["error"], row["reason"])
+        RejectedRow(row["row"], row["error"], row["reason"])
         for row in rows
         if row["reason"] is not None
     ]
 
 
 def redrive_some(
-    place: Place, by: str, batches: Iterator[pyarrow.RecordBatch], aside: Aside
+    place: Place, by: str, batches: Iterator[pyarrow.RecordBatch], rejects_place: RejectsPlace
 ) -> Iterator[pyarrow.RecordBatch]:
     """What one task did, then a row for each refused job to be listed."""
-    with place.open() as queues, aside.refusing() as refused:
+    with rejects_place.opened(place) as rejects, place.open() as queues:
         done = 0
         for batch in batches:
             for start in range(0, batch.num_rows, CHUNK):
                 rows = batch.slice(start, CHUNK).to_pylist()
                 counts, rejected = _redrive(queues, rows, by)
                 done += sum(count["redriven"] for count in counts)
-                refused.add(rejected, done)
+                rejects.add(rejected, done)
                 yield pyarrow.RecordBatch.from_pylist(counts, _ARROW)
     yield pyarrow.RecordBatch.from_pylist(
         [
-            {**_NOTHING, "refused": refused.count},
-            *({**_NOTHING, **msgspec.structs.asdict(one)} for one in refused.listed),
+            {**_NOTHING, "refused": rejects.count},
+            *({**_NOTHING, **msgspec.structs.asdict(one)} for one in rejects.listed),
         ],
         _ARROW,
     )
@@ -135,11 +136,11 @@ def redrive_some(
 
 def _redrive(
     queues: Queues, rows: Sequence[dict[str, Any]], by: str
-) -> tuple[list[dict[str, Any]], list[Rejected]]:
+) -> tuple[list[dict[str, Any]], list[RejectedRow]]:
     by_queue: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         by_queue.setdefault(row["queue"], []).append(row)
-    counts, rejected = list[dict[str, Any]](), list[Rejected]()
+    counts, rejected = list[dict[str, Any]](), list[RejectedRow]()
     for name, some in by_queue.items():
         count, refused = _of_queue(queues[name], some, by)
         left = len(some) - count - len(refused)
@@ -150,7 +151,7 @@ def _redrive(
 
 def _of_queue(
     queue: Queue[Any, Any], rows: Sequence[dict[str, Any]], by: str
-) -> tuple[int, list[Rejected]]:
+) -> tuple[int, list[RejectedRow]]:
     """How many were redriven, and which could not be changed as was said."""
     meant = still_meant(queue.store.get(queue.key, [row["id"] for row in rows]), rows)
     rejected, steps = [], []
@@ -158,7 +159,7 @@ def _of_queue(
         try:
             change = _change(queue, row)
         except InvalidJob as error:
-            rejected.append(Rejected.of(row, error))
+            rejected.append(RejectedRow.of(row, error))
             continue
         # The store looks once more, in the step that changes it: others may redrive it meanwhile.
         step = lifecycle.redrive(row["id"], row["delay"], by, token=row["token"], change=change)
@@ -198,7 +199,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """What a redrive would refuse."""
 
     refused: int
-    rejected: list[Rejected]
+    rejected: list[RejectedRow]
     """Some of them."""
 
 
@@ -218,7 +219,7 @@ def check_some(
     place: Place, batches: Iterator[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.RecordBatch]:
     """How many one task would refuse, with the first of them."""
-    refused, listed = 0, list[Rejected]()
+    refused, listed = 0, list[RejectedRow]()
     with place.open() as queues:
         for batch in batches:
             for row in batch.to_pylist():
@@ -227,6 +228,6 @@ def check_some(
                 except InvalidJob as error:
                     refused += 1
                     if len(listed) < LISTED:
-                        listed.append(Rejected.of(row, error).listed)
+                        listed.append(RejectedRow.of(row, error).shortened)
     rows = [{"refused": 0, **msgspec.structs.asdict(one)} for one in listed]
     yield pyarrow.RecordBatch.from_pylist([{"refused": refused}, *rows], _CHECKED_ARROW)

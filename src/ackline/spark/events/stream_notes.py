@@ -24,9 +24,11 @@ class StreamNotes:
         """The note about a stream."""
         return self._at(self._key(stream))
 
-    def write(self, stream: str, value: bytes | None) -> None:
-        """Note this about a stream; None removes what was noted."""
-        self._store.write_keys(self._tenant, [KeyWrite(key=self._key(stream), value=value)])
+    def replace(self, stream: str, known: Key | None, value: bytes | None) -> bool:
+        """Note this instead of what is known, or nothing; False if that has changed meanwhile."""
+        version = 0 if known is None else known.version
+        write = KeyWrite(key=self._key(stream), value=value, version=version)
+        return self._store.write_keys(self._tenant, [write])
 
     def surplus(self, noted_at: Callable[[Key], float]) -> list[Key]:
         """The oldest of too many: at most a few, if asked whenever a stream is new."""

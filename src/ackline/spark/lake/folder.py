@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,6 +14,7 @@ import pyarrow.parquet
 from ackline.errors import ConfigError
 from ackline.ids import new_id
 from ackline.spark.errors import LakeDamaged
+from ackline.spark.paths import absolute, open_folder
 
 BATCH = "batch_id="
 
@@ -23,14 +23,11 @@ class Folder:
     """Files and folders below one path; `/` separates their parts wherever it is."""
 
     def __init__(self, path: str) -> None:
-        self.path = path.rstrip("/") if "://" in path else str(Path(path).absolute())
+        self.path = absolute(path)
         """As Spark calls it."""
         if is_pattern(self.path):
             raise ConfigError(f"{self.path}: to Spark this is a pattern, not a name: take another")
-        try:
-            self._files, self._root = pyarrow.fs.FileSystem.from_uri(uri_of(self.path))
-        except (pyarrow.ArrowInvalid, OSError) as error:
-            raise ConfigError(f"the folder {path!r} cannot be reached: {error}") from None
+        self._files, self._root = open_folder(self.path)
 
     def at(self, *parts: str) -> str:
         """A path for Spark."""
@@ -161,11 +158,3 @@ def is_pattern(path: str) -> bool:
     (True, False)
     """
     return any(sign in path for sign in "*?[]{}\\")
-
-
-def uri_of(path: str) -> str:
-    """A path as Arrow and delta-rs name it."""
-    # Hadoop has another name for the same thing.
-    if path.startswith("s3a://"):
-        return "s3://" + path.removeprefix("s3a://")
-    return path if "://" in path else Path(path).as_uri()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -32,7 +31,10 @@ from ackline.spark.options import WriteOutcomes
 from ackline.spark.place import Place
 from ackline.spark.writing.columns import require_outcomes
 from ackline.spark.writing.json_text import json_bytes
-from ackline.spark.writing.rejected import Aside, Rejected, Written, micro_batch, report, rows_of
+from ackline.spark.writing.rejected import RejectedRow, rows_of
+from ackline.spark.writing.rejects_place import RejectsPlace, rejects_of
+from ackline.spark.writing.results import TaskResult, require_none_listed, results_in
+from ackline.spark.writing.task_names import micro_batch_name
 
 logger = logging.getLogger("ackline")
 
@@ -50,18 +52,18 @@ class Settler:
         self.settled_before = 0
         """Rows with another outcome than their job has had already under the same lease."""
 
-    def settle(self, rows: Iterable[dict[str, Any] | Rejected]) -> list[Rejected]:
+    def settle(self, rows: Iterable[dict[str, Any] | RejectedRow]) -> list[RejectedRow]:
         """Apply what the rows say; returns those that were refused."""
         by_queue: dict[str, list[dict[str, Any]]] = {}
-        rejected = list[Rejected]()
+        rejected = list[RejectedRow]()
         for row in rows:
-            if isinstance(row, Rejected):
+            if isinstance(row, RejectedRow):
                 rejected.append(row)
                 continue
             try:
                 by_queue.setdefault(self._queue_of(row), []).append(row)
             except InvalidJob as error:
-                rejected.append(Rejected.of(row, error))
+                rejected.append(RejectedRow.of(row, error))
         for name, some in by_queue.items():
             rejected += self._settle(self._queues[name], some)
         return rejected
@@ -72,7 +74,7 @@ class Settler:
             raise InvalidName("the row lacks its queue, id or token")
         return str(name)
 
-    def _settle(self, queue: Queue[Any, Any], rows: list[dict[str, Any]]) -> list[Rejected]:
+    def _settle(self, queue: Queue[Any, Any], rows: list[dict[str, Any]]) -> list[RejectedRow]:
         rejected = []
         decided: list[tuple[dict[str, Any], Record, Transition]] = []
         records = queue.store.get(queue.key, [row["id"] for row in rows])
@@ -83,7 +85,7 @@ class Settler:
                 policy = replayable(queue.policies.of(record), self._options.keep_for)
                 decided.append((row, record, decide(queue, row, record, policy)))
             except (InvalidJob, LeaseLost, OverflowError) as error:
-                rejected.append(Rejected.of(row, error))
+                rejected.append(RejectedRow.of(row, error))
         verdicts = queue.apply([transition for *_, transition in decided])
         for (row, record, _), verdict in zip(decided, verdicts, strict=True):
             if verdict.applied:
@@ -92,7 +94,7 @@ class Settler:
                 # A micro-batch that is repeated may decide otherwise: its first outcome stands.
                 self.settled_before += 1
             else:
-                rejected.append(Rejected.of(row, LeaseLost(record.id, verdict.state)))
+                rejected.append(RejectedRow.of(row, LeaseLost(record.id, verdict.state)))
         return rejected
 
 
@@ -140,23 +142,26 @@ def _result(value: str | bytes | None) -> bytes | None:
 
 
 def settle_rows(
-    place: Place, options: WriteOutcomes, batches: Iterator[pyarrow.RecordBatch], name: str
-) -> Written:
+    place: Place,
+    options: WriteOutcomes,
+    batches: Iterator[pyarrow.RecordBatch],
+    rejects_place: RejectsPlace,
+) -> TaskResult:
     """Settle what one task was given. Done twice, the second time changes nothing."""
-    aside = Aside(options.rejected_path, name, options.max_rejected)
-    with place.open() as queues, aside.refusing() as refused:
+    with rejects_place.opened(place) as rejects, place.open() as queues:
         settler = Settler(queues, options)
         for batch in batches:
             for start in range(0, batch.num_rows, CHUNK):
                 rejected = settler.settle(rows_of(batch.slice(start, CHUNK)))
-                refused.add(rejected, settler.settled)
-    return Written(settler.settled, settler.settled_before, refused)
+                rejects.add(rejected, settler.settled)
+    return TaskResult(settler.settled, settler.settled_before, rejects)
 
 
 def report_outcomes(messages: Sequence[WriterCommitMessage | None]) -> None:
     """Say what was refused, and what was decided before."""
-    report(messages)
-    if before := sum(message.known for message in messages if isinstance(message, Written)):
+    results = results_in(messages)
+    require_none_listed(results)
+    if before := sum(task.known for task in results):
         logger.warning(
             "%d rows name jobs that have had another outcome under the same lease; the first "
             "outcome stands",
@@ -171,11 +176,11 @@ class OutcomesWriter(DataSourceArrowWriter):
         require_outcomes(schema, options.queue)
         self.options = options
         self.place = place
-        self.name = f"write-{uuid.uuid4()}"
+        self.rejects_place = rejects_of(options)
 
-    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskResult:
         """One task's rows."""
-        return settle_rows(self.place, self.options, iterator, self.name)
+        return settle_rows(self.place, self.options, iterator, self.rejects_place)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """All tasks are done: say what was refused."""
@@ -189,10 +194,12 @@ class OutcomesStreamWriter(DataSourceStreamArrowWriter):
         require_outcomes(schema, options.queue)
         self.options = options
         self.place = place
+        self.rejects_place = rejects_of(options)
 
-    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskResult:
         """One task's rows."""
-        return settle_rows(self.place, self.options, iterator, micro_batch())
+        rejects_place = self.rejects_place.named(micro_batch_name())
+        return settle_rows(self.place, self.options, iterator, rejects_place)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """The micro-batch is done: say what was refused."""
