@@ -198,17 +198,21 @@ class Run:
         return added(gaps, known)
 
     def _tidy(self, compaction: Compaction, passing: Callable[[str], None]) -> tuple[int, int, int]:
-        days = Publisher(self._spark, self.lake).publish()
+        # By the store's clock, as the events are: this machine's may be wrong.
+        now = retrying(self._queues.info, RETRY_FOR).now
+        days = Publisher(self._spark, self.lake).publish(now)
         passing("published")
         if self._delta is not None:
             self._delta.bring_up_to_date()
             passing("exported")
-        keep = self._asked.keep
-        dropped = 0 if keep is None else self._drop(compaction, time.time() - keep)
+        dropped = self._drop_old(compaction, now)
         compacted = compaction.compact()
         return len(days), compacted, dropped
 
-    def _drop(self, compaction: Compaction, before: float) -> int:
+    def _drop_old(self, compaction: Compaction, now: float) -> int:
+        if self._asked.keep is None:
+            return 0
+        before = now - self._asked.keep
         if self._delta is not None:
             self._delta.drop(before)
         return compaction.drop(before)
