@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,9 @@ from ackline.ids import new_id
 from ackline.spark.errors import LakeDamaged
 
 BATCH = "batch_id="
+
+UNFINISHED = ".new"
+"""How the name of a file ends that is to take the place of another."""
 
 
 class Folder:
@@ -101,8 +106,8 @@ class Folder:
 
     def write_json(self, value: Any, *parts: str) -> None:
         """Write a file; readers see the old one or the new one, never half of one."""
-        with self._replacing(*parts) as file:
-            file.write(msgspec.json.format(msgspec.json.encode(value), indent=2))
+        with replacing(self._files, self._own(*parts)) as file:
+            file.write(_as_json(value))
 
     def create_json(self, value: Any, *parts: str) -> None:
         """Write a file unless there is one; of several processes one does it, where files allow."""
@@ -112,46 +117,52 @@ class Folder:
             self.write_json(value, *parts)
             return
         *above, name = parts
-        new = f".{name}.{new_id()}"
-        self.write_json(value, *above, new)
+        first = (*above, f".{name}.{new_id()}")
+        self._files.create_dir(self._own(*above), recursive=True)
         try:
-            os.link(self._own(*above, new), self._own(*parts))
+            with self._files.open_output_stream(self._own(*first)) as file:
+                file.write(_as_json(value))
+            os.link(self._own(*first), self._own(*parts))
         except FileExistsError:
             return
         finally:
-            self.remove(*above, new)
+            self.remove(*first)
 
     def write_table(self, table: pyarrow.Table, *parts: str) -> None:
         """Write one Parquet file, in the same all-or-nothing way."""
-        with self._replacing(*parts) as file:
+        with replacing(self._files, self._own(*parts)) as file:
             pyarrow.parquet.write_table(table, file, compression="zstd")
+
+    def sweep(self, *parts: str) -> None:
+        """Remove what those have left directly below who were killed while they wrote a file."""
+        for name in self.names(*parts):
+            if name.startswith(".") and name.endswith(UNFINISHED):
+                self.remove(*parts, name)
 
     def _own(self, *parts: str) -> str:
         return "/".join((self._root, *parts))
 
-    def _replacing(self, *parts: str) -> _Replacing:
-        *above, name = parts
-        self._files.create_dir(self._own(*above), recursive=True)
-        # Readers of a table take in what ends with .parquet.
-        return _Replacing(self._files, self._own(*above, f".{name}.new"), self._own(*parts))
 
-
-class _Replacing:
+@contextmanager
+def replacing(files: pyarrow.fs.FileSystem, path: str) -> Iterator[Any]:
     """A file that takes the place of another when it is complete."""
+    above, _, name = path.rpartition("/")
+    files.create_dir(above, recursive=True)
+    # Hidden, for readers of a table; and nobody else's, for a run that was taken for dead may
+    # wake up and write at the same time as the one that took over.
+    new = f"{above}/.{name}.{new_id()}{UNFINISHED}"
+    file = files.open_output_stream(new)
+    try:
+        with file:
+            yield file
+        files.move(new, path)
+    except BaseException:
+        files.delete_file(new)
+        raise
 
-    def __init__(self, files: pyarrow.fs.FileSystem, new: str, path: str) -> None:
-        self._files, self._new, self._path = files, new, path
 
-    def __enter__(self) -> Any:
-        self._file = self._files.open_output_stream(self._new)
-        return self._file
-
-    def __exit__(self, kind: object, *_error: object) -> None:
-        self._file.close()
-        if kind is None:
-            self._files.move(self._new, self._path)
-        else:
-            self._files.delete_file(self._new)
+def _as_json(value: Any) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2)
 
 
 def is_pattern(path: str) -> bool:

@@ -17,7 +17,7 @@ from ackline.spark.events.gaps import Gap, added
 from ackline.spark.lake.claim import Fence, LakeClaim
 from ackline.spark.lake.compaction import Compaction
 from ackline.spark.lake.delta import DeltaTables
-from ackline.spark.lake.gold import Publisher
+from ackline.spark.lake.gold import BY_DAY, GOLD, OF_ALL, Publisher
 from ackline.spark.lake.lake import CHECKPOINT, Lake
 from ackline.spark.lake.micro_batch import WRITING, MicroBatch, pass_nothing
 from ackline.spark.options import Common
@@ -32,6 +32,9 @@ PAUSE = 10.0
 
 CHECK_EVERY = 5
 """Seconds between looks at whether the lake is still this run's, while Spark takes a batch in."""
+
+WRITTEN_BY_FILE = ((), ("log",), *((GOLD, table) for table in (*BY_DAY, *OF_ALL)))
+"""Folders in which a run that was killed may have left a file that was not complete."""
 
 RETRY_FOR = 60.0
 """Seconds that an unreachable store is tried again for."""
@@ -145,6 +148,8 @@ class Run:
         """Open the lake, and let it remember what was asked for."""
         asked = self._asked
         mark = self.lake.open(self._queues, moved=asked.moved)
+        for above in WRITTEN_BY_FILE:
+            self.lake.folder.sweep(*above)
         if asked.objectives:
             objectives = {**mark.objectives, **asked.objectives}
             kept = {queue: span for queue, span in objectives.items() if span is not None}

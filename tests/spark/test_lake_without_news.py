@@ -1,4 +1,4 @@
-"""What `--keep` drops is old by the store's clock, as its events are. Spark is not needed."""
+"""A run that finds no news: what it drops is old by the store's clock. Spark is not needed."""
 
 from __future__ import annotations
 
@@ -65,3 +65,13 @@ def test_what_is_old_by_the_stores_clock_is_dropped(run, clock, tmp_path):
 
     assert run().dropped == 2
     assert kept(tmp_path) == [2]
+
+
+def test_what_a_killed_run_left_half_written_is_swept_by_the_next(run, tmp_path):
+    folder = Lake(str(tmp_path / "lake")).folder
+    for parts in ((".lake.json.1.new",), ("log", ".000000000003.json.1.new")):
+        folder.write_json({}, *parts)
+
+    run()
+
+    assert [name for name in (*folder.names(), *folder.names("log")) if name[0] == "."] == []
