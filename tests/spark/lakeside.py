@@ -98,7 +98,7 @@ class Lakeside:
         os.makedirs(f"{self.path}/checkpoint/offsets", exist_ok=True)
         self._cursors |= {event.queue.name: event.cursor for event in events}
         self._number += 1
-        return Publisher(self.spark, self.lake).publish()
+        return Publisher(self.spark, self.lake).publish(self.clock.now())
 
     def micro_batch(self, passing, batch=MicroBatch):
         return batch(self.lake, find_place(Common(store=self.url, table="events")), passing)

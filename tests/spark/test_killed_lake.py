@@ -26,10 +26,12 @@ POINTS = (
     *("bronze:1", "bronze:3", "jobs:2", "open:2", "traffic:1", "workers:2", "errors:3"),
     *("written:3", "written:8", "counted:2"),
     *("logged:1", "logged:3", "ran:1", "published:1"),
-    *("aside:3", "noted:1", "removed:3", "copied:2", "replaced:1", "unlinked:1", "unlinked:4"),
+    *("changing:4", "changing:11", "changing:30", "changing:40"),
+    *("renamed:5", "renamed:12", "renamed:30", "renamed:40"),
+    *("aside:3", "noted:1", "removed:3", "placed:2", "replaced:1", "unlinked:1", "unlinked:4"),
 )
-"""Between bronze and silver, between the parts of silver, before and after gold; and while batches
-are put together, within every step of it."""
+"""Between bronze and silver, between the parts of silver, before and after gold; while batches
+are put together, within every step of it; and before and after a change of any kind."""
 
 MOMENTS = [random.Random(seed).uniform(0.0, 12.0) for seed in range(9)]
 

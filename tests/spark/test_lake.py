@@ -154,7 +154,7 @@ class TestInPieces:
         tables = [("bronze", "events"), ("silver", "jobs"), ("parts", "errors")]
         before = [(name, _sums(copy, name)) for name in tables]
 
-        for point in ("aside", "noted", "removed", "copied", "replaced"):
+        for point in ("aside", "noted", "removed", "placed", "replaced"):
             with pytest.raises(Died):
                 compaction.Compaction(spark, copy.lake, dying(point)).compact()
         compaction.Compaction(spark, copy.lake).compact()

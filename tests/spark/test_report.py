@@ -8,16 +8,31 @@ import re
 from itertools import pairwise
 
 import msgspec
+import pyarrow
 import pytest
 
 from ackline.cli.pipeline import report as report_command
 from ackline.cli.pipeline.report import sparkline
 from ackline.cli.session import Common, Session
 from ackline.errors import ConfigError
+from ackline.queues import Queues
+from ackline.spark import schemas
 from ackline.spark.events.gaps import Gap
-from ackline.spark.reports.facts import OF_AN_HOUR, Report, reported_days, with_quiet_hours
+from ackline.spark.events.rows import events_batch
+from ackline.spark.pipelines import traffic
+from ackline.spark.pipelines.silver import steps_with_times
+from ackline.spark.reports.facts import (
+    MOST,
+    OF_AN_HOUR,
+    Report,
+    most_stalled,
+    reported_days,
+    with_quiet_hours,
+)
 from ackline.spark.reports.page import page
 from ackline.spark.reports.plots import bars, heat, lines, marks, nice, short, span
+from ackline.stores.memory import MemoryStore
+from tests.spark.histories import all_events
 
 NOON = datetime.datetime(2026, 11, 16, 12, tzinfo=datetime.UTC)
 
@@ -90,12 +105,13 @@ def report():
         hours=[{**hour, "busy_seconds": 1.0}, {**hour, "hour": NOON + datetime.timedelta(hours=1)}],
         traffic={
             "tenant": [traffic_row()],
-            "queue": [traffic_row(stalled=2), traffic_row(queue="<bills>", tenant="acme")],
+            "queue": [traffic_row(), traffic_row(queue="<bills>", tenant="acme")],
             "kind": [traffic_row()],
             "priority": [traffic_row(priority=None, **quantiles(None))],
         },
         slo=[slo],
         errors=[error],
+        stalls=[traffic_row(queue="quiet", enqueued=1, stalled=2)],
         workers=[worker],
         busiest=[{"weekday": 1, "hour_of_day": 12, "enqueued": 10.0, "busy_seconds": 1.0}],
         forecast=[
@@ -170,13 +186,21 @@ class TestPage:
         assert "File &lt;x&gt;" in text
 
     def test_nothing_to_tell_is_said(self, report):
-        quiet = msgspec.structs.replace(
-            report, errors=[], workers=[], slo=[], traffic={**report.traffic, "queue": []}
-        )
+        quiet = msgspec.structs.replace(report, errors=[], stalls=[], workers=[], slo=[])
         text = page(quiet, NOON)
 
         assert "Nothing failed for good." in text
         assert "No worker was lost" in text
+
+    def test_a_name_is_escaped_once(self, report):
+        traffic = {name: [traffic_row(queue="a&b")] for name in report.traffic}
+        reader = Reader()
+
+        reader.feed(page(msgspec.structs.replace(report, traffic=traffic), NOON))
+
+        shown = [text for text in reader.text if text.startswith("a&")]
+        assert "a&b p99: 250 ms" in shown
+        assert [text for text in shown if "&amp;" in text] == []
 
     def test_gaps_are_told_where_there_are_some(self, report, text):
         assert "Events are missing" not in text
@@ -203,6 +227,46 @@ def test_the_terminal_tells_of_gaps(report, capsys):
     assert "Events are missing" in said
     assert "queue <bills>: events after cursor 0.0 up to 7.0, of before 2026-11-16 12:00:00" in said
     assert "skipped at 2026-11-16 12:01:00 UTC" in said
+
+
+def stalls(text):
+    return text.partition("Stalls and recovery")[2].partition("Workers")[0]
+
+
+def test_a_stall_is_told_of_a_queue_that_is_not_among_the_busiest(report, capsys):
+    session = Session(Common())
+    pipeline_report.show(session, report)
+    quiet = msgspec.structs.replace(report, stalls=[])
+
+    for said in (stalls(capsys.readouterr().out), page(report, NOON)):
+        assert "quiet" in said
+        assert "No worker was lost" not in said
+    pipeline_report.show(session, quiet)
+    assert "No worker was lost while it held a job." in stalls(capsys.readouterr().out)
+
+
+def lose_a_worker(queue, clock):
+    queue.enqueue(1)
+    queue.claim(1, lease=30)
+    clock.advance(31)
+    queue.claim(1)
+
+
+def test_stalls_are_gathered_from_every_queue(spark, clock):
+    store = MemoryStore(clock)
+    store.open()
+    queues = Queues(store)
+    for number in range(MOST):
+        queues[f"busy-{number}"].enqueue_many(range(2))
+    lose_a_worker(queues["quiet"], clock)
+    table = pyarrow.Table.from_batches([events_batch(all_events(queues))])
+    steps = steps_with_times(spark.createDataFrame(table, schemas.EVENTS))
+
+    found = most_stalled(traffic.parts_of(steps)).collect()
+
+    assert [(row["queue"], row["stalled"], row["stall_p50"]) for row in found] == [
+        ("quiet", 1, 31.0)
+    ]
 
 
 def test_the_terminal_shows_it(report, capsys):
@@ -254,7 +318,8 @@ def test_a_lake_in_which_nothing_happened_to_jobs(report, capsys):
         total=nothing,
         hours=[],
         traffic={name: [] for name in report.traffic},
-        **{name: [] for name in ("slo", "errors", "workers", "busiest", "forecast", "coming")},
+        **{name: [] for name in ("slo", "errors", "stalls", "workers")},
+        **{name: [] for name in ("busiest", "forecast", "coming")},
     )
 
     report_command.show(Session(Common()), quiet)

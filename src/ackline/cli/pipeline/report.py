@@ -197,8 +197,7 @@ def _show_errors(session: Session, report: Report) -> None:
 
 def _show_stalls(session: Session, report: Report) -> None:
     _title(session, "Stalls and recovery")
-    stalled = [row for row in report.traffic["queue"] if row["stalled"]]
-    if not stalled:
+    if not report.stalls:
         session.say("No worker was lost while it held a job.", "green")
         return
     table = new_table(
@@ -211,7 +210,7 @@ def _show_stalls(session: Session, report: Report) -> None:
         right=5,
         spare=[("queue", LEAST_NAME)],
     )
-    for row in stalled[:LISTED]:
+    for row in report.stalls[:LISTED]:
         spans = (row[name] for name in ("stall_p50", "stall_p99", "recovery_p50", "recovery_p99"))
         table.add_row(_label(row, "queue"), f"{row['stalled']:,}", *map(_span, spans))
     session.say(table)

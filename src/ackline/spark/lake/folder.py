@@ -14,6 +14,8 @@ import pyarrow.parquet
 from ackline.errors import ConfigError
 from ackline.ids import new_id
 from ackline.spark.errors import LakeDamaged
+from ackline.spark.lake import placing
+from ackline.spark.lake.placing import Check, check_nothing, discard, is_aside, is_local, replacing
 from ackline.spark.paths import absolute, open_folder
 
 BATCH = "batch_id="
@@ -22,9 +24,11 @@ BATCH = "batch_id="
 class Folder:
     """Files and folders below one path; `/` separates their parts wherever it is."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, check: Check = check_nothing) -> None:
         self.path = absolute(path)
         """As Spark calls it."""
+        self.check = check
+        """Called right before each change."""
         if is_pattern(self.path):
             raise ConfigError(f"{self.path}: to Spark this is a pattern, not a name: take another")
         self._files, self._root = open_folder(self.path)
@@ -59,28 +63,11 @@ class Folder:
 
     def remove(self, *parts: str) -> None:
         """Remove a file or a folder, if it is there."""
-        path = self._own(*parts)
-        found = self._files.get_file_info(path)
-        if found.type == pyarrow.fs.FileType.Directory:
-            self._files.delete_dir(path)
-        elif found.is_file:
-            self._files.delete_file(path)
-
-    def copy(self, source: tuple[str, ...], target: tuple[str, ...]) -> None:
-        """Copy a folder. Unlike a move, it can be broken off and done again wherever files are."""
-        self._files.create_dir(self._own(*target), recursive=True)
-        pyarrow.fs.copy_files(
-            self._own(*source),
-            self._own(*target),
-            source_filesystem=self._files,
-            destination_filesystem=self._files,
-        )
+        placing.remove(self._files, self._own(*parts), self.check)
 
     def replace(self, source: tuple[str, ...], target: tuple[str, ...]) -> None:
-        """Put a folder in the place of another."""
-        self.remove(*target)
-        self.copy(source, target)
-        self.remove(*source)
+        """Put a copy of a folder in the place of another; it can be broken off and done again."""
+        placing.replace(self._files, self._own(*source), self._own(*target), self.check)
 
     def read_json(self, kind: type[Any], *parts: str) -> Any:
         """The contents of a file; None if it does not exist."""
@@ -98,57 +85,45 @@ class Folder:
 
     def write_json(self, value: Any, *parts: str) -> None:
         """Write a file; readers see the old one or the new one, never half of one."""
-        with self._replacing(*parts) as file:
-            file.write(msgspec.json.format(msgspec.json.encode(value), indent=2))
+        with replacing(self._files, self._own(*parts), self.check) as file:
+            file.write(_as_json(value))
 
     def create_json(self, value: Any, *parts: str) -> None:
         """Write a file unless there is one; of several processes one does it, where files allow."""
         if self.exists(*parts):
             return
-        if not isinstance(self._files, pyarrow.fs.LocalFileSystem):
+        if not is_local(self._files):
             self.write_json(value, *parts)
             return
         *above, name = parts
-        new = f".{name}.{new_id()}"
-        self.write_json(value, *above, new)
+        first = (*above, f".{name}.{new_id()}")
+        self._files.create_dir(self._own(*above), recursive=True)
         try:
-            os.link(self._own(*above, new), self._own(*parts))
+            with self._files.open_output_stream(self._own(*first)) as file:
+                file.write(_as_json(value))
+            os.link(self._own(*first), self._own(*parts))
         except FileExistsError:
             return
         finally:
-            self.remove(*above, new)
+            discard(self._files, self._own(*first))
 
     def write_table(self, table: pyarrow.Table, *parts: str) -> None:
         """Write one Parquet file, in the same all-or-nothing way."""
-        with self._replacing(*parts) as file:
+        with replacing(self._files, self._own(*parts), self.check) as file:
             pyarrow.parquet.write_table(table, file, compression="zstd")
+
+    def sweep(self, *parts: str) -> None:
+        """Remove what those have left directly below who were killed while they replaced it."""
+        for name in filter(is_aside, self.names(*parts)):
+            self.check()
+            discard(self._files, self._own(*parts, name))
 
     def _own(self, *parts: str) -> str:
         return "/".join((self._root, *parts))
 
-    def _replacing(self, *parts: str) -> _Replacing:
-        *above, name = parts
-        self._files.create_dir(self._own(*above), recursive=True)
-        # Readers of a table take in what ends with .parquet.
-        return _Replacing(self._files, self._own(*above, f".{name}.new"), self._own(*parts))
 
-
-class _Replacing:
-    """A file that takes the place of another when it is complete."""
-
-    def __init__(self, files: pyarrow.fs.FileSystem, new: str, path: str) -> None:
-        self._files, self._new, self._path = files, new, path
-
-    def __enter__(self) -> Any:
-        self._file = self._files.open_output_stream(self._new)
-        return self._file
-
-    def __exit__(self, kind: object, *_error: object) -> None:
-        self._file.close()
-        if kind is None:
-            self._files.move(self._new, self._path)
-        else:
-            self._files.delete_file(self._new)
+def _as_json(value: Any) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2)
 
 
 def is_pattern(path: str) -> bool:

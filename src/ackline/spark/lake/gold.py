@@ -36,9 +36,10 @@ class Publisher:
         self._spark = spark
         self._lake = lake
 
-    def publish(self) -> list[datetime.date]:
+    def publish(self, now: float) -> list[datetime.date]:
         """Rebuild what has changed since; returns the days that were rebuilt.
 
+        The forecast begins now, by the store's clock.
         If it is interrupted, the next run starts over and writes the same.
         """
         mark, batches = self._lake.require(), self._lake.batches
@@ -49,6 +50,7 @@ class Publisher:
         days = sorted({day for one in batches if one.number > since for day in one.days})
         if days:
             self._publish(days, all_anew)
+            self._look_ahead(datetime.datetime.fromtimestamp(now, datetime.UTC))
             last = batches[-1].number
             self._lake.change(published=last, published_with=mark.objectives)
         return days
@@ -62,7 +64,8 @@ class Publisher:
                 self._replace(name, frame, days)
         finally:
             hourly.unpersist()
-        now = datetime.datetime.now(datetime.UTC)
+
+    def _look_ahead(self, now: datetime.datetime) -> None:
         hours = every_hour(self._recent("hourly", now)).persist()
         try:
             for name, frame in (("busiest", busiest(hours)), ("forecast", forecast(hours, now))):

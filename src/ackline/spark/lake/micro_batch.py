@@ -68,6 +68,7 @@ class MicroBatch:
         self._pass("counted")
         self._lake.log(brought)
         self._pass("logged")
+        self._lake.folder.remove(*self._aside)
         for old in self._lake.folder.batches(*OPEN):
             if old < number - 1:
                 self._lake.folder.remove(*self._lake.parts(OPEN, old))

@@ -17,9 +17,10 @@ from ackline.spark.events.gaps import Gap, added
 from ackline.spark.lake.claim import Fence, LakeClaim
 from ackline.spark.lake.compaction import Compaction
 from ackline.spark.lake.delta import DeltaTables
-from ackline.spark.lake.gold import Publisher
-from ackline.spark.lake.lake import CHECKPOINT, Lake
+from ackline.spark.lake.gold import BY_DAY, GOLD, OF_ALL, Publisher
+from ackline.spark.lake.lake import CHECKPOINT, KEPT_BY_BATCH, OPEN, Lake
 from ackline.spark.lake.micro_batch import WRITING, MicroBatch, pass_nothing
+from ackline.spark.lake.placing import Check
 from ackline.spark.options import Common
 from ackline.spark.place import find_place
 from ackline.spark.queue_names import naming_asked
@@ -32,6 +33,12 @@ PAUSE = 10.0
 
 CHECK_EVERY = 5
 """Seconds between looks at whether the lake is still this run's, while Spark takes a batch in."""
+
+SWEPT = (
+    *((), ("log",), OPEN, *KEPT_BY_BATCH),
+    *((GOLD, table) for table in (*BY_DAY, *OF_ALL)),
+)
+"""Folders in which a run that was killed may have left what it wrote or put aside."""
 
 RETRY_FOR = 60.0
 """Seconds that an unreachable store is tried again for."""
@@ -79,14 +86,20 @@ class Skipped(msgspec.Struct, frozen=True):
     skipped: list[Gap] = []
 
 
-def checked(passing: Callable[[str], None], claim: LakeClaim | Fence) -> Callable[[str], None]:
-    """Wherever a run could be killed, it could also have been taken for dead."""
+def still_ours(passing: Callable[[str], None], claim: LakeClaim | Fence) -> Check:
+    """The check before each change of the lake: wherever a run sleeps, another may take over."""
 
-    def pass_by(point: str) -> None:
-        passing(point)
+    def check() -> None:
+        passing("changing")
         retrying(claim.check, RETRY_FOR)
 
-    return pass_by
+    return check
+
+
+def sweep(lake: Lake) -> None:
+    """Remove what runs have left that were killed while they changed the lake."""
+    for above in SWEPT:
+        lake.folder.sweep(*above)
 
 
 class Run:
@@ -136,6 +149,7 @@ class Run:
         try:
             if self.lake.identify(self._queues) != lake:
                 raise LakeClaimed(f"another run has just made {self.lake.folder.path}: try again")
+            self.lake = Lake(self._asked.lake, still_ours(self._pass, claim))
             self._prepare()
             yield claim
         finally:
@@ -145,6 +159,7 @@ class Run:
         """Open the lake, and let it remember what was asked for."""
         asked = self._asked
         mark = self.lake.open(self._queues, moved=asked.moved)
+        sweep(self.lake)
         if asked.objectives:
             objectives = {**mark.objectives, **asked.objectives}
             kept = {queue: span for queue, span in objectives.items() if span is not None}
@@ -156,15 +171,14 @@ class Run:
 
     def _once(self, claim: LakeClaim) -> Ran:
         began = time.monotonic()
-        passing = checked(self._pass, claim)
-        compaction = Compaction(self._spark, self.lake, passing)
+        compaction = Compaction(self._spark, self.lake, self._pass)
         compaction.finish()
         before = {batch.number for batch in self.lake.batches}
         skipped = self._take_in(claim)
-        passing("ran")
+        self._pass("ran")
         self.lake.folder.remove(WRITING)
         new = [batch for batch in self.lake.batches if batch.number not in before]
-        days, compacted, dropped = self._tidy(compaction, passing)
+        days, compacted, dropped = self._tidy(compaction)
         return Ran(
             lake=self.lake.folder.path,
             batches=len(new),
@@ -178,8 +192,8 @@ class Run:
         )
 
     def _take_in(self, claim: LakeClaim) -> list[Gap]:
-        passing = checked(self._pass, claim.fence(self._place))
-        query = self._start(self._batch(self.lake, self._place, passing))
+        lake = Lake(self._asked.lake, still_ours(self._pass, claim.fence(self._place)))
+        query = self._start(self._batch(lake, self._place, self._pass))
         try:
             while not query.awaitTermination(CHECK_EVERY):
                 retrying(claim.check, RETRY_FOR)
@@ -197,18 +211,22 @@ class Run:
             self.lake.change(gaps=gaps)
         return added(gaps, known)
 
-    def _tidy(self, compaction: Compaction, passing: Callable[[str], None]) -> tuple[int, int, int]:
-        days = Publisher(self._spark, self.lake).publish()
-        passing("published")
+    def _tidy(self, compaction: Compaction) -> tuple[int, int, int]:
+        # By the store's clock, as the events are: this machine's may be wrong.
+        now = retrying(self._queues.info, RETRY_FOR).now
+        days = Publisher(self._spark, self.lake).publish(now)
+        self._pass("published")
         if self._delta is not None:
             self._delta.bring_up_to_date()
-            passing("exported")
-        keep = self._asked.keep
-        dropped = 0 if keep is None else self._drop(compaction, time.time() - keep)
+            self._pass("exported")
+        dropped = self._drop_old(compaction, now)
         compacted = compaction.compact()
         return len(days), compacted, dropped
 
-    def _drop(self, compaction: Compaction, before: float) -> int:
+    def _drop_old(self, compaction: Compaction, now: float) -> int:
+        if self._asked.keep is None:
+            return 0
+        before = now - self._asked.keep
         if self._delta is not None:
             self._delta.drop(before)
         return compaction.drop(before)

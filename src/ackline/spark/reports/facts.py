@@ -21,11 +21,13 @@ from ackline.spark.pipelines.objectives import attainment
 
 Rows = list[dict[str, Any]]
 
+QUEUE = ("tenant", "queue")
+
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "tenant": ("tenant",),
-    "queue": ("tenant", "queue"),
-    "kind": ("tenant", "queue", "kind"),
-    "priority": ("tenant", "queue", "priority"),
+    "queue": QUEUE,
+    "kind": (*QUEUE, "kind"),
+    "priority": (*QUEUE, "priority"),
 }
 """What traffic is grouped by, each with the columns that name a row."""
 
@@ -62,6 +64,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """By tenant, queue, kind and priority: the busiest."""
     slo: Rows
     errors: Rows
+    stalls: Rows
+    """Traffic of the queues in which workers were lost, busy or not: most stalls first."""
     workers: Rows
     """The least reliable first."""
     busiest: Rows
@@ -81,7 +85,6 @@ def gather(spark: SparkSession, lake: Lake, last_days: int | None = None) -> Rep
     days = reported_days(lake, last_days)
     parts = read_parts(spark, lake, TRAFFIC, days)
     hourly = traffic.add_up(parts, ("hour", *traffic.GROUP)).persist()
-    by_queue = ("tenant", "queue")
     try:
         return Report(
             lake=lake.folder.path,
@@ -92,11 +95,12 @@ def gather(spark: SparkSession, lake: Lake, last_days: int | None = None) -> Rep
             hours=with_quiet_hours(rows(_by_hour(hourly))),
             traffic={name: _busiest(hourly, by) for name, by in GROUPS.items()},
             slo=rows(
-                attainment(traffic.add_up(hourly, by_queue), by_queue, mark.objectives).orderBy(
-                    "attained", *by_queue
+                attainment(traffic.add_up(hourly, QUEUE), QUEUE, mark.objectives).orderBy(
+                    "attained", *QUEUE
                 )
             ),
             errors=_errors(spark, lake, days),
+            stalls=rows(most_stalled(hourly)),
             workers=_workers(spark, lake, days),
             gaps=mark.gaps,
             **_ahead(spark, lake),
@@ -148,6 +152,12 @@ def _busiest(hourly: DataFrame, by: Sequence[str]) -> Rows:
     return rows(told.orderBy(F.desc("enqueued"), F.desc("claimed"), *by).limit(MOST))
 
 
+def most_stalled(hourly: DataFrame) -> DataFrame:
+    """The queues in which workers were lost: of those that are quiet, too."""
+    told = traffic.told(traffic.add_up(hourly, QUEUE), QUEUE)
+    return told.where("stalled > 0").orderBy(F.desc("stalled"), *QUEUE).limit(MOST)
+
+
 def _errors(spark: SparkSession, lake: Lake, days: Sequence[datetime.date]) -> Rows:
     """Errors alike, wherever they were: `places` has the queues and kinds."""
     parts, by = read_parts(spark, lake, ERRORS, days), ("tenant", "fingerprint")
@@ -170,7 +180,7 @@ def _ahead(spark: SparkSession, lake: Lake) -> dict[str, Rows]:
     sums = (F.sum("enqueued").alias("enqueued"), F.sum("busy_seconds").alias("busy_seconds"))
     told = F.col("handlers").isNotNull()
     most = F.max_by(F.struct("hour", "handlers"), F.when(told, F.struct("handlers", "enqueued")))
-    by_queue = coming.groupBy("tenant", "queue").agg(
+    by_queue = coming.groupBy(*QUEUE).agg(
         *sums, most.alias("most"), F.first("basis").alias("basis")
     )
     return {
@@ -185,7 +195,7 @@ def _ahead(spark: SparkSession, lake: Lake) -> dict[str, Rows]:
         ),
         "forecast": rows(
             by_queue.select(
-                *("tenant", "queue", "enqueued", "busy_seconds", "basis"),
+                *(*QUEUE, "enqueued", "busy_seconds", "basis"),
                 F.col("most.hour").alias("peak_hour"),
                 F.col("most.handlers").alias("peak_handlers"),
             )

@@ -117,7 +117,10 @@ def _latency(report: Report) -> str:
     shown = report.traffic["queue"][:CHARTED]
     charts = [
         bars(
-            [(_name("queue")(row), [(q, row[f"{what}_{q}"]) for q in QUANTILES]) for row in shown],
+            [
+                (_name_of(row, "queue"), [(q, row[f"{what}_{q}"]) for q in QUANTILES])
+                for row in shown
+            ],
             f"{title}, by queue, on a logarithmic scale",
         )
         for what, title in (("wait", "Time in line"), ("run", "Running time"))
@@ -130,6 +133,14 @@ def _latency(report: Report) -> str:
         for name, rows in report.traffic.items()
     ]
     return "".join((*charts, *tables))
+
+
+def _spans(report: Report, what: str) -> list[tuple[str, list[tuple[str, float | None]]]]:
+    """The quantiles of the busiest queues, each under its name."""
+    return [
+        (_name_of(row, "queue"), [(q, row[f"{what}_{q}"]) for q in QUANTILES])
+        for row in report.traffic["queue"][:CHARTED]
+    ]
 
 
 def _slo(report: Report) -> str:
@@ -167,8 +178,7 @@ def _cluster(row: dict[str, Any]) -> str:
 
 
 def _stalls(report: Report) -> str:
-    stalled = [row for row in report.traffic["queue"] if row["stalled"]]
-    if not stalled:
+    if not report.stalls:
         return "<p>No worker was lost while it held a job.</p>"
     columns: dict[str, Cell] = {
         "stalls": _count("stalled"),
@@ -176,7 +186,7 @@ def _stalls(report: Report) -> str:
         **{f"until again {q}": _span(f"recovery_{q}") for q in QUANTILES},
     }
     told = "<p>How long lost workers held jobs, and how long until these were delivered again.</p>"
-    return told + _table(stalled, {"queue": _name("queue")}, columns)
+    return told + _table(report.stalls, {"queue": _name("queue")}, columns)
 
 
 def _workers(report: Report) -> str:
@@ -239,13 +249,15 @@ def _named(what: str) -> dict[str, Cell]:
 
 
 def _name(what: str) -> Cell:
-    def cell(row: dict[str, Any]) -> str:
-        value = row[what]
-        if what == "queue" and row["tenant"] != "default":
-            return escape(f"{row['tenant']}/{value}")
-        return "not known" if value is None else escape(str(value)) or "-"
+    return lambda row: escape(_name_of(row, what))
 
-    return cell
+
+def _name_of(row: dict[str, Any], what: str) -> str:
+    """As people call it; not yet text of a page."""
+    value = row[what]
+    if what == "queue" and row["tenant"] != "default":
+        return f"{row['tenant']}/{value}"
+    return "not known" if value is None else str(value) or "-"
 
 
 def _count(what: str) -> Cell:

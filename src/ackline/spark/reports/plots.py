@@ -1,4 +1,7 @@
-"""Plots as inline SVG: no script, no font, no picture from elsewhere; colours are the page's."""
+"""Plots as inline SVG: no script, no font, no picture from elsewhere; colours are the page's.
+
+Names are given as people call them, and escaped here.
+"""
 
 from __future__ import annotations
 
