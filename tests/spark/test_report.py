@@ -235,13 +235,13 @@ def stalls(text):
 
 def test_a_stall_is_told_of_a_queue_that_is_not_among_the_busiest(report, capsys):
     session = Session(Common())
-    pipeline_report.show(session, report)
+    report_command.show(session, report)
     quiet = msgspec.structs.replace(report, stalls=[])
 
     for said in (stalls(capsys.readouterr().out), page(report, NOON)):
         assert "quiet" in said
         assert "No worker was lost" not in said
-    pipeline_report.show(session, quiet)
+    report_command.show(session, quiet)
     assert "No worker was lost while it held a job." in stalls(capsys.readouterr().out)
 
 
