@@ -93,7 +93,7 @@ class TestRedriving:
             queue.bury(job, "no")
 
     def plan(self, queue, *ids, **said):
-        known = {"delay": 0.0, "priority": None, "payload": None, **said}
+        known = {"codec": "json", "delay": 0.0, "priority": None, "payload": None, **said}
         return [
             {"queue": "email", "id": id, "token": queue.status(id).record.token, **known}
             for id in ids
@@ -179,6 +179,23 @@ class TestRedriving:
         assert [reason in row["reason"] for row in told if row["reason"]] == [True]
         assert queue.status("a").state == State.FAILED
 
+    def test_a_payload_of_another_codec_is_not_replaced(self, queues, queue, redrive, check):
+        """The job would keep its codec, by which nobody could read the JSON."""
+        packed = queues.queue("email", serde="msgpack")
+        self.bury(packed, "a", "b")
+        plan = [
+            *self.plan(queue, "a", codec="msgpack", payload='{"to": "bob"}'),
+            *self.plan(queue, "b", codec="msgpack", priority=9),
+        ]
+
+        assert "written as msgpack" in check(plan)[1]["reason"]
+        told = redrive(plan)
+
+        assert [row["redriven"] for row in told] == [1, 0, 0]
+        assert "written as msgpack" in told[2]["reason"]
+        assert packed.status("a").payload == {"to": "a"}
+        assert packed.claim(1)[0].payload == {"to": "b"}
+
     def test_what_would_be_refused_is_known_before(self, queue, check):
         said: list[dict[str, Any]] = [
             {},
@@ -228,6 +245,7 @@ PLAN = pyarrow.schema(
         ("queue", pyarrow.string()),
         ("id", pyarrow.string()),
         ("token", pyarrow.int64()),
+        ("codec", pyarrow.string()),
         ("delay", pyarrow.float64()),
         ("priority", pyarrow.int32()),
         ("payload", pyarrow.string()),

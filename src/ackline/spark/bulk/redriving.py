@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ackline import lifecycle
-from ackline.errors import ConfigError, InvalidJob, InvalidOption
+from ackline.errors import ConfigError, InvalidJob, InvalidOption, InvalidPayload
 from ackline.job import Record, State
 from ackline.lifecycle import Edit
 from ackline.limits import require_priority
@@ -77,7 +77,7 @@ def planned(dead: DataFrame, said: Mapping[str, str], rate: float | None, total:
         }
         nulls = [F.when(values[name].isNull(), F.lit(name)) for name in said]
         return dead.select(
-            *("tenant", "queue", "id", "token"),
+            *("tenant", "queue", "id", "token", "codec"),
             delay.alias("delay"),
             *(value.alias(name) for name, value in values.items()),
             F.coalesce(*nulls, F.lit(None).cast("string")).alias("set_to_null"),
@@ -186,10 +186,18 @@ def _change(queue: Queue[Any, Any], row: dict[str, Any]) -> Edit | None:
         return None
     if priority is not None:
         require_priority(priority)
-    data = None
-    if payload is not None:
-        data = queue.serdes.encode_payload(msgspec.Raw(json_bytes("payload", payload)))
+    data = None if payload is None else _payload(queue, row["codec"], payload)
     return Edit(payload=data, priority=priority)
+
+
+def _payload(queue: Queue[Any, Any], codec: str, text: str) -> bytes:
+    """A new payload; a job keeps the codec of its old one, so only JSON may take its place."""
+    if codec != queue.serdes.payload.name:
+        raise InvalidPayload(
+            f"the payload was written as {codec}, and --set payload=… writes JSON: redrive the job "
+            "as it is, or edit it in a queue opened with the serde that wrote it"
+        )
+    return queue.serdes.encode_payload(msgspec.Raw(json_bytes("payload", text)))
 
 
 # --- what would be refused ---
