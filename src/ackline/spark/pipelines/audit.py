@@ -27,6 +27,7 @@ from ackline.spark.pipelines.lives import (
     last_states,
     steps_of,
 )
+from ackline.spark.pipelines.moves import moves_of
 
 LIVE_STATES = sorted(state.value for state in LIVE)
 OF_THE_HOLDER = sorted(act.value for act in FENCED)
@@ -49,25 +50,33 @@ MEANINGS = {
     "token_not_growing": "it was handed out under a token that is not above the one before",
     "attempts_jump": "it was handed out, and its attempts did not grow by one",
     "kind_changed": "it became another kind in the middle of a life",
+    "moved_nowhere": "it left for another queue, whose journal does not tell that it came",
+    "moved_from_nowhere": "it came from another queue, whose journal does not tell that it left",
 }
 """What each finding means."""
 
 
 def findings(
-    events: DataFrame, jobs: DataFrame, limits: DataFrame, trimmed: Collection[str] = ()
+    events: DataFrame,
+    jobs: DataFrame,
+    limits: DataFrame,
+    trimmed: Collection[str] = (),
+    unaudited: Collection[str] = (),
 ) -> DataFrame:
     """Everything that cannot be: `finding`, the job, `place` in the journal, and `detail`.
 
     `limits` has the attempts of each `queue` and `kind`, and with a null kind of all others, and
     since when jobs that have failed or were cancelled must still be there (`failed_since`,
     `cancelled_since`, null if none must);
-    `trimmed` names queues whose journal does not reach back to its beginning.
+    `trimmed` names queues whose journal does not reach back to its beginning, `unaudited` others of
+    the store, of which there are no events here.
     """
     steps = steps_of(events)
     parts = (
         wrong_steps(steps, trimmed),
         wrong_lives(steps, jobs, limits),
         wrong_ends(_limited(last_states(steps), limits), jobs, settings_changed(events), trimmed),
+        wrong_moves(events, [*trimmed, *unaudited]),
     )
     return reduce(DataFrame.unionByName, parts)
 
@@ -206,6 +215,36 @@ def _is_kept_still() -> Column:
     ended = ~F.col("act").isin([Act.EDIT.value, Act.MOVE.value])
     known = F.col("changed").isNull() | (F.col("at") > F.col("changed") + F.expr(KNOWN_AFTER))
     return F.coalesce(ended & known & (F.col("at") > since), F.lit(False))
+
+
+def wrong_moves(events: DataFrame, unseen: Collection[str] = ()) -> DataFrame:
+    """`moved_nowhere`: departures without an arrival. `moved_from_nowhere`: the reverse.
+
+    A half is not missed if its queue is one of which not all was seen.
+    """
+    more_left = F.col("departures") > F.col("arrivals")
+    more_came = F.col("arrivals") > F.col("departures")
+    moves = moves_of(events).withColumn(
+        "queue", F.when(more_left, F.col("left")).otherwise(F.col("entered"))
+    )
+    nowhere, from_nowhere = more_left & _seen("entered", unseen), more_came & _seen("left", unseen)
+    return _found(
+        moves,
+        _finding("moved_nowhere", nowhere, _both_halves(), F.col("departed")),
+        _finding("moved_from_nowhere", from_nowhere, _both_halves(), F.col("arrived")),
+    )
+
+
+def _seen(queue: str, unseen: Collection[str]) -> Column:
+    """Whether a queue would tell of a move; one that no note names is not excused."""
+    return ~F.coalesce(F.col(queue).isin(list(unseen)), F.lit(False))
+
+
+def _both_halves() -> Column:
+    left, entered = (F.coalesce(name, F.lit("an unnamed queue")) for name in ("left", "entered"))
+    counts = F.col("departures"), F.col("arrivals")
+    said = "%s, attempt %d: departures from %s %d, arrivals in %s %d"
+    return F.format_string(said, "state", "attempt", left, counts[0], entered, counts[1])
 
 
 def _finding(name: str, wrong: Column, detail: Column, place: Column | None = None) -> Column:

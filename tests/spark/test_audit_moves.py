@@ -1,0 +1,195 @@
+"""Moves between queues, in the audit: what left one must have come to the other."""
+
+from __future__ import annotations
+
+import msgspec
+import pyarrow
+import pytest
+
+from ackline.clock import ManualClock
+from ackline.events import Act
+from ackline.job import QueueKey, State
+from ackline.lifecycle import move
+from ackline.queues import Queues
+from ackline.spark import schemas
+from ackline.spark.events.rows import events_batch
+from ackline.spark.pipelines.audit import findings, wrong_moves
+from ackline.spark.pipelines.auditing import clear, limits_of
+from ackline.spark.rows import jobs_batch
+from ackline.stores.base import Filter
+from ackline.stores.memory import MemoryStore
+from ackline.stores.redis.names import Names
+from ackline.stores.redis.steps import Steps
+from tests.spark.histories import all_events, change
+
+TENANTS = ("default", "acme")
+HERE, THERE = "email", "other, to email"
+KEPT = "tenant string, queue string, id string, kind string, state string, max_attempts int"
+OF_EVERY_STATE = {state for state in State if state is not State.PROCESSING}
+
+
+def move_about(queues, clock):
+    """Jobs in every state that can be moved go to another queue; most come back and go on."""
+    here, there = queues[HERE], queues[THERE]
+    for id in ("failing", "failed", "completed", "worn"):
+        here.enqueue(1, id=id, backoff=[1.0] * 4, max_attempts=5)
+    held = {job.id: job for job in here.claim(10)}
+    here.fail(held["failing"], "no")
+    here.fail(held["worn"], "no")
+    here.bury(held["failed"], "no")
+    here.complete(held["completed"])
+    here.enqueue(1, id="scheduled", delay=5)
+    for id in ("cancelled", "queued", "vanished", "doubled"):
+        here.enqueue(1, id=id)
+    here.cancel("cancelled")
+    for job in here.jobs().jobs:
+        here.move(job.id, THERE)
+    for job in there.jobs().jobs:
+        if job.id not in ("worn", "vanished", "doubled"):
+            there.move(job.id, HERE)
+    here.redrive("failed")
+    clock.advance(10)
+    queues.store.promote(here.key, 10)
+    for job in here.claim(10):
+        here.complete(job)
+
+
+@pytest.fixture(scope="module")
+def lived():
+    """One tenant whose name is in the notes of moves, and one whose name is not."""
+    clock = ManualClock()
+    store = MemoryStore(clock)
+    store.open()
+    tenants = [Queues(store, tenant) for tenant in TENANTS]
+    for queues in tenants:
+        move_about(queues, clock)
+    yield tenants
+    store.close()
+
+
+@pytest.fixture
+def judge(spark, lived):
+    def call(events, jobs, **unseen):
+        names = [column.split()[0] for column in KEPT.split(", ")]
+        store = spark.createDataFrame([tuple(job[name] for name in names) for job in jobs], KEPT)
+        infos = [info for queues in lived for info in queues.describe()]
+        limits = limits_of(spark, infos, lived[0].info().now)
+        found = findings(journal(spark, events), store, limits, **unseen).collect()
+        assert {row["tenant"] for row in found} in (set(), set(TENANTS))
+        return {(row["finding"], row["queue"], row["id"]) for row in found}
+
+    return call
+
+
+def journal(spark, events):
+    table = pyarrow.Table.from_batches([events_batch(list(events))])
+    return spark.createDataFrame(table, schemas.EVENTS)
+
+
+def told(lived):
+    return [event for queues in lived for event in all_events(queues)]
+
+
+def kept(lived):
+    jobs = []
+    for queues in lived:
+        for name in queues:
+            key = QueueKey(queues.tenant, name)
+            jobs += jobs_batch(key, queues.store.page(key, Filter(), None, 100).jobs).to_pylist()
+    return jobs
+
+
+def leaves(event, id):
+    return event.act is Act.MOVE and event.id == id and event.to is None
+
+
+def enters(event, id):
+    return event.act is Act.MOVE and event.id == id and event.source is None
+
+
+def test_what_moves_there_and_back_adds_up(lived, judge):
+    events = told(lived)
+    assert {event.source for event in events if leaves(event, event.id)} == OF_EVERY_STATE
+
+    assert judge(events, kept(lived)) == set()
+
+
+def spoil(event):
+    """One job never came, one never left, and one came as it had not been."""
+    if enters(event, "vanished") or leaves(event, "doubled"):
+        return None
+    return change(event, attempt=0) if enters(event, "worn") else event
+
+
+@pytest.fixture
+def spoilt(lived):
+    events = [event for event in map(spoil, told(lived)) if event is not None]
+    jobs = [job for job in kept(lived) if job["id"] != "vanished"]
+    return events, jobs + [job | {"queue": HERE} for job in jobs if job["id"] == "doubled"]
+
+
+def test_a_job_that_is_lost_or_doubled_on_its_way_is_found(spoilt, judge):
+    assert judge(*spoilt) == {
+        ("moved_nowhere", HERE, "vanished"),
+        ("moved_from_nowhere", THERE, "doubled"),
+        ("moved_nowhere", HERE, "worn"),
+        ("moved_from_nowhere", THERE, "worn"),
+    }
+
+
+@pytest.mark.parametrize("queue", [HERE, THERE])
+def test_a_queue_that_is_not_audited_is_not_missed(spark, lived, queue):
+    events = journal(spark, [event for event in told(lived) if event.queue.name == queue])
+    (other,) = {HERE, THERE} - {queue}
+
+    assert wrong_moves(events, [other]).collect() == []
+    # The control: a queue that the store does not know of any more.
+    names = {row["finding"] for row in wrong_moves(events).collect()}
+    assert names == {"moved_nowhere", "moved_from_nowhere"}
+
+
+@pytest.mark.parametrize("queue", [HERE, THERE])
+def test_a_trimmed_journal_is_not_blamed_for_halves_of_moves(lived, judge, queue):
+    events = told(lived)
+    last = {(event.queue, event.id): event for event in events}
+    trimmed = [
+        event
+        for event in events
+        if event.queue.name != queue or event is last[event.queue, event.id]
+    ]
+    assert len(trimmed) < len(events)
+
+    assert judge(trimmed, kept(lived), trimmed=[queue]) == set()
+
+
+def test_a_job_that_is_sent_back_has_not_left(spark, lived):
+    """In a cluster the id may be taken only when the job comes."""
+    events, lost = [], []
+    for queues in lived:
+        here, there = QueueKey(queues.tenant, HERE), QueueKey(queues.tenant, THERE)
+        step = Steps(Names("ackline", clustered=True), here).pack_departure(move("a", there), False)
+        words = msgspec.msgpack.decode(step, type=dict[str, msgspec.Raw])
+        left = next(event for event in all_events(queues) if leaves(event, "queued"))
+        back = change(left, source=None, to=left.source, note=msgspec.msgpack.decode(words["back"]))
+        events += [left, back]
+        lost += [change(left, id="lost")]
+
+    found = wrong_moves(journal(spark, [*events, *lost])).collect()
+
+    assert [row["id"] for row in found] == ["lost", "lost"]
+
+
+def test_a_half_that_is_told_meanwhile_is_not_missed(spark, lived):
+    """Of a job in another queue that says nothing else than that the job has come."""
+    events = told(lived[:1])
+    since = journal(spark, [event for event in events if enters(event, "vanished")])
+    rows = [
+        (name, "default", HERE, id, "", "")
+        for id in ("vanished", "worn")
+        for name in ("moved_nowhere", "lost", "broken")
+    ]
+    columns = "finding string, tenant string, queue string, id string, place string, detail string"
+
+    left = clear(spark.createDataFrame(rows, columns), since).collect()
+
+    assert set(map(tuple, left)) == {*rows} - {rows[0]}
