@@ -30,9 +30,14 @@ class Common(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         bool,
         Meta(description="Every machine sees the same files, so SQLite may be used by many."),
     ] = False
+    retry_for: Annotated[
+        float,
+        Meta(ge=0, description="Seconds that an unreachable store is tried again for."),
+    ] = 60.0
 
     def __post_init__(self) -> None:
         require_name("tenant", self.tenant)
+        require_seconds("retryFor", self.retry_for)
 
 
 class Reading(Common, frozen=True, kw_only=True, rename="camel"):
@@ -187,14 +192,9 @@ class ReadEvents(Reading, frozen=True, kw_only=True, rename="camel"):
     wait: Annotated[
         float, Meta(ge=0, le=60, description="Seconds that an idle stream waits for news.")
     ] = 0.5
-    retry_for: Annotated[
-        float,
-        Meta(ge=0, description="Seconds that an unreachable store is tried again for."),
-    ] = 60.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_seconds("retryFor", self.retry_for)
         require_known("act", self.act_set or (), Act)
         seconds_at("happenedAfter", self.happened_after)
         seconds_at("happenedBefore", self.happened_before)
@@ -291,10 +291,6 @@ class ReadClaims(Reading, frozen=True, kw_only=True, rename="camel"):
         float,
         Meta(ge=0, description="Seconds that completed jobs are kept at least, to be replayed."),
     ] = 3600.0
-    retry_for: Annotated[
-        float,
-        Meta(ge=0, description="Seconds that an unreachable store is tried again for."),
-    ] = 60.0
     wait: Annotated[
         float, Meta(ge=0, le=60, description="Seconds that an idle stream waits for jobs.")
     ] = 0.5
@@ -309,7 +305,6 @@ class ReadClaims(Reading, frozen=True, kw_only=True, rename="camel"):
         require_name("streamId with 'spark ' before it", self.worker)
         require_seconds("lease", self.lease, above_zero=True)
         require_seconds("keepFor", self.keep_for)
-        require_seconds("retryFor", self.retry_for)
 
     @property
     def worker(self) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import closing
+from functools import partial
 
 import msgspec
 import pyarrow
@@ -18,6 +20,7 @@ from ackline.job import Draft
 from ackline.queues import Queues
 from ackline.spark.options import WriteJobs
 from ackline.spark.place import Place
+from ackline.spark.retrying import retrying
 from ackline.spark.writing.columns import Columns, columns_of_jobs
 from ackline.spark.writing.drafts import DraftMaker
 from ackline.spark.writing.rejected import RejectedRow
@@ -39,13 +42,14 @@ def enqueue_rows(
     rejects_place: RejectsPlace,
 ) -> TaskResult:
     """Enqueue what one task was given. Done twice, the second time changes nothing."""
-    written, known = 0, 0
-    with rejects_place.opened(place) as rejects, place.open() as queues:
+    written, known, keep = 0, 0, options.existing == "keep"
+    queues = retrying(place.connect, options.retry_for)
+    with rejects_place.opened(place) as rejects, closing(queues):
         maker = DraftMaker(queues, options, columns)
         made = itertools.chain.from_iterable(map(maker.make, batches))
         while chunk := list(itertools.islice(made, CHUNK)):
             drafts = [one for one in chunk if not isinstance(one, RejectedRow)]
-            new = _enqueue(queues, drafts, keep=options.existing == "keep")
+            new = retrying(partial(_enqueue, queues, drafts, keep=keep), options.retry_for)
             written, known = written + new, known + len(drafts) - new
             rejects.add([one for one in chunk if isinstance(one, RejectedRow)], written + known)
     return TaskResult(written, known, rejects)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -29,6 +31,7 @@ from ackline.spark.claims.replay import delivered
 from ackline.spark.claims.settling import replayable
 from ackline.spark.options import WriteOutcomes
 from ackline.spark.place import Place
+from ackline.spark.retrying import retrying
 from ackline.spark.writing.columns import require_outcomes
 from ackline.spark.writing.json_text import json_bytes
 from ackline.spark.writing.rejected import RejectedRow, rows_of
@@ -65,7 +68,8 @@ class Settler:
             except InvalidJob as error:
                 rejected.append(RejectedRow.of(row, error))
         for name, some in by_queue.items():
-            rejected += self._settle(self._queues[name], some)
+            settle = partial(self._settle, self._queues[name], some)
+            rejected += retrying(settle, self._options.retry_for)
         return rejected
 
     def _queue_of(self, row: dict[str, Any]) -> str:
@@ -148,7 +152,8 @@ def settle_rows(
     rejects_place: RejectsPlace,
 ) -> TaskResult:
     """Settle what one task was given. Done twice, the second time changes nothing."""
-    with rejects_place.opened(place) as rejects, place.open() as queues:
+    queues = retrying(place.connect, options.retry_for)
+    with rejects_place.opened(place) as rejects, closing(queues):
         settler = Settler(queues, options)
         for batch in batches:
             for start in range(0, batch.num_rows, CHUNK):
