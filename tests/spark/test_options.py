@@ -165,3 +165,9 @@ def test_an_unreachable_server_is_told_at_planning():
 def test_spark_finds_the_format_by_the_name_of_its_module():
     assert DefaultSource is AcklineSource
     assert DefaultSource.name() == "ackline"
+
+
+def test_kinds_with_commas_in_their_names_are_named_in_a_json_list():
+    asked = read_options("read", {"store": "x", "table": "jobs", "kinds": '["a,b", "c"]'})
+
+    assert asked.kind_set == {"a,b", "c"}

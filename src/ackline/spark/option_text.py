@@ -6,16 +6,29 @@ import difflib
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+import msgspec
+
 from ackline.errors import ConfigError
 
 
 def names_of(text: str) -> frozenset[str]:
-    """Names with commas between them.
+    """Names with commas between them, or a JSON list of any names.
 
-    >>> sorted(names_of("invoice, welcome"))
-    ['invoice', 'welcome']
+    >>> sorted(names_of("invoice, welcome")), sorted(names_of('["a,b"]'))
+    (['invoice', 'welcome'], ['a,b'])
     """
+    if is_list(text):
+        return frozenset(msgspec.json.decode(text, type=list[str]))
     return frozenset(name.strip() for name in text.split(","))
+
+
+def is_list(text: str) -> bool:
+    """Whether a text is a JSON list of names."""
+    try:
+        msgspec.json.decode(text, type=list[str])
+    except msgspec.DecodeError:
+        return False
+    return True
 
 
 def require_known(what: str, names: Iterable[str], known: Iterable[str]) -> None:

@@ -45,7 +45,8 @@ class Reading(Common, frozen=True, kw_only=True, rename="camel"):
 
     queue: Annotated[str | None, Meta(description="Only this queue; else all of them.")] = None
     kinds: Annotated[
-        str | None, Meta(description="Only these kinds, with commas between them.")
+        str | None,
+        Meta(description="Only these kinds, with commas between them or as a JSON list."),
     ] = None
 
     def __post_init__(self) -> None:

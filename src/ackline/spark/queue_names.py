@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from ackline.spark.option_text import names_of
+from ackline.spark.option_text import is_list, names_of
 
 ALL = "*"
 """Names every queue, except in a JSON list, where it is a name like any other."""
@@ -18,11 +18,8 @@ def names_in(text: str) -> frozenset[str] | None:
     >>> sorted(names_in("eu, us")), sorted(names_in('["eu,us"]')), names_in("*")
     (['eu', 'us'], ['eu,us'], None)
     """
-    try:
-        return frozenset(msgspec.json.decode(text, type=list[str]))
-    except msgspec.DecodeError:
-        names = names_of(text)
-        return None if ALL in names else names
+    names = names_of(text)
+    return None if ALL in names and not is_list(text) else names
 
 
 def naming(queue: str) -> str:
