@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import pyarrow
 
-from ackline.spark.bulk.files import BROKEN, Files
+from ackline.spark.bulk.files import BROKEN, Files, naming_the_file
 from ackline.spark.options import WriteJobs
 from ackline.spark.place import Place
 from ackline.spark.writing.columns import Columns, columns_of_jobs
@@ -51,7 +51,8 @@ def load(files: Files, options: WriteJobs, place: Place, name: str) -> Loaded:
         ),
         SCHEMA,
     )
-    rows = told.toArrow().to_pylist()
+    with naming_the_file():
+        rows = told.toArrow().to_pylist()
     if files.broken is not None:
         broken = files.broken.mapInArrow(
             lambda batches: refuse_some(options, batches, f"{name}-broken"), SCHEMA
