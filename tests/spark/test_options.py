@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pyspark.sql.types import StructField, StructType
 
@@ -168,6 +170,6 @@ def test_spark_finds_the_format_by_the_name_of_its_module():
 
 
 def test_kinds_with_commas_in_their_names_are_named_in_a_json_list():
-    asked = read_options("read", {"store": "x", "table": "jobs", "kinds": '["a,b", "c"]'})
+    asked: Any = read_options("read", {"store": "x", "table": "jobs", "kinds": '["a,b", "c"]'})
 
     assert asked.kind_set == {"a,b", "c"}

@@ -140,7 +140,9 @@ def export(
     where: Annotated[
         str | None, typer.Option(metavar="SQL", help="Only rows of which this holds.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an earlier export.")
+    ] = False,
     master: MasterOption = None,
     shared_files: SharedFilesOption = False,
 ) -> None:
@@ -280,6 +282,8 @@ def read_sets(sets: list[str] | None) -> dict[str, str]:
         name, equals, sql = text.partition("=")
         if not equals or not name.strip() or not sql.strip():
             raise UsageMistake(f"--set {text!r}: write NAME=SQL, such as priority=9")
+        if name.strip() in said:
+            raise UsageMistake(f"--set {name.strip()}=… is there twice: say it once")
         said[name.strip()] = sql.strip()
     return said
 

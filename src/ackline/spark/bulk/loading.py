@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import pyarrow
 
-from ackline.spark.bulk.files import BROKEN, Files
+from ackline.spark.bulk.files import BROKEN, Files, naming_the_file
 from ackline.spark.options import WriteJobs
 from ackline.spark.place import Place
 from ackline.spark.writing.columns import Columns, columns_of_jobs
@@ -52,7 +52,8 @@ def load(files: Files, options: WriteJobs, place: Place, name: str) -> Loaded:
         named = (batch.rename_columns(names) for batch in batches)
         return enqueue_some(place, options, columns, named, rejects)
 
-    rows = numbered.mapInArrow(enqueue, SCHEMA).toArrow().to_pylist()
+    with naming_the_file():
+        rows = numbered.mapInArrow(enqueue, SCHEMA).toArrow().to_pylist()
     if files.broken is not None:
         broken = files.broken.mapInArrow(
             lambda batches: refuse_some(place, batches, rejects.named(f"{name}-broken")), SCHEMA

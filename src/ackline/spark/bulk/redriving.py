@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,12 +12,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import DataType, IntegralType, NullType
 
 from ackline import lifecycle
 from ackline.errors import ConfigError, InvalidJob, InvalidOption, InvalidPayload
 from ackline.job import Record, State
 from ackline.lifecycle import Edit
-from ackline.limits import require_priority
+from ackline.limits import LONGEST_DELAY, require_priority
 from ackline.queue import Queue
 from ackline.queues import Queues
 from ackline.spark.bulk.files import first_line
@@ -69,10 +71,12 @@ def planned(dead: DataFrame, said: Mapping[str, str], rate: float | None, total:
                 f"--set {name}=…: of a failed job {' and '.join(SETTABLE)} can be set"
             )
     share = F.pmod(F.xxhash64("queue", "id"), F.lit(1_000_000)) / 1e6
-    delay = F.lit(0.0) if rate is None else share * (total / rate)
+    delay = share * seconds_of(total, rate)
     try:
+        priority = F.expr(said.get("priority", "null"))
+        require_whole(dead.select(priority).schema[0].dataType)
         values = {
-            "priority": F.expr(said.get("priority", "null")).cast("int"),
+            "priority": priority.cast("long"),
             "payload": F.expr(said.get("payload", "null")).cast("string"),
         }
         nulls = [F.when(values[name].isNull(), F.lit(name)) for name in said]
@@ -84,6 +88,30 @@ def planned(dead: DataFrame, said: Mapping[str, str], rate: float | None, total:
         )
     except PySparkException as error:
         raise ConfigError(f"--set cannot be understood: {first_line(error)}") from None
+
+
+def seconds_of(total: int, rate: float | None) -> float:
+    """The time that so many jobs take at a rate; 0 without one."""
+    if rate is None:
+        return 0.0
+    if not (rate > 0 and math.isfinite(rate)):
+        raise ConfigError(f"--rate must be a number of jobs each second above 0, not {rate!r}")
+    if (seconds := total / rate) > LONGEST_DELAY:
+        least = math.ceil(1000 * total / LONGEST_DELAY) / 1000
+        raise ConfigError(
+            f"--rate {rate:g} would spread {total:,} jobs over more than "
+            f"{LONGEST_DELAY / 86400:,.0f} days: take at least {least:g}, or a narrower --where"
+        )
+    return seconds
+
+
+def require_whole(priority: DataType) -> None:
+    """Refuse a priority that is no whole number: to cut it to one is not for us to decide."""
+    if not isinstance(priority, (IntegralType, NullType)):
+        raise ConfigError(
+            f"--set priority=… is {priority.simpleString()}, but must be a whole number: "
+            "cast it, such as cast(… as int)"
+        )
 
 
 def redrive(plan: DataFrame, place: Place, by: str, rejects_place: RejectsPlace) -> Redriven:
