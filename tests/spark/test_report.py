@@ -6,6 +6,7 @@ import datetime
 import html.parser
 import re
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 import pyarrow
@@ -378,6 +379,16 @@ def test_the_last_days_are_counted_back_from_the_last():
     assert reported_days(days, 2) == [day - datetime.timedelta(days=1), day]  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="is empty"):
         reported_days(Days(), None)  # type: ignore[arg-type]
+
+
+def test_a_day_of_a_wrong_clock_is_not_the_last():
+    day = NOON.date()
+    yesterday, far = day - datetime.timedelta(days=1), day + datetime.timedelta(days=9000)
+    days: Any = Days(yesterday, day, far)
+
+    assert reported_days(days, 2, today=day) == [yesterday, day]
+    assert reported_days(days, 2, today=yesterday) == [yesterday, day]
+    assert reported_days(Days(far), 2, today=day) == [far]  # type: ignore[arg-type]
 
 
 def hour(number, enqueued):

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ackline.ids import new_id
 from ackline.spark.errors import LakeDamaged
+from ackline.spark.lake.counts import require_whole
 from ackline.spark.lake.lake import (
     ERRORS,
     EVENTS,
@@ -124,6 +125,7 @@ class Compaction:
             level=last.level + 1,
             first=batches[0].begins,
             since=min(batch.begins_at for batch in batches),
+            parts={name[-1]: rows[_path(name)] for name in PARTS},
         )
         self._require_all(result, rows)
         numbers = [batch.number for batch in batches]
@@ -133,6 +135,7 @@ class Compaction:
         self._take_place(note)
 
     def _write_aside(self, name: tuple[str, ...], batches: list[Batch]) -> int:
+        require_whole(self._lake, name, batches)
         paths = [self._lake.table(name, batch.number) for batch in batches]
         # Of batches of an earlier version some columns may be missing.
         rows = _ADDED_UP[name](self._spark.read.option("mergeSchema", True).parquet(*paths))

@@ -13,8 +13,8 @@ import pyarrow.parquet
 
 from ackline.errors import ConfigError
 from ackline.ids import new_id
-from ackline.spark.errors import LakeDamaged
 from ackline.spark.lake import placing
+from ackline.spark.lake.damage import naming_damage, unreadable
 from ackline.spark.lake.placing import Check, check_nothing, discard, is_aside, is_local, replacing
 from ackline.spark.paths import absolute, open_folder
 
@@ -55,11 +55,14 @@ class Folder:
 
     def rows(self, *parts: str) -> int:
         """How many rows a table of Parquet has; only its footers are read."""
-        return int(self.dataset(*parts).count_rows())
+        with naming_damage(self.at(*parts)):
+            return int(self.dataset(*parts).count_rows())
 
     def dataset(self, *parts: str) -> Any:
         """A table of Parquet as Arrow reads it, without Spark."""
-        return pyarrow.dataset.dataset(self._own(*parts), filesystem=self._files, format="parquet")
+        path = self._own(*parts)
+        with naming_damage(self.at(*parts)):
+            return pyarrow.dataset.dataset(path, filesystem=self._files, format="parquet")
 
     def remove(self, *parts: str) -> None:
         """Remove a file or a folder, if it is there."""
@@ -78,10 +81,7 @@ class Folder:
         try:
             return msgspec.json.decode(contents, type=kind)
         except ValueError as error:
-            raise LakeDamaged(
-                f"{self.at(*parts)} cannot be read: {error}. Restore it from a backup, or make "
-                "another lake"
-            ) from None
+            raise unreadable(self.at(*parts), error) from None
 
     def write_json(self, value: Any, *parts: str) -> None:
         """Write a file; readers see the old one or the new one, never half of one."""

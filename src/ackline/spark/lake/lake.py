@@ -64,6 +64,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """The earliest `last_at` of those."""
     going_on: int | None = None
     """Entries of lives that went on after it; None if an earlier version has logged it."""
+    parts: Mapping[str, int] = {}
+    """Rows of the parts that gold is made of; none if an earlier version has logged it."""
     dropped: bool = False
     """Whether its events and lives were too old to be kept."""
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.errors import ConfigError
 from ackline.ids import new_id
-from ackline.spark.errors import LakeDamaged
+from ackline.spark.lake.counts import require_whole
 from ackline.spark.lake.errors import with_errors
 from ackline.spark.lake.lake import ERRORS, EVENTS, JOBS, OPEN, PARTS, TRAFFIC, WORKERS, Batch, Lake
 from ackline.spark.lake.reading import read_tables
@@ -91,21 +91,10 @@ class MicroBatch:
                 f"the lake {self._lake.folder.path} lacks the lives that went on after batch "
                 f"{number - 1}: its folder and its checkpoint do not belong together"
             )
-        self._require_all(number - 1)
+        # Lives of which the beginning is lost would never be told.
+        if (before := self._lake.batch(number - 1)) is not None:
+            require_whole(self._lake, OPEN, [before])
         return read_tables(spark, self._lake.folder, self._lake.parts(OPEN, number - 1))
-
-    def _require_all(self, number: int) -> None:
-        """Lives of which the beginning is lost would never be told."""
-        logged = self._lake.batch(number)
-        if logged is None or logged.going_on is None:
-            return
-        found = self._lake.folder.rows(*self._lake.parts(OPEN, number))
-        if found != logged.going_on:
-            raise LakeDamaged(
-                f"{self._lake.table(OPEN, number)} has {found:,} rows, and {logged.going_on:,} "
-                "were written: someone else has changed the lake. Restore its files, or make "
-                "another lake, which begins with the oldest entry that is kept"
-            )
 
     def _write(self, steps: DataFrame, number: int) -> Rows:
         new = steps.where("new")
@@ -147,6 +136,7 @@ def _summary(lake: Lake, number: int, rows: Rows) -> Batch:
         events=rows[EVENTS],
         ended=rows[JOBS],
         going_on=rows[OPEN],
+        parts={name[-1]: rows[name] for name in PARTS},
         days=sorted(days),
         last_at=last / 1e6,
     )

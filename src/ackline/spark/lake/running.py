@@ -16,6 +16,7 @@ from ackline.spark.errors import LakeClaimed
 from ackline.spark.events.gaps import Gap, added
 from ackline.spark.lake.claim import Fence, LakeClaim
 from ackline.spark.lake.compaction import Compaction
+from ackline.spark.lake.damage import naming_damage_in_spark
 from ackline.spark.lake.delta import DeltaTables
 from ackline.spark.lake.gold import BY_DAY, GOLD, OF_ALL, Publisher
 from ackline.spark.lake.lake import CHECKPOINT, KEPT_BY_BATCH, OPEN, Lake
@@ -127,12 +128,12 @@ class Run:
 
     def to_now(self) -> Ran:
         """Take in what has happened up to now."""
-        with self._claimed() as claim:
+        with self._claimed() as claim, naming_damage_in_spark():
             return self._once(claim)
 
     def for_ever(self, told: Callable[[Ran], None], stopping: threading.Event) -> None:
         """Take in what happens, every few seconds, until a stop is asked for."""
-        with self._claimed() as claim:
+        with self._claimed() as claim, naming_damage_in_spark():
             while not stopping.is_set():
                 ran = self._once(claim)
                 if ran.events or ran.skipped:
