@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,17 +18,19 @@ import pytest
 import ackline
 from ackline.cli.app import run
 from ackline.cli.pipeline import work as work_command
-from ackline.errors import ConfigError
+from ackline.errors import ConfigError, StoreUnavailable
 from ackline.job import State
 from ackline.spark.fleet import running, task
 from ackline.spark.fleet.fleet import Fleet
-from ackline.spark.fleet.running import run_fleet
+from ackline.spark.fleet.running import run_fleet, warn_of_free_seats
 from ackline.spark.fleet.stop_flag import StopFlag
 from ackline.spark.fleet.task import serve
 from ackline.spark.place import StoreFile, files_of
+from ackline.worker import Worker, patience
 from tests.spark.test_command import KeptSpark
 from tests.waiting import until
 
+ROOT = Path(__file__).parents[2]
 SEAT = pyarrow.RecordBatch.from_pylist([{"id": 0}])
 
 MODULE = """
@@ -55,11 +59,12 @@ class Began(Exception):
     """Spark was asked to work."""
 
 
+def begin(*_):
+    raise Began
+
+
 def no_spark(master: str = "local[2]") -> Any:
     """A session that begins nothing."""
-
-    def begin(*_):
-        raise Began
 
     context = SimpleNamespace(master=master)
     return SimpleNamespace(sparkContext=context, range=begin, stop=lambda: None)
@@ -130,6 +135,24 @@ class TestOneTask:
         assert queue.result("1") == "done"
         queues.close()
 
+    def test_a_stop_while_the_store_was_away_is_heard_before_it_begins(self, load, monkeypatch):
+        monkeypatch.setattr(patience, "RETRIES", (0.0, 0.0))
+        (queue,), starts, really_start = load(), [], Worker.start
+
+        def start(worker):
+            starts.append(worker)
+            if len(starts) > 1:
+                return really_start(worker)
+            StopFlag([queue], "f").hoist()
+            raise StoreUnavailable("away")
+
+        monkeypatch.setattr(Worker, "start", start)
+
+        (batch,) = serve(load, fleet_of([queue]), iter([SEAT]))
+
+        assert len(starts) == 1
+        assert batch.to_pylist()[0]["ended"] == 0
+
 
 def test_a_fleet_that_begins_does_not_undo_the_stop_of_another(sqlite_url):
     with ackline.open(sqlite_url) as queues:
@@ -146,6 +169,146 @@ def test_a_fleet_that_begins_does_not_undo_the_stop_of_another(sqlite_url):
         begun = new.raised
         StopFlag([queue], "f").hoist()
         assert (begun, new.raised) == (False, True)
+
+
+GIVEN_UP = (
+    "Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, most recent failure: "
+)
+LOST_EXECUTOR = (
+    "Lost task 0.3 in stage 0.0 (TID 4) (127.0.0.1 executor 4): ExecutorLostFailure (executor 4 "
+    "exited caused by one of the running tasks) Reason: Command exited with code 137"
+)
+LOST_PYTHON = (
+    "Lost task 0.3 in stage 0.0 (TID 4) (localhost executor driver): "
+    "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)."
+)
+RAISED = (
+    "Lost task 0.3 in stage 0.0 (TID 4) (localhost executor driver): "
+    "org.apache.spark.api.python.PythonException: Traceback (most recent call last):"
+)
+
+
+def given_up(why: str) -> Exception:
+    """What Spark raises when one task has failed too often."""
+    return Exception(
+        "An error occurred while calling o73.getResult.\n"
+        f"Caused by: org.apache.spark.SparkException: {GIVEN_UP}{why}\n\tat org.apache.spark"
+    )
+
+
+def in_process(*errors: Exception) -> Any:
+    """A session that raises these, one after the other, and then runs its tasks by itself."""
+    left = list(errors)
+
+    def seats(act, _schema):
+        def collect():
+            if left:
+                raise left.pop(0)
+            return pyarrow.Table.from_batches(list(act(iter([SEAT]))))
+
+        return SimpleNamespace(toArrow=collect)
+
+    session = no_spark()
+    session.range = lambda *_: SimpleNamespace(mapInArrow=seats)
+    return session
+
+
+class TestLostWorkers:
+    """Spark counts how often a task was lost; after the fourth time it ends all of them."""
+
+    @pytest.fixture(autouse=True)
+    def _quick(self, monkeypatch):
+        monkeypatch.setattr(running, "RESTARTS", (0.0, 0.0))
+
+    @pytest.fixture
+    def queue(self, sqlite_url):
+        with ackline.open(sqlite_url) as queues:
+            queue = queues["email"]
+            queue.handler("welcome")(lambda job: job.payload)
+            queue.enqueue_many(range(3), kind="welcome")
+            yield queue
+
+    def test_start_the_fleet_anew(self, queue, caplog):
+        spark = in_process(given_up(LOST_EXECUTOR), given_up(LOST_PYTHON))
+
+        served = run_fleet(spark, lambda: [queue], Fleet(name="f", executors=1, until_empty=True))
+
+        assert [one.ended for one in served] == [3]
+        assert "Spark lost a worker too often and ended the fleet" in caplog.text
+        assert "Command exited with code 137" in caplog.text
+
+    def test_what_a_worker_raised_ends_it(self, queue):
+        spark = in_process(given_up(RAISED))
+
+        with pytest.raises(Exception, match="PythonException"):
+            run_fleet(spark, lambda: [queue], Fleet(name="f", executors=1, until_empty=True))
+
+    def test_a_fleet_that_is_to_stop_does_not_begin_again(self, queue):
+        spark = in_process(given_up(LOST_EXECUTOR))
+        flag = StopFlag([queue], "f")
+        fleet = Fleet(name="f", executors=1, asked_before=flag.says())
+        flag.hoist()
+
+        with pytest.raises(Exception, match="ExecutorLostFailure"):
+            run_fleet(spark, lambda: [queue], fleet)
+
+
+@pytest.mark.slow
+def test_a_cluster_that_gives_a_fleet_up_does_not_end_it(sqlite_url, tmp_path):
+    with ackline.open(sqlite_url) as queues:
+        queue = queues["email"]
+        queue.enqueue_many(range(40), kind="welcome")
+
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.spark.given_up", sqlite_url, str(tmp_path)],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "PYTHONPATH": f"{ROOT}/src{os.pathsep}{ROOT}",
+                "PYSPARK_PYTHON": sys.executable,
+                "SPARK_LOCAL_IP": "127.0.0.1",
+                "SPARK_WORKER_DIR": str(tmp_path / "work"),
+            },
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "Spark lost a worker too often and ended the fleet" in done.stderr
+        assert queue.counts()[State.COMPLETED] == 40
+
+
+class TestFreeSeats:
+    """Spark starts no more workers than it has slots for."""
+
+    @pytest.fixture
+    def queue(self, sqlite_url):
+        with ackline.open(sqlite_url) as queues:
+            queue = queues["email"]
+            queue.handler("welcome")(lambda job: job.payload)
+            yield queue
+
+    def test_are_told_of(self, queue, caplog):
+        began = queue.store.info().now
+        worker = Worker(queue, id=task.worker_name("f", "1"))
+        worker.start()
+
+        warn_of_free_seats(queue, Fleet(name="f", executors=1), began)
+        warn_of_free_seats(queue, Fleet(name="f", executors=2, until_empty=True), began)
+        assert caplog.text == ""
+        warn_of_free_seats(queue, Fleet(name="f", executors=2), began)
+        assert "only 1 of 2 workers of fleet f have begun" in caplog.text
+        worker.stop()
+
+    def test_are_told_of_while_the_fleet_works(self, queue, caplog, monkeypatch):
+        monkeypatch.setattr(running, "SETTLED", 0.0)
+        spark = no_spark()
+        spark.range = lambda *_: until(lambda: "only 0 of 9 workers" in caplog.text) and begin()
+
+        with pytest.raises(Began):
+            run_fleet(spark, lambda: [queue], Fleet(name="f", executors=9))
 
 
 def test_a_store_of_one_process_is_refused():

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from ackline.errors import ConfigError
 from ackline.limits import require_name
+from ackline.queue import Queue
 from ackline.spark.place import StoreFile
+
+Load = Callable[[], Sequence[Queue[Any, Any]]]
+"""Makes the queues and their handlers, on the driver and on each executor."""
 
 
 class Fleet(msgspec.Struct, frozen=True, kw_only=True):

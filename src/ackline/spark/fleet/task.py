@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -15,10 +15,10 @@ from ackline.errors import ConfigError, StoreError
 from ackline.ids import new_id
 from ackline.job import LIVE
 from ackline.queue import Job, Queue
-from ackline.spark.fleet.fleet import Fleet, Served
+from ackline.spark.fleet.fleet import Fleet, Load, Served
 from ackline.spark.fleet.stop_flag import StopFlag
 from ackline.spark.place import StoreFile, files_of
-from ackline.worker import Hooks, Worker
+from ackline.worker import Execution, Hooks, Worker
 from ackline.worker.patience import keep_trying
 
 PAUSE = 0.5
@@ -32,7 +32,7 @@ _ARROW = pyarrow.schema(
 
 
 def serve(
-    load: Callable[[], Sequence[Queue[Any, Any]]],
+    load: Load,
     fleet: Fleet,
     batches: Iterator[pyarrow.RecordBatch],
 ) -> Iterator[pyarrow.RecordBatch]:
@@ -43,35 +43,69 @@ def serve(
             yield pyarrow.RecordBatch.from_pylist([msgspec.structs.asdict(served)], _ARROW)
 
 
-def work(load: Callable[[], Sequence[Queue[Any, Any]]], fleet: Fleet) -> Served:
+def work(load: Load, fleet: Fleet) -> Served:
     """Be a worker until the flag is raised."""
     os.environ.update(fleet.environment)
-    for file in fleet.files:
-        file.require_here()
-    queues = keep_trying(load, threading.Event())
-    assert queues is not None
-    _require_same_files(queues, fleet.files)
-    counts = {"ended": 0, "failed": 0}
-    lock = threading.Lock()
-
-    def count(_job: Job[Any], execution: Any) -> None:
-        with lock:
-            counts["ended" if execution.error is None else "failed"] += 1
-
+    queues = _reach(load, fleet.files)
+    tally = Tally()
     worker = Worker(
         *queues,
         concurrency=fleet.concurrency,
         grace=fleet.grace,
-        id=f"spark {fleet.name} {new_id()[-12:]}",
-        hooks=Hooks(after=[count]),
+        id=worker_name(fleet.name, new_id()[-12:]),
+        hooks=Hooks(after=[tally.count]),
     )
-    keep_trying(worker.start, threading.Event())
-    try:
-        flag = StopFlag(queues, fleet.name, fleet.asked_before or ())
-        _wait(queues, flag, fleet.until_empty)
-    finally:
-        worker.stop()
-    return Served(worker.id, **counts)
+    flag = StopFlag(queues, fleet.name, fleet.asked_before or ())
+    # As soon as the store is there again, so is the flag: it is looked at before each start.
+    if keep_trying(lambda: _start(worker, flag), threading.Event()):
+        try:
+            _wait(queues, flag, fleet.until_empty)
+        finally:
+            worker.stop()
+    return Served(worker.id, tally.ended, tally.failed)
+
+
+def worker_name(fleet: str, id: str = "") -> str:
+    """The id of a fleet's worker; without the last part, what those of all others begin with."""
+    return f"spark {fleet} {id}"
+
+
+class Tally:
+    """How many handlers have returned, and how many have raised."""
+
+    def __init__(self) -> None:
+        self.ended = 0
+        self.failed = 0
+        self._lock = threading.Lock()
+
+    def count(self, _job: Job[Any], execution: Execution) -> None:
+        """After a handler."""
+        with self._lock:
+            if execution.error is None:
+                self.ended += 1
+            else:
+                self.failed += 1
+
+
+def _reach(load: Load, files: Sequence[StoreFile]) -> Sequence[Queue[Any, Any]]:
+    """The queues, as soon as their store can be used.
+
+    Nothing but Spark ends this wait: the flag is in the store that cannot be reached.
+    """
+    for file in files:
+        file.require_here()
+    queues = keep_trying(load, threading.Event())
+    assert queues is not None
+    _require_same_files(queues, files)
+    return queues
+
+
+def _start(worker: Worker, flag: StopFlag) -> bool:
+    """Start, unless a stop was asked for."""
+    if flag.raised:
+        return False
+    worker.start()
+    return True
 
 
 def _require_same_files(queues: Sequence[Queue[Any, Any]], files: Sequence[StoreFile]) -> None:
