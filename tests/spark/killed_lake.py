@@ -21,7 +21,7 @@ from ackline.spark.lake.folder import Folder
 
 BATCH_EVENTS = 60
 
-COMPACTING = ("aside", "noted", "removed", "copied", "replaced", "unlinked")
+COMPACTING = ("aside", "noted", "removed", "verified", "copied", "replaced", "unlinked")
 """Points that are passed when batches are put together; for them, two are enough."""
 
 

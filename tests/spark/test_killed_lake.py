@@ -24,9 +24,10 @@ ROOT = Path(__file__).parents[2]
 
 POINTS = (
     *("bronze:1", "bronze:3", "jobs:2", "open:2", "traffic:1", "workers:2", "errors:3"),
-    *("written:3", "written:8", "counted:2"),
-    *("logged:1", "logged:3", "ran:1", "published:1"),
-    *("aside:3", "noted:1", "removed:3", "copied:2", "replaced:1", "unlinked:1", "unlinked:4"),
+    *("written:3", "written:8", "placed:3", "counted:2"),
+    *("logged:1", "logged:3", "ran:1", "made:3", "published:1"),
+    *("aside:3", "noted:1", "removed:3", "verified:2", "copied:2", "replaced:1"),
+    *("unlinked:1", "unlinked:4"),
 )
 """Between bronze and silver, between the parts of silver, before and after gold; and while batches
 are put together, within every step of it."""

@@ -142,11 +142,7 @@ class Compaction:
             if _path(name) in note.done or _path(name) not in note.rows:
                 continue
             self._require_aside(name, note.rows[_path(name)])
-            for number in note.batches:
-                self._lake.folder.remove(*self._lake.parts(name, number))
-                self._pass("removed")
-            self._lake.folder.copy((ASIDE, *name), self._lake.parts(name, note.result.number))
-            self._pass("copied")
+            self._replace(name, note)
             note = msgspec.structs.replace(note, done=[*note.done, _path(name)])
             self._lake.folder.write_json(note, NOTE)
         self._lake.log(note.result)
@@ -157,6 +153,17 @@ class Compaction:
         self._lake.folder.remove(NOTE)
         self._pass("done")
         self._lake.folder.remove(ASIDE)
+
+    def _replace(self, name: tuple[str, ...], note: Note) -> None:
+        folder, result = self._lake.folder, note.result.number
+        for number in note.batches:
+            if number != result:
+                folder.remove(*self._lake.parts(name, number))
+                self._pass("removed")
+        folder.replace(
+            (ASIDE, *name), self._lake.parts(name, result), lambda: self._pass("verified")
+        )
+        self._pass("copied")
 
     def _require_aside(self, name: tuple[str, ...], expected: int) -> None:
         """Before anything is removed, what takes its place must be there, all of it."""

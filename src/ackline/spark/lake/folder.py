@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -84,11 +84,19 @@ class Folder:
             destination_filesystem=self._files,
         )
 
-    def replace(self, source: tuple[str, ...], target: tuple[str, ...]) -> None:
-        """Put a folder in the place of another."""
-        self.remove(*target)
+    def replace(
+        self, source: tuple[str, ...], target: tuple[str, ...], check: Callable[[], None]
+    ) -> None:
+        """Put a folder's files in the place of those that another has, if a check lets it.
+
+        Only what was there before the check is removed: what somebody else puts there since stays,
+        for Spark names each file anew.
+        """
+        old = self.names(*target)
+        check()
+        for name in old:
+            self.remove(*target, name)
         self.copy(source, target)
-        self.remove(*source)
 
     def read_json(self, kind: type[Any], *parts: str) -> Any:
         """The contents of a file; None if it does not exist."""

@@ -10,7 +10,7 @@ import pyarrow.compute
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from ackline.errors import ConfigError
+from ackline.errors import AcklineError, ConfigError
 from ackline.ids import new_id
 from ackline.spark.errors import LakeDamaged
 from ackline.spark.lake.errors import with_errors
@@ -41,7 +41,8 @@ class MicroBatch:
     replayed, from wherever it was broken off, leaves the lake as if it had been done once.
 
     Spark writes where no other run does, and that takes its place in the lake when it is complete.
-    So a run that slept while another finished its batch is stopped before it changes anything.
+    So a run that slept while another finished its batch removes nothing of it, and takes back what
+    it has just put beside it.
     """
 
     def __init__(
@@ -128,9 +129,20 @@ class MicroBatch:
         folder, aside = self._lake.folder, (*self._aside, *name)
         write_table(table, folder.at(*aside))
         rows = folder.rows(*aside)
-        self._pass("written")
-        folder.replace(aside, self._lake.parts(name, number))
+        self._put_in_place(aside, self._lake.parts(name, number))
+        folder.remove(*aside)
         return rows
+
+    def _put_in_place(self, aside: tuple[str, ...], target: tuple[str, ...]) -> None:
+        """To copy takes a while: only afterwards is it sure that the lake was still this run's."""
+        folder = self._lake.folder
+        folder.replace(aside, target, lambda: self._pass("written"))
+        try:
+            self._pass("placed")
+        except AcklineError:
+            for name in folder.names(*aside):
+                folder.remove(*target, name)
+            raise
 
 
 def _summary(lake: Lake, number: int, rows: Rows) -> Batch:

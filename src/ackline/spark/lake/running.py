@@ -205,7 +205,7 @@ class Run:
     def _tidy(self, compaction: Compaction, passing: Callable[[str], None]) -> tuple[int, int, int]:
         # By the store's clock, as the events are: this machine's may be wrong.
         now = retrying(self._queues.info, RETRY_FOR).now
-        days = Publisher(self._spark, self.lake).publish(now)
+        days = Publisher(self._spark, self.lake, passing).publish(now)
         passing("published")
         if self._delta is not None:
             self._delta.bring_up_to_date()
