@@ -1,29 +1,27 @@
-"""The audit as a job: what is read, judged, and looked at once more."""
+"""The journal judged: of a store, or of a lake and what its store has told since."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
-from ackline.config import Resolved, resolve
-from ackline.job import NO_OPTIONS, Record, State
-from ackline.limits import DEFAULT_PRIORITY
+from ackline.events import read_cursor
 from ackline.queues import Queues
-from ackline.spark.events.gaps import Gap, missing_beginning
-from ackline.spark.events.journal import journals
-from ackline.spark.pipelines.audit import findings
-from ackline.spark.pipelines.lives import JOB
-from ackline.spark.rows import moment, place_of
-from ackline.stores.base import QueueInfo
-
-OF_THIS_MOMENT = ("lost", "unheard_of", "differs")
-"""Findings that compare the journal with the store, which goes on while they are read."""
+from ackline.spark.audit.lake_history import LakeHistory
+from ackline.spark.audit.limits import limits_of
+from ackline.spark.audit.store_history import StoreHistory, StoreTables
+from ackline.spark.events.gaps import Gap
+from ackline.spark.lake.lake import Lake
+from ackline.spark.pipelines.audit import clear, findings
+from ackline.spark.pipelines.journal import behind
 
 LISTED = 1000
 """How many findings are brought together to be shown; all are counted."""
+
+UNREAD = ("payload", "result", "error_traceback")
+"""Columns of jobs that may be large, and are not judged."""
 
 
 class Audit(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +33,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     """How many of each finding."""
     listed: list[dict[str, str | None]]
     unseen: tuple[Gap, ...]
-    """What journals have dropped already: a job of which they tell nothing since is not judged."""
+    """Events that are nowhere any more: what was before them is not judged, so a job of which
+    nothing was told since is not missed."""
 
     @property
     def passed(self) -> bool:
@@ -52,79 +51,54 @@ def run_audit(
     spark: SparkSession,
     url: str,
     queues: Queues,
-    names: Iterable[str] | None = None,
+    names: Collection[str] | None = None,
     *,
+    lake: Lake | None = None,
     shared_files: bool = False,
 ) -> Audit:
-    """Judge the journals of these queues, or of all."""
-    wanted = sorted(set(journals(queues) if names is None else names))
-    known = queues.store.describe(queues.tenant, dropped=True)
-    infos = [info for info in known if info.key.name in wanted]
+    """Judge the journals of these queues, or of all, as far back as they are kept."""
+    tables = StoreTables(spark, url, queues, names, shared_files=shared_files)
+    history = StoreHistory(tables) if lake is None else LakeHistory(tables, lake)
     end = queues.info().cursor
-
-    def read(table: str, **options: str) -> DataFrame:
-        reader = spark.read.format("ackline").option("store", url).option("tenant", queues.tenant)
-        reader = reader.option("sharedFiles", shared_files)
-        return reader.options(**options).load(table).where(F.col("queue").isin(wanted))
-
     # The journal up to here; then the jobs; then what has happened since.
-    events = read("events").where(F.col("place") <= place_of(end)).cache()
-    jobs = read("jobs").drop("payload", "result", "error_traceback").cache()
-    sizes = events.count(), jobs.count()
-    # Asked for only now: a journal may be trimmed until it has been read.
-    beginnings = (missing_beginning(queues.store, info.key) for info in infos)
-    unseen = tuple(gap for gap in beginnings if gap is not None)
-    trimmed = [gap.queue for gap in unseen]
+    events = history.events(end).cache()
+    jobs = tables.read("jobs").drop(*UNREAD).cache()
+    try:
+        sizes = events.count(), jobs.count()
+        # Asked for only now: a journal may be trimmed until it has been read.
+        unseen = history.unseen()
+        found = _judge(tables, behind(events, _ends(unseen)), jobs, unseen)
+        counts, listed = _told(clear(found, tables.read("events", start=end)))
+    finally:
+        events.unpersist()
+        jobs.unpersist()
+    return Audit(events=sizes[0], jobs=sizes[1], counts=counts, listed=listed, unseen=unseen)
+
+
+def _ends(unseen: Collection[Gap]) -> dict[str, str]:
+    """Where the last gap of each queue ends: lives that go through one cannot be followed."""
+    ends: dict[str, str] = {}
+    for gap in unseen:
+        ends[gap.queue] = max(gap.until, ends.get(gap.queue, gap.until), key=read_cursor)
+    return ends
+
+
+def _judge(
+    tables: StoreTables, events: DataFrame, jobs: DataFrame, unseen: Collection[Gap]
+) -> DataFrame:
     # What is to be kept until now was so when the jobs were read.
-    found = findings(events, jobs, limits_of(spark, infos, queues.info().now), trimmed)
-    found = clear(found, read("events", start=end)).cache()
+    limits = limits_of(tables.spark, tables.infos, tables.queues.info().now)
+    return findings(events, jobs, limits, {gap.queue for gap in unseen})
+
+
+def _told(found: DataFrame) -> tuple[dict[str, int], list[dict[str, str | None]]]:
+    """How many there are of each finding, and the first of them all."""
+    found = found.cache()
     try:
         counts = {
             row["finding"]: row["count"] for row in found.groupBy("finding").count().collect()
         }
         listed = found.orderBy("finding", "queue", "id", "place").limit(LISTED).collect()
     finally:
-        for kept in (events, jobs, found):
-            kept.unpersist()
-    return Audit(
-        events=sizes[0],
-        jobs=sizes[1],
-        counts=counts,
-        listed=[row.asDict() for row in listed],
-        unseen=unseen,
-    )
-
-
-def clear(found: DataFrame, since: DataFrame) -> DataFrame:
-    """Leave out what compares a job with the store, if the job has gone on since."""
-    of_this_moment = F.col("finding").isin(list(OF_THIS_MOMENT))
-    gone_on = since.select(*JOB).distinct()
-    still = found.where(of_this_moment).join(gone_on, [*JOB], "left_anti")
-    return found.where(~of_this_moment).unionByName(still.select(found.columns))
-
-
-LIMITS = (
-    "tenant string, queue string, kind string, max_attempts int, "
-    "failed_since timestamp, cancelled_since timestamp"
-)
-
-
-def limits_of(spark: SparkSession, infos: Iterable[QueueInfo], now: float) -> DataFrame:
-    """The limits of each queue and kind, as they are set now; a null kind is all others.
-
-    They hold for jobs that have none of their own.
-    """
-    rows = []
-    for info in infos:
-        for kind in (None, *info.settings.kinds):
-            policy = policy_of(info, kind)
-            kept = (policy.keep_failed, policy.keep_cancelled)
-            since = (moment(max(0.0, now - seconds)) for seconds in kept)
-            rows.append((info.key.tenant, info.key.name, kind, policy.max_attempts, *since))
-    return spark.createDataFrame(rows, LIMITS)
-
-
-def policy_of(info: QueueInfo, kind: str | None) -> Resolved:
-    """The policy of the jobs of a kind."""
-    job = Record("", kind or "", State.QUEUED, b"", DEFAULT_PRIORITY, NO_OPTIONS, 0, 0.0)
-    return resolve(job, info.settings)
+        found.unpersist()
+    return counts, [row.asDict() for row in listed]

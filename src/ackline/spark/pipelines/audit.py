@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.events import Act
@@ -51,6 +51,9 @@ MEANINGS = {
     "kind_changed": "it became another kind in the middle of a life",
 }
 """What each finding means."""
+
+OF_THIS_MOMENT = ("lost", "unheard_of", "differs")
+"""Findings that compare the journal with the store, which goes on while they are read."""
 
 
 def findings(
@@ -121,9 +124,9 @@ def _wrong_leases() -> tuple[Column, ...]:
 def wrong_lives(steps: DataFrame, jobs: DataFrame, limits: DataFrame) -> DataFrame:
     """`ended_twice`: lives with several ends. `delivered_too_often`: with too many deliveries.
 
-    An edit of a finished job is not an end. Deliveries are judged only of jobs that are kept, for
-    a job may have had a limit of its own; and by the limits of now, for the journal does not tell
-    how they were before.
+    An edit of a finished job is not an end. Deliveries are judged only of jobs that are kept, and
+    since they were last enqueued, for a job may have had a limit of its own; and by the limits of
+    now, for the journal does not tell how they were before.
     """
     was_over = F.col("comes_from").isin(TERMINAL_STATES)
     is_end = F.col("leads_to").isin(TERMINAL_STATES) & ~was_over & ~is_arrival()
@@ -133,16 +136,24 @@ def wrong_lives(steps: DataFrame, jobs: DataFrame, limits: DataFrame) -> DataFra
             F.count_if(is_end).alias("ends"),
             F.max(F.when(is_end, F.col("place"))).alias("ended"),
             F.max_by(F.struct("deliveries", "place"), "deliveries").alias("most"),
+            F.max(F.when(F.col("act") == Act.ENQUEUE.value, F.col("life"))).alias("enqueued"),
         )
+        .withColumn("enqueued", F.max("enqueued").over(Window.partitionBy(*JOB)))
         .join(_allowed(jobs, limits), [*JOB], "left")
     )
     deliveries, allowed = F.col("most.deliveries"), F.col("allowed")
+    of_this_job = F.coalesce(F.col("life") >= F.col("enqueued"), F.lit(True))
     ends = F.concat(F.col("ends").cast("string"), F.lit(" ends"))
     said = F.format_string("%d deliveries, %d allowed", deliveries, allowed)
     return _found(
         lives,
         _finding("ended_twice", F.col("ends") > 1, ends, F.col("ended")),
-        _finding("delivered_too_often", deliveries > allowed, said, F.col("most.place")),
+        _finding(
+            "delivered_too_often",
+            of_this_job & (deliveries > allowed),
+            said,
+            F.col("most.place"),
+        ),
     )
 
 
@@ -192,6 +203,14 @@ def wrong_ends(
         _finding("unheard_of", unheard_of, is_in),
         _finding("differs", differs, F.concat(is_in, F.lit(", should be "), _state("state"))),
     )
+
+
+def clear(found: DataFrame, since: DataFrame) -> DataFrame:
+    """Leave out what compares a job with the store, if the job has gone on since."""
+    of_this_moment = F.col("finding").isin(list(OF_THIS_MOMENT))
+    gone_on = since.select(*JOB).distinct()
+    still = found.where(of_this_moment).join(gone_on, [*JOB], "left_anti")
+    return found.where(~of_this_moment).unionByName(still.select(found.columns))
 
 
 def _is_kept_still() -> Column:
