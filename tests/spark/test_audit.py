@@ -12,15 +12,17 @@ from ackline.job import QueueKey, State
 from ackline.lifecycle import FENCED
 from ackline.queues import Queues
 from ackline.spark import schemas
+from ackline.spark.audit.auditing import run_audit
+from ackline.spark.audit.limits import limits_of
 from ackline.spark.events.rows import events_batch
 from ackline.spark.pipelines.audit import findings
-from ackline.spark.pipelines.auditing import limits_of, run_audit
 from ackline.spark.rows import jobs_batch
 from ackline.stores.base import Filter
 from ackline.stores.memory import MemoryStore
 from tests.spark.histories import all_events, change, live_through
 
 DAY = 86_400.0
+JUDGED = ("tenant", "queue", "id", "kind", "state", "max_attempts")
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,7 @@ def judge(spark, lived):
         table = pyarrow.Table.from_batches([events_batch(list(events))])
         journal = spark.createDataFrame(table, schemas.EVENTS)
         store = spark.createDataFrame(
-            [(j["tenant"], j["queue"], j["id"], j["kind"], j["state"], None) for j in jobs],
+            [tuple(job[name] for name in JUDGED) for job in jobs],
             "tenant string, queue string, id string, kind string, state string, max_attempts int",
         )
         found = findings(journal, store, limits_of(spark, queues.describe(), now), trimmed)
@@ -115,6 +117,25 @@ def test_every_fault_is_found_and_nothing_else(lived, judge):
         ("ended_twice", twice),
         ("delivered_too_often", often.id),
     }
+
+
+def test_deliveries_are_judged_by_the_limit_of_the_job_that_they_are_of(judge, clock):
+    """One that has failed is replaced by another of the same id, which may be tried less often."""
+    store = MemoryStore(clock)
+    store.open()
+    queues = Queues(store)
+    queue = queues["email"]
+    for attempts in (4, 2):
+        queue.enqueue(attempts, id="a", max_attempts=attempts, backoff=1.0)
+        for _ in range(attempts):
+            queue.fail(queue.claim(1)[0], "no")
+            clock.advance(2)
+
+    assert judge(all_events(queues), queues=queues) == set()
+    # The control: with one delivery more it would be found.
+    (last, *_) = [event for event in all_events(queues)[::-1] if event.act is Act.CLAIM]
+    again = change(last, cursor="900000.1", token=last.token + 1, attempt=3)
+    assert ("delivered_too_often", "a") in judge([*all_events(queues), again], queues=queues)
 
 
 def once_too_often(dead):

@@ -7,9 +7,9 @@ import pyarrow.parquet
 import pytest
 
 from ackline.job import QueueKey
+from ackline.spark.audit.limits import LIMITS
 from ackline.spark.events.rows import events_batch
 from ackline.spark.pipelines.audit import MEANINGS, findings
-from ackline.spark.pipelines.auditing import LIMITS
 from ackline.spark.rows import jobs_batch, moment
 from tests.spark.generating import ATTEMPTS, live, spoil
 

@@ -12,9 +12,9 @@ from ackline.job import QueueKey, State
 from ackline.lifecycle import move
 from ackline.queues import Queues
 from ackline.spark import schemas
+from ackline.spark.audit.limits import limits_of
 from ackline.spark.events.rows import events_batch
-from ackline.spark.pipelines.audit import findings, wrong_moves
-from ackline.spark.pipelines.auditing import clear, limits_of
+from ackline.spark.pipelines.audit import clear, findings, wrong_moves
 from ackline.spark.rows import jobs_batch
 from ackline.stores.base import Filter
 from ackline.stores.memory import MemoryStore

@@ -20,7 +20,7 @@ from ackline.cli.tables import new_table
 from ackline.cli.words import count, plain
 
 if TYPE_CHECKING:
-    from ackline.spark.pipelines.auditing import Audit
+    from ackline.spark.audit.auditing import Audit
 
 UNPROVEN = 4
 """The exit code of an audit that found nothing wrong, and could not see everything."""
@@ -35,12 +35,19 @@ def audit(
     queue: Annotated[
         list[str] | None, typer.Argument(help="Only these queues; else all of them.")
     ] = None,
+    lake: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="Judge what this lake has, too: it keeps what journals drop.",
+        ),
+    ] = None,
     master: MasterOption = None,
     shared_files: SharedFilesOption = False,
     whole: Annotated[
         bool,
         typer.Option(
-            "--whole", help="End with 4 if a journal has dropped its beginning: no proof then."
+            "--whole", help="End with 4 if events are missing that would be needed for a proof."
         ),
     ] = False,
 ) -> None:
@@ -49,16 +56,20 @@ def audit(
     Every job that was enqueued waits or runs in the store, or has ended just once; no entry of
     the journal tells of a step that cannot be. Ends with 1 unless there is nothing to report.
     Workers may go on meanwhile. Of what a journal has dropped by its age or size nothing can be
-    said: it is told from where on this is a proof.
+    said, unless a lake has it: it is told from where on this is a proof.
     """
     require_shared_store(session, master, shared_files)
     names = [session.known_queue(name).name for name in queue] if queue else None
     queues = session.queues
     spark = start_spark(master)
-    from ackline.spark.pipelines.auditing import run_audit
+    from ackline.spark.audit.auditing import run_audit
+    from ackline.spark.lake.lake import Lake
 
     with ending(spark):
-        found = run_audit(spark, session.url, queues, names, shared_files=shared_files)
+        history = None if lake is None else Lake(lake)
+        found = run_audit(
+            spark, session.url, queues, names, lake=history, shared_files=shared_files
+        )
     if session.json:
         verdict = {"passed": found.passed, "proven": found.proven}
         session.document({**msgspec.to_builtins(found), **verdict})
@@ -74,9 +85,9 @@ def _require_proof(found: Audit, whole: bool) -> None:
     if whole and not found.proven:
         queues = ", ".join(plain(gap.queue) for gap in found.unseen)
         raise Refusal(
-            "not proven: what the journal still tells adds up, but it has dropped its beginning, "
-            "and a job that was lost by then would not be missed. To see more the next time, "
-            f"raise keep_journal and max_journal: {queues}",
+            "not proven: what the journal still tells adds up, but events are missing, and a job "
+            "that was lost by then would not be missed. To see more the next time, raise "
+            f"keep_journal and max_journal, or keep a lake and audit it with --lake: {queues}",
             UNPROVEN,
         )
 

@@ -28,14 +28,14 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many gaps these are: the oldest of many are told as one, with what lies between them."""
 
 
-def missing_beginning(store: Store, key: QueueKey) -> Gap | None:
-    """What a queue's journal has dropped so far; None if it is whole."""
+def missing_after(store: Store, key: QueueKey, after: str = NOTHING_DROPPED) -> Gap | None:
+    """What a queue's journal has dropped so far after a place; None if it is whole from there."""
     try:
-        store.events(key, NOTHING_DROPPED, 1)
+        store.events(key, after, 1)
     except EventsDropped as error:
         kept = store.events(key, None, 1)
         first_at = kept[0].at if kept else None
-        return Gap(queue=key.name, after=NOTHING_DROPPED, until=error.cursor, kept_from=first_at)
+        return Gap(queue=key.name, after=after, until=error.cursor, kept_from=first_at)
     return None
 
 

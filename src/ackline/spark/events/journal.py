@@ -7,7 +7,7 @@ from functools import partial
 
 import msgspec
 
-from ackline.errors import ConfigError
+from ackline.errors import ConfigError, EventsDropped
 from ackline.events import Event, Events, make_cursor, read_cursor
 from ackline.job import QueueKey
 from ackline.queues import Queues
@@ -30,6 +30,20 @@ NOTHING_DROPPED = make_cursor(0, 0)
 def journals(queues: Queues) -> list[str]:
     """The queues that have a journal, those too that were dropped."""
     return [info.key.name for info in queues.store.describe(queues.tenant, dropped=True)]
+
+
+def first_events(queues: Queues) -> dict[str, str | None]:
+    """The cursor of the first event of each journal that has any; None if that was dropped."""
+    found: dict[str, str | None] = {}
+    for name in journals(queues):
+        try:
+            page = queues.store.events(QueueKey(queues.tenant, name), NOTHING_DROPPED, 1)
+        except EventsDropped:
+            found[name] = None
+            continue
+        if page:
+            found[name] = page[0].cursor
+    return found
 
 
 def first_place(store: Store, key: QueueKey, end: str) -> str:

@@ -11,6 +11,7 @@ from ackline.errors import ConfigError
 from ackline.ids import new_id
 from ackline.queues import Queues
 from ackline.spark.events.gaps import Gap
+from ackline.spark.events.journal import first_events
 from ackline.spark.lake.folder import Folder
 from ackline.spark.lake.placing import Check, check_nothing
 from ackline.spark.pipelines.objectives import DEFAULT_OBJECTIVES
@@ -45,6 +46,9 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     """Where the same tables are kept as Delta tables."""
     gaps: list[Gap] = []
     """What was left out when somebody asked for that."""
+    begins: Mapping[str, str | None] | None = None
+    """The first event of each journal that was there when the lake was made, None if that was
+    dropped by then; None as a whole if an earlier version has made it."""
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,19 +105,26 @@ class Lake:
     def open(self, queues: Queues, *, moved: bool = False) -> Mark:
         """Create it, or check that it is the right one."""
         self.identify(queues)
-        location, mark = queues.info().location, self.require()
         if moved:
-            self.change(store=location)
-        elif (mark.store, mark.tenant) != (location, queues.tenant):
+            self.change(store=queues.info().location)
+        mark = self.require_of(queues)
+        self._require_checkpoint()
+        if not self.batches and not self.folder.names(*CHECKPOINT, "offsets"):
+            self.change(begins=first_events(queues))
+        if mark.schema < SCHEMA:
+            # Version 1 had no priorities in bronze: what comes from now on has them.
+            self.change(schema=SCHEMA)
+        return mark
+
+    def require_of(self, queues: Queues) -> Mark:
+        """The mark of a lake that must be that of a store and a tenant."""
+        location, mark = queues.info().location, self.require()
+        if (mark.store, mark.tenant) != (location, queues.tenant):
             raise ConfigError(
                 f"the lake {self.folder.path} has the journals of {mark.store}, tenant "
                 f"{mark.tenant!r}, and this is {location}, tenant {queues.tenant!r}: use another "
                 "lake, or --moved if it is the same store in another place"
             )
-        self._require_checkpoint()
-        if mark.schema < SCHEMA:
-            # Version 1 had no priorities in bronze: what comes from now on has them.
-            self.change(schema=SCHEMA)
         return mark
 
     def require(self) -> Mark:

@@ -1,1 +1,1 @@
-"""What is made of the journal: pure functions from DataFrames to DataFrames, and thin jobs."""
+"""What is made of the journal: pure functions from DataFrames to DataFrames."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.events import Act
@@ -54,6 +54,12 @@ MEANINGS = {
     "moved_from_nowhere": "it came from another queue, whose journal does not tell that it left",
 }
 """What each finding means."""
+
+OF_TWO_JOURNALS = ("moved_nowhere", "moved_from_nowhere")
+"""Findings about two queues; in a cluster one may tell its half of a move later."""
+
+OF_THIS_MOMENT = ("lost", "unheard_of", "differs", *OF_TWO_JOURNALS)
+"""Findings that compare the journal with what goes on while it is read."""
 
 
 def findings(
@@ -130,9 +136,9 @@ def _wrong_leases() -> tuple[Column, ...]:
 def wrong_lives(steps: DataFrame, jobs: DataFrame, limits: DataFrame) -> DataFrame:
     """`ended_twice`: lives with several ends. `delivered_too_often`: with too many deliveries.
 
-    An edit of a finished job is not an end. Deliveries are judged only of jobs that are kept, for
-    a job may have had a limit of its own; and by the limits of now, for the journal does not tell
-    how they were before.
+    An edit of a finished job is not an end. Deliveries are judged only of jobs that are kept, and
+    since they were last enqueued, for a job may have had a limit of its own; and by the limits of
+    now, for the journal does not tell how they were before.
     """
     was_over = F.col("comes_from").isin(TERMINAL_STATES)
     is_end = F.col("leads_to").isin(TERMINAL_STATES) & ~was_over & ~is_arrival()
@@ -142,16 +148,24 @@ def wrong_lives(steps: DataFrame, jobs: DataFrame, limits: DataFrame) -> DataFra
             F.count_if(is_end).alias("ends"),
             F.max(F.when(is_end, F.col("place"))).alias("ended"),
             F.max_by(F.struct("deliveries", "place"), "deliveries").alias("most"),
+            F.max(F.when(F.col("act") == Act.ENQUEUE.value, F.col("life"))).alias("enqueued"),
         )
+        .withColumn("enqueued", F.max("enqueued").over(Window.partitionBy(*JOB)))
         .join(_allowed(jobs, limits), [*JOB], "left")
     )
     deliveries, allowed = F.col("most.deliveries"), F.col("allowed")
+    of_this_job = F.coalesce(F.col("life") >= F.col("enqueued"), F.lit(True))
     ends = F.concat(F.col("ends").cast("string"), F.lit(" ends"))
     said = F.format_string("%d deliveries, %d allowed", deliveries, allowed)
     return _found(
         lives,
         _finding("ended_twice", F.col("ends") > 1, ends, F.col("ended")),
-        _finding("delivered_too_often", deliveries > allowed, said, F.col("most.place")),
+        _finding(
+            "delivered_too_often",
+            of_this_job & (deliveries > allowed),
+            said,
+            F.col("most.place"),
+        ),
     )
 
 
@@ -201,6 +215,16 @@ def wrong_ends(
         _finding("unheard_of", unheard_of, is_in),
         _finding("differs", differs, F.concat(is_in, F.lit(", should be "), _state("state"))),
     )
+
+
+def clear(found: DataFrame, since: DataFrame) -> DataFrame:
+    """Leave out what is about this moment, if the job has gone on since."""
+    found, gone_on = found.alias("found"), since.select(*JOB).distinct().alias("gone_on")
+    of_two = F.col("found.finding").isin(list(OF_TWO_JOURNALS))
+    same = [F.col(f"found.{name}") == F.col(f"gone_on.{name}") for name in ("tenant", "id")]
+    here = of_two | (F.col("found.queue") == F.col("gone_on.queue"))
+    of_this_moment = F.col("found.finding").isin(list(OF_THIS_MOMENT))
+    return found.join(gone_on, [*same, here, of_this_moment], "left_anti")
 
 
 def _is_kept_still() -> Column:

@@ -1,0 +1,107 @@
+"""The journal judged: of a store, or of a lake and what its store has told since."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+
+from ackline.events import read_cursor
+from ackline.queues import Queues
+from ackline.spark.audit.lake_history import LakeHistory
+from ackline.spark.audit.limits import limits_of
+from ackline.spark.audit.store_history import StoreHistory, StoreTables
+from ackline.spark.events.gaps import Gap
+from ackline.spark.events.journal import journals
+from ackline.spark.lake.lake import Lake
+from ackline.spark.pipelines.audit import clear, findings
+from ackline.spark.pipelines.journal import behind
+
+LISTED = 1000
+"""How many findings are brought together to be shown; all are counted."""
+
+UNREAD = ("payload", "result", "error_traceback")
+"""Columns of jobs that may be large, and are not judged."""
+
+
+class Audit(msgspec.Struct, frozen=True, kw_only=True):
+    """What an audit found."""
+
+    events: int
+    jobs: int
+    counts: Mapping[str, int]
+    """How many of each finding."""
+    listed: list[dict[str, str | None]]
+    unseen: tuple[Gap, ...]
+    """Events that are nowhere any more: what was before them is not judged, so a job of which
+    nothing was told since is not missed."""
+
+    @property
+    def passed(self) -> bool:
+        """Zero is the only pass."""
+        return not any(self.counts.values())
+
+    @property
+    def proven(self) -> bool:
+        """Whether that is a proof: nobody can vouch for what could not be seen."""
+        return self.passed and not self.unseen
+
+
+def run_audit(
+    spark: SparkSession,
+    url: str,
+    queues: Queues,
+    names: Collection[str] | None = None,
+    *,
+    lake: Lake | None = None,
+    shared_files: bool = False,
+) -> Audit:
+    """Judge the journals of these queues, or of all, as far back as they are kept."""
+    tables = StoreTables(spark, url, queues, names, shared_files=shared_files)
+    history = StoreHistory(tables) if lake is None else LakeHistory(tables, lake)
+    end = queues.info().cursor
+    # The journal up to here; then the jobs; then what has happened since.
+    events = history.events(end).cache()
+    jobs = tables.read("jobs").drop(*UNREAD).cache()
+    try:
+        sizes = events.count(), jobs.count()
+        # Asked for only now: a journal may be trimmed until it has been read.
+        unseen = history.unseen()
+        found = _judge(tables, behind(events, _ends(unseen)), jobs, unseen)
+        counts, listed = _told(clear(found, tables.read("events", start=end)))
+    finally:
+        events.unpersist()
+        jobs.unpersist()
+    return Audit(events=sizes[0], jobs=sizes[1], counts=counts, listed=listed, unseen=unseen)
+
+
+def _ends(unseen: Collection[Gap]) -> dict[str, str]:
+    """Where the last gap of each queue ends: lives that go through one cannot be followed."""
+    ends: dict[str, str] = {}
+    for gap in unseen:
+        ends[gap.queue] = max(gap.until, ends.get(gap.queue, gap.until), key=read_cursor)
+    return ends
+
+
+def _judge(
+    tables: StoreTables, events: DataFrame, jobs: DataFrame, unseen: Collection[Gap]
+) -> DataFrame:
+    # What is to be kept until now was so when the jobs were read.
+    limits = limits_of(tables.spark, tables.infos, tables.queues.info().now)
+    # Asked for only now, too: a move may have made a queue since.
+    unaudited = set(journals(tables.queues)) - {info.key.name for info in tables.infos}
+    return findings(events, jobs, limits, {gap.queue for gap in unseen}, unaudited)
+
+
+def _told(found: DataFrame) -> tuple[dict[str, int], list[dict[str, str | None]]]:
+    """How many there are of each finding, and the first of them all."""
+    found = found.cache()
+    try:
+        counts = {
+            row["finding"]: row["count"] for row in found.groupBy("finding").count().collect()
+        }
+        listed = found.orderBy("finding", "queue", "id", "place").limit(LISTED).collect()
+    finally:
+        found.unpersist()
+    return counts, [row.asDict() for row in listed]

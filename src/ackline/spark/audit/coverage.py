@@ -1,0 +1,84 @@
+"""What a lake and its store have of the journals together, and what neither of them has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from ackline.errors import EventsDropped
+from ackline.events import make_cursor, read_cursor
+from ackline.job import QueueKey
+from ackline.queues import Queues
+from ackline.spark.events.gaps import Gap, missing_after
+from ackline.spark.events.horizon import require_within
+from ackline.spark.events.journal import NOTHING_DROPPED, just_before
+from ackline.spark.events.offset import OLDEST
+from ackline.spark.lake.lake import Lake
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """What a lake has of one queue: its first event and its last."""
+
+    first: str
+    first_at: float
+    last: str
+
+
+class Coverage:
+    """How far the events reach that a lake has of some queues, and its store after them."""
+
+    def __init__(self, queues: Queues, lake: Lake, kept: Mapping[str, Kept]) -> None:
+        self._store, self._tenant = queues.store, queues.tenant
+        self._mark = lake.require()
+        self._some_dropped = any(batch.dropped for batch in lake.batches)
+        self._kept = kept
+        require_within(queues, None, (one.last for one in kept.values()))
+
+    def start(self, names: list[str], end: str) -> str:
+        """From where on to read the store: the first event that the lake lacks.
+
+        But all that is kept, if a queue has dropped some after that: the lake may be further there.
+        """
+        keys = [QueueKey(self._tenant, name) for name in names]
+        try:
+            pages = [self._store.events(key, self._last(key.name), 1) for key in keys]
+            firsts = [just_before(page[0]) for page in pages if page]
+            start = min([*firsts, end], key=read_cursor)
+            for key in keys:
+                self._store.events(key, start, 1)
+        except EventsDropped:
+            return OLDEST
+        return start
+
+    def unseen(self, queue: str) -> list[Gap]:
+        """What is missing before the lake, in it, and between it and the store."""
+        key = QueueKey(self._tenant, queue)
+        since = missing_after(self._store, key, self._last(queue))
+        kept = self._kept.get(queue)
+        if kept is None:
+            return [] if since is None else [since]
+        skipped = [gap for gap in self._mark.gaps if gap.queue == queue]
+        gaps = [self._beginning(key, kept), *skipped, since]
+        return [gap for gap in gaps if gap is not None]
+
+    def _last(self, queue: str) -> str:
+        kept = self._kept.get(queue)
+        return NOTHING_DROPPED if kept is None else kept.last
+
+    def _beginning(self, key: QueueKey, kept: Kept) -> Gap | None:
+        if self._is_whole(key, kept):
+            return None
+        until = make_cursor(read_cursor(kept.first)[0], 0)
+        return Gap(queue=key.name, after=NOTHING_DROPPED, until=until, kept_from=kept.first_at)
+
+    def _is_whole(self, key: QueueKey, kept: Kept) -> bool:
+        """Whether the first event that the lake has of a queue is the first of all."""
+        begins = self._mark.begins
+        if begins is not None and key.name in begins:
+            return begins[key.name] == kept.first
+        if self._some_dropped:
+            return False
+        # Of a queue that came into being since, the lake has all. What was there when an earlier
+        # version made it is known only as long as the store has it, too.
+        return begins is not None or missing_after(self._store, key) is None

@@ -1,0 +1,77 @@
+"""What a store has of its journals."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from ackline.queues import Queues
+from ackline.spark.events.gaps import Gap, missing_after
+from ackline.spark.pipelines.journal import up_to
+
+
+class StoreTables:
+    """The tables of a store, of the queues that were named or of all."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        url: str,
+        queues: Queues,
+        names: Collection[str] | None = None,
+        *,
+        shared_files: bool = False,
+    ) -> None:
+        self.spark = spark
+        self.queues = queues
+        self.names = None if names is None else sorted(set(names))
+        self.infos = [
+            info
+            for info in queues.store.describe(queues.tenant, dropped=True)
+            if self.names is None or info.key.name in self.names
+        ]
+        """The queues that have a journal, those too that were dropped."""
+        self._options = {
+            "store": url,
+            "tenant": queues.tenant,
+            "sharedFiles": str(shared_files).lower(),
+        }
+
+    def read(self, table: str, **options: str) -> DataFrame:
+        """A table with the rows of these queues."""
+        reader = self.spark.read.format("ackline").options(**self._options, **options)
+        if (alone := self._alone(table)) is not None:
+            return reader.option("queue", alone).load(table)
+        return self.of_these(reader.load(table))
+
+    def of_these(self, rows: DataFrame) -> DataFrame:
+        """The rows of these queues."""
+        return rows if self.names is None else rows.where(F.col("queue").isin(self.names))
+
+    def _alone(self, table: str) -> str | None:
+        """The one queue that the store need only be asked for; one that was dropped has no jobs."""
+        if self.names is None or len(self.names) != 1:
+            return None
+        (name,) = self.names
+        journal = table == "events"
+        found = self.queues.store.describe(self.queues.tenant, name, dropped=journal)
+        return name if found else None
+
+
+class StoreHistory:
+    """The journals as far back as the store keeps them."""
+
+    def __init__(self, tables: StoreTables) -> None:
+        self._tables = tables
+
+    def events(self, end: str) -> DataFrame:
+        """All that has happened up to a cursor."""
+        return up_to(self._tables.read("events"), end)
+
+    def unseen(self) -> tuple[Gap, ...]:
+        """What the journals have dropped."""
+        store = self._tables.queues.store
+        gaps = (missing_after(store, info.key) for info in self._tables.infos)
+        return tuple(gap for gap in gaps if gap is not None)

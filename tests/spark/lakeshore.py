@@ -1,0 +1,58 @@
+"""A lake beside a store that is filled without Spark: only the events are in it."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+
+import pyarrow
+
+from ackline.queues import Queues
+from ackline.spark.audit.coverage import Coverage, Kept
+from ackline.spark.events.rows import events_batch
+from ackline.spark.lake.lake import EVENTS, Batch, Lake
+
+
+class Lakeshore:
+    """The events of a store's queues in a lake, a batch at a time."""
+
+    def __init__(self, folder: Path, queues: Queues) -> None:
+        self.queues = queues
+        self.path = str(folder / "lake")
+        self.lake = Lake(self.path)
+        self.lake.open(queues)
+        self._cursors: dict[str, str] = {}
+
+    def take_in(self) -> None:
+        """What has happened since the last time."""
+        number = len(self.lake.batches)
+        events = [
+            event
+            for name in self.queues
+            for event in self.queues[name].events(self._cursors.get(name))
+        ]
+        table = pyarrow.Table.from_batches([events_batch(events)])
+        self.lake.folder.write_table(table, *self.lake.parts(EVENTS, number), "part.parquet")
+        self.lake.log(Batch(number=number, events=len(events), ended=0, days=[], last_at=0.0))
+        self.lake.folder.write_json({}, "checkpoint", "offsets", str(number))
+        self._cursors |= {event.queue.name: event.cursor for event in events}
+
+    def drop_journal(self, name: str, most: int) -> None:
+        """Let a queue drop all of its journal but so many events."""
+        queue = self.queues[name]
+        queue.configure(max_journal=most)
+        queue.store.prune(queue.key, 100)
+
+    def coverage(self) -> Coverage:
+        """What the audit knows of the lake and its store."""
+        numbers = [batch.number for batch in self.lake.batches if not batch.dropped]
+        tables = [self.lake.folder.dataset(*self.lake.parts(EVENTS, n)).to_table() for n in numbers]
+        rows = sorted(
+            pyarrow.concat_tables(tables).to_pylist(), key=lambda row: (row["queue"], row["place"])
+        )
+        kept = {}
+        for name, own in groupby(rows, lambda row: row["queue"]):
+            events = list(own)
+            first, last = events[0], events[-1]
+            kept[name] = Kept(first["cursor"], first["at"].timestamp(), last["cursor"])
+        return Coverage(self.queues, self.lake, kept)
