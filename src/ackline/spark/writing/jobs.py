@@ -43,8 +43,10 @@ def enqueue_rows(
 ) -> TaskResult:
     """Enqueue what one task was given. Done twice, the second time changes nothing."""
     written, known, keep = 0, 0, options.existing == "keep"
-    queues = retrying(place.connect, options.retry_for)
-    with rejects_place.opened(place) as rejects, closing(queues):
+    with (
+        rejects_place.opened(place) as rejects,
+        closing(retrying(place.connect, options.retry_for)) as queues,
+    ):
         maker = DraftMaker(queues, options, columns)
         made = itertools.chain.from_iterable(map(maker.make, batches))
         while chunk := list(itertools.islice(made, CHUNK)):

@@ -152,8 +152,10 @@ def settle_rows(
     rejects_place: RejectsPlace,
 ) -> TaskResult:
     """Settle what one task was given. Done twice, the second time changes nothing."""
-    queues = retrying(place.connect, options.retry_for)
-    with rejects_place.opened(place) as rejects, closing(queues):
+    with (
+        rejects_place.opened(place) as rejects,
+        closing(retrying(place.connect, options.retry_for)) as queues,
+    ):
         settler = Settler(queues, options)
         for batch in batches:
             for start in range(0, batch.num_rows, CHUNK):
