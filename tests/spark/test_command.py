@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 
 import apsw
+import pyspark
 import pytest
+from pyspark.sql.datasource import DataSource
 
 import ackline
+import pyspark_ackline
 from ackline.cli.app import run
 from ackline.cli.pipeline import audit as audit_command
 from ackline.cli.pipeline import starting
 from ackline.errors import ConfigError
 from ackline.spark import session
 from ackline.spark.java import require_java
+from ackline.spark.version import require_spark
 
 
 class KeptSpark:
@@ -120,8 +125,23 @@ def test_an_old_java_is_refused(monkeypatch, tmp_path):
 
 def test_an_old_spark_is_refused():
     with pytest.raises(ConfigError, match=r"PySpark 4\.1\.0 is too old, 4\.2 is needed"):
-        session.require_spark("4.1.0")
-    session.require_spark("4.10.1")
+        require_spark("4.1.0")
+    require_spark("4.10.1")
+
+
+def test_an_old_spark_that_finds_the_format_is_told_so_when_it_uses_it(monkeypatch):
+    """Not when it looks for formats: an error would hide all that it finds, of others too."""
+    monkeypatch.setattr(pyspark, "__version__", "4.1.1")
+    # Which 4.1 does not have.
+    monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
+    for name in [name for name in sys.modules if name.startswith(("ackline.spark.", "pyspark_"))]:
+        monkeypatch.delitem(sys.modules, name)
+
+    found = importlib.import_module(pyspark_ackline.__name__).DefaultSource
+
+    assert (found.name(), issubclass(found, DataSource)) == ("ackline", True)
+    with pytest.raises(ConfigError, match=r"PySpark 4\.1\.1 is too old, 4\.2 is needed"):
+        found({})
 
 
 @pytest.mark.parametrize(
