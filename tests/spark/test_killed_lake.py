@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from ackline.spark.lake import compaction
+from ackline.spark.pipelines.audit import findings
+from ackline.spark.pipelines.auditing import limits_of, run_audit
 from tests.spark.histories import all_events, live_through
 from tests.spark.killed_lake import BATCH_EVENTS
 from tests.spark.lakeside import Appending, Lakeside, contents, counted, counted_in
@@ -70,6 +72,14 @@ def undisturbed(side, tmp_path_factory):
     return found
 
 
+def audit_of_lake(side, lake):
+    """What the audit finds in the events that a lake has, compared with the jobs of the store."""
+    events = side.spark.read.parquet(f"{lake}/bronze/events")
+    jobs = side.spark.read.format("ackline").option("store", side.url).load("jobs")
+    limits = limits_of(side.spark, side.queues.describe(), side.queues.info().now)
+    return {row["finding"] for row in findings(events, jobs, limits).collect()}
+
+
 def test_killed_between_silver_and_gold(side, undisturbed, tmp_path):
     lake, appended = tmp_path / "lake", tmp_path / "appended"
     assert run_and_kill("jobs:2", side, lake)
@@ -80,8 +90,10 @@ def test_killed_between_silver_and_gold(side, undisturbed, tmp_path):
     side.run(lake=appended, batch=Appending, events_per_batch=BATCH_EVENTS)
 
     assert contents(lake) == undisturbed
-    # The control: with another sink the kill would be seen.
+    assert audit_of_lake(side, lake) == set()
+    # The control: with another sink the kill would be seen, by the audit too.
     assert len(contents(appended)["bronze/events"]) > len(undisturbed["bronze/events"])
+    assert "broken" in audit_of_lake(side, appended)
 
 
 @pytest.mark.parametrize("where", [*POINTS, *map(str, MOMENTS)])
@@ -97,3 +109,5 @@ def test_killed_anywhere(where, side, undisturbed, tmp_path, monkeypatch):
     assert contents(lake) == undisturbed
     side.path = str(lake)
     assert counted_in(side.gold("hourly")) == counted(all_events(side.queues))
+    assert audit_of_lake(side, lake) == set()
+    assert run_audit(side.spark, side.url, side.queues).proven
