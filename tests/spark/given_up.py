@@ -10,7 +10,8 @@ import ackline
 from ackline.spark.fleet.fleet import Fleet
 from ackline.spark.fleet.running import run_fleet
 from ackline.spark.session import spark_session
-from tests.spark.on_cluster import SETTINGS, kill_executor_once
+from tests.spark.killed import SETTINGS
+from tests.spark.on_cluster import kill_executor_once
 
 DEADLY = (7, 8, 9)
 """Payloads that kill the executor which runs them, each once: of two workers, one dies twice."""

@@ -18,7 +18,7 @@ from ackline import lifecycle
 from ackline.job import Record, State
 from ackline.lifecycle import Verdict
 from ackline.queues import Queues
-from ackline.spark.pipelines.auditing import run_audit
+from ackline.spark.audit.auditing import run_audit
 from ackline.testing.legal import require_legal_chains
 from tests.spark.cluster import ROOT
 from tests.spark.killed import BATCH, STREAM, Gate

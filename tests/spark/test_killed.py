@@ -6,7 +6,7 @@ import apsw
 import pytest
 
 import ackline
-from ackline.spark.pipelines.auditing import run_audit
+from ackline.spark.audit.auditing import run_audit
 from tests.spark.outage import FATES, Outage
 
 pytestmark = pytest.mark.slow

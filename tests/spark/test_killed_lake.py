@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from ackline.spark.audit.limits import limits_of, run_audit
 from ackline.spark.lake import compaction
 from ackline.spark.pipelines.audit import findings
-from ackline.spark.pipelines.auditing import limits_of, run_audit
 from tests.spark.histories import all_events, live_through
 from tests.spark.killed_lake import BATCH_EVENTS
 from tests.spark.lakeside import Appending, Lakeside, contents, counted, counted_in
