@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ackline.spark.audit.limits import limits_of, run_audit
+from ackline.spark.audit.auditing import run_audit
+from ackline.spark.audit.limits import limits_of
 from ackline.spark.lake import compaction
 from ackline.spark.pipelines.audit import findings
 from tests.spark.histories import all_events, live_through
