@@ -19,8 +19,11 @@ from ackline.spark.pipelines.lives import JOB
 from ackline.spark.rows import moment, place_of
 from ackline.stores.base import QueueInfo
 
-OF_THIS_MOMENT = ("lost", "unheard_of", "differs")
-"""Findings that compare the journal with the store, which goes on while they are read."""
+OF_TWO_JOURNALS = ("moved_nowhere", "moved_from_nowhere")
+"""Findings about two queues; in a cluster one may tell its half of a move later."""
+
+OF_THIS_MOMENT = ("lost", "unheard_of", "differs", *OF_TWO_JOURNALS)
+"""Findings that compare the journal with what goes on while it is read."""
 
 LISTED = 1000
 """How many findings are brought together to be shown; all are counted."""
@@ -75,8 +78,11 @@ def run_audit(
     beginnings = (missing_beginning(queues.store, info.key) for info in infos)
     unseen = tuple(gap for gap in beginnings if gap is not None)
     trimmed = [gap.queue for gap in unseen]
+    # And so are these: a move may have made a queue since.
+    unaudited = set(journals(queues)).difference(wanted)
     # What is to be kept until now was so when the jobs were read.
-    found = findings(events, jobs, limits_of(spark, infos, queues.info().now), trimmed)
+    limits = limits_of(spark, infos, queues.info().now)
+    found = findings(events, jobs, limits, trimmed, unaudited)
     found = clear(found, read("events", start=end)).cache()
     try:
         counts = {
@@ -96,16 +102,18 @@ def run_audit(
 
 
 def clear(found: DataFrame, since: DataFrame) -> DataFrame:
-    """Leave out what compares a job with the store, if the job has gone on since."""
-    of_this_moment = F.col("finding").isin(list(OF_THIS_MOMENT))
-    gone_on = since.select(*JOB).distinct()
-    still = found.where(of_this_moment).join(gone_on, [*JOB], "left_anti")
-    return found.where(~of_this_moment).unionByName(still.select(found.columns))
+    """Leave out what is about this moment, if the job has gone on since."""
+    found, gone_on = found.alias("found"), since.select(*JOB).distinct().alias("gone_on")
+    of_two = F.col("found.finding").isin(list(OF_TWO_JOURNALS))
+    same = [F.col(f"found.{name}") == F.col(f"gone_on.{name}") for name in ("tenant", "id")]
+    here = of_two | (F.col("found.queue") == F.col("gone_on.queue"))
+    of_this_moment = F.col("found.finding").isin(list(OF_THIS_MOMENT))
+    return found.join(gone_on, [*same, here, of_this_moment], "left_anti")
 
 
 LIMITS = (
     "tenant string, queue string, kind string, max_attempts int, "
-    "failed_since timestamp, cancelled_since timestamp"
+    "keep_failed double, keep_cancelled double, now timestamp"
 )
 
 
@@ -118,9 +126,9 @@ def limits_of(spark: SparkSession, infos: Iterable[QueueInfo], now: float) -> Da
     for info in infos:
         for kind in (None, *info.settings.kinds):
             policy = policy_of(info, kind)
-            kept = (policy.keep_failed, policy.keep_cancelled)
-            since = (moment(max(0.0, now - seconds)) for seconds in kept)
-            rows.append((info.key.tenant, info.key.name, kind, policy.max_attempts, *since))
+            kept = policy.keep_failed, policy.keep_cancelled
+            queue = info.key.tenant, info.key.name
+            rows.append((*queue, kind, policy.max_attempts, *kept, moment(now)))
     return spark.createDataFrame(rows, LIMITS)
 
 
