@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -11,31 +13,32 @@ from ackline.spark.audit.limits import LIMITS
 from ackline.spark.events.rows import events_batch
 from ackline.spark.pipelines.audit import MEANINGS, findings
 from ackline.spark.rows import jobs_batch, moment
-from tests.spark.generating import ATTEMPTS, live, spoil
+from tests.spark.generating import ATTEMPTS, START, live, spoil
 
 PIECE = 100_000
+YEARS = 5 * 365 * 86_400.0
 
 
 def write(shard, folder):
-    """A shard as two files, as a lake and an export have them."""
-    key = QueueKey("default", shard.queue)
-    for name, rows, batch in (
-        ("events", shard.events, events_batch),
-        ("jobs", shard.jobs, lambda some: jobs_batch(key, some)),
-    ):
-        (folder / name).mkdir(exist_ok=True)
-        pieces = [batch(rows[start : start + PIECE]) for start in range(0, len(rows), PIECE)]
-        table = pyarrow.Table.from_batches(pieces)
-        pyarrow.parquet.write_table(table, folder / name / f"{shard.queue}.parquet")
+    """A shard as files, as a lake and an export have them."""
+    write_rows(shard.events, events_batch, folder / "events" / f"{shard.queue}.parquet")
+    for queue, jobs in shard.jobs.items():
+        batch = partial(jobs_batch, QueueKey("default", queue))
+        write_rows(jobs, batch, folder / "jobs" / f"{queue}.parquet")
+
+
+def write_rows(rows, batch, path):
+    path.parent.mkdir(exist_ok=True)
+    pieces = [batch(rows[start : start + PIECE]) for start in range(0, len(rows), PIECE)]
+    pyarrow.parquet.write_table(pyarrow.Table.from_batches(pieces), path)
 
 
 def audit(spark, folder):
     read = spark.read.parquet
-    begin = moment(0.0)
-    queues = [path.stem for path in (folder / "events").iterdir()]
-    limits = spark.createDataFrame(
-        [("default", queue, None, ATTEMPTS, begin, begin) for queue in queues], LIMITS
-    )
+    queues = [path.stem for path in (folder / "jobs").iterdir()]
+    # Nothing that has failed or was cancelled is past its retention.
+    terms = (None, ATTEMPTS, YEARS, YEARS, moment(START + YEARS / 2))
+    limits = spark.createDataFrame([("default", queue, *terms) for queue in queues], LIMITS)
     found = findings(read(f"{folder}/events"), read(f"{folder}/jobs"), limits)
     return {(row["finding"], row["id"]) for row in found.collect()}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import msgspec
-import pyarrow
 import pytest
 
 from ackline.clock import ManualClock
@@ -11,20 +10,15 @@ from ackline.events import Act
 from ackline.job import QueueKey, State
 from ackline.lifecycle import move
 from ackline.queues import Queues
-from ackline.spark import schemas
-from ackline.spark.audit.limits import limits_of
-from ackline.spark.events.rows import events_batch
-from ackline.spark.pipelines.audit import clear, findings, wrong_moves
-from ackline.spark.rows import jobs_batch
-from ackline.stores.base import Filter
+from ackline.spark.pipelines.audit import clear, wrong_moves
 from ackline.stores.memory import MemoryStore
 from ackline.stores.redis.names import Names
 from ackline.stores.redis.steps import Steps
 from tests.spark.histories import all_events, change
+from tests.spark.judging import events_of, jobs_of, judged, table_of
 
 TENANTS = ("default", "acme")
 HERE, THERE = "email", "other, to email"
-KEPT = "tenant string, queue string, id string, kind string, state string, max_attempts int"
 OF_EVERY_STATE = {state for state in State if state is not State.PROCESSING}
 
 
@@ -70,33 +64,12 @@ def lived():
 @pytest.fixture
 def judge(spark, lived):
     def call(events, jobs, **unseen):
-        names = [column.split()[0] for column in KEPT.split(", ")]
-        store = spark.createDataFrame([tuple(job[name] for name in names) for job in jobs], KEPT)
-        infos = [info for queues in lived for info in queues.describe()]
-        limits = limits_of(spark, infos, lived[0].info().now)
-        found = findings(journal(spark, events), store, limits, **unseen).collect()
-        assert {row["tenant"] for row in found} in (set(), set(TENANTS))
-        return {(row["finding"], row["queue"], row["id"]) for row in found}
+        found = judged(spark, lived, events, jobs, **unseen)
+        of_each = [{row[:1] + row[2:] for row in found if row[1] == tenant} for tenant in TENANTS]
+        assert of_each[0] == of_each[1]
+        return of_each[0]
 
     return call
-
-
-def journal(spark, events):
-    table = pyarrow.Table.from_batches([events_batch(list(events))])
-    return spark.createDataFrame(table, schemas.EVENTS)
-
-
-def told(lived):
-    return [event for queues in lived for event in all_events(queues)]
-
-
-def kept(lived):
-    jobs = []
-    for queues in lived:
-        for name in queues:
-            key = QueueKey(queues.tenant, name)
-            jobs += jobs_batch(key, queues.store.page(key, Filter(), None, 100).jobs).to_pylist()
-    return jobs
 
 
 def leaves(event, id):
@@ -108,10 +81,10 @@ def enters(event, id):
 
 
 def test_what_moves_there_and_back_adds_up(lived, judge):
-    events = told(lived)
+    events = events_of(lived)
     assert {event.source for event in events if leaves(event, event.id)} == OF_EVERY_STATE
 
-    assert judge(events, kept(lived)) == set()
+    assert judge(events, jobs_of(lived)) == set()
 
 
 def spoil(event):
@@ -123,8 +96,8 @@ def spoil(event):
 
 @pytest.fixture
 def spoilt(lived):
-    events = [event for event in map(spoil, told(lived)) if event is not None]
-    jobs = [job for job in kept(lived) if job["id"] != "vanished"]
+    events = [event for event in map(spoil, events_of(lived)) if event is not None]
+    jobs = [job for job in jobs_of(lived) if job["id"] != "vanished"]
     return events, jobs + [job | {"queue": HERE} for job in jobs if job["id"] == "doubled"]
 
 
@@ -139,7 +112,7 @@ def test_a_job_that_is_lost_or_doubled_on_its_way_is_found(spoilt, judge):
 
 @pytest.mark.parametrize("queue", [HERE, THERE])
 def test_a_queue_that_is_not_audited_is_not_missed(spark, lived, queue):
-    events = journal(spark, [event for event in told(lived) if event.queue.name == queue])
+    events = table_of(spark, [event for event in events_of(lived) if event.queue.name == queue])
     (other,) = {HERE, THERE} - {queue}
 
     assert wrong_moves(events, [other]).collect() == []
@@ -150,7 +123,7 @@ def test_a_queue_that_is_not_audited_is_not_missed(spark, lived, queue):
 
 @pytest.mark.parametrize("queue", [HERE, THERE])
 def test_a_trimmed_journal_is_not_blamed_for_halves_of_moves(lived, judge, queue):
-    events = told(lived)
+    events = events_of(lived)
     last = {(event.queue, event.id): event for event in events}
     trimmed = [
         event
@@ -159,7 +132,7 @@ def test_a_trimmed_journal_is_not_blamed_for_halves_of_moves(lived, judge, queue
     ]
     assert len(trimmed) < len(events)
 
-    assert judge(trimmed, kept(lived), trimmed=[queue]) == set()
+    assert judge(trimmed, jobs_of(lived), trimmed=[queue]) == set()
 
 
 def test_a_job_that_is_sent_back_has_not_left(spark, lived):
@@ -174,15 +147,15 @@ def test_a_job_that_is_sent_back_has_not_left(spark, lived):
         events += [left, back]
         lost += [change(left, id="lost")]
 
-    found = wrong_moves(journal(spark, [*events, *lost])).collect()
+    found = wrong_moves(table_of(spark, [*events, *lost])).collect()
 
     assert [row["id"] for row in found] == ["lost", "lost"]
 
 
 def test_a_half_that_is_told_meanwhile_is_not_missed(spark, lived):
     """Of a job in another queue that says nothing else than that the job has come."""
-    events = told(lived[:1])
-    since = journal(spark, [event for event in events if enters(event, "vanished")])
+    events = events_of(lived[:1])
+    since = table_of(spark, [event for event in events if enters(event, "vanished")])
     rows = [
         (name, "default", HERE, id, "", "")
         for id in ("vanished", "worn")
