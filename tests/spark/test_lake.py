@@ -37,7 +37,7 @@ from ackline.spark.lake.reading import batches_of
 from ackline.spark.lake.running import Ran, Run
 from ackline.spark.pipelines.silver import lives_of, steps_with_times
 from ackline.spark.reports.facts import gather
-from tests.docs.pages import DOCS
+from tests.docs.pages import DOCS, blocks_of
 from tests.spark.histories import all_events, live_through
 from tests.spark.lakeside import Appending, Died, Lakeside, contents, counted, counted_in, dying
 from tests.spark.test_command import KeptSpark
@@ -142,7 +142,16 @@ class TestInPieces:
     def test_the_guide_has_every_column_of_silver(self, told):
         text = (DOCS / "guides" / "lake.md").read_text().partition("## Silver")[2]
 
-        assert [n for n in told.rows("silver", "jobs")[0] if f"`{n}`" not in text] == ["batch_id"]
+        assert [n for n in told.rows("silver", "jobs")[0] if f"`{n}`" not in text] == []
+
+    def test_the_guide_shows_how_silver_is_read(self, spark, told, capsys):
+        for block in blocks_of(DOCS / "guides" / "lake.md"):
+            if block.language == "py":
+                text = block.text.replace("lake/silver", f"{told.path}/silver")
+                exec(compile(text, "lake.md", "exec"), {"spark": spark})
+
+        said = capsys.readouterr().out
+        assert all(column in said for column in ("kind", "outcome", "error"))
 
     def test_batches_are_put_together_and_killed_meanwhile(
         self, spark, told, tmp_path, monkeypatch
