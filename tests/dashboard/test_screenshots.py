@@ -17,9 +17,11 @@ from ackline.clock import ManualClock
 from ackline.service import Settings
 from ackline.service.auth import authenticator_for
 from ackline.service.runtime import Runtime
+from ackline.spark.reports.page import page
 from ackline.stores.sqlite import SqliteStore
 from tests.dashboard.scene import Shop
 from tests.service.gold import make_gold
+from tests.spark.shop_report import HOUR, MONDAY, WEEK, shop_report
 
 pytestmark = pytest.mark.slow
 
@@ -133,6 +135,13 @@ def test_pictures(shop, open_tab, place, theme):
         settle(tab, shop.url + address)
         look_closer(tab, name)
         take(tab, place / f"dashboard-{name}-{theme}.webp")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_report(open_tab, place, theme):
+    tab = open_tab("", viewport=DESK, color_scheme=theme)
+    tab.set_content(page(shop_report(), MONDAY + WEEK * HOUR))
+    take(tab, place / f"report-{theme}.webp")
 
 
 def test_on_a_phone(shop, open_tab, place):

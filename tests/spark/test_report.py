@@ -33,7 +33,9 @@ from ackline.spark.reports.facts import (
 from ackline.spark.reports.page import page
 from ackline.spark.reports.plots import bars, heat, lines, marks, nice, short, span
 from ackline.stores.memory import MemoryStore
+from tests.docs.pages import DOCS, blocks_of
 from tests.spark.histories import all_events
+from tests.spark.shop_report import shop_report
 
 NOON = datetime.datetime(2026, 11, 16, 12, tzinfo=datetime.UTC)
 
@@ -228,6 +230,18 @@ def test_the_terminal_tells_of_gaps(report, capsys):
     assert "Events are missing" in said
     assert "queue <bills>: events after cursor 0.0 up to 7.0, of before 2026-11-16 12:00:00" in said
     assert "skipped at 2026-11-16 12:01:00 UTC" in said
+
+
+def test_the_guide_shows_what_the_terminal_does(capsys):
+    session = Session(Common())
+    session.console.width = 100
+    guide = blocks_of(DOCS / "guides" / "reports.md")
+    (shown,) = [block.text for block in guide if "Jobs an hour" in block.text]
+
+    pipeline_report.show(session, shop_report())
+
+    said = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
+    assert [part for part in shown.split("\n…\n") if part.strip() not in said] == []
 
 
 def stalls(text):
