@@ -238,7 +238,7 @@ def test_the_guide_shows_what_the_terminal_does(capsys):
     guide = blocks_of(DOCS / "guides" / "reports.md")
     (shown,) = [block.text for block in guide if "Jobs an hour" in block.text]
 
-    pipeline_report.show(session, shop_report())
+    report_command.show(session, shop_report())
 
     said = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
     assert [part for part in shown.split("\n…\n") if part.strip() not in said] == []
