@@ -102,14 +102,15 @@ class Lake:
         """Create it, or check that it is the right one."""
         self.identify(queues)
         location, mark = queues.info().location, self.require()
-        if moved:
-            self.change(store=location)
-        elif (mark.store, mark.tenant) != (location, queues.tenant):
+        here = location if moved else mark.store
+        if (here, mark.tenant) != (location, queues.tenant):
             raise ConfigError(
                 f"the lake {self.folder.path} has the journals of {mark.store}, tenant "
                 f"{mark.tenant!r}, and this is {location}, tenant {queues.tenant!r}: use another "
                 "lake, or --moved if it is the same store in another place"
             )
+        if moved:
+            self.change(store=location)
         self._require_checkpoint()
         if mark.schema < SCHEMA:
             # Version 1 had no priorities in bronze: what comes from now on has them.
@@ -148,6 +149,12 @@ class Lake:
                 f"the lake {self.folder.path} has lost its checkpoint, so nobody knows how far it "
                 "has come: make another lake, which begins with the oldest entry that is kept"
             )
+
+    @property
+    def committed(self) -> int:
+        """The last batch that Spark will not do again; -1 if there is none."""
+        names = self.folder.names(*CHECKPOINT, "commits")
+        return max((int(name) for name in names if name.isdecimal()), default=-1)
 
     # --- what each batch brought ---
 
