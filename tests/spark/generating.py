@@ -37,10 +37,22 @@ class Shard(msgspec.Struct, frozen=True):
 
 def live(number: int, jobs: int, *, start: float = 1_700_000_000.0) -> Shard:
     """Let jobs live in one shard: all that can happen to them does, by chance but repeatably."""
-    choose, clock = random.Random(number), ManualClock(start)
+    clock = ManualClock(start)
     store = MemoryStore(clock)
     store.open()
-    queue = Queues(store)[f"shard-{number:04d}"]
+    queue = Queues(store)[name_of(number)]
+    live_in(queue, clock, number, jobs)
+    page = store.page(queue.key, Filter(), None, 10 * jobs)
+    return Shard(queue.key.name, list(_events(queue)), page.jobs)
+
+
+def name_of(number: int) -> str:
+    return f"shard-{number:04d}"
+
+
+def live_in(queue: Queue[Any, Any], clock: ManualClock, number: int, jobs: int) -> None:
+    """The same in any store that goes by this clock."""
+    choose = random.Random(number)
     queue.configure(max_journal=1_000_000_000)
     clock.advance(600.0)
     for first in range(0, jobs, BATCH):
@@ -53,8 +65,6 @@ def live(number: int, jobs: int, *, start: float = 1_700_000_000.0) -> Shard:
     for _ in range(6):
         _work(queue, choose, clock)
     queue.enqueue_many(range(20), kind="mail")
-    page = store.page(queue.key, Filter(), None, 10 * jobs)
-    return Shard(queue.key.name, list(_events(queue)), page.jobs)
 
 
 def _events(queue: Queue[Any, Any]) -> Iterator[Event]:
