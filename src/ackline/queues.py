@@ -18,7 +18,7 @@ from ackline.limits import OWN_KEYS, require_name, require_number, require_other
 from ackline.queue import Queue
 from ackline.queue.base import P, R
 from ackline.queue.serdes import Serdes
-from ackline.stores.base import Key, KeyWrite, OfTenant, QueueInfo, Store, StoreInfo
+from ackline.stores.base import Key, KeyWrite, OfTenant, QueueInfo, Store, StoreInfo, find_key
 from ackline.stores.registry import store_from_url, url_of
 
 DEFAULT_TENANT = "default"
@@ -191,8 +191,9 @@ class Queues:
     def delete_key(self, *key: str) -> bool:
         """Remove one key; False if there was none. Ackline's own are refused."""
         require_others_key(key)
-        there = any(entry.key == key for entry in self.store.read_keys(self.tenant, key, 1))
-        return there and self.store.write_keys(self.tenant, [KeyWrite(key=key, value=None)])
+        if find_key(self.store, self.tenant, key) is None:
+            return False
+        return self.store.write_keys(self.tenant, [KeyWrite(key=key, value=None)])
 
     def info(self) -> StoreInfo:
         """What the store is, where it is, and when it considers a job safe."""

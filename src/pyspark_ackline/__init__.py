@@ -1,5 +1,27 @@
 """Lets Spark find the format `ackline` by itself: it looks for modules called `pyspark_…`."""
 
-from ackline.spark.source import AcklineSource as DefaultSource
+from __future__ import annotations
+
+import pyspark
+from pyspark.sql.datasource import DataSource
+
+from ackline.errors import ConfigError
+from ackline.spark.version import require_spark
 
 __all__ = ["DefaultSource"]
+
+
+def _find_source() -> type[DataSource]:
+    try:
+        require_spark(pyspark.__version__)
+    except ConfigError:
+        # If it were raised here, Spark would find no format at all, nobody's.
+        from pyspark_ackline.too_old import TooOld
+
+        return TooOld
+    from ackline.spark.source import AcklineSource
+
+    return AcklineSource
+
+
+DefaultSource = _find_source()

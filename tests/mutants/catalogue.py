@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.handing import HANDING
 from tests.mutants.mutant import LIFECYCLE, Mutant
 from tests.mutants.postgres import POSTGRES, POSTGRES_ALONE
+from tests.mutants.spark import SPARK
 
 _APPLY = "stores/memory/apply.py"
 _JOBS = "stores/memory/jobs.py"
@@ -992,6 +993,7 @@ ALL = [
     *HANDING,
     *POSTGRES,
     *POSTGRES_ALONE,
+    *SPARK,
 ]
 QUICK = [RULES[0], MEMORY[3]]
 """The control in every run: two that must die."""

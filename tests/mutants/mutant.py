@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-Store = Literal["memory", "sqlite", "redis", "postgres"]
+Store = Literal["memory", "sqlite", "redis", "postgres", "spark"]
 MODEL = "test_random_histories_do_not_differ_from_the_reference"
 LIFECYCLE = "lifecycle.py"
 
@@ -23,12 +23,17 @@ class Mutant(NamedTuple):
     @property
     def store(self) -> Store:
         """Which store shows it; the rules are the same for all, so memory will do."""
+        if self.path.startswith("spark/"):
+            return "spark"
         named: tuple[Store, ...] = ("sqlite", "redis", "postgres")
         return next((store for store in named if f"stores/{store}" in self.path), "memory")
 
     @property
     def stages(self) -> list[list[str]]:
         """The tests that it has to pass, those most likely to kill it first."""
+        if self.store == "spark":
+            # Whichever store is below, a stream does the same with it.
+            return [[self.shown_by, "-k", "not redis and not postgres"]]
         if self.shown_by:
             return [[self.shown_by]]
         conformance = [f"tests/conformance/test_{self.store}.py"]
@@ -43,4 +48,4 @@ class Mutant(NamedTuple):
     @property
     def patience(self) -> float:
         """Seconds after which a stage counts as hanging."""
-        return 600.0 if self.store == "postgres" else 60.0
+        return 600.0 if self.store in ("postgres", "spark") else 60.0

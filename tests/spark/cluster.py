@@ -15,6 +15,8 @@ import pyspark
 
 HOST = "127.0.0.1"
 
+ROOT = Path(__file__).parents[2]
+
 
 def free_port() -> int:
     with socket.create_server((HOST, 0)) as server:
@@ -61,6 +63,8 @@ class Cluster:
             "SPARK_LOCAL_IP": HOST,
             "SPARK_WORKER_DIR": str(self._folder / f"work-{number}"),
             "PYSPARK_PYTHON": sys.executable,
+            # What travels to executors names what tests share.
+            "PYTHONPATH": str(ROOT),
         }
         with (self._folder / f"log-{number}").open("wb") as log:
             self._processes.append(

@@ -1,11 +1,13 @@
 """Long journals, made by the real lifecycle; and faults put into them, each of which is known.
 
-A shard is a queue in a store of its own. So a journal of any length is made piece by piece.
+A shard is a queue in a store of its own, with another beside it to which some jobs are moved. So a
+journal of any length is made piece by piece.
 """
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,7 +15,7 @@ import msgspec
 
 from ackline import lifecycle
 from ackline.clock import ManualClock
-from ackline.events import Act, Event
+from ackline.events import Act, Event, read_cursor
 from ackline.job import Record, State
 from ackline.lifecycle import Transition
 from ackline.queue import Queue
@@ -23,37 +25,43 @@ from ackline.stores.base import Filter
 from ackline.stores.memory import MemoryStore
 
 ATTEMPTS = 3
+START = 1_700_000_000.0
 BATCH = 500
 ERRORS = ("Timeout: no answer from host {}", "ValueError: '{}' is no address", "KeyError: {}")
 
 
 class Shard(msgspec.Struct, frozen=True):
-    """A journal and the jobs that it leaves."""
+    """The journals of a queue and of the one beside it, and the jobs that they leave."""
 
     queue: str
+    beside: str
     events: list[Event]
-    jobs: list[Record]
+    jobs: dict[str, list[Record]]
+    """By their queue."""
 
 
-def live(number: int, jobs: int, *, start: float = 1_700_000_000.0) -> Shard:
+def live(number: int, jobs: int) -> Shard:
     """Let jobs live in one shard: all that can happen to them does, by chance but repeatably."""
-    clock = ManualClock(start)
+    clock = ManualClock(START)
     store = MemoryStore(clock)
     store.open()
-    queue = Queues(store)[name_of(number)]
-    live_in(queue, clock, number, jobs)
-    page = store.page(queue.key, Filter(), None, 10 * jobs)
-    return Shard(queue.key.name, list(_events(queue)), page.jobs)
+    queue, beside = live_in(Queues(store), clock, number, jobs)
+    kept = {
+        each.name: store.page(each.key, Filter(), None, 10 * jobs).jobs for each in (queue, beside)
+    }
+    events = [*_events(queue), *_events(beside)]
+    events.sort(key=lambda event: read_cursor(event.cursor))
+    return Shard(queue.name, beside.name, events, kept)
 
 
-def name_of(number: int) -> str:
-    return f"shard-{number:04d}"
-
-
-def live_in(queue: Queue[Any, Any], clock: ManualClock, number: int, jobs: int) -> None:
-    """The same in any store that goes by this clock."""
+def live_in(
+    queues: Queues, clock: ManualClock, number: int, jobs: int
+) -> tuple[Queue[Any, Any], Queue[Any, Any]]:
+    """The same in any store that goes by this clock; answers with the queue and the one beside."""
     choose = random.Random(number)
-    queue.configure(max_journal=1_000_000_000)
+    queue, beside = queues[f"shard-{number:04d}"], queues[f"shard-{number:04d}-beside"]
+    for each in (queue, beside):
+        each.configure(max_journal=1_000_000_000)
     clock.advance(600.0)
     for first in range(0, jobs, BATCH):
         size = min(BATCH, jobs - first)
@@ -62,9 +70,22 @@ def live_in(queue: Queue[Any, Any], clock: ManualClock, number: int, jobs: int) 
             mine = [n for n in some if (n % 3 == 0) == (kind == "bill")]
             queue.enqueue_many(mine, kind=kind, priority=choose.randrange(10), backoff=[1.0, 5.0])
         _work(queue, choose, clock)
+        if choose.random() < 0.3:
+            _move(queue, beside, choose)
     for _ in range(6):
         _work(queue, choose, clock)
+        _move(queue, beside, choose)
     queue.enqueue_many(range(20), kind="mail")
+    return queue, beside
+
+
+def _move(queue: Queue[Any, Any], beside: Queue[Any, Any], choose: random.Random) -> None:
+    """Some jobs go to the other queue, and some that went before come back."""
+    # One state at a time: to look for jobs of a state takes long in a store of many.
+    which = Filter(states=frozenset({choose.choice([State.QUEUED, State.FAILING, State.FAILED])}))
+    for here, there, few in ((beside, queue, 1), (queue, beside, 6)):
+        for record in here.store.page(here.key, which, None, few).jobs:
+            here.move(record.id, there.name)
 
 
 def _events(queue: Queue[Any, Any]) -> Iterator[Event]:
@@ -137,11 +158,13 @@ def spoil(shard: Shard, each: int, seed: int) -> tuple[Shard, set[Found]]:
     """A shard with so many faults of each sort, each in another job; and what must be found."""
     choose = random.Random(seed)
     last = {event.id: event for event in shard.events if event.id}
+    moved = {event.id for event in shard.events if event.act is Act.MOVE}
     # Only jobs that are kept: of one that is past its retention there is nothing to compare.
-    done = [job.id for job in shard.jobs if last[job.id].act is Act.COMPLETE]
-    waiting = [job.id for job in shard.jobs if not job.state.terminal]
+    kept = [job for job in shard.jobs[shard.queue] if job.id not in moved]
+    done = [job.id for job in kept if last[job.id].act is Act.COMPLETE]
+    waiting = [job.id for job in kept if not job.state.terminal]
     choose.shuffle(done)
-    dead = [job.id for job in shard.jobs if job.state in (State.FAILED, State.CANCELLED)]
+    dead = [job.id for job in kept if job.state in (State.FAILED, State.CANCELLED)]
     lost = {id for ids in (waiting, dead) for id in choose.sample(ids, min(each, len(ids)))}
     sorts: dict[str, set[str]] = {}
     for name in ("hidden", "unclaimed", "wrong", "undone", "twice", "often", *LEASES, "same token"):
@@ -154,8 +177,32 @@ def spoil(shard: Shard, each: int, seed: int) -> tuple[Shard, set[Found]]:
         events += _too_often(last[id], end)
     for id in sorts["same token"]:
         events += _again(last[id], end, [(*HANDED_OUT, 1, last[id].token)])
-    jobs = [job for job in shard.jobs if job.id not in lost]
-    return Shard(shard.queue, events, jobs), _expected(sorts, lost)
+    jobs = {shard.queue: [job for job in shard.jobs[shard.queue] if job.id not in lost]}
+    whole = Shard(shard.queue, shard.beside, events, shard.jobs | jobs)
+    spoilt, astray = _lead_astray(whole, each, choose)
+    return spoilt, _expected(sorts, lost) | astray
+
+
+def _lead_astray(shard: Shard, each: int, choose: random.Random) -> tuple[Shard, set[Found]]:
+    """Some jobs vanish on their way to the queue beside, and some are in both queues then."""
+    moves = Counter(event.id for event in shard.events if event.act is Act.MOVE)
+    there = [job for job in shard.jobs[shard.beside] if moves[job.id] == 2]
+    chosen = choose.sample(there, 2 * each)
+    vanished, doubled = ({job.id for job in some} for some in (chosen[:each], chosen[each:]))
+
+    def goes_astray(event: Event) -> bool:
+        leaves = event.act is Act.MOVE and event.to is None
+        comes = event.queue.name == shard.beside
+        return (event.id in vanished and comes) or (event.id in doubled and leaves)
+
+    events = [event for event in shard.events if not goes_astray(event)]
+    jobs = {
+        shard.queue: [*shard.jobs[shard.queue], *(job for job in there if job.id in doubled)],
+        shard.beside: [job for job in shard.jobs[shard.beside] if job.id not in vanished],
+    }
+    found = {("moved_nowhere", id) for id in vanished}
+    found |= {("moved_from_nowhere", id) for id in doubled}
+    return Shard(shard.queue, shard.beside, events, jobs), found
 
 
 def _expected(sorts: dict[str, set[str]], lost: set[str]) -> set[Found]:

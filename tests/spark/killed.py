@@ -1,6 +1,15 @@
-"""A driver as a process of its own, that is killed at a point: `python -m tests.spark.killed …`.
+"""A stream of claims as a driver of its own, in which a process is killed with SIGKILL:
+`python -m tests.spark.killed MASTER STORE FOLDER [VICTIM:POINT]`.
 
-Its process group is killed, so the Java machine dies with it, at once and without a word.
+| victim | |
+| --- | --- |
+| driver | its process group: the Java machine dies with it, at once and without a word |
+| worker | the Python process that runs the task |
+| executor | the Java process that this one belongs to, on a cluster |
+| all | the driver and an executor |
+
+A worker and an executor leave a driver behind that goes on. They die once, in a micro-batch that
+waits for them: `Gate` lets the test do something to its leases first.
 """
 
 from __future__ import annotations
@@ -9,72 +18,136 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from pyspark.sql.datasource import InputPartition
 
 from ackline.spark.claims.stream import ClaimsStreamReader
 from ackline.spark.session import spark_session
 from ackline.spark.source import AcklineSource
+from tests.waiting import until
 
-POINT, GROUP = "ACKLINE_TEST_POINT", "ACKLINE_TEST_GROUP"
+BATCH = 40
+STREAM = "lake"
+
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "1",
+    "spark.driver.host": "127.0.0.1",
+}
 
 
-def pass_point(point: str) -> None:
-    """Die here, if it is the point to die at. Spark's workers know it from their environment."""
-    if os.environ.get(POINT) == point:
-        os.killpg(int(os.environ[GROUP]), signal.SIGKILL)
+class Gate:
+    """Two files by which a process that is about to die, and the test, wait for each other."""
+
+    def __init__(self, folder: Path) -> None:
+        self._reached = folder / "reached"
+        self._opened = folder / "opened"
+
+    @property
+    def is_reached(self) -> bool:
+        return self._reached.exists()
+
+    def open(self) -> None:
+        self._opened.touch()
+
+    def is_first(self) -> bool:
+        """Whether no one was here before."""
+        try:
+            self._reached.touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
+
+    def wait(self) -> None:
+        until(self._opened.exists, 120.0, "the test never opened the gate")
+
+
+@dataclass(frozen=True)
+class Death:
+    """Who dies where. It travels with the tasks: on a cluster no other process knows of it."""
+
+    victim: str
+    point: str
+    folder: Path
+    group: int
+
+    def pass_by(self, point: str) -> None:
+        """Die here, if it is the point to die at."""
+        if point != self.point:
+            return
+        gate = Gate(self.folder)
+        if not gate.is_first():
+            return
+        if self.victim in ("worker", "executor"):
+            gate.wait()
+        if self.victim in ("driver", "all"):
+            os.killpg(self.group, signal.SIGKILL)
+        if self.victim in ("executor", "all"):
+            os.kill(java_of_this_task(), signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-class DyingReader(ClaimsStreamReader):
-    """Dies after the second claim, before Spark can log it."""
-
-    def latestOffset(self, start: Any, limit: Any) -> dict[str, Any]:  # noqa: N802
-        end = super().latestOffset(start, limit)
-        if end["batch"] == 2 and start["batch"] == 1:
-            pass_point("claimed")
-        return end
+def java_of_this_task() -> int:
+    """The parent of its parent, for Spark's Pythons are forked by one of them."""
+    fields = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[1])
 
 
-class DyingSource(AcklineSource):
-    @classmethod
-    def name(cls) -> str:
-        return "dying"
+def source_of(death: Death) -> type[AcklineSource]:
+    """The format as it is, but for the points that it passes."""
 
-    def streamReader(self, schema: Any) -> DyingReader:  # noqa: N802
-        reader = super().streamReader(schema)
-        assert isinstance(reader, ClaimsStreamReader)
-        return DyingReader(reader.options, reader.place)
+    class DyingReader(ClaimsStreamReader):
+        def latestOffset(self, start: Any, limit: Any) -> dict[str, Any]:  # noqa: N802
+            end = super().latestOffset(start, limit)
+            if end["batch"] == 2 and start["batch"] == 1:
+                death.pass_by("claimed")
+            return end
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            for batch in super().read(partition):
+                death.pass_by("read")
+                yield batch
+
+    class DyingSource(AcklineSource):
+        @classmethod
+        def name(cls) -> str:
+            return "dying"
+
+        def streamReader(self, schema: Any) -> DyingReader:  # noqa: N802
+            reader = super().streamReader(schema)
+            assert isinstance(reader, ClaimsStreamReader)
+            return DyingReader(reader.options, reader.place)
+
+    return DyingSource
 
 
-def inside_a_task(batches: Iterator[Any]) -> Iterator[Any]:
-    for batch in batches:
-        pass_point("read")
-        yield batch
+def main(master: str, url: str, folder: Path, victim: str, point: str) -> None:
+    death = Death(victim, point, folder, os.getpgid(0))
+    spark = spark_session(master, settings=SETTINGS)
+    spark.dataSource.register(source_of(death))
 
-
-def main(url: str, folder: Path, lease: str) -> None:
-    os.environ[GROUP] = str(os.getpgid(0))
-    spark = spark_session("local[2]", settings={"spark.sql.shuffle.partitions": "2"})
-    spark.dataSource.register(DyingSource)
+    def in_a_task(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            death.pass_by("task")
+            yield batch
 
     def sink(batch: Any, number: int) -> None:
         if number == 1:
-            batch = batch.mapInArrow(inside_a_task, batch.schema)
+            batch = batch.mapInArrow(in_a_task, batch.schema)
         batch.write.mode("overwrite").parquet(f"{folder}/lake/batch_id={number}")
         if number == 1:
-            pass_point("sunk")
+            death.pass_by("sunk")
 
-    frame = spark.readStream.format("dying").options(
-        store=url,
-        queue="email",
-        streamId="lake",
-        maxJobsPerTrigger="40",
-        lease=lease,
-        wait="0",
-    )
+    options = {"store": url, "queue": "email", "streamId": STREAM, "wait": "0"}
     query = (
-        frame.load("jobs")
+        spark.readStream.format("dying")
+        .options(**options, maxJobsPerTrigger=str(BATCH), partitions="2")
+        .load("jobs")
         .writeStream.foreachBatch(sink)
         .option("checkpointLocation", f"{folder}/checkpoint")
         .trigger(availableNow=True)
@@ -85,4 +158,5 @@ def main(url: str, folder: Path, lease: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
+    spec = sys.argv[4] if len(sys.argv) > 4 else ":"
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), *spec.split(":"))

@@ -13,16 +13,20 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from ackline.cli.app import run
-from ackline.spark.lake import compaction, running
+from ackline.spark.lake import compaction, placing, running
 from ackline.spark.lake import lake as lake_module
 from ackline.spark.lake.folder import Folder
 
 BATCH_EVENTS = 60
 
-COMPACTING = ("aside", "noted", "removed", "verified", "copied", "replaced", "unlinked")
+COMPACTING = ("aside", "noted", "removed", "placed", "replaced", "unlinked")
 """Points that are passed when batches are put together; for them, two are enough."""
+
+RENAMED = "renamed"
+"""A point that is passed whenever something has taken its place, or has left it."""
 
 
 def die() -> None:
@@ -65,11 +69,22 @@ class DyingFolder(Folder):
         super().remove(*parts)
 
 
+def dying_renames(passing: Callable[[str], None]) -> None:
+    rename = placing.move
+
+    def move(*arguments: Any) -> None:
+        rename(*arguments)
+        passing(RENAMED)
+
+    vars(placing)["move"] = move
+
+
 def main(where: str, url: str, lake: str) -> int:
     # The command makes its run by this name.
     if ":" in where:
         passing = dying_at(where)
         running.Run = partial(running.Run, passing=passing)  # type: ignore[assignment, misc]
+        dying_renames(passing)
         if where.partition(":")[0] in COMPACTING:
             compaction.TOGETHER = 2
             DyingFolder.passing = staticmethod(passing)

@@ -20,3 +20,6 @@ class TestPlace:
     @contextmanager
     def open(self) -> Iterator[Queues]:
         yield self.connect()
+
+    def require_visible(self, file: str, instead: str) -> None:
+        """All is on one machine."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from functools import reduce
+from functools import partial, reduce
 
 import pyarrow
 import pyarrow.parquet
@@ -27,33 +27,34 @@ from ackline.spark.pipelines.sketches import QUANTILES
 from ackline.spark.pipelines.utc import day_of
 from ackline.spark.rows import jobs_batch, moment
 from ackline.stores.registry import store_from_url
-from tests.spark.generating import ATTEMPTS, live, live_in, name_of, spoil
+from tests.spark.generating import ATTEMPTS, START, live, live_in, spoil
 from tests.spark.lakeshore import drop_journal, lose
 
 PIECE = 100_000
 HOUR = 3600
+YEARS = 5 * 365 * 86_400.0
 
 
 def write(shard, folder):
-    """A shard as two files, as a lake and an export have them."""
-    key = QueueKey("default", shard.queue)
-    for name, rows, batch in (
-        ("events", shard.events, events_batch),
-        ("jobs", shard.jobs, lambda some: jobs_batch(key, some)),
-    ):
-        (folder / name).mkdir(exist_ok=True)
-        pieces = [batch(rows[start : start + PIECE]) for start in range(0, len(rows), PIECE)]
-        table = pyarrow.Table.from_batches(pieces)
-        pyarrow.parquet.write_table(table, folder / name / f"{shard.queue}.parquet")
+    """A shard as files, as a lake and an export have them."""
+    write_rows(shard.events, events_batch, folder / "events" / f"{shard.queue}.parquet")
+    for queue, jobs in shard.jobs.items():
+        batch = partial(jobs_batch, QueueKey("default", queue))
+        write_rows(jobs, batch, folder / "jobs" / f"{queue}.parquet")
+
+
+def write_rows(rows, batch, path):
+    path.parent.mkdir(exist_ok=True)
+    pieces = [batch(rows[start : start + PIECE]) for start in range(0, len(rows), PIECE)]
+    pyarrow.parquet.write_table(pyarrow.Table.from_batches(pieces), path)
 
 
 def audit(spark, folder):
     read = spark.read.parquet
-    begin = moment(0.0)
-    queues = [path.stem for path in (folder / "events").iterdir()]
-    limits = spark.createDataFrame(
-        [("default", queue, None, ATTEMPTS, begin, begin) for queue in queues], LIMITS
-    )
+    queues = [path.stem for path in (folder / "jobs").iterdir()]
+    # Nothing that has failed or was cancelled is past its retention.
+    terms = (None, ATTEMPTS, YEARS, YEARS, moment(START + YEARS / 2))
+    limits = spark.createDataFrame([("default", queue, *terms) for queue in queues], LIMITS)
     found = findings(read(f"{folder}/events"), read(f"{folder}/jobs"), limits)
     return {(row["finding"], row["id"]) for row in found.collect()}
 
@@ -161,7 +162,7 @@ def store_of_a_million(tmp_path):
         store = store_from_url(url, clock)
         store.open()
         with Queues(store) as queues:
-            live_in(queues[name_of(number)], clock, number, 60_000)
+            live_in(queues, clock, number, 60_000)
     return url
 
 

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 import ackline
-from ackline.cli import app, pipeline
+from ackline.cli import app
+from ackline.cli.pipeline import audit as audit_command
 from ackline.errors import ConfigError
 from ackline.spark.audit.auditing import run_audit
 from ackline.spark.audit.coverage import Coverage, Kept
@@ -184,7 +185,7 @@ class TestOfOneQueue:
 class TestJudged:
     @pytest.fixture
     def audit(self, spark, shore, sqlite_url, monkeypatch, capsys):
-        monkeypatch.setattr(pipeline, "start_spark", lambda master: KeptSpark(spark))
+        monkeypatch.setattr(audit_command, "start_spark", lambda master: KeptSpark(spark))
         shore.drop_journal("email", SINCE)
 
         def call(*arguments):

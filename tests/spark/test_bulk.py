@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from typing import Any
 
 import pyarrow
 import pyarrow.parquet
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import DecimalType, DoubleType, LongType, NullType, StringType
 
+from ackline.cli.exits import UsageMistake
+from ackline.cli.pipeline.jobs import read_sets
 from ackline.errors import ConfigError
 from ackline.job import State
-from ackline.spark.bulk.files import format_of
+from ackline.limits import LONGEST_DELAY
+from ackline.spark.bulk.files import format_of, names_of, naming_the_file, require_plain
 from ackline.spark.bulk.loading import enqueue_some
-from ackline.spark.bulk.redriving import LISTED, check_some, redrive_some, still_meant
+from ackline.spark.bulk.redriving import (
+    LISTED,
+    check_some,
+    redrive_some,
+    require_whole,
+    seconds_of,
+    still_meant,
+)
 from ackline.spark.writing.columns import columns_of_jobs
-from ackline.spark.writing.rejected import Aside
+from ackline.spark.writing.rejects_place import RejectsPlace, rejects_of
 from tests.spark.asking import read_options
 
 
@@ -27,7 +40,7 @@ def load(place):
         said = {"store": "x", "table": "jobs", "queue": "email", "idFrom": "content", **options}
         asked = read_options("write", said)
         columns = columns_of_jobs(from_arrow_schema(table.schema), asked)
-        told = enqueue_some(place, asked, columns, iter(table.to_batches()), "load")
+        told = enqueue_some(place, asked, columns, iter(table.to_batches()), rejects_of(asked))
         return [row for batch in told for row in batch.to_pylist()]
 
     return call
@@ -62,6 +75,69 @@ class TestLoading:
             with pytest.raises(ConfigError, match="add --format json, csv, parquet"):
                 format_of(names, None)
 
+    def test_a_name_of_a_column_ends_in_its_line(self):
+        assert names_of(["id", "to"]) == ["id", "to"]
+        with pytest.raises(ConfigError, match="close the quote"):
+            names_of(["id", "to\n1,ann\n2,bob\n"])
+
+    def test_a_colon_in_a_name_is_refused_but_not_in_an_address(self):
+        require_plain("s3://data/10:00/mails.csv")
+        with pytest.raises(ConfigError, match="colon in their names: rename it"):
+            require_plain("mails/2026-11-16T10:00:00.jsonl")
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            (
+                ": org.apache.spark.SparkException: Exception thrown in awaitResult: \n"
+                "Caused by: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] "
+                "Encountered error while reading file file:///data/my%20mails.gz.  SQLSTATE: K\n"
+                "Caused by: java.io.EOFException: Unexpected end of input stream\n\tat org.y\n",
+                "/data/my mails.gz cannot be read: Unexpected end of input stream. Replace it",
+            ),
+            (
+                "[FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] Encountered error while reading file "
+                "file:/data/a.parquet. Could not read footer. Please ensure that the file is.",
+                "/data/a.parquet cannot be read. Replace it",
+            ),
+        ],
+    )
+    def test_a_file_that_cannot_be_read_is_named_with_the_cause(self, text, said):
+        with pytest.raises(ConfigError, match=re.escape(said)), naming_the_file():
+            raise RuntimeError(text)
+
+    def test_another_error_stays_what_it_is(self):
+        with pytest.raises(RuntimeError, match="no file"), naming_the_file():
+            raise RuntimeError("no file")
+
+
+class TestPlanning:
+    def test_a_rate_says_how_long_all_take(self):
+        assert seconds_of(100, 50.0) == 2
+        assert seconds_of(100, None) == 0
+
+    @pytest.mark.parametrize("rate", [math.nan, math.inf, 0.0, -1.0])
+    def test_a_rate_that_is_none_is_refused(self, rate):
+        with pytest.raises(ConfigError, match="a number of jobs each second"):
+            seconds_of(100, rate)
+
+    def test_nothing_is_due_later_than_a_store_allows(self):
+        with pytest.raises(ConfigError, match=r"take at least 3\.171,"):
+            seconds_of(1_000_000_000, 0.001)
+        assert seconds_of(1_000_000_000, 3.171) <= LONGEST_DELAY
+
+    def test_a_priority_is_not_cut_to_a_whole_number(self):
+        for kind in (LongType(), NullType()):
+            require_whole(kind)
+        for other in (DecimalType(2, 1), DoubleType(), StringType()):
+            with pytest.raises(ConfigError, match="must be a whole number"):
+                require_whole(other)
+
+    def test_a_value_is_set_once(self):
+        assert read_sets(["priority=9", "payload=a = b"]) == {"priority": "9", "payload": "a = b"}
+        with pytest.raises(UsageMistake, match="priority=… is there twice"):
+            read_sets(["priority=9", "priority = 1"])
+
 
 class TestRedriving:
     @pytest.fixture
@@ -72,8 +148,8 @@ class TestRedriving:
     def redrive(self, place):
         def call(rows, folder=None):
             table = pyarrow.Table.from_pylist(rows, PLAN)
-            aside = Aside(folder, "redrive")
-            told = redrive_some(place, "ann", iter(table.to_batches()), aside)
+            rejects_place = RejectsPlace.planned(folder, "redrive", 1000)
+            told = redrive_some(place, "ann", iter(table.to_batches()), rejects_place)
             return [row for batch in told for row in batch.to_pylist()]
 
         return call
@@ -93,7 +169,7 @@ class TestRedriving:
             queue.bury(job, "no")
 
     def plan(self, queue, *ids, **said):
-        known = {"delay": 0.0, "priority": None, "payload": None, **said}
+        known = {"codec": "json", "delay": 0.0, "priority": None, "payload": None, **said}
         return [
             {"queue": "email", "id": id, "token": queue.status(id).record.token, **known}
             for id in ids
@@ -179,6 +255,23 @@ class TestRedriving:
         assert [reason in row["reason"] for row in told if row["reason"]] == [True]
         assert queue.status("a").state == State.FAILED
 
+    def test_a_payload_of_another_codec_is_not_replaced(self, queues, queue, redrive, check):
+        """The job would keep its codec, by which nobody could read the JSON."""
+        packed = queues.queue("email", serde="msgpack")
+        self.bury(packed, "a", "b")
+        plan = [
+            *self.plan(queue, "a", codec="msgpack", payload='{"to": "bob"}'),
+            *self.plan(queue, "b", codec="msgpack", priority=9),
+        ]
+
+        assert "written as msgpack" in check(plan)[1]["reason"]
+        told = redrive(plan)
+
+        assert [row["redriven"] for row in told] == [1, 0, 0]
+        assert "written as msgpack" in told[2]["reason"]
+        assert packed.status("a").payload == {"to": "a"}
+        assert packed.claim(1)[0].payload == {"to": "b"}
+
     def test_what_would_be_refused_is_known_before(self, queue, check):
         said: list[dict[str, Any]] = [
             {},
@@ -228,6 +321,7 @@ PLAN = pyarrow.schema(
         ("queue", pyarrow.string()),
         ("id", pyarrow.string()),
         ("token", pyarrow.int64()),
+        ("codec", pyarrow.string()),
         ("delay", pyarrow.float64()),
         ("priority", pyarrow.int32()),
         ("payload", pyarrow.string()),

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import pyarrow.parquet
 import pytest
 
 import ackline
-from ackline.cli import pipeline_jobs
 from ackline.cli.app import run
+from ackline.cli.pipeline import jobs as jobs_command
 from ackline.job import State
+from ackline.spark.bulk.exporting import as_text
 from tests.spark.test_command import KeptSpark
 
 
 @pytest.fixture
 def call(spark, sqlite_url, monkeypatch, capsys):
-    monkeypatch.setattr(pipeline_jobs, "start_spark", lambda master: KeptSpark(spark))
+    monkeypatch.setattr(jobs_command, "start_spark", lambda master: KeptSpark(spark))
 
     def ask(*arguments):
         code = run(["--store", sqlite_url, *arguments])
@@ -92,12 +94,13 @@ def test_a_field_of_csv_stays_what_it_is(call, queue, tmp_path):
         '1,00123,12345678901234567890123,7,"say ""hi"" to Bob"\n'
         '2,04109,1.10,,"ends with \\"\n'
         '3,1e3,0x1,5,"two\nlines"\n'
+        '4,5" pipe,,,x\n'
     )
     load = ("pipeline", "load", str(file), "--queue", "email")
 
     code, said = call(*load)
 
-    assert (code, "3 jobs enqueued" in said.out) == (0, True)
+    assert (code, "4 jobs enqueued" in said.out) == (0, True)
     assert queue.status("1").payload == {
         "zip": "00123",
         "big.number": "12345678901234567890123",
@@ -120,11 +123,16 @@ def test_files_of_csv_that_cannot_be_one_table(call, queue, tmp_path):
         "twice.csv": "id,to,to\n1,ann,bob\n",
         "nameless.csv": ",id\n0,1\n",
         "empty.csv": "",
+        "open.csv": 'id,to,n\n1,ann,"abc\n2,bob,x\n3,eve,y\n',
+        "T10:00.csv": "id,to,n\n1,ann,x\n",
         "one[1].csv": "id,to,n\n1,ann,x\n",
         "_hidden.csv": "id,to,n\n1,ann,x\n",
     }
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
+    (tmp_path / "latin 1.csv").write_bytes("id,to,n\n1,Zoë,x\n".encode("latin-1"))
+    (tmp_path / "wide.csv").write_bytes("id,to,n\n1,ann,x\n".encode("utf-16-le"))
+    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"id,to,n\n1,ann,x\n")[:-12])
 
     def load(*names):
         code, said = call(
@@ -139,6 +147,11 @@ def test_files_of_csv_that_cannot_be_one_table(call, queue, tmp_path):
     assert "several columns 'to'" in load("twice.csv")
     assert "column 1 of the CSV has no name" in load("nameless.csv")
     assert "the file is empty" in load("empty.csv")
+    assert "latin 1.csv is not UTF-8" in load("one.csv", "latin 1.csv")
+    assert "wide.csv is not UTF-8" in load("wide.csv")
+    assert "open.csv has a quote that is not closed" in load("one.csv", "open.csv")
+    assert "cut.csv.gz cannot be read: Unexpected end" in load("cut.csv.gz")
+    assert "a colon in their names: rename it" in load("T10:00.csv")
     assert "begin with '_': rename it" in load("_hidden.csv")
     assert "this is a pattern, not a name" in load("one[1].csv")
     assert sum(queue.counts().values()) == 0
@@ -159,6 +172,25 @@ def test_what_cannot_be_loaded_is_said_before_anything_runs(call, tmp_path):
     assert "which queue?" in call("pipeline", "load", file)[1].err
 
 
+def test_what_is_not_json_is_base64_as_text(spark):
+    rows = [
+        ("json", '{"to": "Zoë"}'.encode(), b"[1]"),
+        ("json", b"1", b"\x05"),
+        ("msgpack", b"\x81\xa1n\x01", None),
+    ]
+    table = spark.createDataFrame(rows, "codec string, payload binary, result binary")
+
+    assert [tuple(row)[1:] for row in as_text(table).collect()] == [
+        ('{"to": "Zoë"}', "[1]"),
+        ("1", '{"base64":"BQ=="}'),
+        ('{"base64":"gaFuAQ=="}', None),
+    ]
+
+
+def lines_in(folder):
+    return [line for part in folder.glob("*.json") for line in part.read_text().splitlines()]
+
+
 def test_export_and_redrive_by_a_condition(call, queue, tmp_path):
     for number in range(4):
         queue.enqueue({"n": number}, id=str(number))
@@ -169,11 +201,14 @@ def test_export_and_redrive_by_a_condition(call, queue, tmp_path):
     code, said = call("pipeline", "export", "dlq", str(tmp_path / "out"), "--format=json", *where)
 
     assert (code, "2 rows" in said.out) == (0, True)
-    text = "".join(part.read_text() for part in (tmp_path / "out").glob("*.json"))
-    payloads = sorted(json.loads(line)["payload"] for line in text.splitlines())
+    payloads = sorted(json.loads(line)["payload"] for line in lines_in(tmp_path / "out"))
     assert payloads == ['{"n":0}', '{"n":1}']
     code, said = call("pipeline", "export", "dlq", str(tmp_path / "out"))
     assert (code, "add --overwrite" in said.err) == (2, True)
+    over = ("pipeline", "export", "dlq", str(tmp_path / "out"), "--format=json", "--overwrite")
+    assert call(*over, "--where", "raise_error('no') is null")[0] == 2
+    assert len(lines_in(tmp_path / "out")) == 2
+    assert (call(*over)[0], len(lines_in(tmp_path / "out"))) == (0, 4)
     code, said = call("pipeline", "export", "dlq", str(tmp_path / "none"), "--where", "false")
     assert (code, "0 rows" in said.out) == (0, True)
 
@@ -201,3 +236,5 @@ def test_export_and_redrive_by_a_condition(call, queue, tmp_path):
     assert "bug" not in said.err
     assert "cannot be understood" in call("pipeline", "redrive", "--where", "nothing = 1")[1].err
     assert "payload and priority can be set" in call(*redrive, "--set", "id='x'")[1].err
+    assert "must be a whole number" in call(*redrive[:4], "--set", "priority=9.7")[1].err
+    assert "number of jobs each second" in call(*redrive[:4], "--rate", "inf")[1].err

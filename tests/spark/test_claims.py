@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pyarrow
 import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from ackline import NewJob
-from ackline.errors import StoreUnavailable
+from ackline.errors import ConfigError, StoreUnavailable
 from ackline.job import State
+from ackline.lifecycle import Verdict
 from ackline.spark import retrying
 from ackline.spark.claims import replay
+from ackline.spark.claims.manifests import Manifest, ManifestRoom
 from ackline.spark.claims.stream import ClaimsStreamReader
 from ackline.spark.errors import StreamFenced, StreamMismatch
 from ackline.spark.options import ReadClaims
+from ackline.spark.writing.outcomes import OutcomesWriter
+from tests.spark.asking import read_options
 from tests.spark.driver import POINTS, Checkpoint, Died, Driver
 
 LEASE = 300.0
@@ -206,6 +215,132 @@ def test_a_zombie_is_fenced(email, start, checkpoint):
     assert email.counts()[State.COMPLETED] == 30
 
 
+class TestWokenUp:
+    """A driver that was away while another took its stream over."""
+
+    @pytest.fixture
+    def successor(self, email, start, checkpoint):
+        """Takes the stream over with jobs of its own."""
+
+        def call():
+            put(email, 5, prefix="new")
+            driver = start(checkpoint)
+            with pytest.raises(Died):
+                driver.trigger(die_at="read")
+            return driver
+
+        return call
+
+    def test_after_a_claim_that_failed_it_gives_back_nothing(
+        self, email, start, checkpoint, successor, monkeypatch
+    ):
+        put(email, 3)
+        zombie = start(checkpoint)
+        zombie.run()
+        queue = zombie.reader._begun()._queue
+
+        def cut_off(_request):
+            monkeypatch.undo()
+            successor()
+            raise StoreUnavailable("cut off")
+
+        monkeypatch.setattr(queue, "claim_records", cut_off)
+        with pytest.raises(StreamFenced):
+            zombie.trigger()
+
+        assert email.counts()[State.PROCESSING] == 5
+
+    def test_in_its_first_steps_it_gives_back_nothing(
+        self, email, start, checkpoint, successor, monkeypatch
+    ):
+        put(email, 3)
+        start(checkpoint).run()
+        begin = ManifestRoom.begin
+
+        def sleep_behind(room):
+            begin(room)
+            monkeypatch.undo()
+            successor()
+
+        monkeypatch.setattr(ManifestRoom, "begin", sleep_behind)
+        with pytest.raises(StreamFenced):
+            start(checkpoint).trigger()
+
+        assert email.counts()[State.PROCESSING] == 5
+
+    def test_it_cannot_save_a_manifest(self, email, queues):
+        old, new = (ManifestRoom(queues.store, email.key, "lake") for _ in range(2))
+        old.begin()
+        new.begin()
+
+        with pytest.raises(StreamFenced):
+            old.save(old.state, Manifest(1, (("a", 1),)))
+
+        new.load()
+        assert new.manifests == {}
+
+    def test_it_gives_back_no_job_of_a_manifest_that_arrived_late(
+        self, email, start, checkpoint, monkeypatch
+    ):
+        """A save was sent, the connection broke, and the server has it a little later."""
+        ids = put(email, 3)
+        driver = start(checkpoint)
+        driver._call("initialOffset")
+        store = driver.reader._queues.store
+        write, sent = store.write_keys, list[Any]()
+
+        def late(tenant, writes):
+            if not sent:
+                sent.append((tenant, writes))
+                raise StoreUnavailable("the connection broke")
+            if len(sent) == 1:
+                sent.append((tenant, writes))
+                assert write(*sent[0])
+            return write(tenant, writes)
+
+        monkeypatch.setattr(store, "write_keys", late)
+        monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.001)
+        driver.run()
+
+        assert checkpoint.ids == ids
+        assert email.store.get(email.key, ids[:1])[0].history == ()
+
+
+def test_a_lease_of_another_is_left_alone_when_a_batch_is_settled(email, start, checkpoint, clock):
+    put(email, 2)
+    first = start(checkpoint)
+    with pytest.raises(Died):
+        first.trigger(die_at="committed")
+    first.die()
+    clock.advance(LEASE + 1)
+    taken = email.claim(2)
+
+    assert not start(checkpoint).trigger()
+
+    for job in taken:
+        email.complete(job, "mine")
+    assert email.result("j0") == "mine"
+
+
+def test_one_trigger_alone_is_refused(email, start, checkpoint):
+    put(email, 2)
+    driver = start(checkpoint)
+    begin = driver._call("initialOffset")
+
+    with pytest.raises(ConfigError, match="availableNow"):
+        driver._call("latestOffset", begin, ReadAllAvailable())
+
+    assert email.counts()[State.QUEUED] == 2
+
+
+def test_headers_count_as_bytes(email, start, checkpoint):
+    put(email, 20, headers={"k": "v" * 60_000})
+
+    start(checkpoint, max_bytes_per_trigger=250_000).run()
+
+    assert max(len(rows) for rows in checkpoint.lake.values()) == 5
+
+
 def test_a_zombie_cannot_complete_what_was_left_out(email, start, checkpoint, clock):
     """It wrote a batch, slept past its lease, and wakes up to settle it."""
     ids = put(email, 5)
@@ -279,6 +414,41 @@ def test_batches_that_are_settled_can_be_read_again(email, start, checkpoint):
     start(checkpoint).run()
 
     assert checkpoint.ids == ids
+
+
+def test_the_first_batch_can_be_read_again_when_it_is_settled(email, start, checkpoint):
+    """Spark asks where the stream begins once more, as it does for a new checkpoint."""
+    ids = put(email, 25)
+    start(checkpoint).run()
+    for batch in (1, 2):
+        del checkpoint.offsets[batch], checkpoint.lake[batch]
+    checkpoint.commits.clear()
+
+    assert start(checkpoint).trigger()
+
+    assert checkpoint.ids == ids[:10]
+
+
+def test_a_lapsed_lease_that_the_store_cannot_take_back_holds_up_nothing(
+    email, start, checkpoint, clock, monkeypatch
+):
+    put(email, 2)
+    first = start(checkpoint)
+    with pytest.raises(Died):
+        first.trigger(die_at="logged")
+    first.die()
+    clock.advance(LEASE + 1)
+    second = start(checkpoint)
+    queue, asked = second.reader._begun()._queue, []
+
+    def cannot(records, *_reason):
+        asked.append(len(records))
+        return [Verdict(False, State.PROCESSING)] * len(records)
+
+    monkeypatch.setattr(queue, "expire", cannot)
+    assert second.trigger()
+
+    assert asked == [2]
 
 
 def test_available_now_ends_with_what_waited(email, start, checkpoint):
@@ -394,6 +564,84 @@ class TestOutcomes:
         assert email.status("j1").state is State.FAILING
         assert "without an outcome" in email.status("j1").record.failure.message
 
+    @pytest.fixture
+    def settle(self, place):
+        """Writes the same outcome for all rows, but for those named with one of their own."""
+
+        def call(rows, *, outcome="complete", **own):
+            options = {"store": "x", "table": "outcomes", "queue": "email"}
+            asked = read_options("write", options)
+            table = pyarrow.table(
+                {
+                    "id": [row["id"] for row in rows],
+                    "token": [row["token"] for row in rows],
+                    "outcome": [own.get(row["id"], outcome) for row in rows],
+                }
+            )
+            writer = OutcomesWriter(asked, place, from_arrow_schema(table.schema))
+            writer.commit([writer.write(iter(table.to_batches()))])
+
+        return call
+
+    @pytest.fixture
+    def killed(self, email, start, checkpoint, settle):
+        """A driver that dies after it has written outcomes, and before its commit."""
+        put(email, 4)
+        first = start(checkpoint, ack="outcome")
+        with pytest.raises(Died):
+            first.trigger(die_at="sunk")
+        first.die()
+        settle(checkpoint.rows, j1="fail", j2="dead")
+        return checkpoint
+
+    def test_a_repeated_batch_has_all_its_jobs_however_they_were_settled(
+        self, killed, start, settle
+    ):
+        before, killed.lake = killed.rows, {}
+
+        start(killed, ack="outcome").trigger()
+
+        assert [(row["id"], row["token"], row["attempts"]) for row in killed.rows] == [
+            (row["id"], row["token"], row["attempts"]) for row in before
+        ]
+        settle(killed.rows, j1="fail", j2="dead")
+
+    def test_the_first_outcome_stands(self, killed, email, start, settle, caplog):
+        start(killed, ack="outcome").trigger()
+
+        settle(killed.rows, j0="dead", j2="complete")
+
+        # The others have the same outcome as before.
+        assert "3 rows name jobs that have had another outcome" in caplog.text
+        states = [email.status(id).state for id in ("j0", "j1", "j2")]
+        assert states == [State.COMPLETED, State.FAILING, State.FAILED]
+
+    def test_a_batch_has_what_failed_in_it_though_another_has_claimed_it_since(
+        self, killed, email, start, clock
+    ):
+        clock.advance(LEASE / 2)
+        taken = email.claim(1)
+        before, killed.lake = killed.ids, {}
+
+        start(killed, ack="outcome").trigger()
+
+        assert [job.id for job in taken] == ["j1"]
+        assert killed.ids == before
+
+    def test_completed_jobs_stay_for_a_replay(self, email, start, checkpoint, settle, clock):
+        put(email, 2, result_ttl=1.0)
+        first = start(checkpoint, ack="outcome")
+        with pytest.raises(Died):
+            first.trigger(die_at="sunk")
+        first.die()
+        settle(checkpoint.rows)
+        clock.advance(LEASE / 2)
+        email.store.prune(email.key, 100, None)
+
+        start(checkpoint, ack="outcome").run()
+
+        assert checkpoint.ids == ["j0", "j1"]
+
 
 class TestLostAnswers:
     """The store did what was asked for, and the connection broke before it could say so."""
@@ -416,9 +664,11 @@ class TestLostAnswers:
             return answer
 
         monkeypatch.setattr(store, verb, act_and_break)
-        driver.run()
+        while driver.trigger():
+            # As its thread does, every few seconds.
+            retrying.retrying(driver.reader._claims._keeper.beat, 10.0)
 
-        assert left[0] <= 0 or verb == "heartbeat"
+        assert left[0] <= 0
         assert sorted(checkpoint.ids) == sorted(ids)
         assert len(checkpoint.appended) == 25
         assert email.counts()[State.COMPLETED] == 25

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pyarrow.parquet
 import pytest
@@ -13,9 +12,10 @@ import pytest
 import ackline
 from ackline.job import State
 from ackline.testing.legal import require_legal_chains
-from tests.spark.cluster import Cluster
+from tests.spark.cluster import ROOT, Cluster
+from tests.spark.killed import Gate
+from tests.spark.outage import FATES, Outage
 
-ROOT = Path(__file__).parents[2]
 JOBS = 200
 
 pytestmark = pytest.mark.slow
@@ -28,17 +28,30 @@ def cluster(tmp_path_factory):
 
 
 @pytest.fixture
-def queue(redis_server, tmp_path):
-    with ackline.open(f"{redis_server.url}?prefix={tmp_path.name}") as queues:
-        queue = queues["email"]
-        queue.enqueue_many(range(JOBS), kind="welcome")
-        yield queue
+def url(redis_server, tmp_path):
+    return f"{redis_server.url}?prefix={tmp_path.name}"
 
 
 @pytest.fixture
-def drive(cluster, redis_server, tmp_path):
+def queues(url):
+    with ackline.open(url) as queues:
+        yield queues
+
+
+@pytest.fixture
+def outage(cluster, url, queues, tmp_path):
+    return Outage(cluster.url, url, queues, tmp_path)
+
+
+@pytest.fixture
+def queue(queues):
+    queues["email"].enqueue_many(range(JOBS), kind="welcome")
+    return queues["email"]
+
+
+@pytest.fixture
+def drive(cluster, url, tmp_path):
     def call(what):
-        url = f"{redis_server.url}?prefix={tmp_path.name}"
         done = subprocess.run(
             [sys.executable, "-m", "tests.spark.on_cluster", what, cluster.url, url, str(tmp_path)],
             cwd=ROOT,
@@ -58,21 +71,34 @@ def drive(cluster, redis_server, tmp_path):
     return call
 
 
-def test_an_executor_is_killed_while_it_has_claims(drive, queue, tmp_path):
-    drive("claims")
+@pytest.mark.parametrize("fate", FATES)
+def test_an_executor_is_killed_while_it_has_claims(fate, outage, spark):
+    with outage.killing("executor", "task"):
+        outage.meet(fate)
+    if fate == "stolen":
+        # More than were waiting at the start a driver does not claim.
+        outage.drive()
 
-    ids = pyarrow.parquet.read_table(tmp_path / "claims").column("id").to_pylist()
-    assert (tmp_path / "killed").exists()
-    assert sorted(ids) == sorted(job.id for job in queue.jobs(limit=JOBS).jobs)
-    assert queue.counts()[State.COMPLETED] == JOBS
-    assert {job.attempts for job in queue.jobs(limit=JOBS).jobs} == {1}
-    require_legal_chains(queue.events())
+    outage.require_nothing_lost(spark)
+    outage.require_only_expired_doubled()
+    assert outage.attempts == ({1, 2} if fate == "stolen" else {1})
+
+
+@pytest.mark.parametrize("fate", FATES)
+def test_an_executor_is_killed_with_its_driver(fate, outage, spark):
+    with outage.killing("all", "task"):
+        outage.meet(fate)
+    outage.drive()
+
+    outage.require_nothing_lost(spark)
+    outage.require_nothing_doubled()
+    assert outage.attempts == ({1} if fate == "alive" else {1, 2})
 
 
 def test_an_executor_is_killed_while_it_runs_handlers(drive, queue, tmp_path):
     drive("fleet")
 
-    assert (tmp_path / "killed").exists()
+    assert Gate(tmp_path).is_reached
     assert queue.counts()[State.COMPLETED] == JOBS
     again = [job for job in queue.jobs(limit=JOBS).jobs if job.attempts > 1]
     # What the lost worker held was delivered once more, and nothing else.

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
 import sys
+from pathlib import Path
 
 import apsw
+import pyspark
 import pytest
+from pyspark.sql.datasource import DataSource
 
 import ackline
-from ackline.cli import pipeline
+import pyspark_ackline
 from ackline.cli.app import run
+from ackline.cli.pipeline import audit as audit_command
+from ackline.cli.pipeline import starting
 from ackline.errors import ConfigError
 from ackline.spark import session
-from ackline.spark.java import require_java
+from ackline.spark.java import JAVA, require_java
+from ackline.spark.version import require_spark
+
+ROOT = Path(__file__).parents[2]
 
 
 class KeptSpark:
@@ -31,7 +41,7 @@ class KeptSpark:
 
 @pytest.fixture
 def audit(spark, sqlite_url, monkeypatch, capsys):
-    monkeypatch.setattr(pipeline, "start_spark", lambda master: KeptSpark(spark))
+    monkeypatch.setattr(audit_command, "start_spark", lambda master: KeptSpark(spark))
     with ackline.open(sqlite_url) as queues:
         queues["email"].enqueue_many(range(10))
 
@@ -87,14 +97,14 @@ def test_without_pyspark_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ackline.spark.session", None)
 
     with pytest.raises(ConfigError, match=r"pip install 'ackline\[spark\]'"):
-        pipeline.start_spark(None)
+        starting.start_spark(None)
 
 
 def test_without_java_it_says_what_to_install(monkeypatch):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
 
-    with pytest.raises(ConfigError, match="needs Java 17 or 21, and none was found"):
+    with pytest.raises(ConfigError, match="needs Java 17, 21 or 25, and none was found"):
         require_java()
 
 
@@ -102,25 +112,93 @@ def test_a_cluster_needs_java_here_too(monkeypatch):
     """Only Spark Connect has all of it elsewhere."""
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
 
-    with pytest.raises(ConfigError, match="needs Java 17 or 21, and none was found"):
+    with pytest.raises(ConfigError, match="needs Java 17, 21 or 25, and none was found"):
         session.spark_session("spark://127.0.0.1:1")
-
-
-def test_an_old_java_is_refused(monkeypatch, tmp_path):
-    java = tmp_path / "bin" / "java"
-    java.parent.mkdir()
-    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_392\"' >&2\n")
-    java.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-
-    with pytest.raises(ConfigError, match="is Java 8, and Spark needs 17 or 21"):
-        require_java()
 
 
 def test_an_old_spark_is_refused():
     with pytest.raises(ConfigError, match=r"PySpark 4\.1\.0 is too old, 4\.2 is needed"):
-        session.require_spark("4.1.0")
-    session.require_spark("4.10.1")
+        require_spark("4.1.0")
+    require_spark("4.10.1")
+
+
+def test_an_old_spark_that_finds_the_format_is_told_so_when_it_uses_it(monkeypatch):
+    """Not when it looks for formats: an error would hide all that it finds, of others too."""
+    monkeypatch.setattr(pyspark, "__version__", "4.1.1")
+    # Which 4.1 does not have.
+    monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
+    for name in [name for name in sys.modules if name.startswith(("ackline.spark.", "pyspark_"))]:
+        monkeypatch.delitem(sys.modules, name)
+
+    found = importlib.import_module(pyspark_ackline.__name__).DefaultSource
+
+    assert (found.name(), issubclass(found, DataSource)) == ("ackline", True)
+    with pytest.raises(ConfigError, match=r"PySpark 4\.1\.1 is too old, 4\.2 is needed"):
+        found({})
+
+
+@pytest.fixture
+def java(monkeypatch, tmp_path):
+    """Puts a Java in place that says this of itself."""
+
+    def install(said):
+        program = tmp_path / "bin" / "java"
+        program.parent.mkdir()
+        program.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+    return install
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ('openjdk version "1.8.0_392"', "is Java 8.0, and Spark needs Java 17, 21 or 25"),
+        ('openjdk version "16.0.2" 2021-07-20', "is Java 16.0.2, and Spark needs"),
+        ('openjdk version "25" 2025-09-16', "is Java 25, which can damage data"),
+        ('openjdk version "25.0.2" 2026-01-20', "update it to 25.0.3 or newer"),
+        ("Unable to locate a Java Runtime.", "but: Unable to locate a Java Runtime."),
+        ("", "does not say which Java it is, but: nothing"),
+    ],
+)
+def test_a_java_that_will_not_do_is_refused(java, said, why):
+    java(said)
+
+    with pytest.raises(ConfigError, match=re.escape(why)):
+        require_java()
+
+
+@pytest.mark.parametrize(
+    ("said", "tested"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', True),
+        ('Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version "21" 2023-09-19', True),
+        ('openjdk version "25.0.3" 2026-04-21 LTS', True),
+        ('openjdk version "26-ea" 2026-03-17', False),
+        ('java version "23.0.1" 2024-10-15', False),
+    ],
+)
+def test_a_java_that_spark_is_not_tested_on_is_warned_of(java, caplog, said, tested):
+    java(said)
+
+    require_java()
+
+    assert ("on which Spark is not tested: prefer Java 17, 21 or 25" in caplog.text) != tested
+
+
+def test_every_page_names_the_same_java():
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    named = {
+        page.name: re.findall(r"needs Java .{12}|and Java .{12}", page.read_text())
+        for page in pages
+    }
+
+    assert {name: found for name, found in named.items() if found} == {
+        "README.md": [f"needs {JAVA}"],
+        "first-steps.md": [f"needs {JAVA}"],
+        "spark.md": [f"and {JAVA}"],
+    }
 
 
 @pytest.mark.parametrize(

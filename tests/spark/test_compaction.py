@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow
 import pyarrow.parquet
 import pytest
 
-from ackline.spark.errors import LakeDamaged
-from ackline.spark.lake import compaction
+from ackline.spark.errors import LakeClaimed, LakeDamaged
+from ackline.spark.lake import compaction, placing
 from ackline.spark.lake.compaction import ASIDE, NOTE, Compaction, Note
-from ackline.spark.lake.folder import Folder
 from ackline.spark.lake.lake import EVENTS, KEPT_BY_BATCH, MARK, SCHEMA, Batch, Lake, Mark
+from ackline.spark.lake.running import sweep
 from tests.spark.lakeside import Died
 
 BATCHES = (0, 1)
-ROWS = 3
+ROWS = 6
 HOUR = 3600.0
 NO_SPARK: Any = None
 """Only to write aside would it be needed."""
 
 
 def fill(lake, *folder, value):
-    for number in range(2):
-        table = pyarrow.table({"x": [value] * ROWS})
-        lake.folder.write_table(table, *folder, f"part-{number}.parquet")
+    table = pyarrow.table({"x": [value] * ROWS})
+    lake.folder.write_table(table, *folder, "part-0.parquet")
 
 
 @pytest.fixture
@@ -42,7 +46,7 @@ def lake(tmp_path):
     for name in KEPT_BY_BATCH:
         fill(lake, ASIDE, *name, value="new")
     result = Batch(number=1, events=12, ended=12, days=[], last_at=1.0, level=1, first=0)
-    rows = {"/".join(name): 2 * ROWS for name in KEPT_BY_BATCH}
+    rows = {"/".join(name): ROWS for name in KEPT_BY_BATCH}
     lake.folder.write_json(Note(batches=list(BATCHES), result=result, rows=rows), NOTE)
     return lake
 
@@ -55,65 +59,130 @@ def tables(lake):
     }
 
 
-class DyingFolder(Folder):
-    """A folder whose process dies after so many files were written or removed."""
+class Changes:
+    """Everything that changes a file, one after the other; something happens before the nth."""
 
-    def __init__(self, path, steps):
-        super().__init__(path)
-        self.steps = steps
+    def __init__(self, monkeypatch, nth, happens):
+        self.left = nth
+        self.happens = happens
+        for owner, name in ((placing, "move"), (placing, "_link"), (os, "unlink")):
+            monkeypatch.setattr(owner, name, partial(self.make, getattr(owner, name)))
+        monkeypatch.setattr(placing, "discard", self.discard)
 
-    def _step(self):
-        self.steps -= 1
-        if self.steps < 0:
-            raise Died
+    def make(self, change, *arguments, **options):
+        self.left -= 1
+        if self.left == -1:
+            self.happens()
+        return change(*arguments, **options)
 
-    def remove(self, *parts):
-        path = self._own(*parts)
-        for above, _, names in os.walk(path, topdown=False):
-            # Data first: what is left of a folder need not look like half of one.
-            for name in sorted(names, key=lambda name: not name.endswith(".parquet")):
-                self._step()
-                os.unlink(f"{above}/{name}")
-        self._step()
-        super().remove(*parts)
+    def discard(self, _files, path):
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+        elif os.path.exists(path):
+            os.unlink(path)
 
-    def copy(self, source, target):
-        for name in self.names(*source):
-            self._step()
-            os.makedirs(self._own(*target), exist_ok=True)
-            shutil.copyfile(self._own(*source, name), self._own(*target, name))
-
-    def write_json(self, value, *parts):
-        self._step()
-        super().write_json(value, *parts)
+    @property
+    def over(self):
+        """Whether there were fewer."""
+        return self.left >= 0
 
 
-def finish_and_die(path, steps):
-    """Returns whether it was done before it could be killed."""
-    lake = Lake(path)
-    lake.folder = DyingFolder(path, steps)
-    try:
-        Compaction(NO_SPARK, lake).finish()
-    except Died:
-        return False
-    return True
+def die():
+    raise Died
 
 
 def test_killed_within_any_step_nothing_is_lost(lake, tmp_path):
-    expected = {(name, 1): ["new"] * 2 * ROWS for name in KEPT_BY_BATCH}
-    steps, done = 0, False
-    while not done:
-        path = str(tmp_path / f"killed-{steps}")
+    expected = {(name, 1): ["new"] * ROWS for name in KEPT_BY_BATCH}
+    for nth in itertools.count():
+        path = str(tmp_path / f"killed-{nth}")
         shutil.copytree(lake.folder.path, path)
-        done = finish_and_die(path, steps)
+        with pytest.MonkeyPatch.context() as patches, suppress(Died):
+            changes = Changes(patches, nth, die)
+            Compaction(NO_SPARK, Lake(path)).finish()
         again = Lake(path)
+        sweep(again)
         Compaction(NO_SPARK, again).finish()
 
-        assert tables(again) == expected, steps
+        assert tables(again) == expected, nth
         assert [(batch.number, batch.events) for batch in again.batches] == [(1, 12)]
         assert again.folder.names() == ["bronze", "lake.json", "log", "parts", "silver"]
-        steps += 1
-    assert steps > 50
+        if changes.over:
+            break
+    assert nth > 40
+
+
+class Claim:
+    """That of a run that may be taken for dead; and what the lake was like then."""
+
+    def __init__(self):
+        self.lost = False
+        self.found = {}
+
+    def check(self):
+        if self.lost:
+            raise LakeClaimed("another run has taken over")
+
+
+def snapshot(path):
+    """All files of a folder and what they have."""
+    files = (file for file in Path(path).rglob("*") if file.is_file())
+    return {str(file.relative_to(path)): file.read_bytes() for file in files}
+
+
+def put_together_again(lake):
+    """What the successor goes on to do: those that were put together become one with the next."""
+    sweep(lake)
+    Compaction(NO_SPARK, lake).finish()
+    lake.log(msgspec.structs.replace(lake.batches[-1], level=2))
+
+
+def test_one_that_wakes_up_when_the_other_is_done_changes_nothing(lake, tmp_path):
+    for nth in itertools.count():
+        path = str(tmp_path / f"asleep-{nth}")
+        shutil.copytree(lake.folder.path, path)
+        claim, looks = Claim(), itertools.count()
+
+        def check_asleep(nth=nth, path=path, claim=claim, looks=looks):
+            if next(looks) == nth:
+                claim.lost = True
+                put_together_again(Lake(path))
+                claim.found = snapshot(path)
+            claim.check()
+
+        with suppress(LakeClaimed):
+            Compaction(NO_SPARK, Lake(path, check_asleep)).finish()
+
+        if not claim.lost:
+            break
+        sweep(Lake(path))
+        assert snapshot(path) == claim.found, nth
+    assert nth > 15
+
+
+def test_one_that_sleeps_within_a_change_loses_nothing_of_the_others(lake, tmp_path):
+    """Between the look and the change nobody can look: there it must not matter."""
+    expected = {(name, 1): ["new"] * ROWS for name in KEPT_BY_BATCH}
+    for nth in itertools.count():
+        path = str(tmp_path / f"within-{nth}")
+        shutil.copytree(lake.folder.path, path)
+        claim = Claim()
+
+        def take_over(path=path, claim=claim):
+            claim.lost = True
+            Compaction(NO_SPARK, Lake(path)).finish()
+
+        with pytest.MonkeyPatch.context() as patches, suppress(LakeClaimed, FileNotFoundError):
+            changes = Changes(patches, nth, take_over)
+            Compaction(NO_SPARK, Lake(path, claim.check)).finish()
+
+        again = Lake(path)
+        sweep(again)
+        Compaction(NO_SPARK, again).finish()
+        assert tables(again) == expected, nth
+        assert [(batch.number, batch.events) for batch in again.batches] == [(1, 12)]
+        if changes.over:
+            break
+    assert nth > 40
 
 
 @pytest.mark.parametrize("spoil", ["folder", "file"])

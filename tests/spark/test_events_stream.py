@@ -17,6 +17,7 @@ from ackline.queues import Queues
 from ackline.spark.errors import StreamMismatch
 from ackline.spark.events.gap_notes import GapNotes
 from ackline.spark.events.gaps import Gap
+from ackline.spark.events.kept_journals import KeptJournals
 from ackline.spark.events.stream import EventsStreamReader
 from ackline.stores.registry import store_from_url
 from tests.spark.asking import read_options
@@ -101,6 +102,16 @@ def test_a_limit_is_kept_with_more_queues_than_events(queues, start, checkpoint)
     assert sorted(id for _, _, id in told(checkpoint)) == list("0123456")
 
 
+def test_a_limit_counts_the_events_that_are_left_out(queues, start, checkpoint):
+    for number in range(25):
+        queues["a"].enqueue(number, id=str(number), kind="ab"[number % 2])
+
+    start(checkpoint, maxEventsPerTrigger="10", kinds="a").run()
+
+    assert [len(rows) for rows in checkpoint.lake.values()] == [5, 5, 3]
+    assert [id for _, _, id in told(checkpoint)] == [str(number) for number in range(0, 25, 2)]
+
+
 def test_available_now_ends_with_the_present(queues, start, checkpoint):
     queues["a"].enqueue(1, id="1")
     driver = start(checkpoint, now=True)
@@ -135,6 +146,89 @@ def test_a_pruned_journal_is_refused_loudly(queues, start, checkpoint):
 
     with pytest.raises(EventsDropped):
         start(checkpoint).run()
+
+
+@pytest.mark.parametrize(
+    ("began", "goes_on", "named"),
+    [
+        ({"queue": "a"}, {"queue": "b"}, "queue 'a' .* reads queue 'b'"),
+        ({"queue": "a"}, {}, "queue 'a' .* reads all queues"),
+        ({}, {"queue": "b"}, "all queues .* reads queue 'b'"),
+    ],
+)
+def test_a_checkpoint_of_other_queues_is_refused(began, goes_on, named, queues, start, checkpoint):
+    for name in "ab":
+        queues[name].enqueue(1)
+    start(checkpoint, **began).run()
+
+    with pytest.raises(StreamMismatch, match=named):
+        start(checkpoint, **goes_on).trigger()
+
+
+def test_a_checkpoint_of_another_tenant_is_refused(queues, start, checkpoint):
+    queues["a"].enqueue(1)
+    start(checkpoint).run()
+    other: Any = TestPlace(lambda: Queues(queues.store, "other"))
+    options = read_options("readStream", {"store": "x", "table": "events", "wait": "0"})
+
+    with pytest.raises(StreamMismatch, match=r"tenant 'default', .* tenant 'other'"):
+        Driver(EventsStreamReader(options, other), checkpoint).trigger()
+
+
+def test_a_checkpoint_of_an_earlier_version_names_no_scope_and_goes_on(queues, start, checkpoint):
+    queues["a"].enqueue(1, id="1")
+    start(checkpoint).run()
+    offset = json.loads(checkpoint.offsets[0])
+    del offset["scope"]
+    checkpoint.offsets[0] = json.dumps(offset)
+    queues["a"].enqueue(1, id="2")
+
+    start(checkpoint).run()
+
+    assert [id for *_, id in told(checkpoint)] == ["1", "2"]
+    assert json.loads(checkpoint.offsets[1])["scope"] == {"tenant": "default", "queue": None}
+
+
+def test_a_gap_is_told_though_nothing_has_happened_since(queues, start, checkpoint, clock):
+    queue = queues["a"]
+    queue.configure(keep_journal=10)
+    queue.enqueue(1)
+    queues["b"].enqueue(1)
+    start(checkpoint).run()
+    queue.enqueue(2)
+    clock.advance(60)
+    queues.store.prune(queue.key, 100)
+    assert queues.store.events(queue.key, None, 1) == []
+
+    driver = start(checkpoint, skipDropped="*")
+    driver.run()
+
+    assert [gap["queue"] for gap in gaps_told(checkpoint)] == ["a"]
+    queues["b"].enqueue(2)
+    driver.run()
+    assert [gap["queue"] for gap in gaps_told(checkpoint)] == ["a"]
+
+
+def test_events_that_are_dropped_while_a_batch_is_planned_are_a_gap(
+    queues, start, checkpoint, monkeypatch
+):
+    queue = queues["a"]
+    queue.configure(max_journal=1)
+    driver = start(checkpoint, skipDropped="*", maxEventsPerTrigger="10")
+    driver.run()
+    for number in range(5):
+        queue.enqueue(number)
+    walk = KeptJournals.walk
+
+    def prune_first(journals, *arguments):
+        monkeypatch.undo()
+        queues.store.prune(queue.key, 100)
+        return walk(journals, *arguments)
+
+    monkeypatch.setattr(KeptJournals, "walk", prune_first)
+    driver.run()
+
+    assert [gap["queue"] for gap in gaps_told(checkpoint)] == ["a"]
 
 
 def test_a_queue_pruned_before_the_stream_began_does_not_disturb(queues, start, checkpoint):
@@ -324,8 +418,9 @@ def test_what_a_planned_batch_lacks_is_told_though_nothing_follows(queues, start
     start(checkpoint, skipDropped="a").run()
 
     assert told(checkpoint) == []
-    [gap] = gaps_told(checkpoint)
-    assert (gap["after"], gap["until"]) == (planned["begun"]["a"], planned["queues"]["a"])
+    lacks, since = gaps_told(checkpoint)
+    assert (lacks["after"], lacks["until"]) == (planned["begun"]["a"], planned["queues"]["a"])
+    assert since["after"] == lacks["until"]
 
 
 @pytest.mark.parametrize("options", [{}, {"reader": "lake"}], ids=["unnamed", "named"])
@@ -385,6 +480,40 @@ def test_gaps_of_streams_that_nobody_goes_on_with_are_forgotten(
     assert gaps_noted(queues) == ["stream 2", "stream 3"]
 
 
+def test_what_another_driver_notes_meanwhile_is_told_too(queues):
+    GapNotes(queues).note("s", [gap_at(1.0)])
+    old, new = GapNotes(queues), GapNotes(queues)
+    assert old.of("s") == new.of("s") == [gap_at(1.0)]
+    theirs = Gap(queue="b", after="2.0", until="3.0", skipped_at=2.0)
+    new.note("s", [theirs])
+
+    old.note("s", [])
+    assert old.of("s") == GapNotes(queues).of("s") == [theirs]
+
+    new.note("s", [])
+    assert not gaps_noted(queues)
+
+
+def test_a_gap_that_two_drivers_note_is_told_once(queues):
+    old, new = GapNotes(queues), GapNotes(queues)
+    assert old.of("s") == []
+    new.note("s", [gap_at(1.0)])
+
+    old.note("s", [gap_at(2.0)])
+
+    assert GapNotes(queues).of("s") == [gap_at(2.0)]
+
+
+def test_a_note_that_is_forgotten_meanwhile_can_be_replaced(queues):
+    notes = GapNotes(queues)
+    notes.note("s", [gap_at(1.0)])
+    GapNotes(queues).note("s", [])
+
+    notes.note("s", [])
+
+    assert not gaps_noted(queues)
+
+
 def plan_and_prune(queues, start, checkpoint, options):
     """A batch is planned, and its first event dropped before it is read; a run that may skip it."""
     queue = queues["a"]
@@ -405,6 +534,30 @@ def gaps_noted(queues):
 
 def gap_at(skipped_at):
     return Gap(queue="a", after="0.0", until="1.0", skipped_at=skipped_at)
+
+
+def test_a_driver_that_wakes_up_late_does_not_stop_the_stream(queues, start, checkpoint):
+    queue = queues["a"]
+    queue.enqueue(1, id="1")
+    start(checkpoint, reader="lake").run()
+    queue.enqueue(1, id="2")
+    old = start(checkpoint, reader="lake")
+    store = old.reader._begun().queues.store
+    write = store.write_keys
+
+    def after_another_driver(tenant, writes):
+        store.write_keys = write
+        queue.enqueue(1, id="3")
+        start(checkpoint, reader="lake").run()
+        return write(tenant, writes)
+
+    store.write_keys = after_another_driver
+    with pytest.raises(Died):
+        old.trigger(die_at="claimed")
+    queue.enqueue(1, id="4")
+    start(checkpoint, reader="lake").run()
+
+    assert [id for _, _, id in told(checkpoint)] == ["1", "2", "3", "4"]
 
 
 def test_a_queue_that_was_dropped_between_two_runs_is_read(queues, start, checkpoint):

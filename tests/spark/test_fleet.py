@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
+import subprocess
+import sys
 import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow
 import pytest
 
 import ackline
-from ackline.cli import pipeline_work
 from ackline.cli.app import run
-from ackline.errors import ConfigError
+from ackline.cli.pipeline import work as work_command
+from ackline.errors import ConfigError, StoreUnavailable
 from ackline.job import State
-from ackline.spark import fleet
-from ackline.spark.fleet import Fleet, StopFlag, run_fleet, serve
+from ackline.spark.fleet import running, task
+from ackline.spark.fleet.fleet import Fleet
+from ackline.spark.fleet.running import run_fleet, warn_of_free_seats
+from ackline.spark.fleet.stop_flag import StopFlag
+from ackline.spark.fleet.task import serve
+from ackline.spark.place import StoreFile, files_of
+from ackline.worker import Worker, patience
 from tests.spark.test_command import KeptSpark
+from tests.waiting import until
 
+ROOT = Path(__file__).parents[2]
 SEAT = pyarrow.RecordBatch.from_pylist([{"id": 0}])
 
 MODULE = """
@@ -33,10 +48,32 @@ def welcome(job):
 """
 
 
+def fleet_of(queues, **options):
+    """A fleet as its workers are told of it."""
+    host = socket.gethostname()
+    files = tuple(StoreFile(path=path, host=host) for path in files_of(queues))
+    return Fleet(name="f", executors=1, files=files, **options)
+
+
+class Began(Exception):
+    """Spark was asked to work."""
+
+
+def begin(*_):
+    raise Began
+
+
+def no_spark(master: str = "local[2]") -> Any:
+    """A session that begins nothing."""
+
+    context = SimpleNamespace(master=master)
+    return SimpleNamespace(sparkContext=context, range=begin, stop=lambda: None)
+
+
 class TestOneTask:
     @pytest.fixture(autouse=True)
     def _quick(self, monkeypatch):
-        monkeypatch.setattr(fleet, "PAUSE", 0.01)
+        monkeypatch.setattr(task, "PAUSE", 0.01)
 
     @pytest.fixture
     def load(self, url):
@@ -61,7 +98,7 @@ class TestOneTask:
         queue = load()[0]
         queue.enqueue_many(range(20), kind="welcome")
 
-        (batch,) = serve(load, Fleet(name="f", executors=1, until_empty=True), iter([SEAT]))
+        (batch,) = serve(load, fleet_of([queue], until_empty=True), iter([SEAT]))
 
         (told,) = batch.to_pylist()
         assert (told["ended"], told["failed"]) == (20, 0)
@@ -81,7 +118,7 @@ class TestOneTask:
 
         queue.enqueue(1, id="1", kind="welcome")
         task = threading.Thread(
-            target=lambda: list(serve(lambda: [queue], Fleet(name="f", executors=1), iter([SEAT])))
+            target=lambda: list(serve(lambda: [queue], fleet_of([queue]), iter([SEAT])))
         )
         task.start()
         assert started.wait(30)
@@ -98,15 +135,26 @@ class TestOneTask:
         assert queue.result("1") == "done"
         queues.close()
 
+    def test_a_stop_while_the_store_was_away_is_heard_before_it_begins(self, load, monkeypatch):
+        monkeypatch.setattr(patience, "RETRIES", (0.0, 0.0))
+        (queue,), starts, really_start = load(), [], Worker.start
+
+        def start(worker):
+            starts.append(worker)
+            if len(starts) > 1:
+                return really_start(worker)
+            StopFlag([queue], "f").hoist()
+            raise StoreUnavailable("away")
+
+        monkeypatch.setattr(Worker, "start", start)
+
+        (batch,) = serve(load, fleet_of([queue]), iter([SEAT]))
+
+        assert len(starts) == 1
+        assert batch.to_pylist()[0]["ended"] == 0
+
 
 def test_a_fleet_that_begins_does_not_undo_the_stop_of_another(sqlite_url):
-    class Began(Exception):
-        pass
-
-    class NoSpark:
-        def range(self, *_):
-            raise Began
-
     with ackline.open(sqlite_url) as queues:
         queue = queues["email"]
         old = StopFlag([queue], "f", StopFlag([queue], "f").says())
@@ -114,13 +162,153 @@ def test_a_fleet_that_begins_does_not_undo_the_stop_of_another(sqlite_url):
         StopFlag([queue], "f").hoist()
 
         with pytest.raises(Began):
-            run_fleet(NoSpark(), lambda: [queue], Fleet(name="f", executors=1))  # type: ignore[arg-type]
+            run_fleet(no_spark(), lambda: [queue], Fleet(name="f", executors=1))
 
         assert (before, old.raised) == (False, True)
         new = StopFlag([queue], "f", StopFlag([queue], "f").says())
         begun = new.raised
         StopFlag([queue], "f").hoist()
         assert (begun, new.raised) == (False, True)
+
+
+GIVEN_UP = (
+    "Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, most recent failure: "
+)
+LOST_EXECUTOR = (
+    "Lost task 0.3 in stage 0.0 (TID 4) (127.0.0.1 executor 4): ExecutorLostFailure (executor 4 "
+    "exited caused by one of the running tasks) Reason: Command exited with code 137"
+)
+LOST_PYTHON = (
+    "Lost task 0.3 in stage 0.0 (TID 4) (localhost executor driver): "
+    "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)."
+)
+RAISED = (
+    "Lost task 0.3 in stage 0.0 (TID 4) (localhost executor driver): "
+    "org.apache.spark.api.python.PythonException: Traceback (most recent call last):"
+)
+
+
+def given_up(why: str) -> Exception:
+    """What Spark raises when one task has failed too often."""
+    return Exception(
+        "An error occurred while calling o73.getResult.\n"
+        f"Caused by: org.apache.spark.SparkException: {GIVEN_UP}{why}\n\tat org.apache.spark"
+    )
+
+
+def in_process(*errors: Exception) -> Any:
+    """A session that raises these, one after the other, and then runs its tasks by itself."""
+    left = list(errors)
+
+    def seats(act, _schema):
+        def collect():
+            if left:
+                raise left.pop(0)
+            return pyarrow.Table.from_batches(list(act(iter([SEAT]))))
+
+        return SimpleNamespace(toArrow=collect)
+
+    session = no_spark()
+    session.range = lambda *_: SimpleNamespace(mapInArrow=seats)
+    return session
+
+
+class TestLostWorkers:
+    """Spark counts how often a task was lost; after the fourth time it ends all of them."""
+
+    @pytest.fixture(autouse=True)
+    def _quick(self, monkeypatch):
+        monkeypatch.setattr(running, "RESTARTS", (0.0, 0.0))
+
+    @pytest.fixture
+    def queue(self, sqlite_url):
+        with ackline.open(sqlite_url) as queues:
+            queue = queues["email"]
+            queue.handler("welcome")(lambda job: job.payload)
+            queue.enqueue_many(range(3), kind="welcome")
+            yield queue
+
+    def test_start_the_fleet_anew(self, queue, caplog):
+        spark = in_process(given_up(LOST_EXECUTOR), given_up(LOST_PYTHON))
+
+        served = run_fleet(spark, lambda: [queue], Fleet(name="f", executors=1, until_empty=True))
+
+        assert [one.ended for one in served] == [3]
+        assert "Spark lost a worker too often and ended the fleet" in caplog.text
+        assert "Command exited with code 137" in caplog.text
+
+    def test_what_a_worker_raised_ends_it(self, queue):
+        spark = in_process(given_up(RAISED))
+
+        with pytest.raises(Exception, match="PythonException"):
+            run_fleet(spark, lambda: [queue], Fleet(name="f", executors=1, until_empty=True))
+
+    def test_a_fleet_that_is_to_stop_does_not_begin_again(self, queue):
+        spark = in_process(given_up(LOST_EXECUTOR))
+        flag = StopFlag([queue], "f")
+        fleet = Fleet(name="f", executors=1, asked_before=flag.says())
+        flag.hoist()
+
+        with pytest.raises(Exception, match="ExecutorLostFailure"):
+            run_fleet(spark, lambda: [queue], fleet)
+
+
+@pytest.mark.slow
+def test_a_cluster_that_gives_a_fleet_up_does_not_end_it(sqlite_url, tmp_path):
+    with ackline.open(sqlite_url) as queues:
+        queue = queues["email"]
+        queue.enqueue_many(range(40), kind="welcome")
+
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.spark.given_up", sqlite_url, str(tmp_path)],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "PYTHONPATH": f"{ROOT}/src{os.pathsep}{ROOT}",
+                "PYSPARK_PYTHON": sys.executable,
+                "SPARK_LOCAL_IP": "127.0.0.1",
+                "SPARK_WORKER_DIR": str(tmp_path / "work"),
+            },
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "Spark lost a worker too often and ended the fleet" in done.stderr
+        assert queue.counts()[State.COMPLETED] == 40
+
+
+class TestFreeSeats:
+    """Spark starts no more workers than it has slots for."""
+
+    @pytest.fixture
+    def queue(self, sqlite_url):
+        with ackline.open(sqlite_url) as queues:
+            queue = queues["email"]
+            queue.handler("welcome")(lambda job: job.payload)
+            yield queue
+
+    def test_are_told_of(self, queue, caplog):
+        began = queue.store.info().now
+        worker = Worker(queue, id=task.worker_name("f", "1"))
+        worker.start()
+
+        warn_of_free_seats(queue, Fleet(name="f", executors=1), began)
+        warn_of_free_seats(queue, Fleet(name="f", executors=2, until_empty=True), began)
+        assert caplog.text == ""
+        warn_of_free_seats(queue, Fleet(name="f", executors=2), began)
+        assert "only 1 of 2 workers of fleet f have begun" in caplog.text
+        worker.stop()
+
+    def test_are_told_of_while_the_fleet_works(self, queue, caplog, monkeypatch):
+        monkeypatch.setattr(running, "SETTLED", 0.0)
+        spark = no_spark()
+        spark.range = lambda *_: until(lambda: "only 0 of 9 workers" in caplog.text) and begin()
+
+        with pytest.raises(Began):
+            run_fleet(spark, lambda: [queue], Fleet(name="f", executors=9))
 
 
 def test_a_store_of_one_process_is_refused():
@@ -132,31 +320,169 @@ def test_a_store_of_one_process_is_refused():
         run_fleet(None, lambda: [queue], Fleet(name="f", executors=1))  # type: ignore[arg-type]
 
 
+class TestAStoreThatIsAFile:
+    """On another machine it would be made anew, and its emptiness taken for success."""
+
+    @pytest.fixture
+    def queue(self, sqlite_url):
+        with ackline.open(sqlite_url) as queues:
+            yield queues["email"]
+
+    @pytest.mark.parametrize("master", ["spark://head:7077", "yarn", "k8s://head"])
+    def test_is_refused_on_a_cluster(self, queue, master):
+        alone, shared = (Fleet(name="f", executors=1, shared_files=how) for how in (False, True))
+
+        with pytest.raises(ConfigError, match=r"may be other machines: .* set shared_files=True"):
+            run_fleet(no_spark(master), lambda: [queue], alone)
+        with pytest.raises(Began):
+            run_fleet(no_spark(master), lambda: [queue], shared)
+
+    @pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]"])
+    def test_is_used_on_one_machine(self, queue, master):
+        with pytest.raises(Began):
+            run_fleet(no_spark(master), lambda: [queue], Fleet(name="f", executors=1))
+
+    def test_is_not_even_opened_by_a_worker_of_another_machine(self, queue, monkeypatch):
+        fleet, opened = fleet_of([queue]), []
+
+        def load():
+            opened.append(queue)
+            return [queue]
+
+        monkeypatch.setattr(socket, "gethostname", lambda: "another")
+
+        with pytest.raises(ConfigError, match="another cannot use the SQLite file"):
+            list(serve(load, fleet, iter([SEAT])))
+
+        assert opened == []
+
+    def test_must_be_the_same_for_all(self, queue, tmp_path):
+        fleet = fleet_of([queue], until_empty=True)
+
+        with (
+            ackline.open(f"sqlite:///{tmp_path}/other.db") as others,
+            pytest.raises(ConfigError, match=r"other.db, which is not the store of the fleet"),
+        ):
+            list(serve(lambda: [others["email"]], fleet, iter([SEAT])))
+
+
 def test_a_fleet_has_someone_in_it():
     with pytest.raises(ConfigError, match="at least one executor"):
         Fleet(name="f", executors=0)
 
 
-def test_the_command_runs_the_handlers_of_a_module(
-    spark, sqlite_url, tmp_path, monkeypatch, capsys
-):
+@pytest.fixture
+def module(tmp_path, monkeypatch, sqlite_url):
+    """Handlers that open the store which the environment names."""
     (tmp_path / "fleet_of_tests.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("ACKLINE_STORE", sqlite_url)
+    yield "fleet_of_tests:queue"
+    if loaded := sys.modules.pop("fleet_of_tests", None):
+        loaded.queue.store.close()
+
+
+def test_the_command_refuses_a_file_on_a_cluster_before_anything_starts(
+    module, monkeypatch, capsys
+):
+    monkeypatch.setattr(work_command, "start_spark", lambda master: pytest.fail("it has started"))
+
+    code = run(["pipeline", "work", module, "--master", "spark://head:7077"])
+
+    assert code == 2
+    assert "add --shared-files if all of them see this file" in capsys.readouterr().err
+
+
+class TestTheCommandWithoutSpark:
+    @pytest.fixture
+    def command(self, module, monkeypatch):
+        """Runs it, with something in the place of the fleet; returns its exit code."""
+        monkeypatch.setattr(work_command, "start_spark", lambda master: no_spark())
+
+        def call(act, *options):
+            monkeypatch.setattr(running, "run_fleet", act)
+            return run([*options, "pipeline", "work", module])
+
+        return call
+
+    def test_workers_are_told_of_the_store_by_a_path_that_leads_there(
+        self, command, tmp_path, monkeypatch
+    ):
+        told = []
+
+        def act(spark, load, fleet):
+            told.append(fleet)
+            return []
+
+        monkeypatch.chdir(tmp_path)
+
+        assert command(act, "--store", "jobs.db") == 0
+        assert told[0].environment == {"ACKLINE_STORE": f"sqlite:///{tmp_path}/jobs.db"}
+
+    @pytest.mark.parametrize("asked", [True, False])
+    def test_a_stop_while_spark_starts_is_meant_for_this_fleet(
+        self, command, sqlite_url, monkeypatch, asked
+    ):
+        raised = []
+
+        def start_spark(master):
+            if asked:
+                with ackline.open(sqlite_url) as queues:
+                    StopFlag([queues["email"]], "fleet").hoist()
+            return no_spark()
+
+        def act(spark, load, fleet):
+            raised.append(StopFlag(load(), fleet.name, fleet.asked_before).raised)
+            return []
+
+        monkeypatch.setattr(work_command, "start_spark", start_spark)
+
+        assert command(act) == 0
+        assert raised == [asked]
+
+    def test_a_signal_raises_the_flag(self, command):
+        def act(spark, load, fleet):
+            os.kill(os.getpid(), signal.SIGTERM)
+            flag = StopFlag(load(), fleet.name, fleet.asked_before)
+            until(lambda: flag.raised)
+            return []
+
+        assert command(act) == 0
+
+    def test_a_second_signal_ends_it_even_if_the_store_does_not_answer(
+        self, command, monkeypatch, capsys
+    ):
+        answered = threading.Event()
+        monkeypatch.setattr(StopFlag, "hoist", lambda self: answered.wait(60))
+
+        def act(spark, load, fleet):
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGINT)
+            answered.wait(60)
+            return []
+
+        code = command(act)
+        answered.set()
+
+        assert code == 130
+        assert "delivered again when the leases lapse" in capsys.readouterr().err
+
+
+def test_the_command_runs_the_handlers_of_a_module(
+    spark, module, sqlite_url, tmp_path, monkeypatch, capsys
+):
     # Spark's workers find the module as those of a cluster do.
     spark.addArtifacts(str(tmp_path / "fleet_of_tests.py"), pyfile=True)
-    monkeypatch.setattr(pipeline_work, "start_spark", lambda master: KeptSpark(spark))
+    monkeypatch.setattr(work_command, "start_spark", lambda master: KeptSpark(spark))
     with ackline.open(sqlite_url) as queues:
         queue = queues["email"]
         queue.enqueue_many(range(30), kind="welcome", max_attempts=1)
 
-        code = run(
-            ["--store", sqlite_url, "pipeline", "work", "fleet_of_tests:queue", "--until-empty"]
-        )
+        code = run(["--store", sqlite_url, "pipeline", "work", module, "--until-empty"])
 
         assert code == 0
         assert "30 deliveries handled by 2 workers" in capsys.readouterr().out
         assert queue.counts()[State.COMPLETED] == 29
         assert queue.counts()[State.FAILED] == 1
 
-    assert run(["--store", sqlite_url, "pipeline", "stop", "fleet_of_tests:queue"]) == 0
+    assert run(["--store", sqlite_url, "pipeline", "stop", module]) == 0

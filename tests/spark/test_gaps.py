@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from ackline.cli.pipeline_errors import in_plain_words
-from ackline.cli.pipeline_gaps import in_words
+from ackline.cli.pipeline.errors import in_plain_words
+from ackline.cli.pipeline.gaps import in_words
 from ackline.spark.errors import StreamBehind
 from ackline.spark.events.gaps import EACH_TOLD, Gap, added, shortened
 from ackline.spark.lake.running import Asked, Run

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+
 import ackline
 from ackline.job import State
 from ackline.spark.pipelines.audit import MEANINGS
@@ -10,22 +13,33 @@ from tests.docs.pages import DOCS, blocks_of
 GUIDE = DOCS / "guides" / "spark.md"
 
 
-def test_the_guide_runs(spark, sqlite_url, tmp_path):
-    # Spark has started in another directory than this test may use.
-    places = {"sqlite:///jobs.db": sqlite_url, '"lake/': f'"{tmp_path}/lake/'}
-    with ackline.open(sqlite_url) as queues:
-        queues["email"].enqueue({"to": "eve"}, id="first")
-        names = {"spark": spark}
-        for block in blocks_of(GUIDE):
-            if block.language == "py":
-                text = block.text
-                for shown, meant in places.items():
-                    text = text.replace(shown, meant)
-                exec(compile(text, str(GUIDE), "exec"), names)
+PLACES = ('"lake/', '"incoming"', '"rejected"', '"checkpoints/')
+"""What the guide names in the directory where it is run: that of Spark is another one."""
 
-        assert queues["email"].counts()[State.COMPLETED] == 3
-        assert spark.read.parquet(f"{tmp_path}/lake/emails").count() == 3
-        assert spark.read.parquet(f"{tmp_path}/lake/events").count() == 3
+
+def test_the_guide_runs(spark, sqlite_url, tmp_path):
+    (tmp_path / "incoming").mkdir()
+    (tmp_path / "incoming" / "rows.json").write_text(
+        '{"id": "order-3", "payload": "{}"}\n{"id": "order-4", "payload": "{"}'
+    )
+    names: dict[str, object] = {}
+    printed = io.StringIO()
+    for block in blocks_of(GUIDE):
+        if block.language == "py":
+            text = block.text.replace("sqlite:///jobs.db", sqlite_url)
+            for place in PLACES:
+                text = text.replace(place, f'"{tmp_path}/{place[1:]}')
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile(text, str(GUIDE), "exec"), names)
+        elif block.mark == "prints":
+            assert printed.getvalue().strip() == block.text.strip()
+
+    with ackline.open(sqlite_url) as queues:
+        assert queues["email"].counts()[State.COMPLETED] == 5
+    assert spark.read.parquet(f"{tmp_path}/lake/emails").count() == 5
+    assert spark.read.parquet(f"{tmp_path}/lake/events").count() == 5
+    assert spark.read.parquet(f"{tmp_path}/rejected").count() == 1
 
 
 def test_the_guide_has_every_finding():

@@ -73,6 +73,23 @@ def test_a_stream_that_gives_a_sign_of_life_meanwhile_is_not_forgotten(queues, c
     require_within(queues, "a", ["6.0"])
 
 
+def test_a_driver_that_wakes_up_late_takes_nothing_back(queues, monkeypatch):
+    note_horizon(queues, "a", ["4.0"])
+    write, store = queues.store.write_keys, queues.store
+
+    def after_another_driver(tenant, writes):
+        monkeypatch.setattr(store, "write_keys", write)
+        note_horizon(queues, "a", ["6.0"])
+        return write(tenant, writes)
+
+    monkeypatch.setattr(store, "write_keys", after_another_driver)
+    note_horizon(queues, "a", ["5.0"])
+
+    require_within(queues, "a", ["6.0"])
+    with pytest.raises(StreamMismatch, match=r"nothing after 6\.0"):
+        require_within(queues, "a", ["7.0"])
+
+
 def test_a_stream_of_jobs_keeps_what_it_has_there(queues, clock):
     key = (*ROOM, "stream", "state")
     queues.store.write_keys(queues.tenant, [KeyWrite(key=key, value=b"x")])

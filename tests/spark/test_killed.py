@@ -1,70 +1,72 @@
-"""Spark's driver, killed with SIGKILL where it hurts; then started again."""
+"""Spark on one machine: its driver and its Python workers, killed with SIGKILL where it hurts."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
-
-import pyarrow.parquet
+import apsw
 import pytest
 
 import ackline
-from ackline.job import State
-from ackline.testing.legal import require_legal_chains
-from tests.spark.killed import POINT
-
-ROOT = Path(__file__).parents[2]
-JOBS = 100
-LEASE = 5.0
+from ackline.spark.audit.auditing import run_audit
+from tests.spark.outage import FATES, Outage
 
 pytestmark = pytest.mark.slow
 
-
-def drive(url, folder, lease, point=""):
-    """Run the driver; answers how it ended."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.spark.killed", url, str(folder), str(lease)],
-        cwd=ROOT,
-        env={**os.environ, POINT: point, "PYTHONPATH": f"{ROOT}/src{os.pathsep}{ROOT}"},
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        said, _ = process.communicate(timeout=600)
-        return process.returncode, said
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+MASTER = "local[2,4]"
+"""As on a cluster, a task may fail three times."""
 
 
-@pytest.mark.parametrize("point", ["read", "claimed", "sunk"])
-@pytest.mark.parametrize("fate", ["alive", "lapsed", "stolen"])
-def test_nothing_is_lost_and_nothing_doubled(point, fate, url, tmp_path):
-    lease = 600.0 if fate == "alive" else LEASE
-    taken = []
+@pytest.fixture
+def outage(url, tmp_path):
     with ackline.open(url) as queues:
-        queue = queues["email"]
-        queue.enqueue_many(range(JOBS))
+        yield Outage(MASTER, url, queues, tmp_path)
 
-        code, said = drive(url, tmp_path, lease, point)
-        assert code == -signal.SIGKILL, said
-        if fate != "alive":
-            time.sleep(LEASE + 1)
-        if fate == "stolen":
-            taken = [job.id for job in queue.claim(10)]
-        code, said = drive(url, tmp_path, lease)
-        assert code == 0, said
-        lake = pyarrow.parquet.read_table(tmp_path / "lake").column("id").to_pylist()
 
-        assert len(lake) == len(set(lake))
-        assert len({*lake, *taken}) == JOBS
-        assert queue.counts()[State.COMPLETED] == len(lake)
-        require_legal_chains(queue.events())
-        if fate == "alive":
-            assert {job.attempts for job in queue.jobs(limit=JOBS).jobs} == {1}
+@pytest.mark.parametrize("point", ["task", "claimed", "sunk"])
+@pytest.mark.parametrize("fate", FATES)
+def test_a_driver_is_killed(point, fate, outage, spark):
+    with outage.killing("driver", point):
+        outage.meet(fate)
+    outage.drive()
+
+    outage.require_nothing_lost(spark)
+    outage.require_nothing_doubled()
+    assert outage.attempts == ({1} if fate == "alive" else {1, 2})
+
+
+@pytest.mark.parametrize("point", ["read", "task"])
+def test_a_python_worker_is_killed(point, outage, spark):
+    with outage.killing("worker", point):
+        pass
+
+    outage.require_nothing_lost(spark)
+    outage.require_nothing_doubled()
+    assert outage.attempts == {1}
+
+
+@pytest.mark.parametrize("fate", ["lapsed", "stolen"])
+def test_a_python_worker_is_killed_and_the_leases_lapse(fate, outage, spark):
+    with outage.killing("worker", "task"):
+        outage.meet(fate)
+    if fate == "stolen":
+        # More than were waiting at the start a driver does not claim.
+        outage.drive()
+
+    outage.require_nothing_lost(spark)
+    outage.require_only_expired_doubled()
+    assert outage.attempts == ({1, 2} if fate == "stolen" else {1})
+
+
+def test_the_audit_would_see_a_job_that_is_gone(sqlite_url, tmp_path, spark):
+    """The control: one that the thief holds is removed behind the store's back."""
+    with ackline.open(sqlite_url) as queues:
+        outage = Outage(MASTER, sqlite_url, queues, tmp_path)
+        with outage.killing("driver", "task"):
+            outage.meet("stolen")
+        outage.drive()
+        outage.require_nothing_lost(spark)
+        gone = min(outage.stolen)
+        apsw.Connection(str(tmp_path / "jobs.db")).execute("delete from job where id = ?", (gone,))
+
+        audit = run_audit(spark, sqlite_url, queues)
+
+    assert [(found["finding"], found["id"]) for found in audit.listed] == [("lost", gone)]

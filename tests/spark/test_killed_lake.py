@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from ackline.spark.audit.auditing import run_audit
+from ackline.spark.audit.limits import limits_of
 from ackline.spark.lake import compaction
+from ackline.spark.pipelines.audit import findings
 from tests.spark.histories import all_events, live_through
 from tests.spark.killed_lake import BATCH_EVENTS
 from tests.spark.lakeside import Appending, Lakeside, contents, counted, counted_in
@@ -24,13 +27,14 @@ ROOT = Path(__file__).parents[2]
 
 POINTS = (
     *("bronze:1", "bronze:3", "jobs:2", "open:2", "traffic:1", "workers:2", "errors:3"),
-    *("written:3", "written:8", "placed:3", "counted:2"),
-    *("logged:1", "logged:3", "ran:1", "made:3", "published:1"),
-    *("aside:3", "noted:1", "removed:3", "verified:2", "copied:2", "replaced:1"),
-    *("unlinked:1", "unlinked:4"),
+    *("written:3", "written:8", "counted:2"),
+    *("logged:1", "logged:3", "ran:1", "published:1"),
+    *("changing:4", "changing:11", "changing:30", "changing:40"),
+    *("renamed:5", "renamed:12", "renamed:30", "renamed:40"),
+    *("aside:3", "noted:1", "removed:3", "placed:2", "replaced:1", "unlinked:1", "unlinked:4"),
 )
-"""Between bronze and silver, between the parts of silver, before and after gold; and while batches
-are put together, within every step of it."""
+"""Between bronze and silver, between the parts of silver, before and after gold; while batches
+are put together, within every step of it; and before and after a change of any kind."""
 
 MOMENTS = [random.Random(seed).uniform(0.0, 12.0) for seed in range(9)]
 
@@ -69,6 +73,14 @@ def undisturbed(side, tmp_path_factory):
     return found
 
 
+def audit_of_lake(side, lake):
+    """What the audit finds in the events that a lake has, compared with the jobs of the store."""
+    events = side.spark.read.parquet(f"{lake}/bronze/events")
+    jobs = side.spark.read.format("ackline").option("store", side.url).load("jobs")
+    limits = limits_of(side.spark, side.queues.describe(), side.queues.info().now)
+    return {row["finding"] for row in findings(events, jobs, limits).collect()}
+
+
 def test_killed_between_silver_and_gold(side, undisturbed, tmp_path):
     lake, appended = tmp_path / "lake", tmp_path / "appended"
     assert run_and_kill("jobs:2", side, lake)
@@ -79,8 +91,10 @@ def test_killed_between_silver_and_gold(side, undisturbed, tmp_path):
     side.run(lake=appended, batch=Appending, events_per_batch=BATCH_EVENTS)
 
     assert contents(lake) == undisturbed
-    # The control: with another sink the kill would be seen.
+    assert audit_of_lake(side, lake) == set()
+    # The control: with another sink the kill would be seen, by the audit too.
     assert len(contents(appended)["bronze/events"]) > len(undisturbed["bronze/events"])
+    assert "broken" in audit_of_lake(side, appended)
 
 
 @pytest.mark.parametrize("where", [*POINTS, *map(str, MOMENTS)])
@@ -96,3 +110,5 @@ def test_killed_anywhere(where, side, undisturbed, tmp_path, monkeypatch):
     assert contents(lake) == undisturbed
     side.path = str(lake)
     assert counted_in(side.gold("hourly")) == counted(all_events(side.queues))
+    assert audit_of_lake(side, lake) == set()
+    assert run_audit(side.spark, side.url, side.queues).proven

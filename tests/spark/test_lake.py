@@ -21,7 +21,8 @@ import pytest
 
 import ackline
 from ackline.cli import app as cli
-from ackline.cli import pipeline_lake, pipeline_report
+from ackline.cli.pipeline import lake as lake_command
+from ackline.cli.pipeline import report as report_command
 from ackline.errors import ConfigError
 from ackline.events import Act
 from ackline.job import State
@@ -162,7 +163,7 @@ class TestInPieces:
         tables = [("bronze", "events"), ("silver", "jobs"), ("parts", "errors")]
         before = [(name, _sums(copy, name)) for name in tables]
 
-        for point in ("aside", "noted", "removed", "copied", "replaced"):
+        for point in ("aside", "noted", "removed", "placed", "replaced"):
             with pytest.raises(Died):
                 compaction.Compaction(spark, copy.lake, dying(point)).compact()
         compaction.Compaction(spark, copy.lake).compact()
@@ -178,7 +179,7 @@ class TestInPieces:
         shutil.copytree(told.path, lake.folder.path)
         lake.log(msgspec.structs.replace(lake.batches[0], events=10_000))
 
-        with pytest.raises(LakeDamaged, match="nothing was changed"):
+        with pytest.raises(LakeDamaged, match="10,000 were written"):
             compaction.Compaction(spark, lake).compact()
 
         assert lake.folder.batches("bronze", "events") == [0, 1, 2]
@@ -249,7 +250,7 @@ class TestKilled:
         files = side.gold_files()
 
         command = ["--json", "--store", side.url, "pipeline", "run", "--lake", side.path]
-        monkeypatch.setattr(pipeline_lake, "start_spark", lambda master: KeptSpark(side.spark))
+        monkeypatch.setattr(lake_command, "start_spark", lambda master: KeptSpark(side.spark))
         assert cli.run(command) == 0
 
         ran = json.loads(capsys.readouterr().out)
@@ -374,7 +375,7 @@ def test_a_queue_that_was_only_paused_is_reported(spark, tmp_path, monkeypatch, 
     side.queues["email"].pause()
     side.queues["email"].resume()
     side.take_in()
-    monkeypatch.setattr(pipeline_report, "start_spark", lambda master: KeptSpark(spark))
+    monkeypatch.setattr(report_command, "start_spark", lambda master: KeptSpark(spark))
     page = tmp_path / "report.html"
 
     assert cli.run(["pipeline", "report", "--lake", side.path]) == 0
@@ -397,7 +398,7 @@ def test_names_that_are_not_there_are_told(sqlite_url, capsys, monkeypatch, tmp_
     def start(_master):
         raise ConfigError("far enough")
 
-    monkeypatch.setattr(pipeline_lake, "start_spark", start)
+    monkeypatch.setattr(lake_command, "start_spark", start)
     command = ["--store", sqlite_url, "pipeline", "run", "--lake", str(tmp_path / "lake")]
     with ackline.open(sqlite_url) as queues:
         queues["email"].enqueue(1)
@@ -408,7 +409,7 @@ def test_names_that_are_not_there_are_told(sqlite_url, capsys, monkeypatch, tmp_
     assert "--slo email:" not in said
     cli.run([*command, "--tenant", "acme"])
     assert "tenant acme has no queues yet" in " ".join(capsys.readouterr().err.split())
-    assert pipeline_lake.read_objective("emial=none") == ("emial", None)
+    assert lake_command.read_objective("emial=none") == ("emial", None)
 
 
 def test_it_goes_on_until_it_is_stopped(monkeypatch):
@@ -447,7 +448,7 @@ def test_it_goes_on_until_it_is_stopped(monkeypatch):
 
 
 def test_the_report_tells_what_the_lake_has(told, monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(pipeline_report, "start_spark", lambda master: KeptSpark(told.spark))
+    monkeypatch.setattr(report_command, "start_spark", lambda master: KeptSpark(told.spark))
     page = tmp_path / "report.html"
 
     assert cli.run(["--json", "pipeline", "report", "--lake", told.path, f"--html={page}"]) == 0

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow
 import pyarrow.fs
+import pyarrow.parquet
 import pytest
 
 from ackline.spark.errors import LakeClaimed
-from ackline.spark.lake import micro_batch
-from ackline.spark.lake.folder import Folder, replacing
-from ackline.spark.lake.lake import EVENTS, Lake
-from ackline.spark.lake.micro_batch import MicroBatch
+from ackline.spark.lake import placing
+from ackline.spark.lake.folder import Folder
+from ackline.spark.lake.placing import replacing
 
 LOCAL = pyarrow.fs.LocalFileSystem()
-NO_PLACE: Any = None
-"""Only errors are looked up in the store."""
 
 
 @pytest.fixture
@@ -57,55 +53,141 @@ def test_what_was_left_by_those_that_were_killed_is_swept(folder, tmp_path):
     assert folder.names() == [".of-somebody-else", "x.json"]
 
 
-class TestReplacing:
-    @pytest.fixture
-    def folder(self, folder):
-        folder.write_json("old", "table", "part-1")
-        folder.write_json("new", "aside", "part-2")
-        return folder
+class Claim:
+    """That of a run which may sleep before it looks at it, or after, while another takes over."""
 
-    def succeed(self, folder):
-        """Another run takes the same batch in."""
-        folder.remove("table")
-        folder.write_json("another's", "table", "part-3")
+    def __init__(self, takes_over=lambda: None):
+        self.lost = False
+        self.takes_over = takes_over
 
-    def test_what_was_there_goes(self, folder):
-        folder.replace(("aside",), ("table",), lambda: None)
+    def sleep(self):
+        if not self.lost:
+            self.lost = True
+            self.takes_over()
 
-        assert folder.names("table") == ["part-2"]
-
-    def test_what_another_run_has_put_there_meanwhile_stays(self, folder):
-        folder.replace(("aside",), ("table",), lambda: self.succeed(folder))
-
-        assert folder.names("table") == ["part-2", "part-3"]
-
-    def test_nothing_changes_if_the_lake_is_anothers_by_then(self, folder):
-        def refuse():
+    def check(self):
+        if self.lost:
             raise LakeClaimed("another run has taken over")
 
-        with pytest.raises(LakeClaimed):
-            folder.replace(("aside",), ("table",), refuse)
+    def check_asleep(self):
+        self.sleep()
+        self.check()
 
-        assert folder.names("table") == ["part-1"]
 
-
-def test_a_run_that_woke_up_while_it_copied_takes_its_own_files_back(tmp_path, monkeypatch):
-    lake = Lake(str(tmp_path / "lake"))
-    names = iter(("part-1.parquet", "part-2.parquet"))
-    table = pyarrow.table({"x": [1, 2, 3]})
-
-    def write_table(table, path):
-        Folder(path).write_table(table, next(names))
-
-    monkeypatch.setattr(micro_batch, "write_table", write_table)
-
-    def wake_up(point):
-        if point == "written":
-            MicroBatch(lake, NO_PLACE)._save(table, EVENTS, 0)
-        else:
-            raise LakeClaimed("another run has taken over")
+def test_a_file_is_not_replaced_by_one_that_slept_while_it_wrote(folder):
+    table = pyarrow.table({"x": ["old"]})
+    claim = Claim(lambda: folder.write_table(pyarrow.table({"x": ["new"]}), "day.parquet"))
+    folder.write_table(table, "day.parquet")
 
     with pytest.raises(LakeClaimed):
-        MicroBatch(lake, NO_PLACE, wake_up)._save(table, EVENTS, 0)
+        Folder(folder.path, claim.check_asleep).write_table(table, "day.parquet")
 
-    assert lake.folder.names(*lake.parts(EVENTS, 0)) == ["part-2.parquet"]
+    assert pyarrow.parquet.read_table(folder.at("day.parquet"))["x"].to_pylist() == ["new"]
+    assert folder.names() == ["day.parquet"]
+
+
+class TestAFolderInThePlaceOfAnother:
+    """By a rename, or by a copy in an object store, for which Arrow has a stand-in."""
+
+    @pytest.fixture(params=["file", "mock"])
+    def folder(self, request, tmp_path):
+        folder = Folder(f"{request.param}://{tmp_path}")
+        folder.write_json("old", "table", "part-1")
+        folder.write_json("new", "aside", "part-2")
+        folder.write_json("another's", "another", "part-3")
+        return folder
+
+    @pytest.fixture
+    def claim(self, folder):
+        def take_over():
+            mine, folder.check = folder.check, lambda: None
+            folder.replace(("another",), ("table",))
+            folder.check = mine
+
+        return Claim(take_over)
+
+    def contents(self, folder):
+        names = folder.names("table")
+        return [folder.read_json(str, "table", name) for name in names if name[0] != "."]
+
+    def test_it_has_what_the_new_one_had(self, folder):
+        folder.replace(("aside",), ("table",))
+
+        assert self.contents(folder) == ["new"]
+        assert folder.names() == ["another", "aside", "table"]
+
+    def test_there_may_have_been_none(self, folder):
+        folder.remove("table")
+        folder.replace(("aside",), ("table",))
+
+        assert self.contents(folder) == ["new"]
+
+    def test_one_that_slept_before_it_looked_changes_nothing(self, folder, claim):
+        folder.check = claim.check_asleep
+
+        with pytest.raises(LakeClaimed):
+            folder.replace(("aside",), ("table",))
+
+        assert self.contents(folder) == ["another's"]
+        assert folder.names() == ["another", "aside", "table"]
+
+    def test_one_that_slept_before_it_removed_changes_nothing(self, folder, claim):
+        folder.check = claim.check_asleep
+
+        with pytest.raises(LakeClaimed):
+            folder.remove("table")
+
+        assert self.contents(folder) == ["another's"]
+
+    @pytest.mark.parametrize("folder", ["file"], indirect=True)
+    def test_one_that_slept_between_the_renames_leaves_what_the_other_put_there(
+        self, folder, claim, monkeypatch
+    ):
+        folder.check = claim.check
+        rename = placing.move
+
+        def sleep_after(*arguments):
+            rename(*arguments)
+            claim.sleep()
+
+        monkeypatch.setattr(placing, "move", sleep_after)
+
+        with pytest.raises(LakeClaimed):
+            folder.replace(("aside",), ("table",))
+
+        assert self.contents(folder) == ["another's"]
+
+    @pytest.mark.parametrize("folder", ["mock"], indirect=True)
+    def test_one_that_slept_while_it_copied_takes_its_own_back(self, folder, claim):
+        looks = iter((claim.check, claim.check_asleep))
+
+        def check():
+            next(looks)()
+
+        folder.check = check
+
+        with pytest.raises(LakeClaimed):
+            folder.replace(("aside",), ("table",))
+
+        assert self.contents(folder) == ["another's"]
+
+    @pytest.mark.parametrize("folder", ["file"], indirect=True)
+    def test_it_need_not_be_copied(self, folder, monkeypatch):
+        monkeypatch.setattr("shutil.copyfile", None)
+
+        folder.replace(("aside",), ("table",))
+
+        assert self.contents(folder) == ["new"]
+
+    @pytest.mark.parametrize("folder", ["file"], indirect=True)
+    def test_where_there_are_no_links_it_is_copied_before_it_takes_its_place(
+        self, folder, monkeypatch
+    ):
+        def refuse(*_paths):
+            raise OSError("no links here")
+
+        monkeypatch.setattr("os.link", refuse)
+
+        folder.replace(("aside",), ("table",))
+
+        assert self.contents(folder) == ["new"]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 
+import msgspec
 import pytest
 
 from ackline.clock import ManualClock
 from ackline.queues import Queues
+from ackline.spark.errors import LakeClaimed
+from ackline.spark.lake import claim
 from ackline.spark.lake.lake import EVENTS, JOBS, Batch, Lake
+from ackline.spark.lake.micro_batch import pass_nothing
 from ackline.spark.lake.running import Asked, Run
 from ackline.stores.registry import store_from_url
-from tests.spark.test_compaction import NO_SPARK, fill
+from tests.spark.test_compaction import NO_SPARK, fill, snapshot
 
 DAY = 86_400.0
 YEAR = 365 * DAY
@@ -47,7 +52,7 @@ def run(sqlite_url, clock, tmp_path):
         lake.folder.write_json({}, "checkpoint", "offsets", "0")
         asked = Asked(url=sqlite_url, tenant="default", lake=lake.folder.path, keep=KEEP)
 
-        yield lambda: WithoutNews(NO_SPARK, queues, asked).to_now()
+        yield lambda passing=pass_nothing: WithoutNews(NO_SPARK, queues, asked, passing).to_now()
 
 
 def kept(tmp_path):
@@ -75,3 +80,25 @@ def test_what_a_killed_run_left_half_written_is_swept_by_the_next(run, tmp_path)
     run()
 
     assert [name for name in (*folder.names(), *folder.names("log")) if name[0] == "."] == []
+
+
+@pytest.mark.parametrize("nth", range(6))
+def test_one_that_wakes_up_while_it_drops_changes_nothing(run, clock, tmp_path, monkeypatch, nth):
+    """Another has dropped the same meanwhile, and has put batches together."""
+    monkeypatch.setattr(claim, "_is_gone", lambda holder: True)
+    clock.advance(KEEP + 1)
+    lake, changes, found = Lake(str(tmp_path / "lake")), itertools.count(), {}
+
+    def sleep(point):
+        if point == "changing" and next(changes) == nth:
+            run()
+            lake.forget(0)
+            lake.log(msgspec.structs.replace(lake.batches[0], level=1, first=0))
+            found.update(snapshot(lake.folder.path))
+
+    with pytest.raises(LakeClaimed):
+        run(sleep)
+
+    assert {name: found[name] for name in found if not name.endswith(".new")} == snapshot(
+        lake.folder.path
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pyspark.sql.types import StructField, StructType
 
@@ -32,8 +34,21 @@ def asked(role="read", **options):
         ("read", {"table": "jobs", "pagSize": "5"}, "did you mean 'pageSize'?"),
         ("read", {"table": "jobs", "tenant": ""}, "the tenant must have"),
         ("read", {"table": "jobs", "streamid": "s"}, "'streamId' is for readStream"),
-        ("read", {"table": "jobs", "pushdown": "true"}, "Set queue, states, kinds, createdAfter"),
-        ("read", {"table": "events", "pushdown": "true"}, "no option 'pushdown'"),
+        (
+            "read",
+            {"table": "jobs", "pushdown": "true"},
+            "states, createdAfter and createdBefore of",
+        ),
+        ("read", {"table": "events", "pushdown": "true"}, "happenedAfter and happenedBefore of"),
+        ("read", {"table": "events", "acts": "fail,complet"}, "act 'complet': did you mean 'comp"),
+        ("read", {"table": "events", "acts": "done"}, "no act 'done': there are enqueue, claim"),
+        ("read", {"table": "events", "kinds": ""}, "the kind must have"),
+        (
+            "read",
+            {"table": "events", "happenedAfter": "soon"},
+            "happenedAfter='soon' is not a time",
+        ),
+        ("readStream", {"table": "events", "happenedBefore": "x"}, "happenedBefore='x' is not a"),
         ("read", {"table": "jobs", "states": "queued,done"}, "no state 'done': there are"),
         ("read", {"table": "jobs", "kinds": "a,"}, "the kind must have"),
         ("read", {"table": "jobs", "createdAfter": "soon"}, "createdAfter='soon' is not a time"),
@@ -152,3 +167,9 @@ def test_an_unreachable_server_is_told_at_planning():
 def test_spark_finds_the_format_by_the_name_of_its_module():
     assert DefaultSource is AcklineSource
     assert DefaultSource.name() == "ackline"
+
+
+def test_kinds_with_commas_in_their_names_are_named_in_a_json_list():
+    asked: Any = read_options("read", {"store": "x", "table": "jobs", "kinds": '["a,b", "c"]'})
+
+    assert asked.kind_set == {"a,b", "c"}

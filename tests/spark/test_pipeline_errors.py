@@ -6,7 +6,7 @@ import pytest
 from pyspark.errors import PySparkException, SparkRuntimeException
 
 from ackline.cli.exits import code_for, message_for
-from ackline.cli.pipeline_errors import ending
+from ackline.cli.pipeline.errors import ending
 from ackline.errors import AcklineError, EventsDropped
 from ackline.spark.writing.rejected import RowsRejected
 

@@ -11,6 +11,7 @@ from ackline.alike import fingerprint
 from ackline.spark.pipelines import clusters
 from ackline.spark.pipelines.forecast import TOO_LITTLE, busiest, every_hour, forecast
 from ackline.spark.pipelines.objectives import attainment
+from ackline.spark.pipelines.silver import carried, lives_of, steps_with_times
 from ackline.spark.pipelines.sketches import merged, quantiles, sketch
 
 MONDAY = datetime.datetime(2026, 11, 2, tzinfo=datetime.UTC)
@@ -207,3 +208,39 @@ def test_objectives_go_by_queue_and_by_default(spark):
         "none": (0.5, False),
     }
     assert [row["queue"] for row in named] == ["own"]
+
+
+def test_a_life_that_another_one_follows_is_over(spark):
+    """Its end fell into a gap; of one that is followed by none, it may still come."""
+    entries = [
+        ("a", "01", "enqueue", None, "queued"),
+        ("a", "02", "claim", "queued", "processing"),
+        # Here it was completed and pruned, which nobody has read.
+        ("a", "05", "enqueue", None, "queued"),
+        ("b", "03", "claim", "queued", "processing"),
+        ("b", "06", "move", None, "failing"),
+        ("c", "04", "enqueue", None, "scheduled"),
+        ("d", "07", "fail", "processing", "failed"),
+        ("d", "08", "redrive", "failed", "queued"),
+        ("d", "09", "purge", "queued", None),
+    ]
+    rows = [
+        ("t", "q", id, "k", place, MONDAY, act, source, to, 1, 7, "", "", 5)
+        for id, place, act, source, to in entries
+    ]
+    columns = "tenant string, queue string, id string, kind string, place string, at timestamp,"
+    columns += "act string, source string, to string, attempt int, token long, worker string,"
+    steps = steps_with_times(
+        spark.createDataFrame(rows, f"{columns} note string, priority int")
+    ).cache()
+
+    over = lives_of(steps.where("not goes_on")).collect()
+
+    assert {(row["id"], row["first_place"], row["outcome"]) for row in over} == {
+        ("a", "01", "unknown"),
+        ("b", "03", "unknown"),
+        ("d", "07", "failed"),
+        ("d", "08", "purged"),
+    }
+    assert {row["place"] for row in carried(steps).collect()} == {"04", "05", "06"}
+    steps.unpersist()

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import base64
 import json
+import pickle
+import socket
 import struct
 
+import msgspec
 import pyarrow.parquet
 import pytest
 
-from ackline.spark.writing.rejected import LONGEST_LISTED, Aside, Rejected, RowsRejected, rows_of
+from ackline.errors import ConfigError
+from ackline.spark.paths import open_folder
+from ackline.spark.place import Place
+from ackline.spark.writing.rejected import LONGEST_LISTED, RejectedRow, RowsRejected, rows_of
+from ackline.spark.writing.rejects_place import RejectsPlace
 
 LARGE = {"id": "a", "priority": 17, "payload": "y" * 2 * LONGEST_LISTED, "result": b"\x00\xff"}
 
 
-def refuse(aside):
-    with aside.refusing() as refused:
-        refused.add([Rejected.of(LARGE, ValueError("no"))], 0)
-    return refused.listed
+HERE = Place(url="redis://", tenant="default", host=socket.gethostname())
+
+
+def reject(folder, most=1000, place=HERE):
+    with RejectsPlace.planned(folder, "write", most).opened(place) as rejects:
+        rejects.add([RejectedRow.of(LARGE, ValueError("no"))], 0)
+    return rejects.listed
 
 
 def test_a_folder_has_all_of_it(tmp_path):
-    refuse(Aside(str(tmp_path), "write"))
+    reject(str(tmp_path))
 
     (kept,) = pyarrow.parquet.read_table(tmp_path).to_pylist()
     row = json.loads(kept["row"])
@@ -30,12 +40,51 @@ def test_a_folder_has_all_of_it(tmp_path):
 
 
 def test_a_list_has_as_much_as_can_be_shown():
-    (listed,) = refuse(Aside(None, "write"))
+    (listed,) = reject(None)
 
     assert len(listed.row) == LONGEST_LISTED + 1
     assert listed.row.endswith("…")
     with pytest.raises(RowsRejected):
-        refuse(Aside(None, "write", most=0))
+        reject(None, most=0)
+
+
+def test_a_relative_folder_is_that_of_the_machine_that_plans(tmp_path, monkeypatch):
+    (tmp_path / "task").mkdir()
+    monkeypatch.chdir(tmp_path)
+    planned = pickle.dumps(RejectsPlace.planned("rejected", "write", 1000))
+
+    monkeypatch.chdir("task")
+    with pickle.loads(planned).opened(HERE) as rejects:
+        rejects.add([RejectedRow.of(LARGE, ValueError("no"))], 0)
+
+    assert pyarrow.parquet.read_table(tmp_path / "rejected").num_rows == 1
+    assert not list((tmp_path / "task").iterdir())
+
+
+def test_a_folder_of_another_machine_is_refused(tmp_path):
+    """Else each machine would have some of the rows, and nobody would find them."""
+    elsewhere = Place(url="redis://", tenant="default", host="elsewhere")
+
+    for folder in (str(tmp_path / "rejected"), (tmp_path / "rejected").as_uri()):
+        with pytest.raises(ConfigError, match=r"of elsewhere: name one that all .*sharedFiles"):
+            reject(folder, place=elsewhere)
+    assert not list(tmp_path.iterdir())
+    reject(None, place=elsewhere)
+
+    shared = msgspec.structs.replace(elsewhere, shared_files=True)
+    reject(str(tmp_path / "rejected"), place=shared)
+    assert pyarrow.parquet.read_table(tmp_path / "rejected").num_rows == 1
+
+
+def test_a_bucket_has_the_name_that_spark_has_for_it():
+    """What a task opens; nothing is asked of the bucket before there is a row."""
+    with pytest.raises(ConfigError, match="'ftp://files' cannot be reached"):
+        RejectsPlace.planned("ftp://files", "write", 1000)
+
+    planned = RejectsPlace.planned("s3a://shop/rejected/?region=eu-west-1", "write", 1000)
+
+    files, root = open_folder(str(planned.folder))
+    assert (files.type_name, root) == ("s3", "shop/rejected")
 
 
 def test_what_python_cannot_represent_is_kept_as_it_is():
@@ -47,7 +96,7 @@ def test_what_python_cannot_represent_is_kept_as_it_is():
 
     broken, fine = rows_of(pyarrow.RecordBatch.from_arrays([names, times], ["name", "at"]))
 
-    assert isinstance(broken, Rejected)
+    assert isinstance(broken, RejectedRow)
     assert isinstance(fine, dict)
     assert json.loads(broken.row) == {"name": "//4=", "at": before_the_year_1}
     assert "column 'name' cannot be read" in broken.reason

@@ -6,13 +6,14 @@ import datetime
 import html.parser
 import re
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 import pyarrow
 import pytest
 
-from ackline.cli import pipeline_report
-from ackline.cli.pipeline_report import sparkline
+from ackline.cli.pipeline import report as report_command
+from ackline.cli.pipeline.report import sparkline
 from ackline.cli.session import Common, Session
 from ackline.errors import ConfigError
 from ackline.queues import Queues
@@ -220,10 +221,10 @@ def with_gap(report):
 def test_the_terminal_tells_of_gaps(report, capsys):
     session = Session(Common())
     session.console.width = 200
-    pipeline_report.show(session, report)
+    report_command.show(session, report)
     assert "missing" not in capsys.readouterr().out
 
-    pipeline_report.show(session, with_gap(report))
+    report_command.show(session, with_gap(report))
 
     said = capsys.readouterr().out
     assert "Events are missing" in said
@@ -237,7 +238,7 @@ def test_the_guide_shows_what_the_terminal_does(capsys):
     guide = blocks_of(DOCS / "guides" / "reports.md")
     (shown,) = [block.text for block in guide if "Jobs an hour" in block.text]
 
-    pipeline_report.show(session, shop_report())
+    report_command.show(session, shop_report())
 
     said = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
     assert [part for part in shown.split("\n…\n") if part.strip() not in said] == []
@@ -249,13 +250,13 @@ def stalls(text):
 
 def test_a_stall_is_told_of_a_queue_that_is_not_among_the_busiest(report, capsys):
     session = Session(Common())
-    pipeline_report.show(session, report)
+    report_command.show(session, report)
     quiet = msgspec.structs.replace(report, stalls=[])
 
     for said in (stalls(capsys.readouterr().out), page(report, NOON)):
         assert "quiet" in said
         assert "No worker was lost" not in said
-    pipeline_report.show(session, quiet)
+    report_command.show(session, quiet)
     assert "No worker was lost while it held a job." in stalls(capsys.readouterr().out)
 
 
@@ -284,7 +285,7 @@ def test_stalls_are_gathered_from_every_queue(spark, clock):
 
 
 def test_the_terminal_shows_it(report, capsys):
-    pipeline_report.show(Session(Common()), report)
+    report_command.show(Session(Common()), report)
 
     said = capsys.readouterr().out
     for text in (
@@ -312,7 +313,7 @@ def test_rows_keep_their_names_in_a_narrow_terminal(report, capsys, width):
     errors = [{**one, "examples": [{"id": id}]} for one in report.errors]
     found = msgspec.structs.replace(report, traffic=traffic, errors=errors)
 
-    pipeline_report.show(session, found)
+    report_command.show(session, found)
 
     said = capsys.readouterr().out
     assert id in said
@@ -336,7 +337,7 @@ def test_a_lake_in_which_nothing_happened_to_jobs(report, capsys):
         **{name: [] for name in ("busiest", "forecast", "coming")},
     )
 
-    pipeline_report.show(Session(Common()), quiet)
+    report_command.show(Session(Common()), quiet)
 
     assert "0 jobs enqueued" in capsys.readouterr().out
     assert "No worker was lost" in page(quiet, NOON)
@@ -392,6 +393,16 @@ def test_the_last_days_are_counted_back_from_the_last():
     assert reported_days(days, 2) == [day - datetime.timedelta(days=1), day]  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="is empty"):
         reported_days(Days(), None)  # type: ignore[arg-type]
+
+
+def test_a_day_of_a_wrong_clock_is_not_the_last():
+    day = NOON.date()
+    yesterday, far = day - datetime.timedelta(days=1), day + datetime.timedelta(days=9000)
+    days: Any = Days(yesterday, day, far)
+
+    assert reported_days(days, 2, today=day) == [yesterday, day]
+    assert reported_days(days, 2, today=yesterday) == [yesterday, day]
+    assert reported_days(Days(far), 2, today=day) == [far]  # type: ignore[arg-type]
 
 
 def hour(number, enqueued):

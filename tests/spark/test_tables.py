@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 
 from ackline.config import DEFAULTS
-from ackline.errors import EventsDropped
-from ackline.events import Act
+from ackline.errors import ConfigError, EventsDropped
+from ackline.events import Act, make_cursor, read_cursor
 from ackline.lifecycle import stop
 from ackline.queue.job import record_of
 from ackline.spark import jobs, schemas
@@ -213,6 +213,39 @@ def test_the_store_filters_by_what_the_options_say(queues, read, clock):
     assert ids(kinds="l,m") == ["other"]
 
 
+def test_of_events_those_come_that_the_options_ask_for(queues, read, clock):
+    queue, begun = queues["a"], clock.now()
+    queue.enqueue(1, id="old", kind="k")
+    clock.advance(100)
+    queue.enqueue(1, id="new", kind="l")
+    queue.complete(queue.claim(1)[0])
+    middle = datetime.fromtimestamp(clock.now(), UTC)
+
+    def told(**options):
+        return [(row["act"], row["id"]) for row in read("events", **options)]
+
+    assert told(kinds="l,m") == [("enqueue", "new")]
+    assert told(acts="claim, complete") == [("claim", "old"), ("complete", "old")]
+    assert told(acts="enqueue", kinds="k") == [("enqueue", "old")]
+    assert told(acts="enqueue", happenedAfter=middle.isoformat()) == [("enqueue", "new")]
+    assert told(happenedBefore=str(begun + 100)) == [("enqueue", "old")]
+    assert told(happenedAfter=str(begun + 50), kinds="k", acts="claim,fail") == [("claim", "old")]
+    assert told(happenedAfter=str(begun + 200)) == []
+
+
+def test_events_before_a_clock_was_set_back_do_not_hide_those_after(queues, read, clock):
+    queue, begun = queues["a"], clock.now()
+    queue.enqueue(1, id="early")
+    clock.advance(100)
+    queue.enqueue(1, id="late")
+    clock.advance(-90)
+    queue.enqueue(1, id="early again")
+
+    rows = read("events", happenedBefore=str(begun + 50))
+
+    assert [row["id"] for row in rows] == ["early", "early again"]
+
+
 def test_no_reader_takes_filters_from_spark():
     """Spark would keep what one filter leaves for every later use of the DataFrame."""
     assert "pushFilters" not in vars(JobsReader)
@@ -241,6 +274,8 @@ def test_events_behind_a_cursor(queues, read):
 
     assert [row["id"] for row in read("events", start=cursor)] == ["2"]
     assert read("events", start="now") == []
+    with pytest.raises(ConfigError, match="after the end of this store's journal"):
+        read("events", start=make_cursor(1000 * read_cursor(cursor)[0], 0))
 
 
 def test_one_large_batch_of_events_is_read_in_pages(queues, read):

@@ -13,8 +13,9 @@ import pyarrow.parquet
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from ackline.errors import ConfigError
+from ackline.errors import ConfigError, StoreUnavailable
 from ackline.job import State
+from ackline.spark import retrying
 from ackline.spark.writing.drafts import content_id
 from ackline.spark.writing.jobs import JobsStreamWriter, JobsWriter
 from ackline.spark.writing.outcomes import OutcomesStreamWriter, OutcomesWriter
@@ -53,10 +54,73 @@ def write(writer, table, tasks=2):
     parts = [table.slice(start, size) for start in range(0, table.num_rows, size)]
     with pytest.MonkeyPatch.context() as patch:
         numbers = itertools.count()
-        patch.setattr("ackline.spark.writing.rejected.partition", lambda: next(numbers))
+        patch.setattr("ackline.spark.writing.rejects_place.partition_number", lambda: next(numbers))
         messages = [writer.write(iter(part.to_batches())) for part in parts]
     writer.commit(messages)
     return messages
+
+
+@pytest.fixture
+def outage(place, monkeypatch):
+    """The store is away when a task connects, and once more right after it did what was asked."""
+    monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.001)
+    connect, left = place.connect, ["connect"]
+
+    def cut(verb):
+        left.append(verb)
+
+        def connect_late():
+            if "connect" in left:
+                left.remove("connect")
+                raise StoreUnavailable("refused")
+            queues = connect()
+            act = getattr(queues.store, verb)
+
+            def answer_late(*arguments, **options):
+                answer = act(*arguments, **options)
+                if verb in left:
+                    left.remove(verb)
+                    raise StoreUnavailable("the connection broke")
+                return answer
+
+            monkeypatch.setattr(queues.store, verb, answer_late)
+            return queues
+
+        monkeypatch.setattr(place, "connect", connect_late)
+        return left
+
+    return cut
+
+
+def test_a_store_that_is_away_for_a_moment_ends_no_write(email, writer, outage):
+    table = pyarrow.table({"id": ["a", "b"], "payload": ["1", "2"]})
+    left = outage("enqueue")
+
+    write(writer(table), table, tasks=1)
+
+    assert left == []
+    assert sorted(job.id for job in email.jobs().jobs) == ["a", "b"]
+
+
+def test_a_store_that_is_away_for_a_moment_loses_no_outcome(email, settler, outage):
+    email.enqueue(1, id="a")
+    [job] = email.claim(1)
+    table = pyarrow.table({"id": ["a"], "token": [job.record.token], "outcome": ["complete"]})
+    left = outage("apply")
+
+    [message] = write(settler(table), table, tasks=1)
+
+    assert (left, message.written, message.known) == ([], 1, 0)
+    assert email.status("a").state is State.COMPLETED
+
+
+def test_without_patience_an_outage_ends_the_write(writer, outage):
+    """The control."""
+    table = pyarrow.table({"id": ["a"], "payload": ["1"]})
+    outage("enqueue")
+
+    with pytest.raises(StoreUnavailable):
+        write(writer(table, retryFor="0"), table, tasks=1)
 
 
 def test_each_row_is_a_job(email, writer):
@@ -225,7 +289,7 @@ def test_broken_rows_are_kept_aside_with_the_reason(email, writer, tmp_path):
 
 
 def test_a_repeated_micro_batch_keeps_its_broken_rows_once(writer, tmp_path, monkeypatch):
-    monkeypatch.setattr("ackline.spark.writing.jobs.micro_batch", lambda: "stream-q-batch-7")
+    monkeypatch.setattr("ackline.spark.writing.jobs.micro_batch_name", lambda: "stream-q-batch-7")
     table = pyarrow.table(BROKEN)
     one = writer(table, kind=JobsStreamWriter, rejectedPath=tmp_path.as_uri() + "/aside")
 
@@ -282,7 +346,7 @@ def test_a_folder_takes_any_number_of_broken_rows(email, writer, tmp_path):
         writer(table, rejectedPath=str(tmp_path / "aside"), maxRejected="1"), table, tasks=1
     )
 
-    assert (done.written, done.refused, done.rejected) == (500, MANY, [])
+    assert (done.written, done.rejected, done.listed) == (500, MANY, [])
     assert pyarrow.parquet.read_table(tmp_path / "aside").num_rows == MANY
     assert email.counts()[State.QUEUED] == 500
 

@@ -27,11 +27,11 @@ MODULES = (
     "act",
     "recover",
     "doctor",
-    "pipeline",
-    "pipeline_lake",
-    "pipeline_report",
-    "pipeline_jobs",
-    "pipeline_work",
+    "pipeline.audit",
+    "pipeline.lake",
+    "pipeline.report",
+    "pipeline.jobs",
+    "pipeline.work",
     "migrate",
     "bench",
 )
@@ -46,4 +46,4 @@ def load_all() -> None:
 
 
 def _module_of(info: CommandInfo) -> str:
-    return info.callback.__module__.rpartition(".")[2] if info.callback else ""
+    return info.callback.__module__.removeprefix("ackline.cli.") if info.callback else ""

@@ -17,7 +17,7 @@ from ackline.maintenance.loop import Loop
 from ackline.queue import NewJob, Queue, Queued
 from ackline.queue.broken_notes import UNREADABLE, warn_of_broken
 from ackline.queue.drafting import LATEST
-from ackline.stores.base import Key, KeyWrite
+from ackline.stores.base import Key, KeyWrite, find_key
 
 logger = logging.getLogger("ackline")
 
@@ -144,11 +144,8 @@ class Scheduler(Loop):
         self.count("fired", sum(isinstance(answer, Queued) for answer in answers))
 
     def _read(self, queue: Queue[Any, Any], schedule: Schedule) -> tuple[Note | None, int]:
-        key = _key(queue, schedule)
-        for found in queue.store.read_keys(queue.key.tenant, key, 1):
-            if found.key == key:
-                return self._readable(queue, found), found.version
-        return None, 0
+        found = find_key(queue.store, queue.key.tenant, _key(queue, schedule))
+        return (None, 0) if found is None else (self._readable(queue, found), found.version)
 
     def _readable(self, queue: Queue[Any, Any], found: Key) -> Note | None:
         try:

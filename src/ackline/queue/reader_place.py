@@ -12,7 +12,7 @@ from ackline.events import read_cursor
 from ackline.ids import new_id
 from ackline.limits import OWN_KEYS, require_name
 from ackline.queue.broken_notes import UNREADABLE, warn_of_broken
-from ackline.stores.base import Key, KeyWrite, Store
+from ackline.stores.base import Key, KeyWrite, Store, find_key
 
 EVERY_QUEUE = ""
 """Stands for a queue's name, which is never empty, and means those that a reader has not met."""
@@ -91,10 +91,8 @@ class KeptPlace:
         return Place(cursor, self._store.info().now, f"{self._id} {os.getpid()}")
 
     def _find(self) -> tuple[Place | None, int]:
-        for entry in self._store.read_keys(self._tenant, self._path, 1):
-            if entry.key == self._path:
-                return self._readable(entry), entry.version
-        return None, 0
+        entry = find_key(self._store, self._tenant, self._path)
+        return (None, 0) if entry is None else (self._readable(entry), entry.version)
 
     def _readable(self, entry: Key) -> Place | None:
         try:

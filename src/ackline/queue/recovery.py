@@ -14,7 +14,7 @@ from ackline.job import QueueKey, State
 from ackline.lifecycle import Verdict
 from ackline.limits import OWN_KEYS
 from ackline.queue.broken_notes import UNREADABLE, OnBroken, warn_of_broken
-from ackline.stores.base import Key, KeyWrite, Store
+from ackline.stores.base import Key, KeyWrite, Store, find_key
 
 logger = logging.getLogger("ackline")
 
@@ -111,10 +111,8 @@ def _add(store: Store, queue: QueueKey, way: Way, more: Recovered) -> bool:
 
 
 def _read(store: Store, queue: QueueKey, on_broken: OnBroken = warn_of_broken) -> tuple[_Ways, int]:
-    for found in store.read_keys(queue.tenant, _key(queue), 1):
-        if found.key == _key(queue):
-            return _readable(queue, found, on_broken), found.version
-    return {}, 0
+    found = find_key(store, queue.tenant, _key(queue))
+    return ({}, 0) if found is None else (_readable(queue, found, on_broken), found.version)
 
 
 def _readable(queue: QueueKey, found: Key, on_broken: OnBroken) -> _Ways:

@@ -12,7 +12,7 @@ from ackline.service.key_documents import KeyDocument, key_document
 from ackline.service.key_watches import read_keys
 from ackline.service.problems import Conflict, NotFound, problem_of
 from ackline.service.streams import PING, event
-from ackline.stores.base import Key, KeyWrite, Store
+from ackline.stores.base import Key, KeyWrite, Store, find_key
 
 _encode = msgspec.json.Encoder().encode
 
@@ -85,8 +85,7 @@ class Room:
     async def _find(self, key: tuple[str, ...]) -> Key | None:
         if key[:1] == (OWN_KEYS,):
             return None
-        found = await self._runtime.call(self._store.read_keys, self._tenant, key, 1)
-        return next((entry for entry in found if entry.key == key), None)
+        return await self._runtime.call(find_key, self._store, self._tenant, key)
 
 
 def _absent(key: tuple[str, ...]) -> NotFound:

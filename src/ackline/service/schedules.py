@@ -13,7 +13,7 @@ from ackline.limits import OWN_KEYS
 from ackline.queue.broken_notes import UNREADABLE, OnBroken, warn_of_broken
 from ackline.service.credentials import SERVICE_TENANT
 from ackline.service.problems import Conflict
-from ackline.stores.base import Key, KeyWrite, Store
+from ackline.stores.base import Key, KeyWrite, Store, find_key
 
 ROOM = (OWN_KEYS, "schedules")
 """Under it, for each queue: its schedules by name."""
@@ -114,11 +114,10 @@ def require_room(store: Store, key: QueueKey) -> None:
 
 def find(store: Store, key: QueueKey, name: str) -> tuple[Schedule | None, int]:
     """One schedule, if it is there, and a number that changes with each write."""
-    path = (*_room(key), name)
-    for entry in store.read_keys(key.tenant, path, 1):
-        if entry.key == path:
-            return next(iter(readable(key, [entry])), None), entry.version
-    return None, 0
+    entry = find_key(store, key.tenant, (*_room(key), name))
+    if entry is None:
+        return None, 0
+    return next(iter(readable(key, [entry])), None), entry.version
 
 
 def write(store: Store, key: QueueKey, schedule: Schedule, version: int | None = None) -> bool:

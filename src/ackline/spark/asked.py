@@ -5,13 +5,13 @@ Read once, when a query is planned, so that a mistake is told before anything ru
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from ackline.errors import ConfigError
+from ackline.spark.option_text import did_you_mean
 from ackline.spark.options import ROLES, Common
 
 WRITTEN_BY_SPARK = frozenset({"path", "checkpointlocation"})
@@ -19,8 +19,8 @@ WRITTEN_BY_SPARK = frozenset({"path", "checkpointlocation"})
 
 REFUSED = {
     "pushdown": "Spark keeps what one filter leaves for every later use of the DataFrame, so rows "
-    "would be missing. Set queue, states, kinds, createdAfter or createdBefore to let the store "
-    "filter",
+    "would be missing. Set queue and kinds; states, createdAfter and createdBefore of jobs; or "
+    "acts, happenedAfter and happenedBefore of events",
 }
 """Options that cannot be had, by their names in small letters, and what to do instead."""
 
@@ -75,10 +75,8 @@ def _unknown(role: str, table: str, name: str, kind: type[Common]) -> str:
         return f"there is no option {name!r}: {REFUSED[name.lower()]}"
     if elsewhere := _elsewhere(role, table, name):
         return f"{role} of {table} has no option {name!r}: {elsewhere}"
-    close = difflib.get_close_matches(name.lower(), [one.lower() for one in known], n=1)
-    hint = next((one for one in known if [one.lower()] == close), None)
-    tail = f"did you mean {hint!r}?" if hint else f"it has {', '.join(known)}"
-    return f"{role} of {table} has no option {name!r}: {tail}"
+    hint = did_you_mean(name, known) or f"it has {', '.join(known)}"
+    return f"{role} of {table} has no option {name!r}: {hint}"
 
 
 def _elsewhere(role: str, table: str, name: str) -> str | None:

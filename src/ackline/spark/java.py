@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -10,25 +11,41 @@ from pathlib import Path
 
 from ackline.errors import ConfigError
 
-JAVA = (17, 21)
-"""The versions that Spark 4 runs on."""
+logger = logging.getLogger("ackline")
+
+JAVA = "Java 17, 21 or 25"
+"""What Spark 4 is tested on, as every page of ours says it."""
+
+TESTED = (17, 21, 25)
+
+DAMAGING, MENDED = (25,), (25, 0, 3)
+"""In between, the garbage collector may move what Spark is reading (JDK-8377811)."""
+
+Version = tuple[int, ...]
 
 
 def require_java() -> None:
     """Refuse a machine without a Java that Spark runs on."""
-    known = " or ".join(map(str, JAVA))
     java = _java()
     if java is None:
         raise ConfigError(
-            f"Spark needs Java {known}, and none was found: install it (Debian: apt install "
+            f"Spark needs {JAVA}, and none was found: install it (Debian: apt install "
             "openjdk-17-jre-headless; macOS: brew install openjdk@17), or name it in JAVA_HOME"
         )
-    version = java_version(java)
-    if version is not None and version < JAVA[0]:
+    _require_version(java, java_version(java))
+
+
+def _require_version(java: str, version: Version) -> None:
+    found = f"{java} is Java {'.'.join(map(str, version))}"
+    if version[0] < TESTED[0]:
+        raise ConfigError(f"{found}, and Spark needs {JAVA}: install that, or name it in JAVA_HOME")
+    if DAMAGING <= version < MENDED:
         raise ConfigError(
-            f"{java} is Java {version}, and Spark needs {known}: install that, or name it in "
+            f"{found}, which can damage data: update it to 25.0.3 or newer, or name another in "
             "JAVA_HOME"
         )
+    if version[0] not in TESTED:
+        logger.warning("%s, on which Spark is not tested: prefer %s", found, JAVA)
 
 
 def _java() -> str | None:
@@ -39,8 +56,16 @@ def _java() -> str | None:
     return shutil.which("java")
 
 
-def java_version(java: str) -> int | None:
-    """The major version of a Java; None if it cannot be read."""
+def java_version(java: str) -> Version:
+    """The version of a Java, such as (17, 0, 15); a program that tells none is refused."""
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
-    return int(found[1]) if found else None
+    text = said.stderr + said.stdout
+    # Up to 8 it was called 1.8.
+    found = re.search(r'version "(?:1\.)?(\d+(?:\.\d+)*)', text)
+    if found is None:
+        first = next(iter(text.strip().splitlines()), "nothing")
+        raise ConfigError(
+            f"{java} does not say which Java it is, but: {first}\n"
+            f"Spark needs {JAVA}: install it, or name it in JAVA_HOME"
+        )
+    return tuple(map(int, found[1].split(".")))

@@ -7,14 +7,17 @@ would be a place that jobs pass while they are read, so some would be read twice
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
 
 import pyarrow
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ackline.job import QueueKey, State
 from ackline.queues import Queues
-from ackline.spark.options import ReadDLQ
+from ackline.spark.options import ReadingJobs
 from ackline.spark.place import Place
+from ackline.spark.retrying import retrying
 from ackline.spark.rows import jobs_batch
 from ackline.spark.stride import PAGE_BYTES, Stride, pieces
 from ackline.stores.base import Filter
@@ -45,7 +48,7 @@ class JobsReader(DataSourceReader):
     It is not a snapshot: a job that changes its state meanwhile may be seen in both or in neither.
     """
 
-    def __init__(self, options: ReadDLQ, place: Place) -> None:
+    def __init__(self, options: ReadingJobs, place: Place) -> None:
         self.options = options
         self.place = place
 
@@ -62,7 +65,8 @@ class JobsReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """The jobs of its shelves, a page at a time."""
-        with self.place.open() as queues:
+        queues = retrying(self.place.connect, self.options.retry_for)
+        with closing(queues):
             for shelf in self._shelves(queues, partition):
                 yield from self._read(queues, shelf)
 
@@ -94,7 +98,8 @@ class JobsReader(DataSourceReader):
         )
         stride, cursor = Stride(self.options.page_size), None
         while True:
-            page = queues.store.page(key, which, cursor, stride.next(PAGE_BYTES))
+            read = partial(queues.store.page, key, which, cursor, stride.next(PAGE_BYTES))
+            page = retrying(read, self.options.retry_for)
             stride.saw(page.jobs)
             for some in pieces(page.jobs, PAGE_BYTES):
                 yield jobs_batch(key, some)

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from ackline.errors import ConfigError
-from ackline.events import read_cursor
+from ackline.events import Act, read_cursor
 from ackline.job import State
 from ackline.limits import require_name, require_priority, require_seconds
+from ackline.spark.option_text import names_of, require_known, seconds_at
 from ackline.spark.queue_names import names_in
 
 
@@ -30,28 +30,41 @@ class Common(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         bool,
         Meta(description="Every machine sees the same files, so SQLite may be used by many."),
     ] = False
+    retry_for: Annotated[
+        float,
+        Meta(ge=0, description="Seconds that an unreachable store is tried again for."),
+    ] = 60.0
 
     def __post_init__(self) -> None:
         require_name("tenant", self.tenant)
+        require_seconds("retryFor", self.retry_for)
 
 
 class Reading(Common, frozen=True, kw_only=True, rename="camel"):
     """What every reader has."""
 
     queue: Annotated[str | None, Meta(description="Only this queue; else all of them.")] = None
+    kinds: Annotated[
+        str | None,
+        Meta(description="Only these kinds, with commas between them or as a JSON list."),
+    ] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.queue is not None:
             require_name("queue", self.queue)
+        for kind in self.kind_set or ():
+            require_name("kind", kind)
+
+    @property
+    def kind_set(self) -> frozenset[str] | None:
+        """The kinds to read; None is all."""
+        return None if self.kinds is None else names_of(self.kinds)
 
 
-class ReadDLQ(Reading, frozen=True, kw_only=True, rename="camel"):
-    """Reading `dlq` as a table."""
+class ReadingJobs(Reading, frozen=True, kw_only=True, rename="camel"):
+    """What reading `jobs` and `dlq` as tables have in common."""
 
-    kinds: Annotated[
-        str | None, Meta(description="Only these kinds, with commas between them.")
-    ] = None
     created_after: Annotated[
         str | None,
         Meta(
@@ -73,32 +86,35 @@ class ReadDLQ(Reading, frozen=True, kw_only=True, rename="camel"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require_kinds(self.kind_set)
-        _seconds_at("createdAfter", self.created_after)
-        _seconds_at("createdBefore", self.created_before)
+        seconds_at("createdAfter", self.created_after)
+        seconds_at("createdBefore", self.created_before)
 
     @property
     def state_set(self) -> frozenset[State]:
         """The states to read."""
-        return frozenset({State.FAILED})
-
-    @property
-    def kind_set(self) -> frozenset[str] | None:
-        """The kinds to read; None is all."""
-        return _listed(self.kinds)
+        return frozenset(State)
 
     @property
     def since(self) -> float | None:
         """The time from which on jobs are read."""
-        return _seconds_at("createdAfter", self.created_after)
+        return seconds_at("createdAfter", self.created_after)
 
     @property
     def until(self) -> float | None:
         """The time before which jobs are read."""
-        return _seconds_at("createdBefore", self.created_before)
+        return seconds_at("createdBefore", self.created_before)
 
 
-class ReadJobs(ReadDLQ, frozen=True, kw_only=True, rename="camel"):
+class ReadDLQ(ReadingJobs, frozen=True, kw_only=True, rename="camel"):
+    """Reading `dlq` as a table."""
+
+    @property
+    def state_set(self) -> frozenset[State]:
+        """Those that have failed for good."""
+        return frozenset({State.FAILED})
+
+
+class ReadJobs(ReadingJobs, frozen=True, kw_only=True, rename="camel"):
     """Reading `jobs` as a table."""
 
     states: Annotated[
@@ -111,20 +127,31 @@ class ReadJobs(ReadDLQ, frozen=True, kw_only=True, rename="camel"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        known = [state.value for state in State]
-        for state in _listed(self.states) or ():
-            if state not in known:
-                raise ConfigError(f"there is no state {state!r}: there are {', '.join(known)}")
+        if self.states is not None:
+            require_known("state", names_of(self.states), State)
 
     @property
     def state_set(self) -> frozenset[State]:
         """The states to read."""
-        return frozenset(map(State, _listed(self.states) or State))
+        return frozenset(State if self.states is None else map(State, names_of(self.states)))
 
 
 class ReadEvents(Reading, frozen=True, kw_only=True, rename="camel"):
     """Reading `events` as a table or a stream."""
 
+    acts: Annotated[
+        str | None, Meta(description="Only these acts, with commas between them: `fail,expire`.")
+    ] = None
+    happened_after: Annotated[
+        str | None,
+        Meta(
+            description="Only what happened at this time or later: `2030-01-31T08:00+02:00`, UTC "
+            "if it names no zone, or seconds since 1970."
+        ),
+    ] = None
+    happened_before: Annotated[
+        str | None, Meta(description="Only what happened before this time.")
+    ] = None
     page_size: Annotated[
         int,
         Meta(
@@ -157,15 +184,43 @@ class ReadEvents(Reading, frozen=True, kw_only=True, rename="camel"):
         ),
     ] = None
     max_events_per_trigger: Annotated[
-        Annotated[int, Meta(ge=1)] | None, Meta(description="Events in one micro-batch at most.")
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="Events in one micro-batch at most; those count, too, that are left out by "
+            "their kind, act or time."
+        ),
     ] = None
     wait: Annotated[
         float, Meta(ge=0, le=60, description="Seconds that an idle stream waits for news.")
     ] = 0.5
-    retry_for: Annotated[
-        float,
-        Meta(ge=0, description="Seconds that an unreachable store is tried again for."),
-    ] = 60.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_known("act", self.act_set or (), Act)
+        seconds_at("happenedAfter", self.happened_after)
+        seconds_at("happenedBefore", self.happened_before)
+        if self.reader is not None:
+            require_name("reader", self.reader)
+        if self.start not in ("oldest", "now"):
+            try:
+                read_cursor(self.start)
+            except ValueError as error:
+                raise ConfigError(f"{error}: start is 'oldest', 'now' or a cursor") from None
+
+    @property
+    def act_set(self) -> frozenset[str] | None:
+        """The acts to read of; None is all."""
+        return None if self.acts is None else names_of(self.acts)
+
+    @property
+    def since(self) -> float | None:
+        """The time from which on events are read."""
+        return seconds_at("happenedAfter", self.happened_after)
+
+    @property
+    def until(self) -> float | None:
+        """The time before which events are read."""
+        return seconds_at("happenedBefore", self.happened_before)
 
     def may_skip(self, queue: str) -> bool:
         """Whether the stream may go on without what a queue's journal has dropped."""
@@ -178,17 +233,6 @@ class ReadEvents(Reading, frozen=True, kw_only=True, rename="camel"):
     def tasks(self) -> int:
         """How many tasks to plan for: at least two, for a cluster's driver may be small."""
         return self.partitions or max(2, os.cpu_count() or 2)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_seconds("retryFor", self.retry_for)
-        if self.reader is not None:
-            require_name("reader", self.reader)
-        if self.start not in ("oldest", "now"):
-            try:
-                read_cursor(self.start)
-            except ValueError as error:
-                raise ConfigError(f"{error}: start is 'oldest', 'now' or a cursor") from None
 
 
 class ReadClaims(Reading, frozen=True, kw_only=True, rename="camel"):
@@ -211,9 +255,6 @@ class ReadClaims(Reading, frozen=True, kw_only=True, rename="camel"):
             "cores is best, for each costs some hundredths of a second.",
         ),
     ] = 4
-    kinds: Annotated[
-        str | None, Meta(description="Only these kinds, with commas between them.")
-    ] = None
     max_jobs_per_trigger: Annotated[
         int, Meta(ge=1, le=1_000_000, description="Jobs in one micro-batch at most.")
     ] = 10_000
@@ -251,10 +292,6 @@ class ReadClaims(Reading, frozen=True, kw_only=True, rename="camel"):
         float,
         Meta(ge=0, description="Seconds that completed jobs are kept at least, to be replayed."),
     ] = 3600.0
-    retry_for: Annotated[
-        float,
-        Meta(ge=0, description="Seconds that an unreachable store is tried again for."),
-    ] = 60.0
     wait: Annotated[
         float, Meta(ge=0, le=60, description="Seconds that an idle stream waits for jobs.")
     ] = 0.5
@@ -269,52 +306,45 @@ class ReadClaims(Reading, frozen=True, kw_only=True, rename="camel"):
         require_name("streamId with 'spark ' before it", self.worker)
         require_seconds("lease", self.lease, above_zero=True)
         require_seconds("keepFor", self.keep_for)
-        require_seconds("retryFor", self.retry_for)
-        _require_kinds(self.kind_set)
 
     @property
     def worker(self) -> str:
         """The name under which jobs are claimed: the same after every restart."""
         return f"spark {self.stream_id}"
 
-    @property
-    def kind_set(self) -> frozenset[str] | None:
-        """The kinds to claim; None is all."""
-        return _listed(self.kinds)
 
-
-def _listed(names: str | None) -> frozenset[str] | None:
-    """Names with commas between them; None if none are named."""
-    return None if names is None else frozenset(name.strip() for name in names.split(","))
-
-
-def _require_kinds(kinds: frozenset[str] | None) -> None:
-    for kind in kinds or ():
-        require_name("kind", kind)
-
-
-def _seconds_at(option: str, text: str | None) -> float | None:
-    """A time in seconds since 1970; without a zone it is UTC, on whichever machine it is read."""
-    if text is None:
-        return None
-    try:
-        return datetime.fromtimestamp(float(text), UTC).timestamp()
-    except (ValueError, OverflowError, OSError):
-        pass
-    try:
-        at = datetime.fromisoformat(text)
-        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        raise ConfigError(
-            f"{option}={text!r} is not a time: write 2030-01-31T08:00+02:00, "
-            "2030-01-31T08:00 for UTC, or seconds since 1970"
-        ) from None
-
-
-class WriteJobs(Common, frozen=True, kw_only=True, rename="camel"):
-    """Writing `jobs`: each row is enqueued. A column of the same name goes before an option."""
+class Writing(Common, frozen=True, kw_only=True, rename="camel"):
+    """What every writer has."""
 
     queue: Annotated[str | None, Meta(description="The queue; else a column `queue`.")] = None
+    rejected_path: Annotated[
+        str | None,
+        Meta(
+            description="A folder for rows that are refused, as Parquet, with the reason: each "
+            "task adds a file. On a cluster, one that all machines reach. Without it, a single "
+            "refused row fails the write when all others are written, and a stream at each "
+            "restart."
+        ),
+    ] = None
+    max_rejected: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="Refused rows of one task above which it fails at once; a folder takes "
+            "any number.",
+        ),
+    ] = 1000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.queue is not None:
+            require_name("queue", self.queue)
+
+
+class WriteJobs(Writing, frozen=True, kw_only=True, rename="camel"):
+    """Writing `jobs`: each row is enqueued. A column of the same name goes before an option."""
+
     id_from: Annotated[
         Literal["column", "content"],
         Meta(
@@ -342,27 +372,9 @@ class WriteJobs(Common, frozen=True, kw_only=True, rename="camel"):
     max_attempts: Annotated[
         Annotated[int, Meta(ge=1)] | None, Meta(description="Their attempts.")
     ] = None
-    rejected_path: Annotated[
-        str | None,
-        Meta(
-            description="A folder for rows that are refused, as Parquet, with the reason: each "
-            "task adds a file. Without it, a write that has some fails and lists them."
-        ),
-    ] = None
-    max_rejected: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=1_000_000,
-            description="Refused rows of one task above which it fails at once; a folder takes "
-            "any number.",
-        ),
-    ] = 1000
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.queue is not None:
-            require_name("queue", self.queue)
         if self.kind is not None:
             require_name("kind", self.kind)
         if self.priority is not None:
@@ -370,31 +382,21 @@ class WriteJobs(Common, frozen=True, kw_only=True, rename="camel"):
         require_seconds("delay", self.delay)
 
 
-class WriteOutcomes(Common, frozen=True, kw_only=True, rename="camel"):
+class WriteOutcomes(Writing, frozen=True, kw_only=True, rename="camel"):
     """Writing `outcomes`: each row settles a claimed job."""
 
-    queue: Annotated[str | None, Meta(description="The queue; else a column `queue`.")] = None
-    rejected_path: Annotated[
-        str | None,
+    keep_for: Annotated[
+        float,
         Meta(
-            description="A folder for rows that are refused, as Parquet, with the reason: each "
-            "task adds a file."
+            ge=0,
+            description="Seconds that completed jobs are kept at least: their micro-batch may be "
+            "replayed.",
         ),
-    ] = None
-    max_rejected: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=1_000_000,
-            description="Refused rows of one task above which it fails at once; a folder takes "
-            "any number.",
-        ),
-    ] = 1000
+    ] = 3600.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.queue is not None:
-            require_name("queue", self.queue)
+        require_seconds("keepFor", self.keep_for)
 
 
 ROLES: Mapping[str, Mapping[str, type[Common]]] = {

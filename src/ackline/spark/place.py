@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
 from ackline.errors import ConfigError, StoreUnavailable
+from ackline.queue import Queue
 from ackline.queues import Queues, no_such_queue
 from ackline.queues import open as open_queues
 from ackline.spark.options import Common
@@ -35,19 +37,43 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         """The store, to be closed by the caller."""
         path = file_of(self.url)
         if path is not None:
-            self._require_file(path)
+            StoreFile(path=path, host=self.host, shared=self.shared_files).require_here()
         return open_queues(self.url, tenant=self.tenant)
 
-    def _require_file(self, path: str) -> None:
+    def require_visible(self, file: str, instead: str) -> None:
+        """Refuse a local file or folder if this is another machine than the one that planned."""
+        if not self.shared_files:
+            require_same_machine(self.host, file, instead)
+
+
+class StoreFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A store that is a file, as it was seen when the work was planned; it travels to executors."""
+
+    path: str
+    host: str
+    """Where it was planned."""
+    shared: bool = False
+    """Whether every machine sees the same files."""
+
+    def require_here(self) -> None:
         """A file of another machine would silently be created here, as an empty store."""
-        here = socket.gethostname()
-        if here != self.host and not self.shared_files:
-            raise ConfigError(
-                f"{here} cannot use the SQLite file {path} of {self.host}: use Redis or "
-                "PostgreSQL on a cluster, or set sharedFiles=true if all machines see this file"
+        if not self.shared:
+            instead = "use Redis or PostgreSQL on a cluster"
+            require_same_machine(self.host, f"the SQLite file {self.path}", instead)
+        if not os.path.exists(self.path):
+            raise StoreUnavailable(
+                f"{socket.gethostname()} sees no store at {self.path}: is the path right?"
             )
-        if not os.path.exists(path):
-            raise StoreUnavailable(f"{here} sees no store at {path}: is the path right?")
+
+
+def require_same_machine(host: str, file: str, instead: str) -> None:
+    """Refuse a local file or folder if this is another machine than the one that planned."""
+    here = socket.gethostname()
+    if here != host:
+        raise ConfigError(
+            f"{here} cannot use {file} of {host}: {instead}, or set sharedFiles "
+            "(--shared-files) if all machines see it"
+        )
 
 
 def find_place(options: Common, *, creates: bool = False) -> Place:
@@ -62,7 +88,7 @@ def find_place(options: Common, *, creates: bool = False) -> Place:
             "sqlite:////path/to/jobs.db, redis:// or postgresql://"
         )
     place = Place(
-        url=_absolute(options.store),
+        url=absolute_url(options.store),
         tenant=options.tenant,
         host=socket.gethostname(),
         shared_files=options.shared_files,
@@ -82,13 +108,31 @@ def missing_queue(place: Place, name: str, *, dropped: bool = False) -> str | No
         return no_such_queue(queues, name).rstrip(".")
 
 
+def require_one_machine(file: str, master: str | None, remedy: str) -> None:
+    """Refuse a store that is a file, before anything starts, where Spark may be other machines.
+
+    `remedy` is how to say that all of them see the file.
+    """
+    if master is not None and not master.startswith("local"):
+        raise ConfigError(
+            f"{file} is a file, and {master} may be other machines: use redis:// or "
+            f"postgresql://, or {remedy} if all of them see this file"
+        )
+
+
 def file_of(url: str) -> str | None:
     """The file of a SQLite URL; None for any other store."""
     parts = urlsplit(url)
     return unquote(parts.path).removeprefix("/") if parts.scheme == "sqlite" else None
 
 
-def _absolute(url: str) -> str:
+def files_of(queues: Iterable[Queue[Any, Any]]) -> list[str]:
+    """The files of those queues whose stores are files."""
+    stores = dict.fromkeys(queue.store for queue in queues)
+    return [store.info().location for store in stores if store.capabilities.one_machine]
+
+
+def absolute_url(url: str) -> str:
     """Workers run in other directories, where a relative path would mean another file."""
     path = file_of(url)
     if path is None or os.path.isabs(path):

@@ -6,6 +6,8 @@ from collections.abc import Collection
 
 import msgspec
 
+from ackline.spark.option_text import is_list, names_of
+
 ALL = "*"
 """Names every queue, except in a JSON list, where it is a name like any other."""
 
@@ -16,22 +18,19 @@ def names_in(text: str) -> frozenset[str] | None:
     >>> sorted(names_in("eu, us")), sorted(names_in('["eu,us"]')), names_in("*")
     (['eu', 'us'], ['eu,us'], None)
     """
-    try:
-        return frozenset(msgspec.json.decode(text, type=list[str]))
-    except msgspec.DecodeError:
-        names = frozenset(name.strip() for name in text.split(","))
-        return None if ALL in names else names
+    names = names_of(text)
+    return None if ALL in names and not is_list(text) else names
 
 
 def naming(queue: str) -> str:
     """The shortest text that names this queue and no other."""
-    return queue if names_in(queue) == frozenset({queue}) else _listed([queue])
+    return queue if names_in(queue) == frozenset({queue}) else _json_list([queue])
 
 
 def naming_asked(queues: Collection[str]) -> str:
     """The text for names that were given one by one, of which one may be `ALL`."""
-    return ALL if ALL in queues else _listed(queues)
+    return ALL if ALL in queues else _json_list(queues)
 
 
-def _listed(queues: Collection[str]) -> str:
+def _json_list(queues: Collection[str]) -> str:
     return msgspec.json.encode(list(queues)).decode()

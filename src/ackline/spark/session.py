@@ -12,12 +12,9 @@ from importlib.resources import files
 import pyspark
 from pyspark.sql import SparkSession
 
-from ackline.errors import ConfigError
 from ackline.spark.java import require_java
 from ackline.spark.noise import without_noise
-
-SPARK = (4, 2)
-"""The oldest version with what the format needs."""
+from ackline.spark.version import require_spark
 
 UNCHECKED = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 """Spark knows how many values Python has sent. That Arrow checks it again for each one that is
@@ -85,13 +82,3 @@ def _java_options() -> dict[str, str]:
     # Not the `extraJavaOptions`: what somebody has configured there is added to these.
     options = f"{UNCHECKED} -Dlog4j2.configurationFile={log}"
     return {"spark.driver.defaultJavaOptions": options}
-
-
-def require_spark(version: str) -> None:
-    """Refuse a Spark that is too old."""
-    found = tuple(int(part) for part in version.split(".")[:2])
-    if found < SPARK:
-        needed = ".".join(map(str, SPARK))
-        raise ConfigError(
-            f"PySpark {version} is too old, {needed} is needed: pip install 'ackline[spark]'"
-        )

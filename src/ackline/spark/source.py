@@ -22,9 +22,9 @@ from ackline.spark.events.table import EventsReader
 from ackline.spark.jobs import JobsReader
 from ackline.spark.options import (
     ReadClaims,
-    ReadDLQ,
     ReadEvents,
     Reading,
+    ReadingJobs,
     WriteJobs,
     WriteOutcomes,
 )
@@ -66,7 +66,7 @@ class AcklineSource(DataSource):
         if isinstance(options, ReadEvents):
             _require_schema(schema, schemas.EVENTS)
             return EventsReader(options, place)
-        assert isinstance(options, ReadDLQ)
+        assert isinstance(options, ReadingJobs)
         _require_schema(schema, schemas.JOBS)
         return JobsReader(options, place)
 

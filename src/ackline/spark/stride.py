@@ -60,4 +60,7 @@ def pieces(jobs: Sequence[Record], room: int) -> Iterator[Sequence[Record]]:
 
 def size_of(job: Record) -> int:
     """What a job takes in memory, but for what is always small."""
-    return len(job.payload) + len(job.result or b"")
+    size = len(job.payload) + len(job.result or b"")
+    if headers := job.options.headers:
+        size += sum(map(len, headers)) + sum(map(len, headers.values()))
+    return size + sum(len(ended.traceback) for ended in job.history)

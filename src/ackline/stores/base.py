@@ -44,6 +44,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     persistent: bool
     shared: bool
     """Whether several processes can open it at once."""
+    one_machine: bool = False
+    """Whether it is a file: on another machine, the same URL opens or makes another store."""
     batch: int
     """The batch size at which it is fast and still fair."""
     journal: int
@@ -546,6 +548,12 @@ class Store(Protocol):
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         """Apply all writes, or none if one of the versions is not as expected."""
+
+
+def find_key(store: Store, tenant: str, key: tuple[str, ...]) -> Key | None:
+    """The entry of just this key, if it is there."""
+    found = store.read_keys(tenant, key, 1)
+    return next((entry for entry in found if entry.key == key), None)
 
 
 @runtime_checkable

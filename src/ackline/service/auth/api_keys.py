@@ -13,7 +13,7 @@ from ackline.limits import OWN_KEYS
 from ackline.service.caller import Principal
 from ackline.service.credentials import SERVICE_TENANT, ApiKey
 from ackline.service.problems import Unauthorized
-from ackline.stores.base import Key, KeyWrite, Store
+from ackline.stores.base import Key, KeyWrite, Store, find_key
 
 PREFIX = "ack_"
 """What every key begins with, so that people and scanners of secrets know one."""
@@ -81,8 +81,8 @@ def _is_id(text: str) -> bool:
 
 def read_key(store: Store, id: str) -> ApiKey | None:
     """One key, if it is there."""
-    found = store.read_keys(SERVICE_TENANT, (*ROOM, id), 1)
-    return next((_decode(entry) for entry in found if entry.key == (*ROOM, id)), None)
+    found = find_key(store, SERVICE_TENANT, (*ROOM, id))
+    return None if found is None else _decode(found)
 
 
 def list_keys(store: Store) -> list[ApiKey]:

@@ -12,7 +12,7 @@ from ackline.limits import OWN_KEYS
 from ackline.service.caller import Principal
 from ackline.service.credentials import SERVICE_TENANT
 from ackline.service.problems import Unauthorized
-from ackline.stores.base import KeyWrite, Store
+from ackline.stores.base import KeyWrite, Store, find_key
 
 LIFE = 30
 """Seconds from the making of a ticket to its use."""
@@ -41,13 +41,13 @@ def issue(store: Store, principal: Principal) -> str:
 def redeem(store: Store, ticket: str) -> Principal:
     """Who asked for this ticket. It is gone in the same step, whoever else shows it."""
     key = _key(ticket)
-    found = [one for one in store.read_keys(SERVICE_TENANT, key, 1) if one.key == key]
-    if not found or int(key[2]) <= time.time():
+    found = find_key(store, SERVICE_TENANT, key)
+    if found is None or int(key[2]) <= time.time():
         raise _refused()
-    used = KeyWrite(key=key, value=None, version=found[0].version)
+    used = KeyWrite(key=key, value=None, version=found.version)
     if not store.write_keys(SERVICE_TENANT, [used]):
         raise _refused()
-    return msgspec.json.decode(found[0].value, type=Stub).principal
+    return msgspec.json.decode(found.value, type=Stub).principal
 
 
 def _refused() -> Unauthorized:

@@ -9,7 +9,7 @@ import msgspec
 from ackline.limits import OWN_KEYS
 from ackline.service.credentials import SERVICE_TENANT
 from ackline.service.webhooks.webhook import Webhook
-from ackline.stores.base import Key, KeyWrite, Store
+from ackline.stores.base import Key, KeyWrite, Store, find_key
 
 ROOM = (OWN_KEYS, "webhooks")
 MOST = 100_000
@@ -59,9 +59,7 @@ def delete(store: Store, tenant: str, id: str) -> bool:
 
 
 def _entry(store: Store, tenant: str, id: str) -> Key | None:
-    path = (*ROOM, tenant, id)
-    found = store.read_keys(SERVICE_TENANT, path, 1)
-    return next((entry for entry in found if entry.key == path), None)
+    return find_key(store, SERVICE_TENANT, (*ROOM, tenant, id))
 
 
 def _write(store: Store, webhook: Webhook, version: int) -> bool:

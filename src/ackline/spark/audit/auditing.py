@@ -13,6 +13,7 @@ from ackline.spark.audit.lake_history import LakeHistory
 from ackline.spark.audit.limits import limits_of
 from ackline.spark.audit.store_history import StoreHistory, StoreTables
 from ackline.spark.events.gaps import Gap
+from ackline.spark.events.journal import journals
 from ackline.spark.lake.lake import Lake
 from ackline.spark.pipelines.audit import clear, findings
 from ackline.spark.pipelines.journal import behind
@@ -88,7 +89,9 @@ def _judge(
 ) -> DataFrame:
     # What is to be kept until now was so when the jobs were read.
     limits = limits_of(tables.spark, tables.infos, tables.queues.info().now)
-    return findings(events, jobs, limits, {gap.queue for gap in unseen})
+    # Asked for only now, too: a move may have made a queue since.
+    unaudited = set(journals(tables.queues)) - {info.key.name for info in tables.infos}
+    return findings(events, jobs, limits, {gap.queue for gap in unseen}, unaudited)
 
 
 def _told(found: DataFrame) -> tuple[dict[str, int], list[dict[str, str | None]]]:

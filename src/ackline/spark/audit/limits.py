@@ -14,7 +14,7 @@ from ackline.stores.base import QueueInfo
 
 LIMITS = (
     "tenant string, queue string, kind string, max_attempts int, "
-    "failed_since timestamp, cancelled_since timestamp"
+    "keep_failed double, keep_cancelled double, now timestamp"
 )
 
 
@@ -27,9 +27,9 @@ def limits_of(spark: SparkSession, infos: Iterable[QueueInfo], now: float) -> Da
     for info in infos:
         for kind in (None, *info.settings.kinds):
             policy = policy_of(info, kind)
-            kept = (policy.keep_failed, policy.keep_cancelled)
-            since = (moment(max(0.0, now - seconds)) for seconds in kept)
-            rows.append((info.key.tenant, info.key.name, kind, policy.max_attempts, *since))
+            kept = policy.keep_failed, policy.keep_cancelled
+            queue = info.key.tenant, info.key.name
+            rows.append((*queue, kind, policy.max_attempts, *kept, moment(now)))
     return spark.createDataFrame(rows, LIMITS)
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.errors import ConfigError
 from ackline.spark.bulk.files import first_line
+from ackline.spark.bulk.replacing import ExportFolder
 from ackline.spark.place import Place
-
-BYTES = ("payload", "result")
-"""Columns that are bytes, and text in JSON and in conditions."""
 
 
 def read_table(spark: SparkSession, place: Place, table: str) -> DataFrame:
@@ -21,9 +19,27 @@ def read_table(spark: SparkSession, place: Place, table: str) -> DataFrame:
 
 
 def as_text(rows: DataFrame) -> DataFrame:
-    """Payloads and results as the text that they are."""
-    here = [name for name in BYTES if name in rows.columns]
-    return rows.withColumns({name: F.decode(F.col(name), "UTF-8") for name in here})
+    """Payloads and results as text: JSON as it stands, all else an object with its `base64`."""
+    if "codec" not in rows.columns:
+        return rows
+    # What wrote a result is not recorded, and may be another than what wrote the payload.
+    result_is_json = F.get_json_object(_valid_text("result"), "$").isNotNull()
+    return rows.withColumns(
+        {
+            "payload": _json_or_packed("payload", _valid_text("payload").isNotNull()),
+            "result": _json_or_packed("result", result_is_json),
+        }
+    )
+
+
+def _valid_text(name: str) -> Column:
+    return F.try_validate_utf8(F.col(name).cast("string"))
+
+
+def _json_or_packed(name: str, is_json: Column) -> Column:
+    packed = F.to_json(F.struct(F.base64(name).alias("base64")))
+    text = F.when((F.col("codec") == "json") & is_json, _valid_text(name)).otherwise(packed)
+    return F.when(F.col(name).isNotNull(), text)
 
 
 def chosen(rows: DataFrame, where: str | None) -> DataFrame:
@@ -41,16 +57,18 @@ def chosen(rows: DataFrame, where: str | None) -> DataFrame:
 
 def export(rows: DataFrame, path: str, format: str, *, overwrite: bool) -> int:
     """Write rows as Parquet or JSON lines; returns how many."""
-    written = as_text(rows) if format == "json" else rows
+    folder = ExportFolder(path)
+    if not folder.exists():
+        return _write(rows, folder.path, format)
+    if not overwrite:
+        raise ConfigError(f"{path} is there already: name another, or add --overwrite")
+    with folder.replacing() as new:
+        return _write(rows, new, format)
+
+
+def _write(rows: DataFrame, path: str, format: str) -> int:
     # As they are written: the store may have others when it is asked again.
     counted = Observation()
-    seen = written.observe(counted, F.count(F.lit(1)).alias("rows"))
-    try:
-        seen.write.mode("overwrite" if overwrite else "errorifexists").format(format).save(path)
-    except AnalysisException as error:
-        if "PATH_ALREADY_EXISTS" in str(error):
-            raise ConfigError(
-                f"{path} is there already: name another, or add --overwrite"
-            ) from None
-        raise
+    seen = rows.observe(counted, F.count(F.lit(1)).alias("rows"))
+    seen.write.format(format).save(path)
     return int(counted.get["rows"])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from urllib.parse import unquote
 
 import msgspec
 from pyspark.errors import AnalysisException, PySparkException
@@ -23,6 +24,7 @@ from pyspark.sql.types import (
 
 from ackline.errors import ConfigError
 from ackline.spark.lake.folder import is_pattern
+from ackline.spark.option_text import did_you_mean
 from ackline.spark.writing.columns import OF_A_JOB
 
 FORMATS = ("json", "csv", "parquet")
@@ -42,6 +44,12 @@ TYPES: Mapping[str, DataType] = {
 
 CSV = {"multiLine": "true", "escape": '"'}
 """Quotes as RFC 4180 has them, and most programs write them: doubled, not after a backslash."""
+
+UNREADABLE = re.compile(r"\[FAILED_READ_FILE\.\w+\] .*? reading file (\S.*?)\.\s")
+CAUSE = re.compile(r"^Caused by: [\w.$]+: (.+)$", re.MULTILINE)
+"""What Java says of a file that it cannot read, and of what went wrong."""
+
+LINE_BREAK = re.compile("[\r\n]")
 
 OTHER_COLUMNS = re.compile(r"CSV header(?:.*\n)*?CSV file: (.*)")
 """What Spark says of a file whose first line has other names."""
@@ -85,24 +93,55 @@ def read_files(
     """
     named = list(paths)
     for path in named:
-        _require_plain(path)
+        require_plain(path)
     try:
-        match format:
-            case "json":
-                lines = spark.read.text(named).where(F.trim("value") != "")
-                require_lines(lines.select(F.trim("value")).head())
-                return Files(lines.withColumnRenamed("value", "payload"))
-            case "csv":
-                return _read_csv(spark, named, infer)
-            case _:
-                return Files(spark.read.parquet(*named))
+        with naming_the_file():
+            return _read(spark, named, format, infer)
     except AnalysisException as error:
         raise ConfigError(f"the files cannot be read: {first_line(error)}") from None
 
 
-def _require_plain(path: str) -> None:
+def _read(spark: SparkSession, paths: list[str], format: str, infer: bool) -> Files:
+    match format:
+        case "json":
+            lines = spark.read.text(paths).where(F.trim("value") != "")
+            require_lines(lines.select(F.trim("value")).head())
+            return Files(lines.withColumnRenamed("value", "payload"))
+        case "csv":
+            return _read_csv(spark, paths, infer)
+        case _:
+            return Files(spark.read.parquet(*paths))
+
+
+@contextmanager
+def naming_the_file() -> Iterator[None]:
+    """Say which file cannot be read, and why: Spark says it far down."""
+    try:
+        yield
+    except Exception as error:
+        # Of what a task raised, Spark makes an error of its own or passes on Java's.
+        if (unreadable := unreadable_in(str(error))) is None:
+            raise
+        raise unreadable from error
+
+
+def unreadable_in(text: str) -> ConfigError | None:
+    """The file that Spark could not read, and the cause that Java names last."""
+    if (found := UNREADABLE.search(text)) is None:
+        return None
+    causes = CAUSE.findall(text, found.end())
+    why = f": {causes[-1]}" if causes else ""
+    return ConfigError(
+        f"{local_name(found[1])} cannot be read{why}. Replace it and load again: what is enqueued "
+        "already is not enqueued twice"
+    )
+
+
+def require_plain(path: str) -> None:
     """Refuse a file whose name means something else to Spark."""
     name = os.path.basename(path)
+    if ":" in name:
+        raise ConfigError(f"{path}: Spark cannot read files with a colon in their names: rename it")
     if name.startswith(("_", ".")) and not os.path.isdir(path):
         raise ConfigError(
             f"{path}: Spark passes over files whose names begin with {name[0]!r}: rename it"
@@ -120,8 +159,48 @@ def require_lines(first: Sequence[str] | None) -> None:
         )
 
 
+def files_with_odd_quotes(lines: DataFrame) -> list[str]:
+    """Those in which a quote may be left open; one that is not UTF-8 is refused.
+
+    Spark would put other characters in the place of those that it cannot read.
+    """
+    text = F.col("value")
+    foreign = ~F.is_valid_utf8(text) | F.contains(text, F.lit("\0"))
+    quotes = F.length(text) - F.length(F.replace(text, F.lit('"'), F.lit("")))
+    found = lines.groupBy(F.col("_metadata.file_path").alias("file")).agg(
+        F.bool_or(foreign).alias("foreign"), (F.sum(quotes) % 2 == 1).alias("odd")
+    )
+    rows = found.where("foreign or odd").collect()
+    for row in rows:
+        if row["foreign"]:
+            raise ConfigError(
+                f"{local_name(row['file'])} is not UTF-8: convert it first, such as with "
+                "iconv -f LATIN1 -t UTF-8 FILE"
+            )
+    return [row["file"] for row in rows]
+
+
+def _require_closed(rows: DataFrame, last: str, odd: Sequence[str]) -> None:
+    """Refuse a file that ends within quotes: the lines after them would be one value, its last.
+
+    Quotes may be odd without that: one within a value that is not in quotes means nothing.
+    """
+    if not odd:
+        return
+    file, value = F.col("_metadata.file_path").alias("file"), F.col(quoted(last)).cast("string")
+    placed = rows.select(file, value.alias("value"), F.monotonically_increasing_id().alias("place"))
+    ends = placed.where(F.col("file").isin(*odd)).groupBy("file").agg(F.max_by("value", "place"))
+    for name, text in ends.collect():
+        if text is not None and LINE_BREAK.search(text):
+            raise ConfigError(
+                f"{local_name(name)} has a quote that is not closed, before {text[:40]!r}: "
+                "close it, and double quotes that are part of a value"
+            )
+
+
 def _read_csv(spark: SparkSession, paths: list[str], infer: bool) -> Files:
-    names = _names(spark.read.options(**CSV).csv(paths).head())
+    odd = files_with_odd_quotes(spark.read.text(paths))
+    names = names_of(spark.read.options(**CSV).csv(paths).head())
     types: list[DataType] = [StringType()] * len(names)
     if infer:
         seen = spark.read.options(**CSV, header="true", inferSchema="true").csv(paths).schema
@@ -138,11 +217,12 @@ def _read_csv(spark: SparkSession, paths: list[str], infer: bool) -> Files:
     # Spark refuses to look at that column alone, unless the rows were kept.
     rows = reader.csv(paths).cache()
     _require_columns(rows, names)
+    _require_closed(reader.csv(paths), names[-1], odd)
     good = rows.where(F.col(BROKEN).isNull()).drop(BROKEN)
     return Files(good, rows.where(F.col(BROKEN).isNotNull()).select(BROKEN))
 
 
-def _names(first: Sequence[str | None] | None) -> list[str]:
+def names_of(first: Sequence[str | None] | None) -> list[str]:
     """The names that the first line of a CSV gives its columns."""
     if first is None:
         raise ConfigError("the file is empty: a CSV begins with a line that names its columns")
@@ -150,6 +230,11 @@ def _names(first: Sequence[str | None] | None) -> list[str]:
     if len(names) < len(first):
         missing = [bool(name) for name in first].index(False) + 1
         raise ConfigError(f"column {missing} of the CSV has no name: give it one in the first line")
+    if broken := [name for name in names if LINE_BREAK.search(name)]:
+        raise ConfigError(
+            f"the name of a column of the CSV has several lines, {broken[0][:40]!r}: close the "
+            "quote before it"
+        )
     if twice := [name for name, times in Counter(names).items() if times > 1]:
         raise ConfigError(f"the CSV has several columns {twice[0]!r}: name each another way")
     return names
@@ -173,8 +258,7 @@ def with_columns(rows: DataFrame, said: Mapping[str, str]) -> DataFrame:
     """Rows with what `--set NAME=SQL` says: each an expression over the file's own columns."""
     for name in said:
         if name not in MEANT:
-            close = difflib.get_close_matches(name, MEANT, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(MEANT)}"
+            hint = did_you_mean(name, MEANT) or f"there are {', '.join(MEANT)}"
             raise ConfigError(f"--set {name}=…: a job has no {name!r}; {hint}")
     try:
         return rows.select(
@@ -194,6 +278,15 @@ def quoted(name: str) -> str:
     '`a.b`'
     """
     return "`" + name.replace("`", "``") + "`"
+
+
+def local_name(uri: str) -> str:
+    """A file as its user calls it.
+
+    >>> local_name("file:///data/all%20mails.csv"), local_name("s3://data/mails.csv")
+    ('/data/all mails.csv', 's3://data/mails.csv')
+    """
+    return unquote(re.sub("^file:(//)?(?=/)", "", uri))
 
 
 def first_line(error: Exception) -> str:

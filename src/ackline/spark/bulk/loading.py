@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import pyarrow
 
-from ackline.spark.bulk.files import BROKEN, Files
+from ackline.spark.bulk.files import BROKEN, Files, naming_the_file
 from ackline.spark.options import WriteJobs
 from ackline.spark.place import Place
 from ackline.spark.writing.columns import Columns, columns_of_jobs
 from ackline.spark.writing.jobs import enqueue_rows
-from ackline.spark.writing.rejected import Aside, Rejected, Written
+from ackline.spark.writing.rejected import RejectedRow
+from ackline.spark.writing.rejects_place import RejectsPlace, rejects_of
 
 SCHEMA = "written long, known long, refused long, row string, error string, reason string"
 
@@ -36,25 +37,26 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     known: int
     """Rows whose id a job has already."""
     refused: int
-    rejected: list[Rejected]
+    rejected: list[RejectedRow]
     """Those that were refused, unless a folder has them."""
 
 
 def load(files: Files, options: WriteJobs, place: Place, name: str) -> Loaded:
     """Enqueue each row; those that cannot be jobs come back with the reason, or go to a folder."""
     columns, names = columns_of_jobs(files.rows.schema, options), files.rows.columns
+    rejects = rejects_of(options).named(name)
     # Spark looks its columns up by their names, and would take a dot for a field of one.
     numbered = files.rows.toDF(*(f"c{number}" for number in range(len(names))))
-    told = numbered.mapInArrow(
-        lambda batches: enqueue_some(
-            place, options, columns, (batch.rename_columns(names) for batch in batches), name
-        ),
-        SCHEMA,
-    )
-    rows = told.toArrow().to_pylist()
+
+    def enqueue(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        named = (batch.rename_columns(names) for batch in batches)
+        return enqueue_some(place, options, columns, named, rejects)
+
+    with naming_the_file():
+        rows = numbered.mapInArrow(enqueue, SCHEMA).toArrow().to_pylist()
     if files.broken is not None:
         broken = files.broken.mapInArrow(
-            lambda batches: refuse_some(options, batches, f"{name}-broken"), SCHEMA
+            lambda batches: refuse_some(place, batches, rejects.named(f"{name}-broken")), SCHEMA
         )
         rows += broken.toArrow().to_pylist()
     return Loaded(
@@ -62,7 +64,7 @@ def load(files: Files, options: WriteJobs, place: Place, name: str) -> Loaded:
         known=sum(row["known"] for row in rows),
         refused=sum(row["refused"] for row in rows),
         rejected=[
-            Rejected(row["row"], row["error"], row["reason"])
+            RejectedRow(row["row"], row["error"], row["reason"])
             for row in rows
             if row["reason"] is not None
         ],
@@ -74,21 +76,21 @@ def enqueue_some(
     options: WriteJobs,
     columns: Columns,
     batches: Iterator[pyarrow.RecordBatch],
-    name: str,
+    rejects_place: RejectsPlace,
 ) -> Iterator[pyarrow.RecordBatch]:
     """What one task did: how many were written, then a row for each refused one to be listed."""
-    done: Written = enqueue_rows(place, options, columns, batches, name)
-    yield _told(done.written, done.known, done.refused, done.rejected)
+    done = enqueue_rows(place, options, columns, batches, rejects_place)
+    yield _told(done.written, done.known, done.rejected, done.listed)
 
 
 def refuse_some(
-    options: WriteJobs, batches: Iterator[pyarrow.RecordBatch], name: str
+    place: Place, batches: Iterator[pyarrow.RecordBatch], rejects_place: RejectsPlace
 ) -> Iterator[pyarrow.RecordBatch]:
     """Lines that could not be read, reported in the same way."""
-    with Aside(options.rejected_path, name, options.max_rejected).refusing() as refused:
+    with rejects_place.opened(place) as rejects:
         for batch in batches:
-            refused.add([Rejected(line, "BrokenLine", BROKEN_LINE) for line in _lines(batch)], 0)
-    yield _told(0, 0, refused.count, refused.listed)
+            rejects.add([RejectedRow(line, "BrokenLine", BROKEN_LINE) for line in _lines(batch)], 0)
+    yield _told(0, 0, rejects.count, rejects.listed)
 
 
 def _lines(batch: pyarrow.RecordBatch) -> list[str]:
@@ -96,7 +98,7 @@ def _lines(batch: pyarrow.RecordBatch) -> list[str]:
 
 
 def _told(
-    written: int, known: int, refused: int, rejected: Sequence[Rejected]
+    written: int, known: int, refused: int, rejected: Sequence[RejectedRow]
 ) -> pyarrow.RecordBatch:
     none = {"written": 0, "known": 0, "refused": 0}
     return pyarrow.RecordBatch.from_pylist(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,18 +12,20 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import DataType, IntegralType, NullType
 
 from ackline import lifecycle
-from ackline.errors import ConfigError, InvalidJob, InvalidOption
+from ackline.errors import ConfigError, InvalidJob, InvalidOption, InvalidPayload
 from ackline.job import Record, State
 from ackline.lifecycle import Edit
-from ackline.limits import require_priority
+from ackline.limits import LONGEST_DELAY, require_priority
 from ackline.queue import Queue
 from ackline.queues import Queues
 from ackline.spark.bulk.files import first_line
 from ackline.spark.place import Place
 from ackline.spark.writing.json_text import json_bytes
-from ackline.spark.writing.rejected import Aside, Rejected
+from ackline.spark.writing.rejected import RejectedRow
+from ackline.spark.writing.rejects_place import RejectsPlace
 
 CHUNK = 500
 """Jobs per round trip."""
@@ -53,7 +56,7 @@ class Redriven(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs that have changed since they were chosen: redriven by others, or failed again."""
     refused: int
     """Jobs that could not be changed as was said; they are still in the DLQ."""
-    rejected: list[Rejected]
+    rejected: list[RejectedRow]
     """Those, unless a folder has them."""
 
 
@@ -68,15 +71,17 @@ def planned(dead: DataFrame, said: Mapping[str, str], rate: float | None, total:
                 f"--set {name}=…: of a failed job {' and '.join(SETTABLE)} can be set"
             )
     share = F.pmod(F.xxhash64("queue", "id"), F.lit(1_000_000)) / 1e6
-    delay = F.lit(0.0) if rate is None else share * (total / rate)
+    delay = share * seconds_of(total, rate)
     try:
+        priority = F.expr(said.get("priority", "null"))
+        require_whole(dead.select(priority).schema[0].dataType)
         values = {
-            "priority": F.expr(said.get("priority", "null")).cast("int"),
+            "priority": priority.cast("long"),
             "payload": F.expr(said.get("payload", "null")).cast("string"),
         }
         nulls = [F.when(values[name].isNull(), F.lit(name)) for name in said]
         return dead.select(
-            *("tenant", "queue", "id", "token"),
+            *("tenant", "queue", "id", "token", "codec"),
             delay.alias("delay"),
             *(value.alias(name) for name, value in values.items()),
             F.coalesce(*nulls, F.lit(None).cast("string")).alias("set_to_null"),
@@ -85,10 +90,34 @@ def planned(dead: DataFrame, said: Mapping[str, str], rate: float | None, total:
         raise ConfigError(f"--set cannot be understood: {first_line(error)}") from None
 
 
-def redrive(plan: DataFrame, place: Place, by: str, aside: Aside) -> Redriven:
+def seconds_of(total: int, rate: float | None) -> float:
+    """The time that so many jobs take at a rate; 0 without one."""
+    if rate is None:
+        return 0.0
+    if not (rate > 0 and math.isfinite(rate)):
+        raise ConfigError(f"--rate must be a number of jobs each second above 0, not {rate!r}")
+    if (seconds := total / rate) > LONGEST_DELAY:
+        least = math.ceil(1000 * total / LONGEST_DELAY) / 1000
+        raise ConfigError(
+            f"--rate {rate:g} would spread {total:,} jobs over more than "
+            f"{LONGEST_DELAY / 86400:,.0f} days: take at least {least:g}, or a narrower --where"
+        )
+    return seconds
+
+
+def require_whole(priority: DataType) -> None:
+    """Refuse a priority that is no whole number: to cut it to one is not for us to decide."""
+    if not isinstance(priority, (IntegralType, NullType)):
+        raise ConfigError(
+            f"--set priority=… is {priority.simpleString()}, but must be a whole number: "
+            "cast it, such as cast(… as int)"
+        )
+
+
+def redrive(plan: DataFrame, place: Place, by: str, rejects_place: RejectsPlace) -> Redriven:
     """Redrive them, in several tasks."""
     told = plan.repartition(PARTS, "queue", "id").mapInArrow(
-        lambda batches: redrive_some(place, by, batches, aside), SCHEMA
+        lambda batches: redrive_some(place, by, batches, rejects_place), SCHEMA
     )
     rows = told.toArrow().to_pylist()
     counts: dict[str, int] = {}
@@ -103,31 +132,31 @@ def redrive(plan: DataFrame, place: Place, by: str, aside: Aside) -> Redriven:
     )
 
 
-def _rejected(rows: Sequence[Mapping[str, Any]]) -> list[Rejected]:
+def _rejected(rows: Sequence[Mapping[str, Any]]) -> list[RejectedRow]:
     return [
-        Rejected(row["row"], row["error"], row["reason"])
+        RejectedRow(row["row"], row["error"], row["reason"])
         for row in rows
         if row["reason"] is not None
     ]
 
 
 def redrive_some(
-    place: Place, by: str, batches: Iterator[pyarrow.RecordBatch], aside: Aside
+    place: Place, by: str, batches: Iterator[pyarrow.RecordBatch], rejects_place: RejectsPlace
 ) -> Iterator[pyarrow.RecordBatch]:
     """What one task did, then a row for each refused job to be listed."""
-    with place.open() as queues, aside.refusing() as refused:
+    with rejects_place.opened(place) as rejects, place.open() as queues:
         done = 0
         for batch in batches:
             for start in range(0, batch.num_rows, CHUNK):
                 rows = batch.slice(start, CHUNK).to_pylist()
                 counts, rejected = _redrive(queues, rows, by)
                 done += sum(count["redriven"] for count in counts)
-                refused.add(rejected, done)
+                rejects.add(rejected, done)
                 yield pyarrow.RecordBatch.from_pylist(counts, _ARROW)
     yield pyarrow.RecordBatch.from_pylist(
         [
-            {**_NOTHING, "refused": refused.count},
-            *({**_NOTHING, **msgspec.structs.asdict(one)} for one in refused.listed),
+            {**_NOTHING, "refused": rejects.count},
+            *({**_NOTHING, **msgspec.structs.asdict(one)} for one in rejects.listed),
         ],
         _ARROW,
     )
@@ -135,11 +164,11 @@ def redrive_some(
 
 def _redrive(
     queues: Queues, rows: Sequence[dict[str, Any]], by: str
-) -> tuple[list[dict[str, Any]], list[Rejected]]:
+) -> tuple[list[dict[str, Any]], list[RejectedRow]]:
     by_queue: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         by_queue.setdefault(row["queue"], []).append(row)
-    counts, rejected = list[dict[str, Any]](), list[Rejected]()
+    counts, rejected = list[dict[str, Any]](), list[RejectedRow]()
     for name, some in by_queue.items():
         count, refused = _of_queue(queues[name], some, by)
         left = len(some) - count - len(refused)
@@ -150,7 +179,7 @@ def _redrive(
 
 def _of_queue(
     queue: Queue[Any, Any], rows: Sequence[dict[str, Any]], by: str
-) -> tuple[int, list[Rejected]]:
+) -> tuple[int, list[RejectedRow]]:
     """How many were redriven, and which could not be changed as was said."""
     meant = still_meant(queue.store.get(queue.key, [row["id"] for row in rows]), rows)
     rejected, steps = [], []
@@ -158,7 +187,7 @@ def _of_queue(
         try:
             change = _change(queue, row)
         except InvalidJob as error:
-            rejected.append(Rejected.of(row, error))
+            rejected.append(RejectedRow.of(row, error))
             continue
         # The store looks once more, in the step that changes it: others may redrive it meanwhile.
         step = lifecycle.redrive(row["id"], row["delay"], by, token=row["token"], change=change)
@@ -185,10 +214,18 @@ def _change(queue: Queue[Any, Any], row: dict[str, Any]) -> Edit | None:
         return None
     if priority is not None:
         require_priority(priority)
-    data = None
-    if payload is not None:
-        data = queue.serdes.encode_payload(msgspec.Raw(json_bytes("payload", payload)))
+    data = None if payload is None else _payload(queue, row["codec"], payload)
     return Edit(payload=data, priority=priority)
+
+
+def _payload(queue: Queue[Any, Any], codec: str, text: str) -> bytes:
+    """A new payload; a job keeps the codec of its old one, so only JSON may take its place."""
+    if codec != queue.serdes.payload.name:
+        raise InvalidPayload(
+            f"the payload was written as {codec}, and --set payload=… writes JSON: redrive the job "
+            "as it is, or edit it in a queue opened with the serde that wrote it"
+        )
+    return queue.serdes.encode_payload(msgspec.Raw(json_bytes("payload", text)))
 
 
 # --- what would be refused ---
@@ -198,7 +235,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """What a redrive would refuse."""
 
     refused: int
-    rejected: list[Rejected]
+    rejected: list[RejectedRow]
     """Some of them."""
 
 
@@ -218,7 +255,7 @@ def check_some(
     place: Place, batches: Iterator[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.RecordBatch]:
     """How many one task would refuse, with the first of them."""
-    refused, listed = 0, list[Rejected]()
+    refused, listed = 0, list[RejectedRow]()
     with place.open() as queues:
         for batch in batches:
             for row in batch.to_pylist():
@@ -227,6 +264,6 @@ def check_some(
                 except InvalidJob as error:
                     refused += 1
                     if len(listed) < LISTED:
-                        listed.append(Rejected.of(row, error).listed)
+                        listed.append(RejectedRow.of(row, error).shortened)
     rows = [{"refused": 0, **msgspec.structs.asdict(one)} for one in listed]
     yield pyarrow.RecordBatch.from_pylist([{"refused": refused}, *rows], _CHECKED_ARROW)

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from ackline.ids import new_id
-from ackline.job import QueueKey
+from ackline.job import QueueKey, Record
 from ackline.limits import OWN_KEYS
 from ackline.spark.errors import StreamFenced
-from ackline.stores.base import KeyWrite, Store
+from ackline.stores.base import KeyWrite, Store, find_key
 
 Lease = tuple[str, int]
 """A job's id and the token it was claimed under."""
@@ -43,8 +43,6 @@ class StreamState(msgspec.Struct, frozen=True):
     """How many drivers have begun with it."""
     committed: int = 0
     """The last micro-batch that is known to be done, and whose jobs are settled."""
-    write: str = ""
-    """Changes with each write, so that a write whose reply was lost is recognised."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -52,6 +50,11 @@ class Manifest(msgspec.Struct, frozen=True):
 
     batch: int
     leases: tuple[Lease, ...]
+
+
+def leases_of(records: Iterable[Record]) -> tuple[Lease, ...]:
+    """What a manifest has of jobs."""
+    return tuple((record.id, record.token) for record in records)
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -86,6 +89,10 @@ class ManifestRoom:
             write = KeyWrite(key=self._state_path, value=_encode(mine), version=version)
             if self._store.write_keys(self._tenant, [write]):
                 break
+        self.load()
+
+    def load(self) -> None:
+        """Read what the store has; `StreamFenced` if another driver has begun."""
         self.state, self._version = self._found()
         self.manifests = {
             batch: Manifest(batch, leases) for batch, leases in self._read("batch").items()
@@ -99,7 +106,6 @@ class ManifestRoom:
         waiting: Sequence[tuple[Lease, ...]] | None = None,
     ) -> None:
         """Write all of it or nothing; `StreamFenced` if another driver has begun."""
-        state = msgspec.structs.replace(state, write=new_id())
         writes = [KeyWrite(key=self._state_path, value=_encode(state), version=0)]
         if manifest is not None:
             writes.append(self._set("batch", manifest.batch, manifest.leases))
@@ -107,7 +113,7 @@ class ManifestRoom:
             writes += self._replace_waiting(waiting)
         old = [batch for batch in self.manifests if batch <= state.committed - KEPT]
         writes += [KeyWrite(key=self._key("batch", batch), value=None) for batch in old]
-        self._write(state, writes)
+        self._write(writes)
         self.state = state
         for batch in old:
             del self.manifests[batch]
@@ -116,13 +122,26 @@ class ManifestRoom:
         if waiting is not None:
             self.waiting = list(waiting)
 
+    def confirm(self) -> bool:
+        """Whether the store still has what was loaded or saved here last.
+
+        If so, no write can come any more that was sent before, by whichever driver. If not,
+        `load` it; `StreamFenced` if another driver has begun.
+        """
+        write = KeyWrite(key=self._state_path, value=_encode(self.state), version=self._version)
+        if self._store.write_keys(self._tenant, [write]):
+            self._note_version()
+            return True
+        self._found()
+        return False
+
     def restart(self) -> None:
         """Forget all that was claimed, and begin as if the stream were new."""
-        fresh = StreamState(new_id(), self.state.epoch, self._by, write=new_id())
+        fresh = StreamState(new_id(), self.state.epoch, self._by)
         writes = [KeyWrite(key=self._state_path, value=_encode(fresh), version=0)]
         writes += [KeyWrite(key=self._key("batch", one), value=None) for one in self.manifests]
         writes += self._replace_waiting([])
-        self._write(fresh, writes)
+        self._write(writes)
         self.state, self.manifests, self.waiting = fresh, {}, []
 
     def fenced(self) -> bool:
@@ -161,18 +180,20 @@ class ManifestRoom:
         entries = self._store.read_keys(self._tenant, (*self._path, what), MOST)
         return {int(entry.key[-1]): _decode_leases(entry.value) for entry in entries}
 
-    def _write(self, state: StreamState, writes: list[KeyWrite]) -> None:
+    def _write(self, writes: list[KeyWrite]) -> None:
         while True:
             writes[0] = msgspec.structs.replace(writes[0], version=self._version)
             if self._store.write_keys(self._tenant, writes):
-                found, version = self._find()
-                # Never the version of another driver's mark: its state would be overwritten.
-                self._version = version if found == state else NO_VERSION
+                self._note_version()
                 return
-            found, self._version = self._found()
-            if found == state:
-                # An earlier try succeeded, though its reply was lost.
-                return
+            # Refused, though no other has begun: an earlier write of ours went unanswered.
+            _, self._version = self._found()
+
+    def _note_version(self) -> None:
+        found, version = self._find()
+        # Never the version of another driver's mark: its state would be overwritten.
+        ours = found is not None and found.by == self._by
+        self._version = version if ours else NO_VERSION
 
     def _found(self) -> tuple[StreamState, int]:
         found, version = self._find()
@@ -181,7 +202,5 @@ class ManifestRoom:
         return found, version
 
     def _find(self) -> tuple[StreamState | None, int]:
-        for entry in self._store.read_keys(self._tenant, self._state_path, 1):
-            if entry.key == self._state_path:
-                return _decode_state(entry.value), entry.version
-        return None, 0
+        entry = find_key(self._store, self._tenant, self._state_path)
+        return (None, 0) if entry is None else (_decode_state(entry.value), entry.version)

@@ -6,6 +6,9 @@ import logging
 from collections.abc import Collection, Iterator
 from typing import Any
 
+import msgspec
+
+from ackline.events import Act
 from ackline.job import Record, State
 from ackline.queue import Queue
 from ackline.spark.claims.keeper import LeaseKeeper
@@ -30,7 +33,7 @@ class Replay:
         self._stream = stream
 
     def alive(self, manifest: Manifest) -> list[Record]:
-        """The jobs that are still leased to the stream, or were completed by it.
+        """The jobs that are still leased to the stream, or were settled under its lease.
 
         A lease that has lapsed is taken back at once: from now on no one can complete under it a
         job that this micro-batch does not have any more, so each job is in just one of them.
@@ -38,21 +41,19 @@ class Replay:
         lost = self._keeper.extend(manifest.leases)
         self._expire(lost)
         self._keeper.hold(set(manifest.leases) - lost)
-        ours = (State.PROCESSING, State.COMPLETED)
-        found = [
-            record
-            for (_, token), record in self._look_up(manifest.leases)
-            if record is not None and record.token == token and record.state in ours
-        ]
-        if gone := len(manifest.leases) - len(found):
-            logger.warning(
-                "stream %r: the leases of %d jobs of micro-batch %d lapsed while no driver ran; "
-                "they are left out of it, and will be delivered again",
-                self._stream,
-                gone,
-                manifest.batch,
-            )
+        looked_up = list(self._look_up(manifest.leases))
+        found = [job for lease, record in looked_up if (job := delivered(lease, record))]
+        if gone := sum(record is None for _, record in looked_up):
+            self._warn(manifest, gone, "are not kept any longer. Raise keepFor, or let them stay")
+        if lapsed := len(looked_up) - len(found) - gone:
+            self._warn(manifest, lapsed, "had leases that lapsed, and will be delivered again")
         return found
+
+    def _warn(self, manifest: Manifest, jobs: int, what: str) -> None:
+        logger.warning(
+            "stream %r: micro-batch %d is begun again without %d of its jobs, which %s",
+            *(self._stream, manifest.batch, jobs, what),
+        )
 
     def done(self, manifest: Manifest) -> list[Record]:
         """The jobs of a micro-batch that was settled already; Spark may go back a few."""
@@ -63,8 +64,8 @@ class Replay:
                     f"stream {self._stream!r}: micro-batch {manifest.batch} is to be read again, "
                     f"but its job {id!r} was completed and is not kept any longer. Raise keepFor"
                 )
-            if record.token == token and record.state is State.COMPLETED:
-                found.append(record)
+            if job := delivered((id, token), record):
+                found.append(job)
         return found
 
     def _expire(self, lost: Collection[Lease]) -> None:
@@ -74,13 +75,33 @@ class Replay:
             for (_, token), record in self._look_up(tuple(lost))
             if record is not None and record.token == token and record.state is State.PROCESSING
         ]:
-            self._queue.expire(lapsed, reason)
+            verdicts = self._queue.expire(lapsed, reason)
+            if not any(verdict.applied for verdict in verdicts):
+                # Another has taken them back, or the store cannot: asking again changes nothing.
+                return
 
     def _look_up(self, leases: tuple[Lease, ...]) -> Iterator[tuple[Lease, Record | None]]:
         for start in range(0, len(leases), CHUNK):
             chunk = leases[start : start + CHUNK]
             records = self._queue.store.get(self._queue.key, [id for id, _ in chunk])
             yield from zip(chunk, records, strict=True)
+
+
+def delivered(lease: Lease, record: Record | None) -> Record | None:
+    """The job as this lease delivered it, unless the lease lapsed or was given back.
+
+    Also if it was settled under the lease, however: whoever writes the micro-batch again, in place
+    of what was written at first, has to have it.
+    """
+    if record is None:
+        return None
+    token = lease[1]
+    if record.token == token and record.state in (State.PROCESSING, State.COMPLETED):
+        return record
+    for ended in record.history:
+        if ended.token == token and ended.act == Act.FAIL:
+            return msgspec.structs.replace(record, token=token, attempts=ended.attempt)
+    return None
 
 
 def cut_up(records: list[Record]) -> tuple[list[Record], list[list[Record]]]:

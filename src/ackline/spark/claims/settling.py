@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from ackline import lifecycle
+from ackline.config import Resolved
 from ackline.job import Record, State
 from ackline.lifecycle import Transition
 from ackline.queue import Queue
@@ -39,11 +40,11 @@ class Settling:
         self._room = room
         self._keeper = keeper
 
-    def settle(self, batch: int, seen: dict[int, list[Record]]) -> None:
-        """Settle up to this micro-batch, and forget what was seen of it. Safe to repeat."""
+    def settle(self, batch: int, seen: Mapping[int, list[Record]]) -> list[int]:
+        """Settle up to this micro-batch; answers which ones are done now. Safe to repeat."""
         state = self._room.state
         if batch <= state.committed:
-            return
+            return []
         if self._room.fenced():
             raise StreamFenced(self._options.stream_id)
         if batch not in self._room.manifests:
@@ -57,8 +58,7 @@ class Settling:
             self._settle(manifest, seen.get(manifest.batch, []))
         planned = max(state.planned, batch)
         self._room.save(msgspec.structs.replace(state, committed=batch, planned=planned))
-        for manifest in done:
-            seen.pop(manifest.batch, None)
+        return [manifest.batch for manifest in done]
 
     def mismatch(self, batch: int) -> StreamMismatch:
         """The checkpoint has a micro-batch that the store does not know."""
@@ -91,13 +91,15 @@ class Settling:
     def _looked_up(
         self, manifest: Manifest, seen: list[Record]
     ) -> Iterator[tuple[Sequence[Lease], list[Record | None]]]:
-        # Outcomes were written meanwhile, so what this driver saw at first is old.
-        known: list[Record | None] = [*seen] if self._options.ack == "commit" else []
+        # Where outcomes were written meanwhile, what this driver saw at first is old.
+        known = seen and self._options.ack == "commit"
         for start in range(0, len(manifest.leases), CHUNK):
             leases = manifest.leases[start : start + CHUNK]
             ids = [id for id, _ in leases]
-            found = known[start : start + CHUNK] or self._queue.store.get(self._queue.key, ids)
-            yield leases, found
+            if known:
+                yield leases, [*seen[start : start + CHUNK]]
+            else:
+                yield leases, self._queue.store.get(self._queue.key, ids)
 
     def _outcome(self, lease: Lease, record: Record | None) -> Transition | None:
         if record is None:
@@ -106,10 +108,13 @@ class Settling:
         if held.token != lease[1]:
             held = msgspec.structs.replace(record, token=lease[1])
         if self._options.ack == "commit":
-            if policy.result_ttl < self._options.keep_for:
-                policy = msgspec.structs.replace(policy, result_ttl=self._options.keep_for)
-            return lifecycle.complete(held, None, policy)
+            return lifecycle.complete(held, None, replayable(policy, self._options.keep_for))
         if record.state is not State.PROCESSING or record.token != lease[1]:
             return None
         failure = failure_from(held, "its micro-batch was committed without an outcome for it")
         return lifecycle.fail(held, failure, policy, self._queue.random)
+
+
+def replayable(policy: Resolved, keep_for: float) -> Resolved:
+    """A policy under which a completed job can still be read again for so long."""
+    return msgspec.structs.replace(policy, result_ttl=max(policy.result_ttl, keep_for))

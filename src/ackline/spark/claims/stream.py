@@ -10,6 +10,7 @@ import pyarrow.ipc
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from ackline.errors import ConfigError
 from ackline.job import QueueKey, Record
 from ackline.queues import Queues
 from ackline.spark.claims.claims import Claims
@@ -18,12 +19,13 @@ from ackline.spark.options import ReadClaims
 from ackline.spark.place import Place
 from ackline.spark.retrying import retrying
 from ackline.spark.rows import claims_batch
+from ackline.spark.stride import size_of
 
 T = TypeVar("T")
 Offset = Mapping[str, Any]
 
 LARGEST_PARTITION = 8 << 20
-"""Bytes of payload for one task: what Spark sends to an executor has a limit of 128 MB."""
+"""Bytes of jobs for one task: what Spark sends to an executor has a limit of 128 MB."""
 
 
 class Handful(InputPartition):
@@ -70,9 +72,7 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Spark calls this at every trigger and `commit` only when more comes, so here is where
         the last micro-batch before a pause is settled.
         """
-        most = self.options.max_jobs_per_trigger
-        if isinstance(limit, ReadMaxRows):
-            most = min(most, limit.max_rows)
+        most = min(self.options.max_jobs_per_trigger, _rows_of(limit))
 
         def take(claims: Claims) -> dict[str, Any]:
             batch = claims.take(self._batch_of(claims, start), most)
@@ -147,6 +147,16 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return int(offset["batch"])
 
 
+def _rows_of(limit: ReadLimit) -> int:
+    """How many rows Spark asks for; all of them at once it asks for with only one trigger."""
+    if not isinstance(limit, ReadMaxRows):
+        raise ConfigError(
+            "trigger(once=True) ends before it can be told that jobs are done, so they would be "
+            "delivered again: use trigger(availableNow=True)"
+        )
+    return limit.max_rows
+
+
 def pack(key: QueueKey, records: list[Record]) -> bytes:
     """Jobs as one Arrow stream."""
     batch, sink = claims_batch(key, records), pyarrow.BufferOutputStream()
@@ -161,10 +171,10 @@ def share_out(records: list[Record], count: int) -> Iterator[list[Record]]:
     part: list[Record] = []
     size = 0
     for record in records:
-        if part and (len(part) >= each or size + len(record.payload) > LARGEST_PARTITION):
+        if part and (len(part) >= each or size + size_of(record) > LARGEST_PARTITION):
             yield part
             part, size = [], 0
         part.append(record)
-        size += len(record.payload)
+        size += size_of(record)
     if part:
         yield part

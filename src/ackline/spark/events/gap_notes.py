@@ -24,8 +24,7 @@ class GapNotes:
     def of(self, stream: str | None) -> list[Gap]:
         """The gaps that were noted last; the store is asked once."""
         if stream not in self._known:
-            found = None if stream is None else self._notes.find(stream)
-            self._known[stream] = [] if found is None else _read(found)
+            self._known[stream] = [] if stream is None else _read(self._notes.find(stream))
         return self._known[stream]
 
     def note(self, stream: str | None, gaps: list[Gap]) -> None:
@@ -35,18 +34,37 @@ class GapNotes:
         """
         before = self.of(stream)
         if stream is not None and gaps != before:
-            self._notes.write(stream, msgspec.json.encode(gaps) if gaps else None)
+            gaps = self._replace(stream, before, gaps)
             if not before:
                 self._forget_abandoned()
         self._known[stream] = gaps
+
+    def _replace(self, stream: str, before: list[Gap], gaps: list[Gap]) -> list[Gap]:
+        """What another driver has noted since stays beside them: no offset tells of it yet.
+
+        Either may be a zombie, and to tell of a gap twice does less harm than never.
+        """
+        while True:
+            found = self._notes.find(stream)
+            others = [gap for gap in _read(found) if gap not in before and not _among(gaps, gap)]
+            both = others + gaps
+            if self._notes.replace(stream, found, msgspec.json.encode(both) if both else None):
+                return both
 
     def _forget_abandoned(self) -> None:
         if abandoned := self._notes.surplus(_noted_at):
             self._notes.forget(abandoned)
 
 
-def _read(entry: Key) -> list[Gap]:
-    return msgspec.json.decode(entry.value, type=list[Gap])
+def _among(gaps: list[Gap], gap: Gap) -> bool:
+    """Whether these have the same gap, whenever it was skipped."""
+    return any(
+        (one.queue, one.after, one.until) == (gap.queue, gap.after, gap.until) for one in gaps
+    )
+
+
+def _read(entry: Key | None) -> list[Gap]:
+    return [] if entry is None else msgspec.json.decode(entry.value, type=list[Gap])
 
 
 def _noted_at(entry: Key) -> float:

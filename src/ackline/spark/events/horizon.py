@@ -32,13 +32,21 @@ class Horizon(msgspec.Struct, frozen=True):
 
 
 def note_horizon(queues: Queues, stream: str, cursors: Iterable[str]) -> None:
-    """Before Spark hears of it: the stream is about to read up to these places."""
-    notes = StreamNotes(queues, KIND)
+    """Before Spark hears of it: the stream is about to read up to these places.
+
+    Another driver may have noted more just now, and Spark knows of it: this one may be a zombie.
+    """
+    notes, now = StreamNotes(queues, KIND), queues.info().now
+    reached = max(cursors, key=read_cursor, default=NOTHING_DROPPED)
     known = notes.find(stream)
-    furthest = max([_read(known).cursor, *cursors], key=read_cursor)
-    notes.write(stream, Horizon(furthest, queues.info().now).as_bytes())
+    while not notes.replace(stream, known, _extended(known, reached, now).as_bytes()):
+        known = notes.find(stream)
     if known is None:
         _forget_silent(notes)
+
+
+def _extended(known: Key | None, cursor: str, now: float) -> Horizon:
+    return Horizon(max(_read(known).cursor, cursor, key=read_cursor), now)
 
 
 def require_within(queues: Queues, stream: str | None, cursors: Iterable[str]) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 
 import msgspec
 
-from ackline.errors import EventsDropped
+from ackline.errors import ConfigError, EventsDropped
 from ackline.events import Event, Events, make_cursor, read_cursor
 from ackline.job import QueueKey
 from ackline.queues import Queues
@@ -67,6 +67,12 @@ def whole_journal(queues: Queues, only: str | None) -> tuple[dict[str, str], str
     names = journals(queues) if only is None else [only]
     keys = {name: QueueKey(queues.tenant, name) for name in names}
     return {name: first_place(queues.store, key, end) for name, key in keys.items()}, end
+
+
+def require_reached(cursor: str, end: str) -> None:
+    """Refuse to begin behind the end of all journals, where nothing would ever be missed."""
+    if read_cursor(cursor) > read_cursor(end):
+        raise ConfigError(f"start={cursor} is after the end of this store's journal, {end}")
 
 
 def cut(starts: Mapping[str, str], ends: Mapping[str, str], partitions: int) -> list[Piece]:

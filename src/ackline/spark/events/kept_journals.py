@@ -51,12 +51,14 @@ class KeptJournals:
             if read_cursor(place) >= last:
                 continue
             kept, first = self.kept(name, place)
-            if first is None or read_cursor(first.cursor) > last:
+            if read_cursor(kept) > last:
                 continue
             if kept != place:
                 gaps.append(self._gap(name, place, kept, first))
-            # Nothing is before its first event, which may be far on.
-            ahead[name] = max(kept, just_before(first), key=read_cursor)
+                ahead[name] = kept
+            if first is not None and read_cursor(first.cursor) <= last:
+                # Nothing is before its first event, which may be far on.
+                ahead[name] = max(kept, just_before(first), key=read_cursor)
         return ahead, gaps
 
     def gone(self, starts: Mapping[str, str], ends: Mapping[str, str]) -> list[Gap]:
@@ -92,7 +94,7 @@ class KeptJournals:
                 return place, page[0] if page else None
             except EventsDropped as error:
                 if not self._options.may_skip(name):
-                    raise StreamBehind(name, place, error.cursor) from None
+                    raise self._behind(name, place, error) from None
                 logger.warning(
                     "queue %r has dropped events after cursor %s: the stream skips those up to %s",
                     *(name, place, error.cursor),
@@ -103,9 +105,16 @@ class KeptJournals:
         """The place this many events further, or the end; and how many are before it."""
         store, key, left = self._queues.store, QueueKey(self._queues.tenant, name), most
         while left > 0:
-            some = store.events(key, after, min(left, COUNTED_AT_ONCE))
+            try:
+                some = store.events(key, after, min(left, COUNTED_AT_ONCE))
+            except EventsDropped as error:
+                raise self._behind(name, after, error) from None
             page = Events.of(some).until(end)
             if page.cursor is None:
                 return end, most - left
             after, left = page.cursor, left - len(page)
         return after, most
+
+    def _behind(self, name: str, place: str, error: EventsDropped) -> EventsDropped:
+        """What to raise: the same where events may be skipped, for then it is planned anew."""
+        return error if self._options.may_skip(name) else StreamBehind(name, place, error.cursor)

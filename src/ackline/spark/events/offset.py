@@ -15,6 +15,17 @@ from ackline.spark.events.journal import NOTHING_DROPPED
 OLDEST = "oldest"
 
 
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose journals a stream reads: those of a tenant, or of just one of its queues."""
+
+    tenant: str
+    queue: str | None
+
+    def __str__(self) -> str:
+        queues = "all queues" if self.queue is None else f"queue {self.queue!r}"
+        return f"{queues} of tenant {self.tenant!r}"
+
+
 class EventsOffset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A place in the journal of each queue."""
 
@@ -32,6 +43,8 @@ class EventsOffset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The name under which the store knows what the latest micro-batch lacks."""
     horizon: str | None = None
     """The name under which the store knows how far the stream has come."""
+    scope: Scope | None = None
+    """What the stream reads; an earlier version did not say."""
 
     @property
     def begin(self) -> str:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 import msgspec
 
-from ackline.errors import ConfigError
+from ackline.errors import EventsDropped
 from ackline.events import read_cursor
 from ackline.ids import new_id
 from ackline.queue.reader_place import EVERY_QUEUE
 from ackline.queues import Queues
+from ackline.spark.errors import StreamBehind, StreamMismatch
 from ackline.spark.events.gap_notes import GapNotes
 from ackline.spark.events.gaps import shortened
 from ackline.spark.events.horizon import note_horizon, require_within
-from ackline.spark.events.journal import whole_journal
+from ackline.spark.events.journal import require_reached, whole_journal
 from ackline.spark.events.kept_journals import KeptJournals
-from ackline.spark.events.offset import OLDEST, EventsOffset
+from ackline.spark.events.offset import OLDEST, EventsOffset, Scope
 from ackline.spark.events.reader_places import ReaderPlaces
 from ackline.spark.options import ReadEvents
+
+logger = logging.getLogger("ackline")
 
 
 class EventsPlanning:
@@ -33,6 +37,7 @@ class EventsPlanning:
         self._quiet: tuple[EventsOffset, str] | None = None
         """After which offset nothing had happened up to where: no queue need be asked again."""
         self._gaps = GapNotes(queues)
+        self._scope = Scope(tenant=queues.tenant, queue=options.queue)
 
     def close(self) -> None:
         """Let go of the store."""
@@ -47,12 +52,15 @@ class EventsPlanning:
         starts, end = whole_journal(self.queues, self._options.queue)
         match self._options.start:
             case "oldest":
-                return EventsOffset(new=OLDEST, queues=starts, initial=True)
+                return self._initial(OLDEST, starts)
             case "now":
-                return EventsOffset(new=end, queues=dict.fromkeys(starts, end), initial=True)
+                return self._initial(end, dict.fromkeys(starts, end))
             case cursor:
-                _require_reached(cursor, end)
-                return EventsOffset(new=cursor, queues=dict.fromkeys(starts, cursor), initial=True)
+                require_reached(cursor, end)
+                return self._initial(cursor, dict.fromkeys(starts, cursor))
+
+    def _initial(self, new: str, queues: Mapping[str, str]) -> EventsOffset:
+        return EventsOffset(new=new, queues=queues, initial=True, scope=self._scope)
 
     def save(self, offset: EventsOffset) -> None:
         """What is before this is done: the journal need not be kept for us any longer."""
@@ -64,7 +72,7 @@ class EventsPlanning:
 
     def starts(self, start: EventsOffset, end: EventsOffset) -> dict[str, str]:
         """From where on each queue is read in the micro-batch between two offsets."""
-        self._require_same_store(end)
+        self._require_ours(end)
         starts = {**start.queues, **end.begun}
         gone = self._journals.gone(starts, end.queues)
         # Before anything is read: this run may not live to plan the offset that tells of it.
@@ -88,7 +96,17 @@ class EventsPlanning:
         return end if end != start else self._next(start, most)
 
     def _next(self, start: EventsOffset, most: int | None) -> EventsOffset:
-        self._require_same_store(start)
+        while True:
+            try:
+                return self._plan(start, most)
+            except StreamBehind:
+                raise
+            except EventsDropped:
+                # They were there a moment ago. Looked at once more, they are a gap.
+                logger.info("events were dropped while a micro-batch was planned; planning anew")
+
+    def _plan(self, start: EventsOffset, most: int | None) -> EventsOffset:
+        self._require_ours(start)
         end, known = self._target or self._journals.end(), start.queues
         if (start, end) == self._quiet:
             return start
@@ -110,6 +128,7 @@ class EventsPlanning:
             begun=places if start.initial else ahead,
             skipped=shortened(start.skipped + gaps),
             stream=stream,
+            scope=self._scope,
         )
         return self._noted(start, offset)
 
@@ -136,10 +155,11 @@ class EventsPlanning:
             most -= read
         return moved
 
-    def _require_same_store(self, offset: EventsOffset) -> None:
+    def _require_ours(self, offset: EventsOffset) -> None:
+        """Refuse the checkpoint of another stream, or one that this store cannot have led to."""
+        if offset.scope not in (None, self._scope):
+            raise StreamMismatch(
+                f"the checkpoint has read {offset.scope}, and this stream reads {self._scope}: "
+                "use the options that it began with, or another checkpointLocation"
+            )
         require_within(self.queues, offset.horizon, offset.queues.values())
-
-
-def _require_reached(cursor: str, end: str) -> None:
-    if read_cursor(cursor) > read_cursor(end):
-        raise ConfigError(f"start={cursor} is after the end of this store's journal, {end}")

@@ -10,6 +10,7 @@ from ackline.ids import new_id
 from ackline.queue.broken_notes import UNREADABLE
 from ackline.queue.reader_place import Place, read_place, room_of, write_of
 from ackline.queues import Queues
+from ackline.stores.base import find_key
 
 logger = logging.getLogger("ackline")
 
@@ -60,11 +61,8 @@ class ReaderPlaces:
         )
 
     def _found(self, queue: str, name: str) -> Place | None:
-        key = (*room_of(queue), name)
-        for entry in self._queues.store.read_keys(self._queues.tenant, key, 1):
-            if entry.key == key:
-                try:
-                    return read_place(entry.value)
-                except UNREADABLE:
-                    return None  # It is about to be written anew.
-        return None
+        entry = find_key(self._queues.store, self._queues.tenant, (*room_of(queue), name))
+        try:
+            return None if entry is None else read_place(entry.value)
+        except UNREADABLE:
+            return None  # It is about to be written anew.

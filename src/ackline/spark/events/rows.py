@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from itertools import accumulate
 from typing import Any
 
 import numpy
@@ -17,10 +16,15 @@ from ackline.spark.rows import times
 
 TEXT = pyarrow.string()
 
+SameWidth = numpy.ndarray[Any, Any]
+"""Pieces of text that have one width."""
+
 
 def events_batch(events: Sequence[Event]) -> pyarrow.RecordBatch:
     """Events with the columns of `schemas.EVENTS`; of a store's own, none is made for it."""
     schema, batches = schemas.arrow("events"), Events.of(events).batches
+    if not batches:
+        return pyarrow.RecordBatch.from_pylist([], schema)
     columns = _of_batches(batches) | _of_entries(batches, schema)
     return pyarrow.RecordBatch.from_arrays([columns[field.name] for field in schema], schema=schema)
 
@@ -29,14 +33,15 @@ class _Runs:
     """Rows that follow each other and have a value in common: where each run of them ends."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
-        self.ends = list(accumulate(sizes))
-        self.rows = self.ends[-1] if self.ends else 0
+        self.sizes = numpy.array(sizes)
+        self.ends = self.sizes.cumsum()
+        self.rows = int(self.ends[-1])
         self._run_ends = pyarrow.array(self.ends, pyarrow.int32())
 
     def column(self, values: list[Any], kind: pyarrow.DataType) -> pyarrow.Array:
         """A column of values that are told once for each run."""
         # Comparing costs far less than writing, and where values differ the last one mostly does.
-        if values and values[0] == values[-1] and values.count(values[0]) == len(values):
+        if values[0] == values[-1] and values.count(values[0]) == len(values):
             return pyarrow.repeat(pyarrow.scalar(values[0], kind), self.rows)
         return self.spread(pyarrow.array(values, kind))
 
@@ -53,40 +58,59 @@ class _Runs:
 
 def _of_batches(batches: Sequence[Batch]) -> dict[str, pyarrow.Array]:
     runs = _Runs([len(one.entries) for one in batches])
-
-    def texts(values: list[str]) -> pyarrow.Array:
-        return runs.column(values, TEXT)
-
-    # The second part of a cursor says how many rows of its batch, and those left out, come first.
-    offsets = [one.end[1] - end for one, end in zip(batches, runs.ends, strict=True)]
-    most = max((one.end[1] for one in batches), default=0)
-    rows = _rows(runs.rows.bit_length()).slice(1, runs.rows)
-    used = pyarrow.compute.add(rows, runs.column(offsets, pyarrow.int64()))
-    numbers, digits = (parts.take(used) for parts in _parts(most.bit_length()))
     return {
-        "tenant": texts([one.queue.tenant for one in batches]),
-        "queue": texts([one.queue.name for one in batches]),
+        "tenant": runs.column([one.queue.tenant for one in batches], TEXT),
+        "queue": runs.column([one.queue.name for one in batches], TEXT),
         "at": runs.spread(times([one.at for one in batches])),
-        "cursor": _together(texts([f"{one.number}." for one in batches]), numbers),
-        "place": _together(texts([f"{one.number:032x}" for one in batches]), digits),
+        **_cursors_and_places(batches, runs),
     }
 
 
-@cache
-def _rows(bits: int) -> pyarrow.Array:
-    return pyarrow.array(range(1 << bits), pyarrow.int64())
+def _cursors_and_places(batches: Sequence[Batch], runs: _Runs) -> dict[str, pyarrow.Array]:
+    numbers, used = [one.number for one in batches], _used(batches, runs)
+    most = max(one.end[1] for one in batches)
+    decimal, hexadecimal = (tails.take(used) for tails in _tails(most.bit_length()))
+    # All of one width first: texts of many widths are joined several times more slowly.
+    width = len(f"{max(numbers)}.")
+    cursors = _joined(runs, [f"{number}.".rjust(width) for number in numbers], decimal)
+    places = _joined(runs, [f"{number:032x}" for number in numbers], hexadecimal)
+    return {"cursor": pyarrow.compute.ascii_trim_whitespace(cursors), "place": places}
+
+
+def _used(batches: Sequence[Batch], runs: _Runs) -> numpy.ndarray[Any, Any]:
+    """The second parts of cursors: how many rows of their batch, and those left out, are before."""
+    offsets = numpy.array([one.end[1] for one in batches]) - runs.ends
+    used: numpy.ndarray[Any, Any] = numpy.arange(1, runs.rows + 1) + offsets.repeat(runs.sizes)
+    return used
 
 
 @cache
-def _parts(bits: int) -> tuple[pyarrow.Array, pyarrow.Array]:
+def _tails(bits: int) -> tuple[SameWidth, SameWidth]:
     """The second parts of cursors and of places; the same ones come again and again."""
     all_of_them = range(1 << bits)
-    numbers = pyarrow.array([str(used) for used in all_of_them], TEXT)
-    return numbers, pyarrow.array([f"{used:08x}" for used in all_of_them], TEXT)
+    decimal = _bytes([f"{used:<8}" for used in all_of_them])
+    return decimal, _bytes([f"{used:08x}" for used in all_of_them])
 
 
-def _together(heads: pyarrow.Array, tails: pyarrow.Array) -> pyarrow.Array:
-    return pyarrow.compute.binary_join_element_wise(heads, tails, "")
+def _joined(runs: _Runs, heads: list[str], tails: SameWidth) -> pyarrow.StringArray:
+    """What a batch says of all its rows, then what each of them has of its own."""
+    common = _bytes(heads)
+    rows = numpy.empty(runs.rows, [("head", common.dtype), ("tail", tails.dtype)])
+    rows["head"], rows["tail"] = common.repeat(runs.sizes), tails
+    return _texts(rows)
+
+
+def _bytes(texts: list[str]) -> SameWidth:
+    """Texts of one width, as numpy copies them fastest."""
+    return numpy.frombuffer("".join(texts).encode(), f"V{len(texts[0])}")
+
+
+def _texts(rows: SameWidth) -> pyarrow.StringArray:
+    """A column of texts that have one width."""
+    ends = numpy.arange(len(rows) + 1, dtype=numpy.int32) * numpy.int32(rows.itemsize)
+    return pyarrow.StringArray.from_buffers(
+        len(rows), pyarrow.py_buffer(ends), pyarrow.py_buffer(numpy.ascontiguousarray(rows))
+    )
 
 
 # --- what each entry says ---
@@ -147,9 +171,7 @@ def _ids(alike: Alike) -> pyarrow.Array | None:
     for side in ("before", "behind"):
         if rows[side].tobytes() != rows[side][:1].tobytes() * len(rows):
             return None
-    ends = numpy.arange(len(rows) + 1, dtype=numpy.int32) * numpy.int32(length)
-    texts = pyarrow.py_buffer(rows["id"].tobytes())
-    return pyarrow.StringArray.from_buffers(len(rows), pyarrow.py_buffer(ends), texts)
+    return _texts(rows["id"])
 
 
 @cache

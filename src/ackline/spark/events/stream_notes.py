@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ackline.limits import OWN_KEYS
 from ackline.queues import Queues
-from ackline.stores.base import Key, KeyWrite
+from ackline.stores.base import Key, KeyWrite, find_key
 
 MOST = 1000
 """Streams of one tenant that are remembered: nobody says when a checkpoint was thrown away, so
@@ -22,11 +22,13 @@ class StreamNotes:
 
     def find(self, stream: str) -> Key | None:
         """The note about a stream."""
-        return self._at(self._key(stream))
+        return find_key(self._store, self._tenant, self._key(stream))
 
-    def write(self, stream: str, value: bytes | None) -> None:
-        """Note this about a stream; None removes what was noted."""
-        self._store.write_keys(self._tenant, [KeyWrite(key=self._key(stream), value=value)])
+    def replace(self, stream: str, known: Key | None, value: bytes | None) -> bool:
+        """Note this instead of what is known, or nothing; False if that has changed meanwhile."""
+        version = 0 if known is None else known.version
+        write = KeyWrite(key=self._key(stream), value=value, version=version)
+        return self._store.write_keys(self._tenant, [write])
 
     def surplus(self, noted_at: Callable[[Key], float]) -> list[Key]:
         """The oldest of too many: at most a few, if asked whenever a stream is new."""
@@ -38,7 +40,7 @@ class StreamNotes:
     @property
     def of_forgotten(self) -> Key | None:
         """What was noted about all those together that were forgotten."""
-        return self._at(self._room)
+        return find_key(self._store, self._tenant, self._room)
 
     def forget(
         self, notes: list[Key], together: Callable[[list[Key]], bytes] | None = None
@@ -51,10 +53,6 @@ class StreamNotes:
             version = 0 if before is None else before.version
             writes.append(KeyWrite(key=self._room, value=value, version=version))
         self._store.write_keys(self._tenant, writes)
-
-    def _at(self, key: tuple[str, ...]) -> Key | None:
-        found = self._store.read_keys(self._tenant, key, 1)
-        return next((entry for entry in found if entry.key == key), None)
 
     def _key(self, stream: str) -> tuple[str, ...]:
         return (*self._room, stream)

@@ -9,8 +9,15 @@ import pyarrow
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ackline.queues import Queues
-from ackline.spark.events.journal import Piece, cut, read_piece, whole_journal
+from ackline.spark.events.journal import (
+    Piece,
+    cut,
+    read_piece,
+    require_reached,
+    whole_journal,
+)
 from ackline.spark.events.rows import events_batch
+from ackline.spark.events.wanted import conditions_of, wanted
 from ackline.spark.options import ReadEvents
 from ackline.spark.place import Place
 from ackline.spark.retrying import retrying
@@ -36,6 +43,7 @@ def read_stretch(
         return
     queues = retrying(place.connect, options.retry_for)
     stride = Stride(options.page_size, FIRST_EVENTS, PAGE_BYTES // FIRST_EVENTS)
+    conditions = conditions_of(options)
     with closing(queues):
         pages = read_piece(
             queues.store,
@@ -47,7 +55,7 @@ def read_stretch(
         for page in pages:
             batch = events_batch(page)
             stride.measured(batch.num_rows, batch.nbytes)
-            yield batch
+            yield wanted(batch, conditions)
 
 
 class EventsReader(DataSourceReader):
@@ -76,6 +84,7 @@ class EventsReader(DataSourceReader):
             case "now":
                 return ends, ends
             case cursor:
+                require_reached(cursor, end)
                 return dict.fromkeys(starts, cursor), ends
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:

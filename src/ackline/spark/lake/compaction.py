@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
+from ackline.ids import new_id
 from ackline.spark.errors import LakeDamaged
+from ackline.spark.lake.counts import require_whole
 from ackline.spark.lake.lake import (
     ERRORS,
     EVENTS,
@@ -56,6 +58,13 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     """How many were written aside, by table."""
     done: list[str] = []
     """Tables in which it has taken place."""
+    aside: str = ""
+    """Where that is: each run has a folder of its own, and had none in an earlier version."""
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The folder of what was written aside."""
+        return (ASIDE, self.aside) if self.aside else (ASIDE,)
 
 
 class Compaction:
@@ -67,11 +76,14 @@ class Compaction:
         self._spark = spark
         self._lake = lake
         self._pass = passing
+        self._aside = (ASIDE, new_id())
 
     def finish(self) -> None:
         """Do what an earlier run has begun and not ended."""
         note: Note | None = self._lake.folder.read_json(Note, NOTE)
-        if note is not None:
+        if note is not None and self._is_done(note):
+            self._forget(note)
+        elif note is not None:
             self._take_place(note)
         self._lake.folder.remove(ASIDE)
 
@@ -81,6 +93,7 @@ class Compaction:
         gone = 0
         while some := self._next():
             self._put_together(some)
+            self._lake.folder.remove(ASIDE)
             gone += len(some) - 1
         return gone
 
@@ -112,19 +125,22 @@ class Compaction:
             level=last.level + 1,
             first=batches[0].begins,
             since=min(batch.begins_at for batch in batches),
+            parts={name[-1]: rows[_path(name)] for name in PARTS},
         )
         self._require_all(result, rows)
-        note = Note(batches=[batch.number for batch in batches], result=result, rows=rows)
+        numbers = [batch.number for batch in batches]
+        note = Note(batches=numbers, result=result, rows=rows, aside=self._aside[-1])
         self._lake.folder.write_json(note, NOTE)
         self._pass("noted")
         self._take_place(note)
 
     def _write_aside(self, name: tuple[str, ...], batches: list[Batch]) -> int:
+        require_whole(self._lake, name, batches)
         paths = [self._lake.table(name, batch.number) for batch in batches]
         # Of batches of an earlier version some columns may be missing.
         rows = _ADDED_UP[name](self._spark.read.option("mergeSchema", True).parquet(*paths))
-        write_table(rows, self._lake.folder.at(ASIDE, *name))
-        return self._lake.folder.rows(ASIDE, *name)
+        write_table(rows, self._lake.folder.at(*self._aside, *name))
+        return self._lake.folder.rows(*self._aside, *name)
 
     def _require_all(self, result: Batch, rows: Mapping[str, int]) -> None:
         """What is put together must have what the batches are known to have brought."""
@@ -141,18 +157,29 @@ class Compaction:
         for name in KEPT_BY_BATCH:
             if _path(name) in note.done or _path(name) not in note.rows:
                 continue
-            self._require_aside(name, note.rows[_path(name)])
+            self._require_aside(name, note)
             self._replace(name, note)
             note = msgspec.structs.replace(note, done=[*note.done, _path(name)])
             self._lake.folder.write_json(note, NOTE)
         self._lake.log(note.result)
         self._pass("replaced")
+        self._forget(note)
+
+    def _is_done(self, note: Note) -> bool:
+        """Whether all of it has taken place: only then is it logged."""
+        result = note.result
+        return any(
+            batch.level >= result.level and batch.begins <= result.begins
+            for batch in self._lake.batches
+            if batch.number >= result.number
+        )
+
+    def _forget(self, note: Note) -> None:
         for number in note.batches:
             if number != note.result.number:
                 self._lake.forget(number)
         self._lake.folder.remove(NOTE)
         self._pass("done")
-        self._lake.folder.remove(ASIDE)
 
     def _replace(self, name: tuple[str, ...], note: Note) -> None:
         folder, result = self._lake.folder, note.result.number
@@ -160,18 +187,19 @@ class Compaction:
             if number != result:
                 folder.remove(*self._lake.parts(name, number))
                 self._pass("removed")
-        folder.replace(
-            (ASIDE, *name), self._lake.parts(name, result), lambda: self._pass("verified")
-        )
-        self._pass("copied")
+        folder.replace((*note.written, *name), self._lake.parts(name, result))
+        self._pass("placed")
 
-    def _require_aside(self, name: tuple[str, ...], expected: int) -> None:
+    def _require_aside(self, name: tuple[str, ...], note: Note) -> None:
         """Before anything is removed, what takes its place must be there, all of it."""
-        there = self._lake.folder.exists(ASIDE, *name)
-        found = self._lake.folder.rows(ASIDE, *name) if there else 0
+        aside, expected = (*note.written, *name), note.rows[_path(name)]
+        there = self._lake.folder.exists(*aside)
+        found = self._lake.folder.rows(*aside) if there else 0
         if not there or found != expected:
+            # Unless it is another run that has just done all this.
+            self._lake.folder.check()
             raise LakeDamaged(
-                f"{self._lake.folder.at(ASIDE, *name)} has {found:,} rows, and {expected:,} were "
+                f"{self._lake.folder.at(*aside)} has {found:,} rows, and {expected:,} were "
                 "written: someone else has changed the lake. Nothing was removed"
             )
 
@@ -187,6 +215,7 @@ class Compaction:
             if not batch.dropped:
                 # Logged first, so that nothing expects what is removed.
                 self._lake.log(msgspec.structs.replace(batch, dropped=True))
+                self._pass("expired")
                 dropped += 1
             for name in (EVENTS, JOBS):
                 self._lake.folder.remove(*self._lake.parts(name, batch.number))

@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 
 from ackline.errors import ConfigError, MissingExtra
-from ackline.spark.lake.folder import Folder, uri_of
+from ackline.spark.lake.folder import Folder
 from ackline.spark.lake.gold import BY_DAY, GOLD, OF_ALL
 from ackline.spark.lake.lake import EVENTS, JOBS, Lake
+from ackline.spark.paths import uri_of
 
 TIDY_EVERY = 16
 """Commits of a table after which its small files are put together, and old ones dropped."""

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,26 +13,25 @@ import pyarrow.parquet
 
 from ackline.errors import ConfigError
 from ackline.ids import new_id
-from ackline.spark.errors import LakeDamaged
+from ackline.spark.lake import placing
+from ackline.spark.lake.damage import naming_damage, unreadable
+from ackline.spark.lake.placing import Check, check_nothing, discard, is_aside, is_local, replacing
+from ackline.spark.paths import absolute, open_folder
 
 BATCH = "batch_id="
-
-UNFINISHED = ".new"
-"""How the name of a file ends that is to take the place of another."""
 
 
 class Folder:
     """Files and folders below one path; `/` separates their parts wherever it is."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path.rstrip("/") if "://" in path else str(Path(path).absolute())
+    def __init__(self, path: str, check: Check = check_nothing) -> None:
+        self.path = absolute(path)
         """As Spark calls it."""
+        self.check = check
+        """Called right before each change."""
         if is_pattern(self.path):
             raise ConfigError(f"{self.path}: to Spark this is a pattern, not a name: take another")
-        try:
-            self._files, self._root = pyarrow.fs.FileSystem.from_uri(uri_of(self.path))
-        except (pyarrow.ArrowInvalid, OSError) as error:
-            raise ConfigError(f"the folder {path!r} cannot be reached: {error}") from None
+        self._files, self._root = open_folder(self.path)
 
     def at(self, *parts: str) -> str:
         """A path for Spark."""
@@ -59,44 +55,22 @@ class Folder:
 
     def rows(self, *parts: str) -> int:
         """How many rows a table of Parquet has; only its footers are read."""
-        return int(self.dataset(*parts).count_rows())
+        with naming_damage(self.at(*parts)):
+            return int(self.dataset(*parts).count_rows())
 
     def dataset(self, *parts: str) -> Any:
         """A table of Parquet as Arrow reads it, without Spark."""
-        return pyarrow.dataset.dataset(self._own(*parts), filesystem=self._files, format="parquet")
+        path = self._own(*parts)
+        with naming_damage(self.at(*parts)):
+            return pyarrow.dataset.dataset(path, filesystem=self._files, format="parquet")
 
     def remove(self, *parts: str) -> None:
         """Remove a file or a folder, if it is there."""
-        path = self._own(*parts)
-        found = self._files.get_file_info(path)
-        if found.type == pyarrow.fs.FileType.Directory:
-            self._files.delete_dir(path)
-        elif found.is_file:
-            self._files.delete_file(path)
+        placing.remove(self._files, self._own(*parts), self.check)
 
-    def copy(self, source: tuple[str, ...], target: tuple[str, ...]) -> None:
-        """Copy a folder. Unlike a move, it can be broken off and done again wherever files are."""
-        self._files.create_dir(self._own(*target), recursive=True)
-        pyarrow.fs.copy_files(
-            self._own(*source),
-            self._own(*target),
-            source_filesystem=self._files,
-            destination_filesystem=self._files,
-        )
-
-    def replace(
-        self, source: tuple[str, ...], target: tuple[str, ...], check: Callable[[], None]
-    ) -> None:
-        """Put a folder's files in the place of those that another has, if a check lets it.
-
-        Only what was there before the check is removed: what somebody else puts there since stays,
-        for Spark names each file anew.
-        """
-        old = self.names(*target)
-        check()
-        for name in old:
-            self.remove(*target, name)
-        self.copy(source, target)
+    def replace(self, source: tuple[str, ...], target: tuple[str, ...]) -> None:
+        """Put a copy of a folder in the place of another; it can be broken off and done again."""
+        placing.replace(self._files, self._own(*source), self._own(*target), self.check)
 
     def read_json(self, kind: type[Any], *parts: str) -> Any:
         """The contents of a file; None if it does not exist."""
@@ -107,21 +81,18 @@ class Folder:
         try:
             return msgspec.json.decode(contents, type=kind)
         except ValueError as error:
-            raise LakeDamaged(
-                f"{self.at(*parts)} cannot be read: {error}. Restore it from a backup, or make "
-                "another lake"
-            ) from None
+            raise unreadable(self.at(*parts), error) from None
 
     def write_json(self, value: Any, *parts: str) -> None:
         """Write a file; readers see the old one or the new one, never half of one."""
-        with replacing(self._files, self._own(*parts)) as file:
+        with replacing(self._files, self._own(*parts), self.check) as file:
             file.write(_as_json(value))
 
     def create_json(self, value: Any, *parts: str) -> None:
         """Write a file unless there is one; of several processes one does it, where files allow."""
         if self.exists(*parts):
             return
-        if not isinstance(self._files, pyarrow.fs.LocalFileSystem):
+        if not is_local(self._files):
             self.write_json(value, *parts)
             return
         *above, name = parts
@@ -134,39 +105,21 @@ class Folder:
         except FileExistsError:
             return
         finally:
-            self.remove(*first)
+            discard(self._files, self._own(*first))
 
     def write_table(self, table: pyarrow.Table, *parts: str) -> None:
         """Write one Parquet file, in the same all-or-nothing way."""
-        with replacing(self._files, self._own(*parts)) as file:
+        with replacing(self._files, self._own(*parts), self.check) as file:
             pyarrow.parquet.write_table(table, file, compression="zstd")
 
     def sweep(self, *parts: str) -> None:
-        """Remove what those have left directly below who were killed while they wrote a file."""
-        for name in self.names(*parts):
-            if name.startswith(".") and name.endswith(UNFINISHED):
-                self.remove(*parts, name)
+        """Remove what those have left directly below who were killed while they replaced it."""
+        for name in filter(is_aside, self.names(*parts)):
+            self.check()
+            discard(self._files, self._own(*parts, name))
 
     def _own(self, *parts: str) -> str:
         return "/".join((self._root, *parts))
-
-
-@contextmanager
-def replacing(files: pyarrow.fs.FileSystem, path: str) -> Iterator[Any]:
-    """A file that takes the place of another when it is complete."""
-    above, _, name = path.rpartition("/")
-    files.create_dir(above, recursive=True)
-    # Hidden, for readers of a table; and nobody else's, for a run that was taken for dead may
-    # wake up and write at the same time as the one that took over.
-    new = f"{above}/.{name}.{new_id()}{UNFINISHED}"
-    file = files.open_output_stream(new)
-    try:
-        with file:
-            yield file
-        files.move(new, path)
-    except BaseException:
-        files.delete_file(new)
-        raise
 
 
 def _as_json(value: Any) -> bytes:
@@ -180,11 +133,3 @@ def is_pattern(path: str) -> bool:
     (True, False)
     """
     return any(sign in path for sign in "*?[]{}\\")
-
-
-def uri_of(path: str) -> str:
-    """A path as Arrow and delta-rs name it."""
-    # Hadoop has another name for the same thing.
-    if path.startswith("s3a://"):
-        return "s3://" + path.removeprefix("s3a://")
-    return path if "://" in path else Path(path).as_uri()

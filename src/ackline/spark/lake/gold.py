@@ -7,14 +7,13 @@ happened since are rebuilt, from the parts that batches have left.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow
 import pyarrow.compute
 from pyspark.sql import DataFrame, SparkSession
 
 from ackline.spark.lake.lake import ERRORS, TRAFFIC, WORKERS, Lake
-from ackline.spark.lake.micro_batch import pass_nothing
 from ackline.spark.lake.reading import as_arrow, read_parts, read_tables
 from ackline.spark.pipelines import clusters, traffic, workers
 from ackline.spark.pipelines.forecast import busiest, every_hour, forecast
@@ -33,12 +32,9 @@ RECENT = datetime.timedelta(weeks=8)
 class Publisher:
     """Brings the gold tables of a lake up to date with all complete batches."""
 
-    def __init__(
-        self, spark: SparkSession, lake: Lake, passing: Callable[[str], None] = pass_nothing
-    ) -> None:
+    def __init__(self, spark: SparkSession, lake: Lake) -> None:
         self._spark = spark
         self._lake = lake
-        self._pass = passing
 
     def publish(self, now: float) -> list[datetime.date]:
         """Rebuild what has changed since; returns the days that were rebuilt.
@@ -73,7 +69,7 @@ class Publisher:
         hours = every_hour(self._recent("hourly", now)).persist()
         try:
             for name, frame in (("busiest", busiest(hours)), ("forecast", forecast(hours, now))):
-                self._lake.folder.write_table(self._made(frame), GOLD, name, "all.parquet")
+                self._lake.folder.write_table(as_arrow(frame), GOLD, name, "all.parquet")
         finally:
             hours.unpersist()
 
@@ -107,16 +103,10 @@ class Publisher:
 
     def _replace(self, name: str, frame: DataFrame, days: Sequence[datetime.date]) -> None:
         """One file for each day, even for a day that has no rows any more."""
-        table = self._made(frame)
+        table = as_arrow(frame)
         for day in days:
             of_day = table.filter(pyarrow.compute.equal(table["day"], pyarrow.scalar(day)))
             self._lake.folder.write_table(of_day, GOLD, name, f"{day}.parquet")
-
-    def _made(self, frame: DataFrame) -> pyarrow.Table:
-        """What Spark takes seconds for, before anything is replaced."""
-        table = as_arrow(frame)
-        self._pass("made")
-        return table
 
 
 def recent_days(files: Iterable[str], now: datetime.datetime) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -13,6 +13,7 @@ from ackline.queues import Queues
 from ackline.spark.events.gaps import Gap
 from ackline.spark.events.journal import first_events
 from ackline.spark.lake.folder import Folder
+from ackline.spark.lake.placing import Check, check_nothing
 from ackline.spark.pipelines.objectives import DEFAULT_OBJECTIVES
 
 SCHEMA = 2
@@ -67,6 +68,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """The earliest `last_at` of those."""
     going_on: int | None = None
     """Entries of lives that went on after it; None if an earlier version has logged it."""
+    parts: Mapping[str, int] = {}
+    """Rows of the parts that gold is made of; none if an earlier version has logged it."""
     dropped: bool = False
     """Whether its events and lives were too old to be kept."""
 
@@ -84,8 +87,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 class Lake:
     """A lake of one tenant's journals in one store."""
 
-    def __init__(self, path: str) -> None:
-        self.folder = Folder(path)
+    def __init__(self, path: str, check: Check = check_nothing) -> None:
+        self.folder = Folder(path, check)
 
     def identify(self, queues: Queues) -> str:
         """Create it if it does not exist; returns its id."""
@@ -162,8 +165,9 @@ class Lake:
     @property
     def batches(self) -> list[Batch]:
         """All that are complete, in order."""
-        names = (name for name in self.folder.names("log") if name.endswith(".json"))
-        return [self.folder.read_json(Batch, "log", name) for name in names]
+        names = [name for name in self.folder.names("log") if name.endswith(".json")]
+        read = (self.folder.read_json(Batch, "log", name) for name in names)
+        return without_parts_of_others([batch for batch in read if batch is not None])
 
     def batch(self, number: int) -> Batch | None:
         """One that is complete; None if it is not, or if it is part of another."""
@@ -189,6 +193,17 @@ class Lake:
     def has(self, name: tuple[str, ...], number: int) -> bool:
         """Whether a batch is there: old ones may have been dropped."""
         return self.folder.exists(*self.parts(name, number))
+
+
+def without_parts_of_others(batches: Sequence[Batch]) -> list[Batch]:
+    """Without those that are part of a later one and not forgotten yet; in order, as they came."""
+    found: list[Batch] = []
+    for batch in reversed(batches):
+        # Of what an earlier version has put together, nobody knows what it was.
+        later = found[-1] if found and found[-1].first is not None else None
+        if later is None or later.begins > batch.number:
+            found.append(batch)
+    return found[::-1]
 
 
 def _name(number: int) -> str:

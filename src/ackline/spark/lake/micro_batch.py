@@ -10,9 +10,9 @@ import pyarrow.compute
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from ackline.errors import AcklineError, ConfigError
+from ackline.errors import ConfigError
 from ackline.ids import new_id
-from ackline.spark.errors import LakeDamaged
+from ackline.spark.lake.counts import require_whole
 from ackline.spark.lake.errors import with_errors
 from ackline.spark.lake.lake import ERRORS, EVENTS, JOBS, OPEN, PARTS, TRAFFIC, WORKERS, Batch, Lake
 from ackline.spark.lake.reading import read_tables
@@ -41,8 +41,7 @@ class MicroBatch:
     replayed, from wherever it was broken off, leaves the lake as if it had been done once.
 
     Spark writes where no other run does, and that takes its place in the lake when it is complete.
-    So a run that slept while another finished its batch removes nothing of it, and takes back what
-    it has just put beside it.
+    So a run that slept while another finished its batch is stopped before it changes anything.
     """
 
     def __init__(
@@ -69,6 +68,7 @@ class MicroBatch:
         self._pass("counted")
         self._lake.log(brought)
         self._pass("logged")
+        self._lake.folder.remove(*self._aside)
         for old in self._lake.folder.batches(*OPEN):
             if old < number - 1:
                 self._lake.folder.remove(*self._lake.parts(OPEN, old))
@@ -91,21 +91,10 @@ class MicroBatch:
                 f"the lake {self._lake.folder.path} lacks the lives that went on after batch "
                 f"{number - 1}: its folder and its checkpoint do not belong together"
             )
-        self._require_all(number - 1)
+        # Lives of which the beginning is lost would never be told.
+        if (before := self._lake.batch(number - 1)) is not None:
+            require_whole(self._lake, OPEN, [before])
         return read_tables(spark, self._lake.folder, self._lake.parts(OPEN, number - 1))
-
-    def _require_all(self, number: int) -> None:
-        """Lives of which the beginning is lost would never be told."""
-        logged = self._lake.batch(number)
-        if logged is None or logged.going_on is None:
-            return
-        found = self._lake.folder.rows(*self._lake.parts(OPEN, number))
-        if found != logged.going_on:
-            raise LakeDamaged(
-                f"{self._lake.table(OPEN, number)} has {found:,} rows, and {logged.going_on:,} "
-                "were written: someone else has changed the lake. Restore its files, or make "
-                "another lake, which begins with the oldest entry that is kept"
-            )
 
     def _write(self, steps: DataFrame, number: int) -> Rows:
         new = steps.where("new")
@@ -129,20 +118,9 @@ class MicroBatch:
         folder, aside = self._lake.folder, (*self._aside, *name)
         write_table(table, folder.at(*aside))
         rows = folder.rows(*aside)
-        self._put_in_place(aside, self._lake.parts(name, number))
-        folder.remove(*aside)
+        self._pass("written")
+        folder.replace(aside, self._lake.parts(name, number))
         return rows
-
-    def _put_in_place(self, aside: tuple[str, ...], target: tuple[str, ...]) -> None:
-        """To copy takes a while: only afterwards is it sure that the lake was still this run's."""
-        folder = self._lake.folder
-        folder.replace(aside, target, lambda: self._pass("written"))
-        try:
-            self._pass("placed")
-        except AcklineError:
-            for name in folder.names(*aside):
-                folder.remove(*target, name)
-            raise
 
 
 def _summary(lake: Lake, number: int, rows: Rows) -> Batch:
@@ -158,6 +136,7 @@ def _summary(lake: Lake, number: int, rows: Rows) -> Batch:
         events=rows[EVENTS],
         ended=rows[JOBS],
         going_on=rows[OPEN],
+        parts={name[-1]: rows[name] for name in PARTS},
         days=sorted(days),
         last_at=last / 1e6,
     )

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 import pyarrow
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
+from ackline.spark.lake.counts import require_whole
 from ackline.spark.lake.folder import Folder
 from ackline.spark.lake.lake import Batch, Lake
 
 
 def read_tables(spark: SparkSession, folder: Folder, *tables: tuple[str, ...]) -> DataFrame:
     """Files or folders of Parquet as one table, with the columns of the last."""
+    for parts in tables:
+        # Spark skips an empty file, and does not say which one is broken.
+        folder.rows(*parts)
+    return _read(spark, folder, tables)
+
+
+def _read(spark: SparkSession, folder: Folder, tables: Sequence[tuple[str, ...]]) -> DataFrame:
     # Spark would run a job each time, only to find these columns.
     # A time that names no zone was written in Parquet's older form, which is UTC.
     columns = from_arrow_schema(folder.dataset(*tables[-1]).schema, prefer_timestamp_ntz=False)
@@ -35,7 +43,8 @@ def read_parts(
 ) -> DataFrame:
     """The parts of complete batches, of some days or of all; no other batch is opened."""
     batches = batches_of(lake.batches, days)
-    parts = read_tables(spark, lake.folder, *(lake.parts(name, one.number) for one in batches))
+    require_whole(lake, name, batches)
+    parts = _read(spark, lake.folder, [lake.parts(name, one.number) for one in batches])
     return parts if days is None else parts.where(F.col("day").isin(list(days)))
 
 

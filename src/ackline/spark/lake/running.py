@@ -16,10 +16,12 @@ from ackline.spark.errors import LakeClaimed
 from ackline.spark.events.gaps import Gap, added
 from ackline.spark.lake.claim import Fence, LakeClaim
 from ackline.spark.lake.compaction import Compaction
+from ackline.spark.lake.damage import naming_damage_in_spark
 from ackline.spark.lake.delta import DeltaTables
 from ackline.spark.lake.gold import BY_DAY, GOLD, OF_ALL, Publisher
-from ackline.spark.lake.lake import CHECKPOINT, Lake
+from ackline.spark.lake.lake import CHECKPOINT, KEPT_BY_BATCH, OPEN, Lake
 from ackline.spark.lake.micro_batch import WRITING, MicroBatch, pass_nothing
+from ackline.spark.lake.placing import Check
 from ackline.spark.options import Common
 from ackline.spark.place import find_place
 from ackline.spark.queue_names import naming_asked
@@ -33,8 +35,11 @@ PAUSE = 10.0
 CHECK_EVERY = 5
 """Seconds between looks at whether the lake is still this run's, while Spark takes a batch in."""
 
-WRITTEN_BY_FILE = ((), ("log",), *((GOLD, table) for table in (*BY_DAY, *OF_ALL)))
-"""Folders in which a run that was killed may have left a file that was not complete."""
+SWEPT = (
+    *((), ("log",), OPEN, *KEPT_BY_BATCH),
+    *((GOLD, table) for table in (*BY_DAY, *OF_ALL)),
+)
+"""Folders in which a run that was killed may have left what it wrote or put aside."""
 
 RETRY_FOR = 60.0
 """Seconds that an unreachable store is tried again for."""
@@ -82,14 +87,20 @@ class Skipped(msgspec.Struct, frozen=True):
     skipped: list[Gap] = []
 
 
-def checked(passing: Callable[[str], None], claim: LakeClaim | Fence) -> Callable[[str], None]:
-    """Wherever a run could be killed, it could also have been taken for dead."""
+def still_ours(passing: Callable[[str], None], claim: LakeClaim | Fence) -> Check:
+    """The check before each change of the lake: wherever a run sleeps, another may take over."""
 
-    def pass_by(point: str) -> None:
-        passing(point)
+    def check() -> None:
+        passing("changing")
         retrying(claim.check, RETRY_FOR)
 
-    return pass_by
+    return check
+
+
+def sweep(lake: Lake) -> None:
+    """Remove what runs have left that were killed while they changed the lake."""
+    for above in SWEPT:
+        lake.folder.sweep(*above)
 
 
 class Run:
@@ -117,12 +128,12 @@ class Run:
 
     def to_now(self) -> Ran:
         """Take in what has happened up to now."""
-        with self._claimed() as claim:
+        with self._claimed() as claim, naming_damage_in_spark():
             return self._once(claim)
 
     def for_ever(self, told: Callable[[Ran], None], stopping: threading.Event) -> None:
         """Take in what happens, every few seconds, until a stop is asked for."""
-        with self._claimed() as claim:
+        with self._claimed() as claim, naming_damage_in_spark():
             while not stopping.is_set():
                 ran = self._once(claim)
                 if ran.events or ran.skipped:
@@ -139,6 +150,7 @@ class Run:
         try:
             if self.lake.identify(self._queues) != lake:
                 raise LakeClaimed(f"another run has just made {self.lake.folder.path}: try again")
+            self.lake = Lake(self._asked.lake, still_ours(self._pass, claim))
             self._prepare()
             yield claim
         finally:
@@ -148,8 +160,7 @@ class Run:
         """Open the lake, and let it remember what was asked for."""
         asked = self._asked
         mark = self.lake.open(self._queues, moved=asked.moved)
-        for above in WRITTEN_BY_FILE:
-            self.lake.folder.sweep(*above)
+        sweep(self.lake)
         if asked.objectives:
             objectives = {**mark.objectives, **asked.objectives}
             kept = {queue: span for queue, span in objectives.items() if span is not None}
@@ -161,15 +172,14 @@ class Run:
 
     def _once(self, claim: LakeClaim) -> Ran:
         began = time.monotonic()
-        passing = checked(self._pass, claim)
-        compaction = Compaction(self._spark, self.lake, passing)
+        compaction = Compaction(self._spark, self.lake, self._pass)
         compaction.finish()
         before = {batch.number for batch in self.lake.batches}
         skipped = self._take_in(claim)
-        passing("ran")
+        self._pass("ran")
         self.lake.folder.remove(WRITING)
         new = [batch for batch in self.lake.batches if batch.number not in before]
-        days, compacted, dropped = self._tidy(compaction, passing)
+        days, compacted, dropped = self._tidy(compaction)
         return Ran(
             lake=self.lake.folder.path,
             batches=len(new),
@@ -183,8 +193,8 @@ class Run:
         )
 
     def _take_in(self, claim: LakeClaim) -> list[Gap]:
-        passing = checked(self._pass, claim.fence(self._place))
-        query = self._start(self._batch(self.lake, self._place, passing))
+        lake = Lake(self._asked.lake, still_ours(self._pass, claim.fence(self._place)))
+        query = self._start(self._batch(lake, self._place, self._pass))
         try:
             while not query.awaitTermination(CHECK_EVERY):
                 retrying(claim.check, RETRY_FOR)
@@ -202,14 +212,14 @@ class Run:
             self.lake.change(gaps=gaps)
         return added(gaps, known)
 
-    def _tidy(self, compaction: Compaction, passing: Callable[[str], None]) -> tuple[int, int, int]:
+    def _tidy(self, compaction: Compaction) -> tuple[int, int, int]:
         # By the store's clock, as the events are: this machine's may be wrong.
         now = retrying(self._queues.info, RETRY_FOR).now
-        days = Publisher(self._spark, self.lake, passing).publish(now)
-        passing("published")
+        days = Publisher(self._spark, self.lake).publish(now)
+        self._pass("published")
         if self._delta is not None:
             self._delta.bring_up_to_date()
-            passing("exported")
+            self._pass("exported")
         dropped = self._drop_old(compaction, now)
         compacted = compaction.compact()
         return len(days), compacted, dropped

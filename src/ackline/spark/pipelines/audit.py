@@ -27,15 +27,11 @@ from ackline.spark.pipelines.lives import (
     last_states,
     steps_of,
 )
+from ackline.spark.pipelines.moves import moves_of
+from ackline.spark.pipelines.terms import Terms, holds, is_kept
 
 LIVE_STATES = sorted(state.value for state in LIVE)
 OF_THE_HOLDER = sorted(act.value for act in FENCED)
-
-QUEUE = ("tenant", "queue")
-KIND = (*QUEUE, "kind")
-
-KNOWN_AFTER = "interval 1 minute"
-"""By then all processes go by the new settings of a queue."""
 
 MEANINGS = {
     "lost": "the journal says that it is there, and the store does not have it",
@@ -49,33 +45,44 @@ MEANINGS = {
     "token_not_growing": "it was handed out under a token that is not above the one before",
     "attempts_jump": "it was handed out, and its attempts did not grow by one",
     "kind_changed": "it became another kind in the middle of a life",
+    "moved_nowhere": "it left for another queue, whose journal does not tell that it came",
+    "moved_from_nowhere": "it came from another queue, whose journal does not tell that it left",
 }
 """What each finding means."""
 
-OF_THIS_MOMENT = ("lost", "unheard_of", "differs")
-"""Findings that compare the journal with the store, which goes on while they are read."""
+OF_TWO_JOURNALS = ("moved_nowhere", "moved_from_nowhere")
+"""Findings about two queues; in a cluster one may tell its half of a move later."""
+
+OF_THIS_MOMENT = ("lost", "unheard_of", "differs", *OF_TWO_JOURNALS)
+"""Findings that compare the journal with what goes on while it is read."""
 
 
 def findings(
-    events: DataFrame, jobs: DataFrame, limits: DataFrame, trimmed: Collection[str] = ()
+    events: DataFrame,
+    jobs: DataFrame,
+    limits: DataFrame,
+    trimmed: Collection[str] = (),
+    unaudited: Collection[str] = (),
 ) -> DataFrame:
     """Everything that cannot be: `finding`, the job, `place` in the journal, and `detail`.
 
-    `limits` has the attempts of each `queue` and `kind`, and with a null kind of all others, and
-    since when jobs that have failed or were cancelled must still be there (`failed_since`,
-    `cancelled_since`, null if none must);
-    `trimmed` names queues whose journal does not reach back to its beginning.
+    `limits` has the attempts of each `queue` and `kind`, and with a null kind of all others; for
+    how many seconds jobs are kept that have failed or were cancelled (`keep_failed`,
+    `keep_cancelled`, null if that is unknown); and when the jobs were read (`now`).
+    `trimmed` names queues whose journal does not reach back to its beginning, `unaudited` others of
+    the store, of which there are no events here.
     """
-    steps = steps_of(events)
+    steps, terms = steps_of(events), Terms.of(events, limits)
     parts = (
-        wrong_steps(steps, trimmed),
-        wrong_lives(steps, jobs, limits),
-        wrong_ends(_limited(last_states(steps), limits), jobs, settings_changed(events), trimmed),
+        wrong_steps(steps, terms, trimmed),
+        wrong_lives(steps, jobs, terms),
+        wrong_ends(last_states(steps), jobs, terms, trimmed),
+        wrong_moves(events, [*trimmed, *unaudited]),
     )
     return reduce(DataFrame.unionByName, parts)
 
 
-def wrong_steps(steps: DataFrame, trimmed: Collection[str] = ()) -> DataFrame:
+def wrong_steps(steps: DataFrame, terms: Terms, trimmed: Collection[str] = ()) -> DataFrame:
     """`broken`: entries that do not begin where the one before ended. `illegal`: not in `LEGAL`.
 
     What only the holder of a lease may do must name the token of the claim before: so it is seen
@@ -83,16 +90,16 @@ def wrong_steps(steps: DataFrame, trimmed: Collection[str] = ()) -> DataFrame:
     Past its retention a job is gone before anyone has pruned it: so from a terminal state it may
     begin anew. In a trimmed journal the first entry of a job may be about any state.
     """
-    first = F.col("before").isNull()
-    forgotten = (F.col("comes_from") == NOWHERE) & F.col("before").isin(TERMINAL_STATES)
+    first, ended = F.col("before").isNull(), F.col("entry_before")
+    gone = F.col("before").isin(TERMINAL_STATES) & ~is_kept(F.col("before"), ended, F.col("at"))
     may_begin = F.when(F.col("queue").isin(list(trimmed)), True).otherwise(
         F.col("comes_from") == NOWHERE
     )
-    follows = (F.col("comes_from") == F.col("before")) | forgotten
+    follows = (F.col("comes_from") == F.col("before")) | ((F.col("comes_from") == NOWHERE) & gone)
     broken = F.when(first, ~may_begin).otherwise(~follows)
     said = F.concat(F.lit("was "), _state("before"), F.lit(", but "), _told())
     return _found(
-        steps,
+        terms.beside(steps.withColumn("kind_before", ended["kind"]), "kind_before"),
         _finding("broken", broken, said),
         _finding("illegal", ~is_legal(), _told()),
         *_wrong_leases(),
@@ -121,79 +128,72 @@ def _wrong_leases() -> tuple[Column, ...]:
     )
 
 
-def wrong_lives(steps: DataFrame, jobs: DataFrame, limits: DataFrame) -> DataFrame:
+def wrong_lives(steps: DataFrame, jobs: DataFrame, terms: Terms) -> DataFrame:
     """`ended_twice`: lives with several ends. `delivered_too_often`: with too many deliveries.
 
-    An edit of a finished job is not an end. Deliveries are judged only of jobs that are kept, and
-    since they were last enqueued, for a job may have had a limit of its own; and by the limits of
-    now, for the journal does not tell how they were before.
+    An edit of a finished job is not an end. Deliveries are judged only of jobs that are kept, since
+    they were enqueued or came: another of the same id may have had a limit of its own.
     """
     was_over = F.col("comes_from").isin(TERMINAL_STATES)
     is_end = F.col("leads_to").isin(TERMINAL_STATES) & ~was_over & ~is_arrival()
+    another = (F.col("act") == Act.ENQUEUE.value) | is_arrival()
     lives = (
         steps.groupBy(*JOB, "life")
         .agg(
             F.count_if(is_end).alias("ends"),
             F.max(F.when(is_end, F.col("place"))).alias("ended"),
             F.max_by(F.struct("deliveries", "place"), "deliveries").alias("most"),
-            F.max(F.when(F.col("act") == Act.ENQUEUE.value, F.col("life"))).alias("enqueued"),
+            F.min_by("at", "place").alias("began"),
+            F.max(F.when(is_arrival(), F.col("attempt"))).alias("came_with"),
+            F.max(F.when(another, F.col("life"))).alias("first_life"),
         )
-        .withColumn("enqueued", F.max("enqueued").over(Window.partitionBy(*JOB)))
-        .join(_allowed(jobs, limits), [*JOB], "left")
+        .withColumn("first_life", F.max("first_life").over(Window.partitionBy(*JOB)))
+        .join(_attempts_of(jobs, terms), [*JOB], "left")
     )
-    deliveries, allowed = F.col("most.deliveries"), F.col("allowed")
-    of_this_job = F.coalesce(F.col("life") >= F.col("enqueued"), F.lit(True))
+    deliveries, allowed = F.col("most.deliveries"), _allowed()
     ends = F.concat(F.col("ends").cast("string"), F.lit(" ends"))
     said = F.format_string("%d deliveries, %d allowed", deliveries, allowed)
     return _found(
         lives,
         _finding("ended_twice", F.col("ends") > 1, ends, F.col("ended")),
-        _finding(
-            "delivered_too_often",
-            of_this_job & (deliveries > allowed),
-            said,
-            F.col("most.place"),
-        ),
+        _finding("delivered_too_often", deliveries > allowed, said, F.col("most.place")),
     )
 
 
-def _allowed(jobs: DataFrame, limits: DataFrame) -> DataFrame:
-    """How many deliveries each job may have."""
-    known = _limited(jobs.select(*JOB, "kind", "max_attempts"), limits)
-    return known.select(*JOB, F.coalesce("max_attempts", "limit.max_attempts").alias("allowed"))
+def _attempts_of(jobs: DataFrame, terms: Terms) -> DataFrame:
+    """The `own` attempts of each job, and those of its kind or queue."""
+    rows = terms.beside(jobs.select(*JOB, "kind", "max_attempts"))
+    own, others = F.col("max_attempts").alias("own"), F.col("limit.max_attempts").alias("others")
+    return rows.select(*JOB, own, others, "changed")
 
 
-def _limited(rows: DataFrame, limits: DataFrame) -> DataFrame:
-    """Rows with the `limit` of their kind, or of their queue."""
-    limit = F.struct("max_attempts", "failed_since", "cancelled_since")
-    of_kind = limits.where("kind is not null").select(*KIND, limit.alias("of_kind"))
-    of_queue = limits.where("kind is null").select(*QUEUE, limit.alias("of_queue"))
-    return (
-        rows.join(F.broadcast(of_kind), [*KIND], "left")
-        .join(F.broadcast(of_queue), [*QUEUE], "left")
-        .withColumn("limit", F.coalesce("of_kind", "of_queue"))
-    )
+def _allowed() -> Column:
+    """How many deliveries a life may have; null if nobody knows.
 
-
-def settings_changed(events: DataFrame) -> DataFrame:
-    """When the settings of queues were last changed; how long they kept jobs before is unknown."""
-    changes = events.where(F.col("act").isin([Act.CONFIGURE.value, Act.DROP.value]))
-    return changes.groupBy(*QUEUE).agg(F.max("at").alias("changed"))
+    The limit of a queue holds for lives that began under it. One that came from a queue with a
+    higher limit has one more delivery.
+    """
+    is_its_own = F.col("life") >= F.coalesce("first_life", F.lit(0))
+    began_under_it = (F.col("life") > 0) & holds(F.col("began"))
+    others = F.greatest("others", F.col("came_with") + 1)
+    allowed = F.coalesce(F.col("own"), F.when(began_under_it, others))
+    return F.when(is_its_own, allowed)
 
 
 def wrong_ends(
-    last: DataFrame, jobs: DataFrame, changes: DataFrame, trimmed: Collection[str] = ()
+    last: DataFrame, jobs: DataFrame, terms: Terms, trimmed: Collection[str] = ()
 ) -> DataFrame:
     """Where the journal leaves a job, compared with where the store has it.
 
     `lost`: should be there, and is not. `unheard_of`: is there, and no journal that is
     whole tells of it. `differs`: is there in another state.
     """
-    last = last.join(F.broadcast(changes), [*QUEUE], "left")
     kept = jobs.select(*JOB, F.col("state").alias("is"), F.lit(True).alias("kept"))
-    both = last.withColumn("told", F.lit(True)).join(kept, [*JOB], "full")
+    both = terms.beside(last).withColumn("told", F.lit(True)).join(kept, [*JOB], "full")
     told, kept_too = F.col("told").isNotNull(), F.col("kept").isNotNull()
-    lost = ~kept_too & (F.col("state").isin(LIVE_STATES) | _is_kept_still())
+    entry = F.struct("act", "at")
+    must_be_kept = is_kept(F.col("state"), entry, F.col("limit.now"))
+    lost = ~kept_too & (F.col("state").isin(LIVE_STATES) | must_be_kept)
     unheard_of = ~told & ~F.col("queue").isin(list(trimmed))
     differs = told & kept_too & ~F.col("state").eqNullSafe(F.col("is"))
     is_in = F.concat(F.lit("is "), F.col("is"))
@@ -206,25 +206,43 @@ def wrong_ends(
 
 
 def clear(found: DataFrame, since: DataFrame) -> DataFrame:
-    """Leave out what compares a job with the store, if the job has gone on since."""
-    of_this_moment = F.col("finding").isin(list(OF_THIS_MOMENT))
-    gone_on = since.select(*JOB).distinct()
-    still = found.where(of_this_moment).join(gone_on, [*JOB], "left_anti")
-    return found.where(~of_this_moment).unionByName(still.select(found.columns))
+    """Leave out what is about this moment, if the job has gone on since."""
+    found, gone_on = found.alias("found"), since.select(*JOB).distinct().alias("gone_on")
+    of_two = F.col("found.finding").isin(list(OF_TWO_JOURNALS))
+    same = [F.col(f"found.{name}") == F.col(f"gone_on.{name}") for name in ("tenant", "id")]
+    here = of_two | (F.col("found.queue") == F.col("gone_on.queue"))
+    of_this_moment = F.col("found.finding").isin(list(OF_THIS_MOMENT))
+    return found.join(gone_on, [*same, here, of_this_moment], "left_anti")
 
 
-def _is_kept_still() -> Column:
-    """Whether a job has ended so recently that it must be there.
+def wrong_moves(events: DataFrame, unseen: Collection[str] = ()) -> DataFrame:
+    """`moved_nowhere`: departures without an arrival. `moved_from_nowhere`: the reverse.
 
-    How long a completed one is kept only its handler knows. One that was edited, or came from
-    elsewhere, when it had ended already may be kept for less.
+    A half is not missed if its queue is one of which not all was seen.
     """
-    since = F.when(F.col("state") == State.FAILED.value, F.col("limit.failed_since")).when(
-        F.col("state") == State.CANCELLED.value, F.col("limit.cancelled_since")
+    more_left = F.col("departures") > F.col("arrivals")
+    more_came = F.col("arrivals") > F.col("departures")
+    moves = moves_of(events).withColumn(
+        "queue", F.when(more_left, F.col("left")).otherwise(F.col("entered"))
     )
-    ended = ~F.col("act").isin([Act.EDIT.value, Act.MOVE.value])
-    known = F.col("changed").isNull() | (F.col("at") > F.col("changed") + F.expr(KNOWN_AFTER))
-    return F.coalesce(ended & known & (F.col("at") > since), F.lit(False))
+    nowhere, from_nowhere = more_left & _seen("entered", unseen), more_came & _seen("left", unseen)
+    return _found(
+        moves,
+        _finding("moved_nowhere", nowhere, _both_halves(), F.col("departed")),
+        _finding("moved_from_nowhere", from_nowhere, _both_halves(), F.col("arrived")),
+    )
+
+
+def _seen(queue: str, unseen: Collection[str]) -> Column:
+    """Whether a queue would tell of a move; one that no note names is not excused."""
+    return ~F.coalesce(F.col(queue).isin(list(unseen)), F.lit(False))
+
+
+def _both_halves() -> Column:
+    left, entered = (F.coalesce(name, F.lit("an unnamed queue")) for name in ("left", "entered"))
+    counts = F.col("departures"), F.col("arrivals")
+    said = "%s, attempt %d: departures from %s %d, arrivals in %s %d"
+    return F.format_string(said, "state", "attempt", left, counts[0], entered, counts[1])
 
 
 def _finding(name: str, wrong: Column, detail: Column, place: Column | None = None) -> Column:

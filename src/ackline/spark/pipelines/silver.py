@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.window import WindowSpec
 
 from ackline.events import Act
 from ackline.job import State
@@ -29,6 +30,7 @@ CARRIED = (
 """What is kept of the entries of a life that goes on."""
 
 ENDS = [*TERMINAL_STATES, NOWHERE]
+UNKNOWN = "unknown"
 
 _SO_FAR = (Window.unboundedPreceding, Window.currentRow)
 _ALL = (Window.unboundedPreceding, Window.unboundedFollowing)
@@ -38,8 +40,9 @@ def steps_with_times(entries: DataFrame) -> DataFrame:
     """The steps from one state to another, with how long the state before lasted.
 
     Added to them are `since`, the seconds since the step before; `before_act`, what that was;
-    `age`, the seconds since the life began; `goes_on`, whether the life does; and `priority` as it
-    was then, `priority_after` as it is after all entries. Null is unknown.
+    `age`, the seconds since the life began; `goes_on`, whether the life does: not if another one
+    follows, though its end may never be told; and `priority` as it was then, `priority_after` as it
+    is after all entries. Null is unknown.
     """
     of_job = Window.partitionBy(*JOB).orderBy("place")
     heard = F.last("priority", ignorenulls=True)
@@ -53,8 +56,16 @@ def steps_with_times(entries: DataFrame) -> DataFrame:
         .withColumn("since", _seconds_between(F.lag("at").over(of_life), F.col("at")))
         .withColumn("before_act", F.lag("act").over(of_life))
         .withColumn("age", _seconds_between(began, F.col("at")))
-        .withColumn("goes_on", ~F.last("leads_to").over(of_life.rowsBetween(*_ALL)).isin(ENDS))
+        .withColumn("goes_on", ~_last_of(of_life).isin(ENDS) & _is_last_life())
     )
+
+
+def _last_of(life: WindowSpec) -> Column:
+    return F.last("leads_to").over(life.rowsBetween(*_ALL))
+
+
+def _is_last_life() -> Column:
+    return F.col("life") == F.max("life").over(Window.partitionBy(*JOB))
 
 
 def carried(steps: DataFrame) -> DataFrame:
@@ -148,8 +159,14 @@ def lives_of(steps: DataFrame) -> DataFrame:
 
 
 def _outcome() -> Column:
+    """How a life ended; `unknown` if its end is among the entries that nobody has read."""
+    leads_to = F.col("last.leads_to")
     gone = F.when(F.col("last.act") == Act.MOVE.value, "moved").otherwise("purged")
-    return F.when(F.col("last.leads_to") == NOWHERE, gone).otherwise(F.col("last.leads_to"))
+    return (
+        F.when(leads_to == NOWHERE, gone)
+        .when(leads_to.isin(TERMINAL_STATES), leads_to)
+        .otherwise(UNKNOWN)
+    )
 
 
 def _act(act: Act) -> Column:

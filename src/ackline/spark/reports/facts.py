@@ -11,7 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.errors import ConfigError
+from ackline.spark.errors import LakeDamaged
 from ackline.spark.events.gaps import Gap
+from ackline.spark.lake.damage import naming_damage_in_spark
 from ackline.spark.lake.gold import GOLD
 from ackline.spark.lake.lake import ERRORS, TRAFFIC, WORKERS, Lake
 from ackline.spark.lake.reading import as_arrow, read_parts, read_tables
@@ -81,6 +83,15 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 def gather(spark: SparkSession, lake: Lake, last_days: int | None = None) -> Report:
     """The report on a lake, or on its last days."""
+    try:
+        return _gather(spark, lake, last_days)
+    except LakeDamaged:
+        # A run may have put batches together since their names were read.
+        return _gather(spark, lake, last_days)
+
+
+@naming_damage_in_spark()
+def _gather(spark: SparkSession, lake: Lake, last_days: int | None) -> Report:
     mark = lake.require()
     days = reported_days(lake, last_days)
     parts = read_parts(spark, lake, TRAFFIC, days)
@@ -109,7 +120,9 @@ def gather(spark: SparkSession, lake: Lake, last_days: int | None = None) -> Rep
         hourly.unpersist()
 
 
-def reported_days(lake: Lake, last_days: int | None) -> list[datetime.date]:
+def reported_days(
+    lake: Lake, last_days: int | None, today: datetime.date | None = None
+) -> list[datetime.date]:
     """The days on which something happened, or only the last ones."""
     days = sorted({day for batch in lake.batches for day in batch.days})
     if not days:
@@ -118,8 +131,14 @@ def reported_days(lake: Lake, last_days: int | None) -> list[datetime.date]:
         )
     if last_days is None:
         return days
-    first = days[-1] - datetime.timedelta(days=last_days - 1)
-    return [day for day in days if day >= first]
+    past = _past(days, today or datetime.datetime.now(datetime.UTC).date())
+    first = past[-1] - datetime.timedelta(days=last_days - 1)
+    return [day for day in past if day >= first]
+
+
+def _past(days: Sequence[datetime.date], today: datetime.date) -> Sequence[datetime.date]:
+    """Days in the future come from a wrong clock; other clocks may be a day ahead of ours."""
+    return [day for day in days if day <= today + datetime.timedelta(days=1)] or days
 
 
 def rows(frame: DataFrame) -> Rows:

@@ -108,7 +108,7 @@ def columns_of_jobs(schema: StructType, options: WriteJobs) -> Columns:
     others = tuple(name for name in types if name not in OF_A_JOB and name != "payload")
     if "payload" in types and others:
         raise ConfigError(
-            f"there is a column 'payload', and {_listed(others)} beside it that mean nothing to "
+            f"there is a column 'payload', and {_quoted(others)} beside it that mean nothing to "
             "a job: drop them, or leave 'payload' out to make all of them the payload"
         )
     if "payload" not in types and not others:
@@ -132,14 +132,14 @@ def require_outcomes(schema: StructType, queue: str | None) -> None:
     _require_types(types, OF_AN_OUTCOME)
     if others := [name for name in types if name not in OF_AN_OUTCOME]:
         raise ConfigError(
-            f"{_listed(others)} mean nothing to an outcome: it has {', '.join(OF_AN_OUTCOME)}"
+            f"{_quoted(others)} mean nothing to an outcome: it has {', '.join(OF_AN_OUTCOME)}"
         )
     missing = [name for name in ("id", "token", "outcome") if name not in types]
     if queue is None and "queue" not in types:
         missing.append("queue")
     if missing:
         raise ConfigError(
-            f"an outcome lacks {_listed(missing)}: take id, token and queue from the claimed job, "
+            f"an outcome lacks {_quoted(missing)}: take id, token and queue from the claimed job, "
             "and add 'outcome' (complete, fail, retry or dead)"
         )
 
@@ -213,5 +213,5 @@ def _words(name: str, kind: type[DataType]) -> str:
     return f"array<{within[name]}>" if kind is ArrayType else kind.typeName()
 
 
-def _listed(names: Iterable[str]) -> str:
+def _quoted(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names))

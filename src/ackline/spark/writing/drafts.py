@@ -17,7 +17,7 @@ from ackline.queues import Queues
 from ackline.spark.options import WriteJobs
 from ackline.spark.writing.columns import Columns
 from ackline.spark.writing.json_text import json_bytes
-from ackline.spark.writing.rejected import Rejected, rows_of
+from ackline.spark.writing.rejected import RejectedRow, rows_of
 
 _SECONDS = frozenset({"delay", "run_at", "lease", "timeout", "result_ttl"})
 
@@ -34,16 +34,16 @@ class DraftMaker:
             name: value for name in names if (value := getattr(options, name)) is not None
         }
 
-    def make(self, batch: pyarrow.RecordBatch) -> Iterator[tuple[str, Draft] | Rejected]:
+    def make(self, batch: pyarrow.RecordBatch) -> Iterator[tuple[str, Draft] | RejectedRow]:
         """A draft with its queue for each row, or why there is none."""
         for row in rows_of(batch):
-            if isinstance(row, Rejected):
+            if isinstance(row, RejectedRow):
                 yield row
                 continue
             try:
                 yield self._make(row)
             except (InvalidJob, TypeError, ValueError, OverflowError, RecursionError) as error:
-                yield Rejected.of(row, error)
+                yield RejectedRow.of(row, error)
 
     def _make(self, row: dict[str, Any]) -> tuple[str, Draft]:
         name = row.get("queue") or self._options.queue

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import closing
+from functools import partial
 
 import msgspec
 import pyarrow
@@ -19,9 +20,13 @@ from ackline.job import Draft
 from ackline.queues import Queues
 from ackline.spark.options import WriteJobs
 from ackline.spark.place import Place
+from ackline.spark.retrying import retrying
 from ackline.spark.writing.columns import Columns, columns_of_jobs
 from ackline.spark.writing.drafts import DraftMaker
-from ackline.spark.writing.rejected import Aside, Rejected, Written, micro_batch, report
+from ackline.spark.writing.rejected import RejectedRow
+from ackline.spark.writing.rejects_place import RejectsPlace, rejects_of
+from ackline.spark.writing.results import TaskResult, require_none_listed, results_in
+from ackline.spark.writing.task_names import micro_batch_name
 
 CHUNK = 1000
 """Jobs per round trip."""
@@ -34,20 +39,22 @@ def enqueue_rows(
     options: WriteJobs,
     columns: Columns,
     batches: Iterator[pyarrow.RecordBatch],
-    name: str,
-) -> Written:
+    rejects_place: RejectsPlace,
+) -> TaskResult:
     """Enqueue what one task was given. Done twice, the second time changes nothing."""
-    written, known = 0, 0
-    aside = Aside(options.rejected_path, name, options.max_rejected)
-    with place.open() as queues, aside.refusing() as refused:
+    written, known, keep = 0, 0, options.existing == "keep"
+    with (
+        rejects_place.opened(place) as rejects,
+        closing(retrying(place.connect, options.retry_for)) as queues,
+    ):
         maker = DraftMaker(queues, options, columns)
         made = itertools.chain.from_iterable(map(maker.make, batches))
         while chunk := list(itertools.islice(made, CHUNK)):
-            drafts = [one for one in chunk if not isinstance(one, Rejected)]
-            new = _enqueue(queues, drafts, keep=options.existing == "keep")
+            drafts = [one for one in chunk if not isinstance(one, RejectedRow)]
+            new = retrying(partial(_enqueue, queues, drafts, keep=keep), options.retry_for)
             written, known = written + new, known + len(drafts) - new
-            refused.add([one for one in chunk if isinstance(one, Rejected)], written + known)
-    return Written(written, known, refused)
+            rejects.add([one for one in chunk if isinstance(one, RejectedRow)], written + known)
+    return TaskResult(written, known, rejects)
 
 
 def _enqueue(queues: Queues, drafts: list[tuple[str, Draft]], *, keep: bool) -> int:
@@ -67,15 +74,15 @@ class JobsWriter(DataSourceArrowWriter):
         self.options = options
         self.place = place
         self.columns = columns_of_jobs(schema, options)
-        self.name = f"write-{uuid.uuid4()}"
+        self.rejects_place = rejects_of(options)
 
-    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskResult:
         """One task's rows."""
-        return enqueue_rows(self.place, self.options, self.columns, iterator, self.name)
+        return enqueue_rows(self.place, self.options, self.columns, iterator, self.rejects_place)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """All tasks are done: say what was refused."""
-        report(messages)
+        require_none_listed(results_in(messages))
 
 
 class JobsStreamWriter(DataSourceStreamArrowWriter):
@@ -85,11 +92,13 @@ class JobsStreamWriter(DataSourceStreamArrowWriter):
         self.options = options
         self.place = place
         self.columns = columns_of_jobs(schema, options)
+        self.rejects_place = rejects_of(options)
 
-    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskResult:
         """One task's rows."""
-        return enqueue_rows(self.place, self.options, self.columns, iterator, micro_batch())
+        rejects_place = self.rejects_place.named(micro_batch_name())
+        return enqueue_rows(self.place, self.options, self.columns, iterator, rejects_place)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """The micro-batch is done: say what was refused."""
-        report(messages)
+        require_none_listed(results_in(messages))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import uuid
+import logging
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,21 +18,31 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from ackline import lifecycle
+from ackline.config import Resolved
 from ackline.errors import InvalidJob, InvalidName, InvalidOption, LeaseLost
-from ackline.job import Record
+from ackline.job import Record, State
 from ackline.lifecycle import Transition
 from ackline.limits import require_seconds
 from ackline.outcome import Dead, Done, Outcome, Retry
 from ackline.queue import Queue
 from ackline.queue.failures import failure_from
 from ackline.queues import Queues
+from ackline.spark.claims.replay import delivered
+from ackline.spark.claims.settling import replayable
 from ackline.spark.options import WriteOutcomes
 from ackline.spark.place import Place
+from ackline.spark.retrying import retrying
 from ackline.spark.writing.columns import require_outcomes
 from ackline.spark.writing.json_text import json_bytes
-from ackline.spark.writing.rejected import Aside, Rejected, Written, micro_batch, report, rows_of
+from ackline.spark.writing.rejected import RejectedRow, rows_of
+from ackline.spark.writing.rejects_place import RejectsPlace, rejects_of
+from ackline.spark.writing.results import TaskResult, require_none_listed, results_in
+from ackline.spark.writing.task_names import micro_batch_name
+
+logger = logging.getLogger("ackline")
 
 CHUNK = 500
+"""Jobs per round trip."""
 
 
 class Settler:
@@ -39,23 +51,26 @@ class Settler:
     def __init__(self, queues: Queues, options: WriteOutcomes) -> None:
         self._queues = queues
         self._options = options
+        self.settled = 0
+        self.settled_before = 0
+        """Rows with another outcome than their job has had already under the same lease."""
 
-    def settle(self, rows: Iterable[dict[str, Any] | Rejected]) -> tuple[list[Rejected], int]:
-        """Apply what the rows say; returns those that were refused, and how many were not."""
+    def settle(self, rows: Iterable[dict[str, Any] | RejectedRow]) -> list[RejectedRow]:
+        """Apply what the rows say; returns those that were refused."""
         by_queue: dict[str, list[dict[str, Any]]] = {}
-        rejected, total = list[Rejected](), 0
+        rejected = list[RejectedRow]()
         for row in rows:
-            total += 1
-            if isinstance(row, Rejected):
+            if isinstance(row, RejectedRow):
                 rejected.append(row)
                 continue
             try:
                 by_queue.setdefault(self._queue_of(row), []).append(row)
             except InvalidJob as error:
-                rejected.append(Rejected.of(row, error))
+                rejected.append(RejectedRow.of(row, error))
         for name, some in by_queue.items():
-            rejected += self._settle(self._queues[name], some)
-        return rejected, total - len(rejected)
+            settle = partial(self._settle, self._queues[name], some)
+            rejected += retrying(settle, self._options.retry_for)
+        return rejected
 
     def _queue_of(self, row: dict[str, Any]) -> str:
         name = row.get("queue") or self._options.queue
@@ -63,28 +78,40 @@ class Settler:
             raise InvalidName("the row lacks its queue, id or token")
         return str(name)
 
-    def _settle(self, queue: Queue[Any, Any], rows: list[dict[str, Any]]) -> list[Rejected]:
+    def _settle(self, queue: Queue[Any, Any], rows: list[dict[str, Any]]) -> list[RejectedRow]:
         rejected = []
-        decided: list[tuple[dict[str, Any], Transition]] = []
-        for row, record in zip(rows, self._look(queue, rows), strict=True):
+        decided: list[tuple[dict[str, Any], Record, Transition]] = []
+        records = queue.store.get(queue.key, [row["id"] for row in rows])
+        for row, record in zip(rows, records, strict=True):
             try:
-                decided.append((row, decide(queue, row, record)))
+                if record is None:
+                    raise LeaseLost(row["id"], None)
+                policy = replayable(queue.policies.of(record), self._options.keep_for)
+                decided.append((row, record, decide(queue, row, record, policy)))
             except (InvalidJob, LeaseLost, OverflowError) as error:
-                rejected.append(Rejected.of(row, error))
-        verdicts = queue.apply([transition for _, transition in decided])
-        for (row, transition), verdict in zip(decided, verdicts, strict=True):
-            if not verdict.applied:
-                rejected.append(Rejected.of(row, LeaseLost(transition.id, verdict.state)))
+                rejected.append(RejectedRow.of(row, error))
+        verdicts = queue.apply([transition for *_, transition in decided])
+        for (row, record, _), verdict in zip(decided, verdicts, strict=True):
+            if verdict.applied:
+                self.settled += 1
+            elif _is_settled(record, row["token"]):
+                # A micro-batch that is repeated may decide otherwise: its first outcome stands.
+                self.settled_before += 1
+            else:
+                rejected.append(RejectedRow.of(row, LeaseLost(record.id, verdict.state)))
         return rejected
 
-    def _look(self, queue: Queue[Any, Any], rows: list[dict[str, Any]]) -> list[Record | None]:
-        return queue.store.get(queue.key, [row["id"] for row in rows])
+
+def _is_settled(record: Record, token: int) -> bool:
+    """Whether a job was settled under this lease already when it was looked up."""
+    leased = record.state is State.PROCESSING and record.token == token
+    return not leased and delivered((record.id, token), record) is not None
 
 
-def decide(queue: Queue[Any, Any], row: dict[str, Any], record: Record | None) -> Transition:
+def decide(
+    queue: Queue[Any, Any], row: dict[str, Any], record: Record, policy: Resolved
+) -> Transition:
     """The step that a row leads to; a stale one is refused when it is applied."""
-    if record is None:
-        raise LeaseLost(row["id"], None)
     # By the token of the row, not of the job: that is what makes a stale row harmless.
     held = msgspec.structs.replace(record, token=row["token"])
     error = row.get("error") or "the outcome named no error"
@@ -93,7 +120,7 @@ def decide(queue: Queue[Any, Any], row: dict[str, Any], record: Record | None) -
         _outcome(row),
         _result(row.get("result")),
         failure_from(held, error),
-        queue.policies.of(record),
+        policy,
         queue.random,
     )
 
@@ -119,19 +146,34 @@ def _result(value: str | bytes | None) -> bytes | None:
 
 
 def settle_rows(
-    place: Place, options: WriteOutcomes, batches: Iterator[pyarrow.RecordBatch], name: str
-) -> Written:
+    place: Place,
+    options: WriteOutcomes,
+    batches: Iterator[pyarrow.RecordBatch],
+    rejects_place: RejectsPlace,
+) -> TaskResult:
     """Settle what one task was given. Done twice, the second time changes nothing."""
-    written = 0
-    aside = Aside(options.rejected_path, name, options.max_rejected)
-    with place.open() as queues, aside.refusing() as refused:
+    with (
+        rejects_place.opened(place) as rejects,
+        closing(retrying(place.connect, options.retry_for)) as queues,
+    ):
         settler = Settler(queues, options)
         for batch in batches:
             for start in range(0, batch.num_rows, CHUNK):
-                rejected, count = settler.settle(rows_of(batch.slice(start, CHUNK)))
-                written += count
-                refused.add(rejected, written)
-    return Written(written, 0, refused)
+                rejected = settler.settle(rows_of(batch.slice(start, CHUNK)))
+                rejects.add(rejected, settler.settled)
+    return TaskResult(settler.settled, settler.settled_before, rejects)
+
+
+def report_outcomes(messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Say what was refused, and what was decided before."""
+    results = results_in(messages)
+    require_none_listed(results)
+    if before := sum(task.known for task in results):
+        logger.warning(
+            "%d rows name jobs that have had another outcome under the same lease; the first "
+            "outcome stands",
+            before,
+        )
 
 
 class OutcomesWriter(DataSourceArrowWriter):
@@ -141,15 +183,15 @@ class OutcomesWriter(DataSourceArrowWriter):
         require_outcomes(schema, options.queue)
         self.options = options
         self.place = place
-        self.name = f"write-{uuid.uuid4()}"
+        self.rejects_place = rejects_of(options)
 
-    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskResult:
         """One task's rows."""
-        return settle_rows(self.place, self.options, iterator, self.name)
+        return settle_rows(self.place, self.options, iterator, self.rejects_place)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """All tasks are done: say what was refused."""
-        report(messages)
+        report_outcomes(messages)
 
 
 class OutcomesStreamWriter(DataSourceStreamArrowWriter):
@@ -159,11 +201,13 @@ class OutcomesStreamWriter(DataSourceStreamArrowWriter):
         require_outcomes(schema, options.queue)
         self.options = options
         self.place = place
+        self.rejects_place = rejects_of(options)
 
-    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskResult:
         """One task's rows."""
-        return settle_rows(self.place, self.options, iterator, micro_batch())
+        rejects_place = self.rejects_place.named(micro_batch_name())
+        return settle_rows(self.place, self.options, iterator, rejects_place)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """The micro-batch is done: say what was refused."""
-        report(messages)
+        report_outcomes(messages)

@@ -61,7 +61,12 @@ class SqliteStore:
     """
 
     capabilities = Capabilities(
-        name="sqlite", persistent=True, shared=True, batch=100, journal=10_000_000
+        name="sqlite",
+        persistent=True,
+        shared=True,
+        one_machine=True,
+        batch=100,
+        journal=10_000_000,
     )
 
     def __init__(

@@ -11,16 +11,11 @@ import typer
 from ackline.cli import values
 from ackline.cli.app import command
 from ackline.cli.exits import UsageMistake
-from ackline.cli.pipeline import (
-    PIPELINE,
-    MasterOption,
-    SharedFilesOption,
-    pipeline,
-    require_shared_store,
-    start_spark,
-)
-from ackline.cli.pipeline_errors import ending
-from ackline.cli.pipeline_gaps import in_words
+from ackline.cli.pipeline.errors import ending
+from ackline.cli.pipeline.gaps import in_words
+from ackline.cli.pipeline.group import PIPELINE, pipeline
+from ackline.cli.pipeline.options import LakeOption, MasterOption, SharedFilesOption
+from ackline.cli.pipeline.starting import require_shared_store, start_spark
 from ackline.cli.session import Session
 from ackline.cli.words import count, plain, span
 from ackline.worker.signals import hear_signals
@@ -28,9 +23,6 @@ from ackline.worker.signals import hear_signals
 if TYPE_CHECKING:
     from ackline.spark.lake.running import Ran, Run
 
-LakeOption = Annotated[
-    str, typer.Option("--lake", metavar="PATH", help="The lake's folder.", show_default=False)
-]
 SloOption = Annotated[
     list[str] | None,
     typer.Option(

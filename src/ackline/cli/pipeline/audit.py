@@ -1,4 +1,4 @@
-"""`ackline pipeline …`: what Spark makes of the journal."""
+"""`ackline pipeline audit`: the proof that no job was lost."""
 
 from __future__ import annotations
 
@@ -8,77 +8,25 @@ import msgspec
 import typer
 from rich.text import Text
 
-from ackline.cli.app import app, command
-from ackline.cli.exits import Refusal, UsageMistake
-from ackline.cli.help import Group
-from ackline.cli.pipeline_errors import ending
-from ackline.cli.pipeline_gaps import in_words
-from ackline.cli.session import Session, file_of
+from ackline.cli.app import command
+from ackline.cli.exits import Refusal
+from ackline.cli.pipeline.errors import ending
+from ackline.cli.pipeline.gaps import in_words
+from ackline.cli.pipeline.group import PIPELINE, pipeline
+from ackline.cli.pipeline.options import MasterOption, SharedFilesOption
+from ackline.cli.pipeline.starting import require_shared_store, start_spark
+from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.words import count, plain
-from ackline.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from ackline.spark.audit.auditing import Audit
-    from ackline.spark.place import Place
-
-PIPELINE = "Spark"
 
 UNPROVEN = 4
 """The exit code of an audit that found nothing wrong, and could not see everything."""
 
 SHOWN = 20
 """How many findings people are shown; --json has up to a thousand."""
-
-pipeline = typer.Typer(cls=Group, no_args_is_help=True, help="What Spark makes of the journal.")
-app.add_typer(pipeline, name="pipeline", rich_help_panel=PIPELINE)
-
-MasterOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        help="Where Spark runs: spark://…, sc://… or local[N]; on this machine unless it is said.",
-    ),
-]
-
-SharedFilesOption = Annotated[
-    bool,
-    typer.Option(
-        "--shared-files", help="All machines of the cluster see the same files, so SQLite may do."
-    ),
-]
-
-
-def require_shared_store(session: Session, master: str | None, shared_files: bool) -> None:
-    """Refuse a store that the machines of a cluster cannot reach, before anything is started."""
-    on_one = master is None or master.startswith("local")
-    if not on_one and not shared_files and file_of(session.url) is not None:
-        raise UsageMistake(
-            f"{session.url} is a file, and {master} may be other machines: use redis:// or "
-            "postgresql://, or add --shared-files if all of them see this file"
-        )
-
-
-def place_of(session: Session, shared_files: bool) -> Place:
-    """The store as Spark's workers reach it."""
-    from ackline.spark.options import Common
-    from ackline.spark.place import find_place
-
-    tenant = session.queues.tenant
-    return find_place(
-        Common(store=session.url, table="jobs", tenant=tenant, shared_files=shared_files)
-    )
-
-
-def start_spark(master: str | None) -> SparkSession:
-    """Start Spark, or say what is missing."""
-    try:
-        from ackline.spark.session import spark_session
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"ackline pipeline (no module {error.name!r})", "spark") from error
-    return spark_session(master)
 
 
 @command("audit", panel=PIPELINE, group=pipeline)

@@ -12,17 +12,11 @@ from rich.table import Table
 
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal, UsageMistake
-from ackline.cli.pipeline import (
-    PIPELINE,
-    MasterOption,
-    SharedFilesOption,
-    pipeline,
-    place_of,
-    require_shared_store,
-    start_spark,
-)
-from ackline.cli.pipeline_errors import ending
-from ackline.cli.pipeline_progress import with_progress
+from ackline.cli.pipeline.errors import ending
+from ackline.cli.pipeline.group import PIPELINE, pipeline
+from ackline.cli.pipeline.options import MasterOption, SharedFilesOption
+from ackline.cli.pipeline.progress import with_progress
+from ackline.cli.pipeline.starting import place_of, require_shared_store, start_spark
 from ackline.cli.queues import who
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
@@ -30,7 +24,7 @@ from ackline.cli.words import count, plain, shorten
 
 if TYPE_CHECKING:
     from ackline.spark.bulk.redriving import Checked
-    from ackline.spark.writing.rejected import Rejected
+    from ackline.spark.writing.rejected import RejectedRow
 
 SHOWN = 10
 """How many refused rows, or chosen jobs, people are shown."""
@@ -146,7 +140,9 @@ def export(
     where: Annotated[
         str | None, typer.Option(metavar="SQL", help="Only rows of which this holds.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an earlier export.")
+    ] = False,
     master: MasterOption = None,
     shared_files: SharedFilesOption = False,
 ) -> None:
@@ -207,9 +203,10 @@ def redrive(
     from ackline.spark.bulk.exporting import as_text, chosen, read_table
     from ackline.spark.bulk.redriving import check, planned
     from ackline.spark.bulk.redriving import redrive as act
-    from ackline.spark.writing.rejected import Aside
+    from ackline.spark.writing.rejects_place import RejectsPlace
 
     with ending(spark):
+        kept = RejectsPlace.planned(rejected, name_of_run("redrive"), max_rejected)
         place = place_of(session, shared_files)
         dead = chosen(as_text(read_table(spark, place, "dlq")), where)
         plan = planned(dead, said, rate, dead.count() if rate else 0)
@@ -217,8 +214,7 @@ def redrive(
             # A job that is not changed cannot be refused.
             _preview(session, dead, plan, check(plan, place) if said else None)
             return
-        aside = Aside(rejected, name_of_run("redrive"), max_rejected)
-        done = with_progress(session, spark, "redriving", lambda: act(plan, place, who(), aside))
+        done = with_progress(session, spark, "redriving", lambda: act(plan, place, who(), kept))
     total = sum(done.redriven.values())
     if session.json:
         session.document(done)
@@ -286,6 +282,8 @@ def read_sets(sets: list[str] | None) -> dict[str, str]:
         name, equals, sql = text.partition("=")
         if not equals or not name.strip() or not sql.strip():
             raise UsageMistake(f"--set {text!r}: write NAME=SQL, such as priority=9")
+        if name.strip() in said:
+            raise UsageMistake(f"--set {name.strip()}=… is there twice: say it once")
         said[name.strip()] = sql.strip()
     return said
 
@@ -296,7 +294,7 @@ def name_of_run(command: str) -> str:
     return f"{command}-{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
 
 
-def refuse(session: Session, refused: int, rejected: list[Rejected], folder: str | None) -> None:
+def refuse(session: Session, refused: int, rejected: list[RejectedRow], folder: str | None) -> None:
     """Say where what was refused is, or tell it and end with 1."""
     if not refused:
         return

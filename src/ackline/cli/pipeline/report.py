@@ -11,10 +11,11 @@ import typer
 from rich.text import Text
 
 from ackline.cli.app import command
-from ackline.cli.pipeline import PIPELINE, MasterOption, pipeline, start_spark
-from ackline.cli.pipeline_errors import ending
-from ackline.cli.pipeline_gaps import in_words
-from ackline.cli.pipeline_lake import LakeOption
+from ackline.cli.pipeline.errors import ending
+from ackline.cli.pipeline.gaps import in_words
+from ackline.cli.pipeline.group import PIPELINE, pipeline
+from ackline.cli.pipeline.options import LakeOption, MasterOption
+from ackline.cli.pipeline.starting import start_spark
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.words import count, plain, shorten, span

@@ -1,0 +1,1 @@
+"""`ackline pipeline …`: what Spark makes of the journal."""

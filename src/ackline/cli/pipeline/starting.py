@@ -1,0 +1,47 @@
+"""Starting Spark for a command, with a store that all of its machines reach."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackline.cli.session import Session, file_of
+from ackline.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ackline.spark.place import Place
+
+
+def require_shared_store(session: Session, master: str | None, shared_files: bool) -> None:
+    """Refuse a store that the machines of a cluster cannot reach, before anything is started."""
+    if file_of(session.url) is not None:
+        require_shared_file(session.url, master, shared_files)
+
+
+def require_shared_file(file: str, master: str | None, shared_files: bool) -> None:
+    """Refuse a store that is a file, unless all machines of the cluster see it."""
+    from ackline.spark.place import require_one_machine
+
+    if not shared_files:
+        require_one_machine(file, master, "add --shared-files")
+
+
+def place_of(session: Session, shared_files: bool) -> Place:
+    """The store as Spark's workers reach it."""
+    from ackline.spark.options import Common
+    from ackline.spark.place import find_place
+
+    tenant = session.queues.tenant
+    return find_place(
+        Common(store=session.url, table="jobs", tenant=tenant, shared_files=shared_files)
+    )
+
+
+def start_spark(master: str | None) -> SparkSession:
+    """Start Spark, or say what is missing."""
+    try:
+        from ackline.spark.session import spark_session
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"ackline pipeline (no module {error.name!r})", "spark") from error
+    return spark_session(master)

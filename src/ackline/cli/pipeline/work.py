@@ -1,0 +1,183 @@
+"""`ackline pipeline work` and `stop`: a queue's handlers on Spark's executors."""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ackline.cli import values
+from ackline.cli.app import command
+from ackline.cli.exits import INTERRUPTED, Refusal
+from ackline.cli.pipeline.errors import ending
+from ackline.cli.pipeline.group import PIPELINE, pipeline
+from ackline.cli.pipeline.options import MasterOption, SharedFilesOption
+from ackline.cli.pipeline.starting import require_shared_file, start_spark
+from ackline.cli.session import Session
+from ackline.cli.tables import new_table
+from ackline.cli.targets import load_queues
+from ackline.cli.words import count, plain
+from ackline.errors import StoreError
+from ackline.worker.signals import hear_signals
+
+if TYPE_CHECKING:
+    from ackline.spark.fleet.fleet import Served
+    from ackline.spark.fleet.stop_flag import StopFlag
+
+PAUSE = 0.2
+"""Seconds between looks for a signal."""
+
+TargetsArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="MODULE:QUEUE...", help="Queues with handlers, as Python names them."),
+]
+NameOption = Annotated[
+    str, typer.Option("--name", help="Of the fleet: by it, it is stopped from elsewhere.")
+]
+
+
+@command("work", panel=PIPELINE, group=pipeline)
+def work(
+    session: Session,
+    targets: TargetsArgument,
+    executors: Annotated[int, typer.Option(metavar="N", min=1, help="How many workers.")] = 2,
+    concurrency: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Handlers at once, in each.")
+    ] = 16,
+    name: NameOption = "fleet",
+    until_empty: Annotated[
+        bool, typer.Option("--until-empty", help="End when nothing waits or runs any more.")
+    ] = False,
+    grace: Annotated[
+        float,
+        typer.Option(
+            parser=values.seconds, metavar="SPAN", help="How long running jobs may go on at a stop."
+        ),
+    ] = 30.0,
+    master: MasterOption = None,
+    shared_files: SharedFilesOption = False,
+) -> None:
+    """Run the handlers of a module's queues on Spark's executors.
+
+    Each executor is a worker like any other. Ctrl-C or SIGTERM stops them, as does
+    `ackline pipeline stop`: running jobs may end, the rest is given back. A second Ctrl-C ends
+    them at once. The module must be there for all executors, and open a store that they reach;
+    --store reaches it as ACKLINE_STORE.
+
+    ackline pipeline work examples.email_worker:queue --executors 8
+    """
+    from ackline.spark.fleet.fleet import Fleet
+    from ackline.spark.fleet.stop_flag import StopFlag
+    from ackline.spark.place import absolute_url, files_of
+
+    named = session.common.store or os.environ.get("ACKLINE_STORE")
+    environment = {"ACKLINE_STORE": absolute_url(session.url)} if named else {}
+    os.environ.update(environment)
+    load = functools.partial(load_queues, targets)
+    queues = load()
+    for file in files_of(queues):
+        require_shared_file(file, master, shared_files)
+    flag = StopFlag(queues, name)
+    fleet = Fleet(
+        name=name,
+        executors=executors,
+        concurrency=concurrency,
+        grace=grace,
+        until_empty=until_empty,
+        environment=environment,
+        shared_files=shared_files,
+        # Before Spark starts, which takes its time: who asks meanwhile means this fleet.
+        asked_before=flag.says(),
+    )
+    # Lost tasks are started anew: on one machine Spark does so only if it is told to.
+    spark = start_spark(master or f"local[{executors},4]")
+    from ackline.spark.fleet.running import run_fleet
+
+    with ending(spark):
+        served = _until_done(StopRequests(session, flag), lambda: run_fleet(spark, load, fleet))
+    _tell(session, served)
+
+
+@command("stop", panel=PIPELINE, group=pipeline)
+def stop(session: Session, targets: TargetsArgument, name: NameOption = "fleet") -> None:
+    """Ask a fleet to stop: running jobs may end, the rest is given back."""
+    if session.common.store is not None:
+        os.environ["ACKLINE_STORE"] = session.url
+    from ackline.spark.fleet.stop_flag import StopFlag
+
+    StopFlag(load_queues(targets), name).hoist()
+    session.say(f"The fleet {plain(name)} was asked to stop.")
+
+
+def _until_done(requests: StopRequests, act: Callable[[], list[Served]]) -> list[Served]:
+    """Wait for the fleet, in the main thread: only there a signal is heard."""
+    doing: Future[list[Served]] = Future()
+
+    def run() -> None:
+        try:
+            doing.set_result(act())
+        except BaseException as error:
+            doing.set_exception(error)
+
+    deafen = hear_signals(requests.hear)
+    try:
+        threading.Thread(target=run, name="ackline fleet", daemon=True).start()
+        while not requests.at_once.is_set():
+            wait([doing], PAUSE)
+            if doing.done():
+                return doing.result()
+    finally:
+        deafen()
+    raise Refusal(
+        "ended at once: what its workers held is delivered again when the leases lapse",
+        INTERRUPTED,
+    )
+
+
+class StopRequests:
+    """Signals that ask a fleet to stop: the first by its flag, the second at once."""
+
+    def __init__(self, session: Session, flag: StopFlag) -> None:
+        self.at_once = threading.Event()
+        self._session = session
+        self._flag = flag
+        self._asked = False
+
+    def hear(self, _number: int) -> None:
+        """A signal has come."""
+        if self._asked:
+            self.at_once.set()
+            return
+        self._asked = True
+        self._session.notice("stopping: running jobs may end; a second signal ends them at once")
+        # In a thread, so that the second is heard even if the store cannot be reached.
+        threading.Thread(target=self._hoist, name="ackline stop", daemon=True).start()
+
+    def _hoist(self) -> None:
+        from ackline.spark.retrying import retrying
+
+        try:
+            retrying(self._flag.hoist, math.inf)
+        except StoreError as error:
+            self._session.notice(f"the fleet could not be asked to stop: {error}", "red")
+
+
+def _tell(session: Session, served: list[Served]) -> None:
+    if session.json:
+        session.document({"workers": served})
+        return
+    table = new_table("worker", "ended", "failed", right=2, spare=[("worker", 12)], fold=["worker"])
+    for one in served:
+        table.add_row(plain(one.worker), f"{one.ended:,}", f"{one.failed:,}")
+    session.say(table)
+    total = sum(one.ended + one.failed for one in served)
+    # A job that is retried is delivered more than once.
+    session.say(
+        f"{count(total, 'delivery', 'deliveries')} handled by {count(len(served), 'worker')}"
+    )

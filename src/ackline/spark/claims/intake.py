@@ -1,0 +1,107 @@
+"""Jobs for the next micro-batch, claimed within its bounds.
+
+What a driver claimed and could not save any more is found by its worker's name, and goes back to
+the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ackline import lifecycle
+from ackline.job import LIVE, Record
+from ackline.queue import Queue
+from ackline.queue.consumer import time_to_next
+from ackline.spark.claims.keeper import LeaseKeeper
+from ackline.spark.claims.manifests import ManifestRoom, leases_of
+from ackline.spark.options import ReadClaims
+from ackline.spark.stride import Stride, fitting
+
+CHUNK = 1000
+"""Jobs per round trip, at most."""
+
+
+class Intake:
+    """Claims for one stream."""
+
+    def __init__(
+        self,
+        queue: Queue[Any, Any],
+        options: ReadClaims,
+        room: ManifestRoom,
+        keeper: LeaseKeeper,
+    ) -> None:
+        self._queue = queue
+        self._options = options
+        self._room = room
+        self._keeper = keeper
+        self._budget: int | None = None
+        self._stride = Stride(CHUNK)
+
+    def stop_at_present(self) -> None:
+        """Claim no more jobs than are waiting now, or come back from lapsed leases."""
+        counts = self._queue.counts()
+        self._budget = sum(counts[state] for state in LIVE)
+
+    def claim(self, limit: int, records: list[Record]) -> None:
+        """Claim into the list, so that the caller knows of every job even if this fails midway."""
+        if self._budget is not None:
+            limit = min(limit, self._budget)
+        room = self._options.max_bytes_per_trigger
+        while len(records) < limit and room > 0:
+            wait = 0.0 if records or self._budget is not None else self._options.wait
+            found = self._claim_some(min(self._stride.next(room), limit - len(records)), wait)
+            if not found:
+                break
+            taken = fitting(found, room)
+            room -= self._stride.saw(found)
+            self._keep(found[:taken])
+            records += found[:taken]
+            if surplus := found[taken:]:
+                # They are larger than those before: Spark's driver may not have room for them all.
+                self.give_back(surplus)
+        if self._budget is not None:
+            self._budget -= len(records)
+
+    def sweep(self) -> None:
+        """Give back what was claimed for this stream, but is in none of its manifests."""
+        while strays := self._strays():
+            # All drivers of a stream claim as one worker. Those were leased before this is
+            # confirmed, so by no driver that begins later; nor can a manifest of them be saved.
+            if not self._room.confirm():
+                self._room.load()
+            elif not self.give_back(strays):
+                return
+
+    def _strays(self) -> list[Record]:
+        held, worker = self._room.held, self._options.worker
+        limit = len(held) + CHUNK
+        leased = self._queue.store.leases(self._queue.key, worker=worker, limit=limit)
+        return [job for job in leased if (job.id, job.token) not in held]
+
+    def give_back(self, records: Iterable[Record]) -> int:
+        """Release jobs to the queue; answers how many were still ours."""
+        several = list(records)
+        self._keeper.drop(leases_of(several))
+        verdicts = self._queue.apply([lifecycle.release(record) for record in several])
+        return sum(verdict.applied for verdict in verdicts)
+
+    def _claim_some(self, limit: int, wait: float) -> list[Record]:
+        options = self._options
+        request = self._queue.claim_request(limit, options.lease, options.kind_set, options.worker)
+        claimed = self._queue.claim_records(request)
+        if claimed.jobs or not wait:
+            return claimed.jobs
+        with self._queue.store.listen([self._queue.key], "ready", options.kind_set) as listener:
+            claimed = self._queue.claim_records(request)
+            if claimed.jobs:
+                return claimed.jobs
+            listener.wait(min(wait, time_to_next(claimed)))
+        return self._queue.claim_records(request).jobs
+
+    def _keep(self, records: Sequence[Record]) -> None:
+        self._keeper.hold(leases_of(records))
+        # A job may have a shorter lease of its own than the stream needs.
+        if short := [record for record in records if record.options.lease is not None]:
+            self._keeper.extend(leases_of(short))

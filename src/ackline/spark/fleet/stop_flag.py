@@ -1,0 +1,56 @@
+"""How a fleet is stopped from anywhere: Spark itself would end its tasks without a word."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from ackline.errors import StoreError
+from ackline.ids import new_id
+from ackline.limits import OWN_KEYS
+from ackline.queue import Queue
+from ackline.stores.base import KeyWrite
+
+logger = logging.getLogger("ackline")
+
+
+class StopFlag:
+    """Keys in the store that tell a fleet to stop: one for each queue, under the fleet's name.
+
+    So fleets of other queues are left alone, even where both have the same name. Each time it is
+    hoisted it says something new, and stays: a fleet that began since knows that it was not meant,
+    and takes the flag from no one who was.
+    """
+
+    def __init__(
+        self, queues: Sequence[Queue[Any, Any]], fleet: str, before: Sequence[bytes] = ()
+    ) -> None:
+        self._before = frozenset(before)
+        self._keys = [
+            (queue.store, queue.key.tenant, (OWN_KEYS, "spark", "fleet", fleet, queue.key.name))
+            for queue in queues
+        ]
+
+    def hoist(self) -> None:
+        """Ask the fleet to stop."""
+        for store, tenant, key in self._keys:
+            store.write_keys(tenant, [KeyWrite(key=key, value=new_id().encode())])
+
+    def says(self) -> tuple[bytes, ...]:
+        """What it says now."""
+        return tuple(
+            entry.value
+            for store, tenant, key in self._keys
+            for entry in store.read_keys(tenant, key, 1)
+            if entry.key == key
+        )
+
+    @property
+    def raised(self) -> bool:
+        """Whether it was asked to stop; if the store cannot be reached, it asks again later."""
+        try:
+            return not self._before.issuperset(self.says())
+        except StoreError as error:
+            logger.warning("cannot ask the store whether to stop: %s", error)
+            return False

@@ -1,0 +1,132 @@
+"""What one of Spark's tasks does for a fleet: it is a worker, until the flag is raised."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow
+
+from ackline.errors import ConfigError, StoreError
+from ackline.ids import new_id
+from ackline.job import LIVE
+from ackline.queue import Job, Queue
+from ackline.spark.fleet.fleet import Fleet, Load, Served
+from ackline.spark.fleet.stop_flag import StopFlag
+from ackline.spark.place import StoreFile, files_of
+from ackline.worker import Execution, Hooks, Worker
+from ackline.worker.patience import keep_trying
+
+PAUSE = 0.5
+"""Seconds between looks at the flag."""
+
+SCHEMA = "worker string, ended long, failed long"
+
+_ARROW = pyarrow.schema(
+    [("worker", pyarrow.string()), ("ended", pyarrow.int64()), ("failed", pyarrow.int64())]
+)
+
+
+def serve(
+    load: Load,
+    fleet: Fleet,
+    batches: Iterator[pyarrow.RecordBatch],
+) -> Iterator[pyarrow.RecordBatch]:
+    """One task: a worker for each seat that it was given, which is one."""
+    for batch in batches:
+        for _ in range(batch.num_rows):
+            served = work(load, fleet)
+            yield pyarrow.RecordBatch.from_pylist([msgspec.structs.asdict(served)], _ARROW)
+
+
+def work(load: Load, fleet: Fleet) -> Served:
+    """Be a worker until the flag is raised."""
+    os.environ.update(fleet.environment)
+    queues = _reach(load, fleet.files)
+    tally = Tally()
+    worker = Worker(
+        *queues,
+        concurrency=fleet.concurrency,
+        grace=fleet.grace,
+        id=worker_name(fleet.name, new_id()[-12:]),
+        hooks=Hooks(after=[tally.count]),
+    )
+    flag = StopFlag(queues, fleet.name, fleet.asked_before or ())
+    # As soon as the store is there again, so is the flag: it is looked at before each start.
+    if keep_trying(lambda: _start(worker, flag), threading.Event()):
+        try:
+            _wait(queues, flag, fleet.until_empty)
+        finally:
+            worker.stop()
+    return Served(worker.id, tally.ended, tally.failed)
+
+
+def worker_name(fleet: str, id: str = "") -> str:
+    """The id of a fleet's worker; without the last part, what those of all others begin with."""
+    return f"spark {fleet} {id}"
+
+
+class Tally:
+    """How many handlers have returned, and how many have raised."""
+
+    def __init__(self) -> None:
+        self.ended = 0
+        self.failed = 0
+        self._lock = threading.Lock()
+
+    def count(self, _job: Job[Any], execution: Execution) -> None:
+        """After a handler."""
+        with self._lock:
+            if execution.error is None:
+                self.ended += 1
+            else:
+                self.failed += 1
+
+
+def _reach(load: Load, files: Sequence[StoreFile]) -> Sequence[Queue[Any, Any]]:
+    """The queues, as soon as their store can be used.
+
+    Nothing but Spark ends this wait: the flag is in the store that cannot be reached.
+    """
+    for file in files:
+        file.require_here()
+    queues = keep_trying(load, threading.Event())
+    assert queues is not None
+    _require_same_files(queues, files)
+    return queues
+
+
+def _start(worker: Worker, flag: StopFlag) -> bool:
+    """Start, unless a stop was asked for."""
+    if flag.raised:
+        return False
+    worker.start()
+    return True
+
+
+def _require_same_files(queues: Sequence[Queue[Any, Any]], files: Sequence[StoreFile]) -> None:
+    """A relative path, or a variable that only the driver has, would lead to an empty store."""
+    for path in files_of(queues):
+        if path not in [file.path for file in files]:
+            raise ConfigError(
+                f"{socket.gethostname()} has opened {path}, which is not the store of the fleet: "
+                "let the handlers' module name it by a URL that is the same on all machines"
+            )
+
+
+def _wait(queues: Sequence[Queue[Any, Any]], flag: StopFlag, until_empty: bool) -> None:
+    pause = threading.Event()
+    while not flag.raised and not (until_empty and is_empty(queues)):
+        pause.wait(PAUSE)
+
+
+def is_empty(queues: Sequence[Queue[Any, Any]]) -> bool:
+    """Whether nothing waits or runs; what is scheduled or failing waits, too."""
+    try:
+        return not any(queue.counts()[state] for queue in queues for state in LIVE)
+    except StoreError:
+        return False

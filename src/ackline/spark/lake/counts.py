@@ -1,0 +1,35 @@
+"""How many rows tables must have: what the log says that each batch brought."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from ackline.spark.errors import LakeDamaged
+from ackline.spark.lake.lake import EVENTS, JOBS, OPEN, Batch, Lake
+
+AT_ONCE = 8
+"""Files of which the ends are read at the same time: each is a round trip to an object store."""
+
+
+def require_whole(lake: Lake, name: tuple[str, ...], batches: Iterable[Batch]) -> None:
+    """`LakeDamaged` unless a table has what these batches brought: Spark skips empty files."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(partial(_require, lake, name), batches))
+
+
+def brought(batch: Batch, name: tuple[str, ...]) -> int | None:
+    """The rows that a batch added to a table; None if an earlier version has not logged them."""
+    counts = {EVENTS: batch.events, JOBS: batch.ended, OPEN: batch.going_on}
+    return counts[name] if name in counts else batch.parts.get(name[-1])
+
+
+def _require(lake: Lake, name: tuple[str, ...], batch: Batch) -> None:
+    found, expected = lake.folder.rows(*lake.parts(name, batch.number)), brought(batch, name)
+    if expected is not None and found != expected:
+        raise LakeDamaged(
+            f"{lake.table(name, batch.number)} has {found:,} rows, and {expected:,} were written: "
+            "someone else has changed the lake. Restore its files, or make another lake, which "
+            "begins with the oldest entry that is kept"
+        )

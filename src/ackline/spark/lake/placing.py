@@ -1,0 +1,160 @@
+"""How files and folders take the place of others, or go: as a whole, while the lake is ours.
+
+A run that was taken for dead may wake up anywhere, and the lake is another's by then. So whatever
+takes time is done aside, under a name that nobody else has; then a check must let it pass; and the
+change that follows is as short as the file system allows. On this machine that is a rename. Object
+stores have none: there, files are named anew each time, so that they can be told from another's.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pyarrow.fs
+
+from ackline.ids import new_id
+
+UNFINISHED, OUTDATED = ".new", ".old"
+"""How the names end of what is to take a place, and of what has lost its own."""
+
+Check = Callable[[], object]
+"""Raises unless a change may be made now."""
+
+
+def check_nothing() -> None:
+    """For a folder that nobody else changes."""
+
+
+@contextmanager
+def replacing(
+    files: pyarrow.fs.FileSystem, path: str, check: Check = check_nothing
+) -> Iterator[Any]:
+    """A file that takes the place of another when it is complete."""
+    files.create_dir(path.rpartition("/")[0], recursive=True)
+    new = _beside(path, UNFINISHED)
+    file = files.open_output_stream(new)
+    try:
+        with file:
+            yield file
+        check()
+        move(files, new, path)
+    except BaseException:
+        discard(files, new)
+        raise
+
+
+def replace(files: pyarrow.fs.FileSystem, source: str, target: str, check: Check) -> None:
+    """A copy of a folder takes the place of another folder, or of none."""
+    if is_local(files):
+        _replace_by_rename(files, source, target, check)
+    else:
+        _replace_by_copy(files, source, target, check)
+
+
+def remove(files: pyarrow.fs.FileSystem, path: str, check: Check) -> None:
+    """Remove a file or a folder, if it is there."""
+    found = files.get_file_info(path)
+    if found.type == pyarrow.fs.FileType.NotFound:
+        return
+    check()
+    if found.is_file or not is_local(files):
+        discard(files, path)
+    else:
+        old = _beside(path, OUTDATED)
+        move(files, path, old)
+        discard(files, old)
+
+
+def discard(files: pyarrow.fs.FileSystem, path: str) -> None:
+    """Remove what is nobody else's, file by file."""
+    found = files.get_file_info(path)
+    if found.type == pyarrow.fs.FileType.Directory:
+        files.delete_dir(path)
+    elif found.is_file:
+        files.delete_file(path)
+
+
+def move(files: pyarrow.fs.FileSystem, source: str, target: str) -> None:
+    """Give a file, or on this machine a folder, another name."""
+    files.move(source, target)
+
+
+def is_local(files: pyarrow.fs.FileSystem) -> bool:
+    """Whether a folder can be renamed at once."""
+    return isinstance(files, pyarrow.fs.LocalFileSystem)
+
+
+def is_aside(name: str) -> bool:
+    """Whether something was written aside, or put there, by a run that has not ended well."""
+    return name.startswith(".") and name.endswith((UNFINISHED, OUTDATED))
+
+
+def _replace_by_rename(
+    files: pyarrow.fs.FileSystem, source: str, target: str, check: Check
+) -> None:
+    new, old = _beside(target, UNFINISHED), _beside(target, OUTDATED)
+    try:
+        shutil.copytree(source, new, copy_function=_link)
+        check()
+        with suppress(FileNotFoundError):
+            move(files, target, old)
+        # Fails if another run has filled the place since.
+        move(files, new, target)
+    except OSError:
+        check()
+        raise
+    finally:
+        discard(files, new)
+    discard(files, old)
+
+
+def _replace_by_copy(files: pyarrow.fs.FileSystem, source: str, target: str, check: Check) -> None:
+    """To copy takes a while: only afterwards is it sure that the lake was still this run's."""
+    old, prefix = _files_in(files, target), new_id()
+    new = {path: f"{target}/{prefix}-{_name(path)}" for path in _files_in(files, source)}
+    check()
+    for path in old:
+        _delete(files, path)
+    try:
+        files.create_dir(target, recursive=True)
+        for path, copy in new.items():
+            files.copy_file(path, copy)
+        check()
+    except BaseException:
+        for copy in new.values():
+            _delete(files, copy)
+        raise
+
+
+def _files_in(files: pyarrow.fs.FileSystem, path: str) -> list[str]:
+    """Those with rows: Spark also leaves some that say that it has ended."""
+    found = files.get_file_info(pyarrow.fs.FileSelector(path, allow_not_found=True))
+    return sorted(one.path for one in found if one.is_file and one.base_name[0] not in "._")
+
+
+def _delete(files: pyarrow.fs.FileSystem, path: str) -> None:
+    with suppress(FileNotFoundError):
+        files.delete_file(path)
+
+
+def _link(source: str, target: str) -> None:
+    """A copy that takes neither time nor room: files of a lake are replaced, never changed."""
+    try:
+        os.link(source, target)
+    except OSError:
+        # Not all file systems have links.
+        shutil.copyfile(source, target)
+
+
+def _beside(path: str, ending: str) -> str:
+    """A name for this one time, which readers of a table overlook."""
+    above, _, name = path.rpartition("/")
+    return f"{above}/.{name}.{new_id()}{ending}"
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -1,0 +1,69 @@
+"""What the text of an option means: names with commas between them, and times."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import msgspec
+
+from ackline.errors import ConfigError
+
+
+def names_of(text: str) -> frozenset[str]:
+    """Names with commas between them, or a JSON list of any names.
+
+    >>> sorted(names_of("invoice, welcome")), sorted(names_of('["a,b"]'))
+    (['invoice', 'welcome'], ['a,b'])
+    """
+    if is_list(text):
+        return frozenset(msgspec.json.decode(text, type=list[str]))
+    return frozenset(name.strip() for name in text.split(","))
+
+
+def is_list(text: str) -> bool:
+    """Whether a text is a JSON list of names."""
+    try:
+        msgspec.json.decode(text, type=list[str])
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
+def require_known(what: str, names: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse a name that is not among those there are, with the one that may be meant."""
+    there = [str(one) for one in known]
+    for name in names:
+        if name not in there:
+            hint = did_you_mean(name, there) or f"there are {', '.join(there)}"
+            raise ConfigError(f"there is no {what} {name!r}: {hint}")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """A question that names what is spelt almost like it, in whichever case; None if nothing is.
+
+    >>> did_you_mean("pagsize", ["table", "pageSize"])
+    "did you mean 'pageSize'?"
+    """
+    meant = {one.lower(): one for one in known}
+    close = difflib.get_close_matches(name.lower(), meant, n=1)
+    return f"did you mean {meant[close[0]]!r}?" if close else None
+
+
+def seconds_at(option: str, text: str | None) -> float | None:
+    """A time in seconds since 1970; without a zone it is UTC, on whichever machine it is read."""
+    if text is None:
+        return None
+    try:
+        return datetime.fromtimestamp(float(text), UTC).timestamp()
+    except (ValueError, OverflowError, OSError):
+        pass
+    try:
+        at = datetime.fromisoformat(text)
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        raise ConfigError(
+            f"{option}={text!r} is not a time: write 2030-01-31T08:00+02:00, "
+            "2030-01-31T08:00 for UTC, or seconds since 1970"
+        ) from None

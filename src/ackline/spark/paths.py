@@ -1,0 +1,45 @@
+"""Paths of folders: as people write them, as Spark calls them, and as Arrow does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow
+import pyarrow.fs
+
+from ackline.errors import ConfigError
+
+
+def absolute(path: str) -> str:
+    """A path as Spark calls it, the same wherever a task runs.
+
+    >>> absolute("s3a://shop/lake/"), absolute("/lake/")
+    ('s3a://shop/lake', '/lake')
+    """
+    return path.rstrip("/") if "://" in path else str(Path(path).absolute())
+
+
+def uri_of(path: str) -> str:
+    """A path as Arrow and delta-rs name it.
+
+    >>> uri_of("s3a://shop/lake"), uri_of("/my lake")
+    ('s3://shop/lake', 'file:///my%20lake')
+    """
+    # Hadoop has another name for the same thing.
+    if path.startswith("s3a://"):
+        return "s3://" + path.removeprefix("s3a://")
+    return path if "://" in path else Path(path).absolute().as_uri()
+
+
+def is_local(path: str) -> bool:
+    """Whether it is a path of one machine's own disk, as far as its name tells."""
+    return uri_of(path).startswith("file:")
+
+
+def open_folder(path: str) -> tuple[pyarrow.fs.FileSystem, str]:
+    """The file system of a folder, and the folder's path in it."""
+    try:
+        files, root = pyarrow.fs.FileSystem.from_uri(uri_of(path))
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        raise ConfigError(f"the folder {path!r} cannot be reached: {error}") from None
+    return files, root

@@ -1,0 +1,66 @@
+"""What jobs are judged by: the limits of their kind or queue, as far as they are known."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from ackline.events import Act
+from ackline.job import State
+
+QUEUE = ("tenant", "queue")
+
+KNOWN_AFTER = "interval 1 minute"
+"""By then all processes go by the new settings of a queue."""
+
+ROUNDED = 1.0
+"""Seconds that the end of a retention may be off: the times of a journal are rounded."""
+
+
+class Terms(NamedTuple):
+    """The limits of now, and since when they hold."""
+
+    limits: DataFrame
+    changes: DataFrame
+    """When the settings of queues were last `changed`: how they were before is unknown."""
+
+    @classmethod
+    def of(cls, events: DataFrame, limits: DataFrame) -> Self:
+        """The limits, and what the journal tells of their changes."""
+        changes = events.where(F.col("act").isin([Act.CONFIGURE.value, Act.DROP.value]))
+        return cls(limits, changes.groupBy(*QUEUE).agg(F.max("at").alias("changed")))
+
+    def beside(self, rows: DataFrame, kind: str = "kind") -> DataFrame:
+        """Rows with the `limit` of this kind, or else of their queue, and when it `changed`."""
+        limit = F.struct("max_attempts", "keep_failed", "keep_cancelled", "now")
+        kinds = self.limits.where("kind is not null").withColumnRenamed("kind", kind)
+        of_kind = F.broadcast(kinds.select(*QUEUE, kind, limit.alias("of_kind")))
+        others = self.limits.where("kind is null")
+        of_queue = F.broadcast(others.select(*QUEUE, limit.alias("of_queue")))
+        return (
+            rows.join(of_kind, [*QUEUE, kind], "left")
+            .join(of_queue, [*QUEUE], "left")
+            .join(F.broadcast(self.changes), [*QUEUE], "left")
+            .withColumn("limit", F.coalesce("of_kind", "of_queue"))
+        )
+
+
+def is_kept(state: Column, entry: Column, at: Column) -> Column:
+    """Whether a job that an entry left in a terminal state must be there at some time.
+
+    How long a completed one is kept only its handler knows. One that was edited, or came from
+    elsewhere, when it had ended already may be kept for less.
+    """
+    keep = F.when(state == State.FAILED.value, F.col("limit.keep_failed")).when(
+        state == State.CANCELLED.value, F.col("limit.keep_cancelled")
+    )
+    ended = ~entry["act"].isin([Act.EDIT.value, Act.MOVE.value])
+    passed = (F.unix_micros(at) - F.unix_micros(entry["at"])) / 1e6
+    return F.coalesce(ended & holds(entry["at"]) & (passed < keep - ROUNDED), F.lit(False))
+
+
+def holds(at: Column) -> Column:
+    """Whether the settings of now were known to all at some time."""
+    return F.col("changed").isNull() | (at > F.col("changed") + F.expr(KNOWN_AFTER))

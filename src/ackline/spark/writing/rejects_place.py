@@ -1,0 +1,138 @@
+"""Where rejected rows go: each task keeps its own in a folder, or lists them in its answer."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol, Self
+
+import msgspec
+import pyarrow
+import pyarrow.parquet
+
+from ackline.spark.options import Writing
+from ackline.spark.paths import absolute, is_local, open_folder
+from ackline.spark.place import Place
+from ackline.spark.writing.rejected import RejectedRow, RowsRejected
+from ackline.spark.writing.task_names import partition_number
+
+SCHEMA = pyarrow.schema(
+    [("row", pyarrow.string()), ("error", pyarrow.string()), ("reason", pyarrow.string())]
+)
+
+
+class TaskRejects(Protocol):
+    """The rejected rows of one task."""
+
+    listed: list[RejectedRow]
+    """Those that no folder has."""
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+
+    def add(self, rows: Sequence[RejectedRow], written: int) -> None:
+        """Keep these, after so many others were written."""
+
+
+class RejectsPlace(msgspec.Struct, frozen=True):
+    """Where the tasks of one write keep what they reject; it travels with them."""
+
+    folder: str | None
+    """As Spark calls it; None if rejected rows are listed."""
+    name: str
+    """That of the write: files have it."""
+    most: int
+    """How many rows of a task are listed where there is no folder; with more, it fails."""
+
+    @classmethod
+    def planned(cls, path: str | None, name: str, most: int) -> RejectsPlace:
+        """A place that is the same for every task; a folder that cannot be reached is refused."""
+        if path is None:
+            return cls(None, name, most)
+        open_folder(path)
+        return cls(absolute(path), name, most)
+
+    def named(self, name: str) -> RejectsPlace:
+        """The same for another write."""
+        return msgspec.structs.replace(self, name=name)
+
+    def opened(self, place: Place) -> AbstractContextManager[TaskRejects]:
+        """For one task of a query that was planned there; what it rejects is kept when it ends."""
+        if self.folder is None:
+            return nullcontext(ListedRejects(self.most))
+        if is_local(self.folder):
+            place.require_visible(
+                f"the folder {self.folder} for rejected rows",
+                "name one that all machines reach, such as s3://bucket/rejected",
+            )
+        return FiledRejects(self.folder, self.name)
+
+
+def rejects_of(options: Writing) -> RejectsPlace:
+    """Where the tasks of a writer keep what they reject, under a name that no other write has."""
+    name = f"write-{uuid.uuid4()}"
+    return RejectsPlace.planned(options.rejected_path, name, options.max_rejected)
+
+
+class ListedRejects:
+    """The rejected rows of a task that has no folder for them."""
+
+    def __init__(self, most: int) -> None:
+        self.listed: list[RejectedRow] = []
+        self._most = most
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.listed)
+
+    def add(self, rows: Sequence[RejectedRow], written: int) -> None:
+        """Keep these; `RowsRejected` if they are too many to be listed."""
+        self.listed += [row.shortened for row in rows]
+        if self.count > self._most:
+            raise RowsRejected(self.listed, written, stopped=True)
+
+
+class FiledRejects:
+    """The rejected rows of a task that are in a file, whole and any number of them.
+
+    Its name is that of the write and the task's number, so a task that is tried again replaces its
+    own. It is there when the task is done, or not at all.
+    """
+
+    def __init__(self, folder: str, name: str) -> None:
+        self.count = 0
+        self.listed: list[RejectedRow] = []
+        self._files, self._root = open_folder(folder)
+        self._path = f"{self._root}/{name}-{partition_number():05d}.parquet"
+        # Readers of Parquet pass over hidden files.
+        self._new = f"{self._root}/.{name}-{uuid.uuid4()}"
+        self._writer: pyarrow.parquet.ParquetWriter | None = None
+
+    def add(self, rows: Sequence[RejectedRow], written: int) -> None:  # noqa: ARG002
+        """Write these into the file."""
+        if not rows:
+            return
+        if self._writer is None:
+            self._files.create_dir(self._root, recursive=True)
+            self._writer = pyarrow.parquet.ParquetWriter(self._new, SCHEMA, filesystem=self._files)
+        self.count += len(rows)
+        listed = [msgspec.structs.asdict(row) for row in rows]
+        self._writer.write_table(pyarrow.Table.from_pylist(listed, SCHEMA))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_error: object) -> None:
+        complete = kind is None
+        if self._writer is not None:
+            self._writer.close()
+            if complete:
+                self._files.move(self._new, self._path)
+            else:
+                self._files.delete_file(self._new)
+        elif complete and self._files.get_file_info(self._path).is_file:
+            # An earlier try had some; this one has none.
+            self._files.delete_file(self._path)

@@ -1,0 +1,198 @@
+"""Faults made by hand in what Spark does with a store; none of these tests starts a Java."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_CLAIMS = "spark/claims"
+_SHOWN = "tests/spark/test_claims.py"
+
+
+def _claims(name: str, file: str, find: str, replace: str) -> Mutant:
+    return Mutant(f"spark: {name}", f"{_CLAIMS}/{file}", find, replace, _SHOWN)
+
+
+SPARK = [
+    _claims(
+        "a trigger that ends before its jobs are completed is accepted",
+        "stream.py",
+        "    if not isinstance(limit, ReadMaxRows):\n",
+        "    if not isinstance(limit, ReadLimit):\n",
+    ),
+    _claims(
+        "an idle stream does not settle its last micro-batch",
+        "claims.py",
+        "        self.settle(start)\n        state, batch",
+        "        state, batch",
+    ),
+    _claims(
+        "jobs are handed out before their manifest is saved",
+        "claims.py",
+        "                self.room.save(self.room.state, Manifest(batch, leases_of(records)))\n",
+        "                self.room.manifests[batch] = Manifest(batch, leases_of(records))\n",
+    ),
+    _claims(
+        "a new checkpoint is taken for the old one",
+        "claims.py",
+        "        if not start and committed:\n",
+        "        if False:\n",
+    ),
+    _claims(
+        "a micro-batch that kills its driver is begun for ever",
+        "claims.py",
+        "        if plans > self._options.max_replays and records:\n",
+        "        if False:\n",
+    ),
+    _claims(
+        "the other pieces of a micro-batch that was cut up are forgotten",
+        "claims.py",
+        "            waiting = [*map(leases_of, rest), *waiting]\n",
+        "",
+    ),
+    _claims(
+        "a poison job is left out instead of being buried",
+        "claims.py",
+        "                self._bury(records.pop())\n",
+        "                records.pop()\n",
+    ),
+    _claims(
+        "what was claimed and never saved stays leased",
+        "intake.py",
+        "            strays = [job for job in leased if (job.id, job.token) not in held]\n",
+        "            strays = []\n",
+    ),
+    _claims(
+        "a failed save is not looked into",
+        "claims.py",
+        "            self._doubtful = True\n",
+        "            pass\n",
+    ),
+    _claims(
+        "a driver that was taken over gives back what its successor has claimed",
+        "intake.py",
+        "            if not self._room.confirm():\n",
+        "            if False:\n",
+    ),
+    _claims(
+        "a write that comes late is not waited for",
+        "manifests.py",
+        "        if self._store.write_keys(self._tenant, [write]):\n            self._note",
+        "        if not self.fenced():\n            self._note",
+    ),
+    _claims(
+        "available now has no end",
+        "intake.py",
+        "            limit = min(limit, self._budget)\n",
+        "            pass\n",
+    ),
+    _claims(
+        "more is kept in memory than was allowed",
+        "intake.py",
+        "            taken = fitting(found, room)\n",
+        "            taken = len(found)\n",
+    ),
+    _claims(
+        "what is too much in memory is kept from the queue",
+        "intake.py",
+        "                self.give_back(surplus)\n",
+        "                pass\n",
+    ),
+    _claims(
+        "a job's own short lease is left as it is",
+        "intake.py",
+        "            self._keeper.extend(leases_of(short))\n",
+        "            pass\n",
+    ),
+    _claims(
+        "a lapsed lease is not taken back before its micro-batch is repeated",
+        "replay.py",
+        "        self._expire(lost)\n",
+        "",
+    ),
+    _claims(
+        "a lease that cannot be taken back is tried for ever",
+        "replay.py",
+        "            if not any(verdict.applied for verdict in verdicts):\n",
+        "            if False:\n",
+    ),
+    _claims(
+        "whatever a manifest names is handed out again",
+        "replay.py",
+        "    if record.token == token and record.state in (State.PROCESSING, State.COMPLETED):\n",
+        "    if record.token >= token:\n",
+    ),
+    _claims(
+        "what failed in a micro-batch is missing when it is repeated",
+        "replay.py",
+        "        if ended.token == token and ended.act == Act.FAIL:\n",
+        "        if False:\n",
+    ),
+    _claims(
+        "what lapsed is in its micro-batch when that is repeated",
+        "replay.py",
+        "        if ended.token == token and ended.act == Act.FAIL:\n",
+        "        if ended.token == token:\n",
+    ),
+    _claims(
+        "a driver does not look whether another has taken over before it settles",
+        "settling.py",
+        "        if self._room.fenced():\n",
+        "        if False:\n",
+    ),
+    _claims(
+        "a micro-batch that the store does not know is taken for settled",
+        "settling.py",
+        "            raise self.mismatch(batch)\n",
+        "            return []\n",
+    ),
+    _claims(
+        "jobs are settled under whatever lease they have",
+        "settling.py",
+        "        if held.token != lease[1]:\n",
+        "        if False:\n",
+    ),
+    _claims(
+        "completed jobs are not kept for a replay",
+        "settling.py",
+        "result_ttl=max(policy.result_ttl, keep_for)",
+        "result_ttl=policy.result_ttl",
+    ),
+    _claims(
+        "a job without an outcome stays leased",
+        "settling.py",
+        "        return lifecycle.fail(held, failure, policy, self._queue.random)\n",
+        "        return None\n",
+    ),
+    _claims(
+        "a driver that was taken over writes over its successor",
+        "manifests.py",
+        "            writes[0] = msgspec.structs.replace(writes[0], version=self._version)\n",
+        "            writes[0] = msgspec.structs.replace(writes[0], version=None)\n",
+    ),
+    _claims(
+        "manifests are dropped as soon as they are committed",
+        "manifests.py",
+        "if batch <= state.committed - KEPT]",
+        "if batch <= state.committed]",
+    ),
+    _claims(
+        "leases are not kept while the driver lives",
+        "keeper.py",
+        "        lost = self._extend(held)\n        with",
+        "        lost = set[Lease]()\n        with",
+    ),
+    Mutant(
+        "spark: another outcome of a repeated micro-batch ends the query",
+        "spark/writing/outcomes.py",
+        '            elif _is_settled(record, row["token"]):\n',
+        "            elif False:\n",
+        _SHOWN,
+    ),
+    Mutant(
+        "spark: an outcome is written under whatever lease the job has",
+        "spark/writing/outcomes.py",
+        '    held = msgspec.structs.replace(record, token=row["token"])\n',
+        "    held = record\n",
+        "tests/spark/test_writing.py",
+    ),
+]

@@ -1,0 +1,152 @@
+"""The audit judges jobs by the limits that they lived under, and by no others."""
+
+from __future__ import annotations
+
+import pytest
+
+from ackline import lifecycle
+from ackline.clock import ManualClock
+from ackline.config import Policy
+from ackline.events import Act
+from ackline.lifecycle import Edit
+from ackline.queues import Queues
+from ackline.stores.memory import MemoryStore
+from tests.spark.histories import change
+from tests.spark.judging import events_of, jobs_of, judged
+
+DAY = 86_400.0
+
+
+class Living:
+    """A queue and another, and what happens to single jobs in them."""
+
+    def __init__(self, queues, clock, name="email"):
+        self.queues, self.clock = queues, clock
+        self.queue, self.other = queues[name], queues[f"before {name}"]
+
+    def configure(self, queue, **policy):
+        queue.configure(policy=Policy(**policy))
+        self.clock.advance(120)
+
+    def enqueue(self, id, deliveries=1, last="complete", **options):
+        self.queue.enqueue(1, id=id, **options)
+        self.deliver(deliveries, last)
+
+    def deliver(self, times, last):
+        for _ in range(times - 1):
+            self.queue.fail(self.queue.claim(1)[0], "no", delay=1)
+            self.wait(2)
+        job = self.queue.claim(1)[0]
+        if last == "complete":
+            self.queue.complete(job)
+        else:
+            self.queue.bury(job, "no")
+
+    def cancel(self, id):
+        self.queue.enqueue(1, id=id)
+        self.queue.cancel(id)
+
+    def wait(self, seconds):
+        self.clock.advance(seconds)
+        for queue in (self.queue, self.other):
+            self.queues.store.promote(queue.key, 10)
+
+
+def live_by_limits(living):
+    queue, other = living.queue, living.other
+    living.configure(queue, max_attempts=5)
+    living.configure(other, max_attempts=5)
+    living.enqueue("before", 4)
+    living.enqueue("own, before", 4, max_attempts=4)
+    living.enqueue("replaced", 4, last="bury", max_attempts=4)
+    living.configure(queue, max_attempts=2)
+    living.enqueue("replaced", 2)
+    living.enqueue("own", 3, max_attempts=3)
+    living.enqueue("redriven", 2, last="bury")
+    queue.redrive("redriven")
+    living.deliver(2, "complete")
+    other.enqueue(1, id="came")
+    for _ in range(3):
+        other.fail(other.claim(1)[0], "no", delay=1)
+        living.wait(2)
+    other.move("came", queue.name)
+    living.deliver(1, "complete")
+
+
+def live_by_retention(living):
+    """Ids that are used again when they are free, or, by people, before that."""
+    queue, other = living.queue, living.other
+    living.configure(other, keep_failed=60)
+    living.enqueue("failed", last="bury", kind="mail")
+    living.enqueue("long failed", last="bury")
+    living.enqueue("edited", last="bury")
+    queue.apply([lifecycle.edit("edited", Edit(keep=60))])
+    other.enqueue(1, id="came dead")
+    other.bury(other.claim(1)[0], "no")
+    other.move("came dead", queue.name)
+    living.cancel("cancelled")
+    living.cancel("long cancelled")
+    living.wait(61)
+    for id in ("failed", "cancelled", "edited", "came dead"):
+        living.enqueue(id)
+    living.wait(DAY)
+    living.enqueue("long cancelled")
+    living.wait(29 * DAY)
+    living.enqueue("long failed", kind="mail")
+
+
+@pytest.fixture(scope="module")
+def lived():
+    clock = ManualClock()
+    store = MemoryStore(clock)
+    store.open()
+    queues = Queues(store)
+    live_by_retention(Living(queues, clock, "kept"))
+    live_by_limits(Living(queues, clock, "limited"))
+    yield [queues]
+    store.close()
+
+
+def test_limits_do_not_reach_back(spark, lived):
+    events = events_of(lived)
+    assert sum(event.act is Act.CONFIGURE for event in events) == 4
+
+    assert judged(spark, lived, events, jobs_of(lived)) == set()
+
+
+def test_what_goes_beyond_a_limit_is_found(spark, lived):
+    events = events_of(lived)
+    anew = {event.id: event for event in events if event.act is Act.ENQUEUE}
+
+    def spoil(event):
+        """The store has forgotten what it had to keep, and took the id for a new job."""
+        forgotten = event.id in ("failed", "cancelled") and event is anew[event.id]
+        return change(event, source=None) if forgotten else event
+
+    limits = {"own": None, "own, before": 3, "redriven": 1}
+    jobs = [
+        job | {"max_attempts": limits.get(job["id"], job["max_attempts"])} for job in jobs_of(lived)
+    ]
+
+    found = judged(spark, lived, list(map(spoil, events)), jobs)
+
+    assert {(row[0], row[3]) for row in found} == {
+        ("delivered_too_often", "own"),
+        ("delivered_too_often", "own, before"),
+        ("delivered_too_often", "redriven"),
+        ("broken", "failed"),
+        ("broken", "cancelled"),
+    }
+
+
+def test_nobody_knows_how_long_jobs_were_kept_before_a_change(spark):
+    clock = ManualClock()
+    with Queues(MemoryStore(clock)) as queues:
+        living = Living(queues, clock)
+        living.configure(living.queue, keep_failed=60)
+        living.enqueue("failed", last="bury")
+        living.wait(61)
+        living.enqueue("failed")
+        living.configure(living.queue, keep_failed=DAY)
+
+        assert judged(spark, [queues], events_of([queues]), jobs_of([queues])) == set()

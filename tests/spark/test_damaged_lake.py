@@ -1,0 +1,161 @@
+"""Files of a lake that are missing or broken are named before any figure is made. Without Spark."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+
+from ackline.spark.errors import LakeDamaged
+from ackline.spark.lake.compaction import Compaction
+from ackline.spark.lake.counts import require_whole
+from ackline.spark.lake.damage import naming_damage_in_spark
+from ackline.spark.lake.lake import EVENTS, JOBS, KEPT_BY_BATCH, TRAFFIC, Batch, Lake
+from ackline.spark.lake.reading import read_parts, read_tables
+from ackline.spark.reports import facts
+from tests.spark.test_compaction import NO_SPARK, ROWS, fill
+
+PARTS = {"traffic": ROWS, "workers": ROWS, "errors": ROWS}
+
+
+@pytest.fixture
+def lake(tmp_path):
+    """One of two batches."""
+    lake = Lake(str(tmp_path / "lake"))
+    for number in range(2):
+        lake.log(Batch(number=number, events=ROWS, ended=ROWS, days=[], last_at=1.0, parts=PARTS))
+        for name in KEPT_BY_BATCH:
+            fill(lake, *lake.parts(name, number), value="x")
+    return lake
+
+
+def empty(file):
+    file.write_bytes(b"")
+
+
+def truncate(file):
+    os.truncate(file, 50)
+
+
+def scribble(file):
+    """Over the footer, whose length is still right."""
+    contents = bytearray(file.read_bytes())
+    contents[-200:-8] = b"\xff" * 192
+    file.write_bytes(contents)
+
+
+DAMAGES = (empty, truncate, scribble)
+
+
+def file_of(lake, name, number):
+    return Path(lake.table(name, number)) / "part-0.parquet"
+
+
+@pytest.mark.parametrize("name", KEPT_BY_BATCH, ids="/".join)
+def test_a_sound_lake_is_whole(lake, name):
+    """The control."""
+    require_whole(lake, name, lake.batches)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_before_gold_or_a_report_is_made_of_it(lake, damage):
+    """Spark would skip an empty file, and its figures would be missing."""
+    damage(file_of(lake, TRAFFIC, 0))
+
+    with pytest.raises(LakeDamaged, match=r"parts/traffic/batch_id=0.* cannot be read: .*Restore"):
+        read_parts(NO_SPARK, lake, TRAFFIC)
+
+
+def test_a_file_that_is_missing(lake):
+    fill(lake, *lake.parts(TRAFFIC, 0), value="x")
+    file_of(lake, TRAFFIC, 0).rename(file_of(lake, TRAFFIC, 1).with_name("part-1.parquet"))
+
+    with pytest.raises(LakeDamaged, match=rf"batch_id=0 has 0 rows, and {ROWS} were written"):
+        read_parts(NO_SPARK, lake, TRAFFIC)
+
+
+def test_a_folder_that_is_missing(lake):
+    lake.folder.remove(*lake.parts(TRAFFIC, 1))
+
+    with pytest.raises(LakeDamaged, match=r"parts/traffic/batch_id=1 is missing: .*Restore"):
+        read_parts(NO_SPARK, lake, TRAFFIC)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_table_of_gold(lake, damage):
+    tables = [("gold", "hourly", f"{day}.parquet") for day in "ab"]
+    for table in tables:
+        fill(lake, *table[:-1], value="x")
+        lake.folder.write_table(lake.folder.dataset(*table[:-1]).to_table(), *table)
+    damage(Path(lake.folder.at(*tables[0])))
+
+    with pytest.raises(LakeDamaged, match=r"gold/hourly/a.parquet cannot be read"):
+        read_tables(NO_SPARK, lake.folder, *tables)
+
+
+@pytest.mark.parametrize("name", [EVENTS, JOBS, TRAFFIC], ids="/".join)
+def test_before_batches_are_put_together(lake, name):
+    empty(file_of(lake, name, 0))
+
+    with pytest.raises(LakeDamaged, match="batch_id=0"):
+        Compaction(NO_SPARK, lake)._write_aside(name, lake.batches)
+
+
+def test_what_an_earlier_version_did_not_count_must_be_readable(lake):
+    batch = Batch(number=0, events=ROWS, ended=ROWS, days=[], last_at=1.0)
+    lake.log(batch)
+    fill(lake, *lake.parts(TRAFFIC, 0), value="x")
+    require_whole(lake, TRAFFIC, lake.batches)
+    empty(file_of(lake, TRAFFIC, 0))
+
+    with pytest.raises(LakeDamaged, match="batch_id=0"):
+        require_whole(lake, TRAFFIC, lake.batches)
+
+
+class TestWhatSparkComesUpon:
+    @pytest.mark.parametrize(
+        ("said", "told"),
+        [
+            (
+                "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file "
+                "file:///data/lake/part-0.parquet. SQLSTATE: KD001",
+                "file:///data/lake/part-0.parquet cannot be read: Spark could not read it. Restore",
+            ),
+            (
+                "Job aborted: Lost task (executor 1): [FAILED_READ_FILE.NO_HINT] Encountered error "
+                "while reading file file:///data/lake/part-0.parquet. SQLSTATE: KD001\n\tat x",
+                "file:///data/lake/part-0.parquet cannot be read",
+            ),
+            (
+                "[PATH_NOT_FOUND] Path does not exist: file:/data/lake/batch_id=3. SQLSTATE: 42K03",
+                "file:/data/lake/batch_id=3 is missing",
+            ),
+        ],
+    )
+    def test_is_named(self, said, told):
+        with pytest.raises(LakeDamaged) as caught, naming_damage_in_spark():
+            raise AnalysisException(said)
+
+        assert str(caught.value).startswith(told)
+
+    def test_anything_else_is_left_to_others(self):
+        with pytest.raises(PySparkException, match="something else"), naming_damage_in_spark():
+            raise PySparkException("something else")
+
+
+def test_a_report_looks_again_if_batches_were_put_together_meanwhile(lake, monkeypatch):
+    report: Any = object()
+    found = iter((LakeDamaged("batch_id=0 is missing"), report))
+
+    def gather_once(*_arguments):
+        one = next(found)
+        if isinstance(one, LakeDamaged):
+            raise one
+        return one
+
+    monkeypatch.setattr(facts, "_gather", gather_once)
+
+    assert facts.gather(NO_SPARK, lake) is report
