@@ -86,12 +86,13 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 class Alike(msgspec.Struct, frozen=True, gc=False):
     """Entries that look as if they differed by nothing but their ids, as their store has them.
 
-    They are rows of bytes, all of one width. If the bytes around the ids are the same in every
-    row, then so is all that `entry` says, and none of the others has to be made.
+    They are rows of bytes, all of one width. If the bytes around the ids are the same as in
+    `first`, then so is all that `entry` says, and none of the others has to be made.
     """
 
     entry: Entry
-    """One of them."""
+    first: bytes
+    """The row of `entry`, which need not be among them."""
     rows: bytes
     width: int
     ids: slice
@@ -103,7 +104,7 @@ class Alike(msgspec.Struct, frozen=True, gc=False):
     def part(self, start: int, end: int) -> Alike:
         """Some of them, by their places among these."""
         rows = self.rows[max(start, 0) * self.width : max(end, 0) * self.width]
-        return Alike(self.entry, rows, self.width, self.ids)
+        return Alike(self.entry, self.first, rows, self.width, self.ids)
 
 
 class Packed(Protocol):

@@ -52,11 +52,11 @@ class Shelf:
 
     def alike(self) -> list[Alike]:
         """Two runs of rows of two bytes, of which the second is an id."""
-        ids = [entry.id.encode() for entry in self.entries]
-        half = len(ids) // 2
+        rows = [b"-" + entry.id.encode() for entry in self.entries]
+        half = len(rows) // 2
         return [
-            Alike(self.entries[0], b"".join(b"-" + id for id in some), 2, slice(1, 2))
-            for some in (ids[:half], ids[half:])
+            Alike(self.entries[0], rows[0], b"".join(some), 2, slice(1, 2))
+            for some in (rows[:half], rows[half:])
             if some
         ]
 

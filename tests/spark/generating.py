@@ -42,10 +42,23 @@ class Shard(msgspec.Struct, frozen=True):
 
 def live(number: int, jobs: int) -> Shard:
     """Let jobs live in one shard: all that can happen to them does, by chance but repeatably."""
-    choose, clock = random.Random(number), ManualClock(START)
+    clock = ManualClock(START)
     store = MemoryStore(clock)
     store.open()
-    queues = Queues(store)
+    queue, beside = live_in(Queues(store), clock, number, jobs)
+    kept = {
+        each.name: store.page(each.key, Filter(), None, 10 * jobs).jobs for each in (queue, beside)
+    }
+    events = [*_events(queue), *_events(beside)]
+    events.sort(key=lambda event: read_cursor(event.cursor))
+    return Shard(queue.name, beside.name, events, kept)
+
+
+def live_in(
+    queues: Queues, clock: ManualClock, number: int, jobs: int
+) -> tuple[Queue[Any, Any], Queue[Any, Any]]:
+    """The same in any store that goes by this clock; answers with the queue and the one beside."""
+    choose = random.Random(number)
     queue, beside = queues[f"shard-{number:04d}"], queues[f"shard-{number:04d}-beside"]
     for each in (queue, beside):
         each.configure(max_journal=1_000_000_000)
@@ -63,12 +76,7 @@ def live(number: int, jobs: int) -> Shard:
         _work(queue, choose, clock)
         _move(queue, beside, choose)
     queue.enqueue_many(range(20), kind="mail")
-    kept = {
-        each.name: store.page(each.key, Filter(), None, 10 * jobs).jobs for each in (queue, beside)
-    }
-    events = [*_events(queue), *_events(beside)]
-    events.sort(key=lambda event: read_cursor(event.cursor))
-    return Shard(queue.name, beside.name, events, kept)
+    return queue, beside
 
 
 def _move(queue: Queue[Any, Any], beside: Queue[Any, Any], choose: random.Random) -> None:

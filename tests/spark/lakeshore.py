@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from collections.abc import Iterable
+from itertools import groupby, islice
 from pathlib import Path
+from typing import Any
 
+import apsw
 import pyarrow
 
+from ackline.queue import Queue
 from ackline.queues import Queues
 from ackline.spark.audit.coverage import Coverage, Kept
 from ackline.spark.events.rows import events_batch
 from ackline.spark.lake.lake import EVENTS, Batch, Lake
+from ackline.spark.place import file_of
 
 
 class Lakeshore:
@@ -38,10 +43,7 @@ class Lakeshore:
         self._cursors |= {event.queue.name: event.cursor for event in events}
 
     def drop_journal(self, name: str, most: int) -> None:
-        """Let a queue drop all of its journal but so many events."""
-        queue = self.queues[name]
-        queue.configure(max_journal=most)
-        queue.store.prune(queue.key, 100)
+        drop_journal(self.queues[name], most)
 
     def coverage(self) -> Coverage:
         """What the audit knows of the lake and its store."""
@@ -56,3 +58,20 @@ class Lakeshore:
             first, last = events[0], events[-1]
             kept[name] = Kept(first["cursor"], first["at"].timestamp(), last["cursor"])
         return Coverage(self.queues, self.lake, kept)
+
+
+def drop_journal(queue: Queue[Any, Any], most: int) -> None:
+    """Let a queue drop all of its journal but so many events."""
+    queue.configure(max_journal=most)
+    while len(list(islice(queue.events(), most + 1))) > most:
+        queue.store.prune(queue.key, 100)
+
+
+def lose(url: str, ids: Iterable[str]) -> None:
+    """Remove jobs from a SQLite store behind its back."""
+    file = apsw.Connection(str(file_of(url)))
+    for id in ids:
+        [(number,)] = file.execute("SELECT num FROM job WHERE id = ?", (id,)).fetchall()
+        file.execute("DELETE FROM place WHERE job = ?", (number,))
+        file.execute("DELETE FROM job WHERE num = ?", (number,))
+    file.close()

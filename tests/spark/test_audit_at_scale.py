@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from functools import partial
+import time
+from functools import partial, reduce
 
 import pyarrow
 import pyarrow.parquet
 import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 
-from ackline.job import QueueKey
+import ackline
+from ackline.clock import ManualClock
+from ackline.job import QueueKey, State
+from ackline.queues import Queues
+from ackline.spark.audit.auditing import run_audit
 from ackline.spark.audit.limits import LIMITS
 from ackline.spark.events.rows import events_batch
+from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.running import Asked, Run
+from ackline.spark.pipelines import traffic
 from ackline.spark.pipelines.audit import MEANINGS, findings
+from ackline.spark.pipelines.silver import steps_with_times
+from ackline.spark.pipelines.sketches import QUANTILES
+from ackline.spark.pipelines.utc import day_of
 from ackline.spark.rows import jobs_batch, moment
-from tests.spark.generating import ATTEMPTS, START, live, spoil
+from ackline.stores.registry import store_from_url
+from tests.spark.generating import ATTEMPTS, START, live, live_in, spoil
+from tests.spark.lakeshore import drop_journal, lose
 
 PIECE = 100_000
+HOUR = 3600
 YEARS = 5 * 365 * 86_400.0
 
 
@@ -70,9 +86,117 @@ def test_of_a_true_journal_nothing_is_found(spark, tmp_path):
     assert audit(spark, tmp_path) == set()
 
 
-@pytest.mark.slow
-def test_of_five_million_events(spark, tmp_path):
-    events, expected = make(tmp_path, shards=32, jobs=50_000, each=10)
-
+@pytest.fixture(scope="module")
+def five_million(tmp_path_factory):
+    """Where they are, and what must be found in them."""
+    folder = tmp_path_factory.mktemp("five-million")
+    events, expected = make(folder, shards=32, jobs=50_000, each=10)
     assert events >= 5_000_000
-    assert audit(spark, tmp_path) == expected
+    return folder, expected
+
+
+@pytest.mark.slow
+def test_of_five_million_events(spark, five_million):
+    folder, expected = five_million
+
+    assert audit(spark, folder) == expected
+
+
+@pytest.mark.slow
+def test_quantiles_of_five_million_events_are_within_one_percent_of_rank(spark, five_million):
+    """Added up from batches to hours, and from hours to days, as gold is."""
+    folder, _ = five_million
+    steps = measured(spark.read.parquet(f"{folder}/events")).cache()
+    hourly = traffic.add_up(parts_of_batches(steps), ("day", "hour", *traffic.GROUP)).cache()
+
+    worst = {by: worst_rank(steps, hourly, by) for by in (("day", *traffic.GROUP), ("day",))}
+
+    print(f"the worst errors of rank: {worst}")
+    assert max(worst.values()) < 0.01
+    # The control: if these were the quantiles of something else, it would be seen.
+    swapped = hourly.withColumns({"wait": F.col("run"), "run": F.col("wait")})
+    assert worst_rank(steps, swapped, ("day",)) > 0.01
+    for kept in (steps, hourly):
+        kept.unpersist()
+
+
+def measured(events):
+    """Steps with their day, and only what gold is made of."""
+    steps = steps_with_times(events).withColumn("day", day_of("at"))
+    told = ("act", "to", "comes_from", "before_act", "since", "age", "deliveries")
+    return steps.select("day", "at", *traffic.GROUP, *told)
+
+
+def parts_of_batches(steps):
+    batches = [steps.where(F.pmod(F.hash("queue"), F.lit(4)) == number) for number in range(4)]
+    return reduce(DataFrame.unionByName, map(traffic.parts_of, batches))
+
+
+def worst_rank(steps, hourly, by):
+    """By how much the rank of any quantile is wrong, of all groups."""
+    told = traffic.told(traffic.add_up(hourly, by), by)
+    names = [(name, ending) for name in traffic.MEASURES for ending in QUANTILES]
+    known = steps.select(
+        *by, *(measure().alias(name) for name, measure in traffic.MEASURES.items())
+    )
+    errors = known.join(F.broadcast(told), [*by]).groupBy(*by).agg(*map(rank_error, names))
+    row = errors.agg(*(F.max("_".join(name)) for name in names)).first()
+    return max(error for error in row if error is not None)
+
+
+def rank_error(name):
+    """How far a rank is from those that the value has; there are many that are equal."""
+    measure, ending = name
+    rank, value = QUANTILES[ending], F.col("_".join(name))
+    below = F.avg((F.col(measure) < value).cast("int"))
+    up_to = F.avg((F.col(measure) <= value).cast("int"))
+    return F.greatest(below - rank, rank - up_to, F.lit(0.0)).alias("_".join(name))
+
+
+@pytest.fixture
+def store_of_a_million(tmp_path):
+    """A SQLite store in which four queues have lived until some hours ago."""
+    url = f"sqlite:///{tmp_path}/jobs.db?durability=normal"
+    for number in range(4):
+        clock = ManualClock(time.time() - 6 * HOUR)
+        store = store_from_url(url, clock)
+        store.open()
+        with Queues(store) as queues:
+            live_in(queues, clock, number, 60_000)
+    return url
+
+
+@pytest.mark.slow
+def test_through_a_lake_when_the_store_has_nothing_left_of_a_million(
+    spark, store_of_a_million, tmp_path
+):
+    url = store_of_a_million
+    asked = Asked(url=url, tenant="default", lake=f"{tmp_path}/lake", events_per_batch=300_000)
+    with ackline.open(url) as queues:
+        for name in queues:
+            prune_jobs(queues[name])
+        ran = Run(spark, queues, asked).to_now()
+        lost = {id for name in queues for id in some_of(queues[name])}
+        for name in queues:
+            drop_journal(queues[name], 1)
+        lose(url, lost)
+        began = time.monotonic()
+
+        found = run_audit(spark, url, queues, lake=Lake(asked.lake))
+
+    took = time.monotonic() - began
+    print(f"{ran.events:,} events: {ran.seconds:.0f} s into the lake, audited in {took:.0f} s")
+    assert ran.events >= 1_000_000
+    assert found.unseen == ()
+    assert {(row["finding"], row["id"]) for row in found.listed} == {("lost", id) for id in lost}
+
+
+def prune_jobs(queue):
+    while queue.store.prune(queue.key, 10_000):
+        pass
+
+
+def some_of(queue):
+    """Jobs that must be there: some that wait, and some that have failed."""
+    states = (State.QUEUED, State.FAILED, State.CANCELLED)
+    return [job.id for state in states for job in queue.jobs(states=[state], limit=5).jobs]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import apsw
 import msgspec
 import pytest
 
@@ -20,7 +19,7 @@ from ackline.spark.errors import StreamMismatch
 from ackline.spark.events.gaps import Gap
 from ackline.spark.events.journal import NOTHING_DROPPED, just_before
 from ackline.spark.events.offset import OLDEST
-from tests.spark.lakeshore import Lakeshore
+from tests.spark.lakeshore import Lakeshore, lose
 from tests.spark.test_command import KeptSpark
 from tests.spark.test_compaction import NO_SPARK
 
@@ -195,14 +194,6 @@ class TestJudged:
 
         return call
 
-    def lose(self, sqlite_url, id):
-        """Behind the store's back."""
-        file = apsw.Connection(sqlite_url.removeprefix("sqlite:///"))
-        [(number,)] = file.execute("SELECT num FROM job WHERE id = ?", (id,)).fetchall()
-        file.execute("DELETE FROM place WHERE job = ?", (number,))
-        file.execute("DELETE FROM job WHERE num = ?", (number,))
-        file.close()
-
     def test_a_journal_that_only_the_lake_has_is_a_proof(self, audit, shore):
         code, found = audit("--lake", shore.path, "--whole")
 
@@ -210,7 +201,7 @@ class TestJudged:
         assert (found["events"], found["jobs"]) == (14 + SINCE, 10 + SINCE - 1)
 
     def test_a_job_is_missed_of_which_only_the_lake_tells(self, audit, shore, sqlite_url):
-        self.lose(sqlite_url, "job-5")
+        lose(sqlite_url, ["job-5"])
 
         code, found = audit("--lake", shore.path, "email")
 
@@ -224,7 +215,7 @@ class TestJudged:
         """What was told before a gap may have changed within it."""
         gap = Gap(queue="email", after="1.0", until=shore.queues.info().cursor, skipped_at=1.0)
         shore.lake.change(gaps=[gap])
-        self.lose(sqlite_url, "job-5")
+        lose(sqlite_url, ["job-5"])
 
         code, found = audit("--lake", shore.path, "--whole")
 

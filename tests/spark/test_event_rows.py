@@ -113,6 +113,15 @@ def test_packed_batches_in_which_many_are_alike(listed, data):
     check(Events.take(behind, after, data.draw(st.integers(1, 4 * MANY))))
 
 
+@pytest.mark.parametrize("used", [0, MANY - 1, MANY, MANY + 1])
+def test_a_page_that_begins_where_others_are_alike(used):
+    """They are as wide as those before, but of another kind."""
+    entries = run(MANY, kind="mail") + run(MANY, kind="bill")
+    batch = Batch(7, 1.25, MAIL, unpack(pack(entries)))
+
+    check(Events.take([batch], (7, used), 2 * MANY))
+
+
 @pytest.mark.parametrize("size", [1, 2, MANY - 1, MANY, MANY + 1, 3 * MANY])
 def test_entries_that_are_alike_but_for_their_ids(size):
     entries = run(size, token=9, worker="w", priority=5)

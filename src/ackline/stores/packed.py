@@ -64,8 +64,9 @@ class _Packed(msgspec.Struct, frozen=True, gc=False):
         if even is None:
             return []
         entry, rows, width = even
-        before, told, _ = rows[:width].partition(pack(entry.act) + pack(entry.id))
+        first = rows[:width]
+        before, told, _ = first.partition(pack(entry.act) + pack(entry.id))
         if not told:
             return []
         end = len(before) + len(told)
-        return [Alike(entry, rows, width, slice(end - len(entry.id.encode()), end))]
+        return [Alike(entry, first, rows, width, slice(end - len(entry.id.encode()), end))]

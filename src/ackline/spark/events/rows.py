@@ -167,9 +167,10 @@ class _Page:
 def _ids(alike: Alike) -> pyarrow.Array | None:
     """The ids of entries that are alike; None if they turn out to differ by something else, too."""
     length = alike.ids.stop - alike.ids.start
-    rows = numpy.frombuffer(alike.rows, _row(alike.ids.start, length, alike.width))
+    row = _row(alike.ids.start, length, alike.width)
+    rows, first = numpy.frombuffer(alike.rows, row), numpy.frombuffer(alike.first, row)
     for side in ("before", "behind"):
-        if rows[side].tobytes() != rows[side][:1].tobytes() * len(rows):
+        if rows[side].tobytes() != first[side].tobytes() * len(rows):
             return None
     return _texts(rows["id"])
 

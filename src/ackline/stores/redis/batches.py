@@ -102,7 +102,7 @@ def _look_at(run: _Run, digits: bytes) -> Alike | None:
     if told.count(told[:1]) < len(told):
         return None
     [entry] = run.entries([id], map(_PRIORITIES.get, told), repeat(None))
-    return Alike(entry, rows, width, slice(width - len(id.encode()), width))
+    return Alike(entry, rows[:width], rows, width, slice(width - len(id.encode()), width))
 
 
 def _of_each(values: Any) -> Iterator[Any]:
