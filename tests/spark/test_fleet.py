@@ -118,7 +118,7 @@ class TestOneTask:
         assert queue.counts()[State.COMPLETED] == 20
 
     def test_the_flag_ends_it_and_running_jobs_end(self, url, monkeypatch):
-        monkeypatch.setattr(task, "StopFlag", WatchedFlag)
+        monkeypatch.setattr(fleet_task, "StopFlag", WatchedFlag)
         started, go_on = threading.Event(), threading.Event()
         queues = ackline.open(url)
         queue = queues["email"]
