@@ -21,6 +21,7 @@ from ackline.cli.pipeline import work as work_command
 from ackline.errors import ConfigError, StoreUnavailable
 from ackline.job import State
 from ackline.spark.fleet import running, task
+from ackline.spark.fleet import task as fleet_task
 from ackline.spark.fleet.fleet import Fleet
 from ackline.spark.fleet.running import run_fleet, warn_of_free_seats
 from ackline.spark.fleet.stop_flag import StopFlag
