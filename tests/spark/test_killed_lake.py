@@ -29,8 +29,8 @@ POINTS = (
     *("bronze:1", "bronze:3", "jobs:2", "open:2", "traffic:1", "workers:2", "errors:3"),
     *("written:3", "written:8", "counted:2"),
     *("logged:1", "logged:3", "ran:1", "published:1"),
-    *("changing:4", "changing:11", "changing:30", "changing:40"),
-    *("renamed:5", "renamed:12", "renamed:30", "renamed:40"),
+    *("changing:4", "changing:11", "changing:24", "changing:30"),
+    *("renamed:5", "renamed:12", "renamed:24", "renamed:30"),
     *("aside:3", "noted:1", "removed:3", "placed:2", "replaced:1", "unlinked:1", "unlinked:4"),
 )
 """Between bronze and silver, between the parts of silver, before and after gold; while batches
