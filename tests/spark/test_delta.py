@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import shutil
 import sys
+from pathlib import Path
 
 import msgspec
+import pyarrow
 import pyarrow.parquet
 import pytest
 from deltalake import DeltaTable
@@ -13,7 +16,9 @@ from deltalake import DeltaTable
 from ackline.errors import ConfigError, MissingExtra
 from ackline.spark.lake import delta
 from ackline.spark.lake.delta import DeltaTables
-from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.delta import rows_of as rows_of_table
+from ackline.spark.lake.folder import Folder
+from ackline.spark.lake.lake import EVENTS, JOBS, MARK, SCHEMA, Batch, Lake, Mark
 from tests.spark.lakeside import GOLD_TABLES
 
 TABLES = [("bronze", "events"), ("silver", "jobs"), *(("gold", name) for name in GOLD_TABLES)]
@@ -71,6 +76,31 @@ def test_gold_is_made_anew_with_other_objectives(lake, tmp_path):
     assert DeltaTable(str(tmp_path / "delta" / "bronze" / "events")).version() == 0
 
 
+def test_gold_follows_objectives_that_are_as_they_were(lake, tmp_path):
+    """Nothing has happened meanwhile: it is the same batch as ever."""
+    tables = DeltaTables(lake, str(tmp_path / "delta"))
+    for objectives in ({"*": 60.0}, {"*": 5.0}, {"*": 60.0}):
+        lake.change(published_with=objectives)
+        tables.bring_up_to_date()
+
+    assert DeltaTable(str(tmp_path / "delta" / "gold" / "slo")).version() == 2
+
+
+def test_a_table_has_the_columns_of_all_its_files(tmp_path):
+    """The gold of old days may be of an earlier version."""
+    folder = Folder(str(tmp_path))
+    always = pyarrow.field("x", pyarrow.int64(), nullable=False)
+    added = pyarrow.field("new", pyarrow.int64(), nullable=False)
+    old = pyarrow.table({"x": [1]}, pyarrow.schema([always]))
+    new = pyarrow.table({"new": [3], "x": [2]}, pyarrow.schema([added, always]))
+    for name, table in {"2001-01-01": old, "2001-01-02": new}.items():
+        folder.write_table(table, "daily", f"{name}.parquet")
+
+    found = rows_of_table(folder, ("daily",)).read_all().to_pylist()
+
+    assert found == [{"x": 1, "new": None}, {"x": 2, "new": 3}]
+
+
 def test_small_files_are_put_together(lake, told, tmp_path, monkeypatch):
     monkeypatch.setattr(delta, "TIDY_EVERY", 3)
     complete(lake, told)
@@ -81,13 +111,78 @@ def test_small_files_are_put_together(lake, told, tmp_path, monkeypatch):
     assert events.to_pyarrow_table().num_rows == len(told.rows("bronze", "events"))
 
 
+def log_batch(lake, number):
+    """Ten rows in each table, one for each second."""
+    seconds = range(number * 10, number * 10 + 10)
+    at = [datetime.datetime.fromtimestamp(second, datetime.UTC) for second in seconds]
+    for name, column in ((EVENTS, "at"), (JOBS, "ended_at")):
+        lake.folder.write_table(pyarrow.table({column: at}), *lake.parts(name, number), "0.parquet")
+    lake.log(Batch(number=number, events=10, ended=10, days=[], last_at=seconds[-1]))
+
+
+def test_they_are_tidied_though_each_run_deletes_something(tmp_path, monkeypatch):
+    """With one commit more for each write, its number is never odd."""
+    monkeypatch.setattr(delta, "TIDY_EVERY", 4)
+    lake = Lake(str(tmp_path / "lake"))
+    lake.folder.write_json(Mark(schema=SCHEMA, store="x", tenant="t", id="i"), MARK)
+    tables = DeltaTables(lake, str(tmp_path / "delta"))
+    for number in range(3):
+        log_batch(lake, number)
+        tables.bring_up_to_date()
+        tables.drop(number + 1.0)
+
+    history = DeltaTable(str(tmp_path / "delta" / "bronze" / "events")).history()
+    done = [commit["operation"] for commit in reversed(history)]
+    assert done[:4] == ["WRITE", "DELETE", "WRITE", "DELETE"]
+    assert done[4:] == ["OPTIMIZE", "WRITE", "DELETE"]
+
+
+class TestWhoseTheyAre:
+    @pytest.fixture
+    def tables(self, lake, tmp_path):
+        tables = DeltaTables(lake, str(tmp_path / "delta"))
+        tables.bring_up_to_date()
+        return tables
+
+    def test_those_of_another_lake_are_refused(self, lake, tables):
+        tables.open()
+        lake.change(id="another")
+
+        with pytest.raises(ConfigError, match=r"tables of another lake.*--delta none"):
+            tables.open()
+
+    def test_those_of_an_earlier_version_are_the_lakes_that_remembers_them(self, lake, tables):
+        (Path(tables.path) / delta.OWNER).unlink()
+        with pytest.raises(ConfigError, match="tables of another lake"):
+            tables.open()
+
+        lake.change(delta=tables.path)
+
+        tables.open()
+
+    def test_a_lake_that_was_restored_and_ends_earlier_is_refused(self, lake, told, tables):
+        complete(lake, told)
+        tables.bring_up_to_date()
+        lake.forget(2)
+
+        with pytest.raises(ConfigError, match=r"another batch 2 .* restored .*--delta none"):
+            tables.open()
+
+    def test_a_lake_that_was_restored_and_went_on_otherwise_is_refused(self, lake, told, tables):
+        lake.log(msgspec.structs.replace(told.lake.batches[0], last_at=0.0))
+
+        with pytest.raises(ConfigError, match=r"another batch 0 .* restored"):
+            tables.open()
+
+
 def test_batches_that_were_put_together_meanwhile_are_refused(lake, told, tmp_path):
     DeltaTables(lake, str(tmp_path / "delta")).bring_up_to_date()
     lake.forget(0)
     lake.log(msgspec.structs.replace(told.lake.batches[1], level=1, first=0))
 
-    with pytest.raises(ConfigError, match="export to another folder"):
-        DeltaTables(lake, str(tmp_path / "delta")).bring_up_to_date()
+    for refusing in (DeltaTables.open, DeltaTables.bring_up_to_date):
+        with pytest.raises(ConfigError, match=r"export to another folder .*--delta none"):
+            refusing(DeltaTables(lake, str(tmp_path / "delta")))
 
 
 def test_an_export_that_was_killed_goes_on_with_batches_put_together(lake, told, tmp_path):

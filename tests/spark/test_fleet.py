@@ -21,6 +21,7 @@ from ackline.cli.pipeline import work as work_command
 from ackline.errors import ConfigError, StoreUnavailable
 from ackline.job import State
 from ackline.spark.fleet import running, task
+from ackline.spark.fleet import task as fleet_task
 from ackline.spark.fleet.fleet import Fleet
 from ackline.spark.fleet.running import run_fleet, warn_of_free_seats
 from ackline.spark.fleet.stop_flag import StopFlag
@@ -70,6 +71,18 @@ def no_spark(master: str = "local[2]") -> Any:
     return SimpleNamespace(sparkContext=context, range=begin, stop=lambda: None)
 
 
+class WatchedFlag(StopFlag):
+    """Says when it was looked at."""
+
+    looks = threading.Semaphore(0)
+
+    @property
+    def raised(self):
+        found = super().raised
+        self.looks.release()
+        return found
+
+
 class TestOneTask:
     @pytest.fixture(autouse=True)
     def _quick(self, monkeypatch):
@@ -105,7 +118,8 @@ class TestOneTask:
         assert told["worker"].startswith("spark f ")
         assert queue.counts()[State.COMPLETED] == 20
 
-    def test_the_flag_ends_it_and_running_jobs_end(self, url):
+    def test_the_flag_ends_it_and_running_jobs_end(self, url, monkeypatch):
+        monkeypatch.setattr(fleet_task, "StopFlag", WatchedFlag)
         started, go_on = threading.Event(), threading.Event()
         queues = ackline.open(url)
         queue = queues["email"]
@@ -125,8 +139,10 @@ class TestOneTask:
 
         StopFlag([queue], "another").hoist()
         StopFlag([queues["images"]], "f").hoist()
-        task.join(0.2)
-        assert task.is_alive()
+        while WatchedFlag.looks.acquire(blocking=False):
+            pass
+        # One look may have begun before; after one that found itself meant there would be no more.
+        assert all(WatchedFlag.looks.acquire(timeout=30) for _ in range(3))
         StopFlag([queue], "f").hoist()
         go_on.set()
         task.join(30)

@@ -121,6 +121,7 @@ class TestInPieces:
 
         assert sum(row["jobs"] for row in told.gold("errors")) == len(dead)
         examples = {one["id"] for row in told.gold("errors") for one in row["examples"]}
+        assert examples
         assert examples <= {event.id for event in dead}
 
     def test_objectives_are_judged(self, told):

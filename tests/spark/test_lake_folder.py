@@ -158,13 +158,15 @@ class TestAFolderInThePlaceOfAnother:
         assert self.contents(folder) == ["another's"]
 
     @pytest.mark.parametrize("folder", ["mock"], indirect=True)
-    def test_one_that_slept_while_it_copied_takes_its_own_back(self, folder, claim):
-        looks = iter((claim.check, claim.check_asleep))
+    def test_one_that_slept_before_it_copied_takes_its_own_back(self, folder, claim, monkeypatch):
+        folder.check = claim.check
+        delete = placing._delete
 
-        def check():
-            next(looks)()
+        def sleep_after(*arguments):
+            delete(*arguments)
+            claim.sleep()
 
-        folder.check = check
+        monkeypatch.setattr(placing, "_delete", sleep_after)
 
         with pytest.raises(LakeClaimed):
             folder.replace(("aside",), ("table",))

@@ -9,9 +9,12 @@ import msgspec
 import pytest
 
 from ackline.clock import ManualClock
+from ackline.errors import ConfigError
 from ackline.queues import Queues
+from ackline.queues import open as open_queues
 from ackline.spark.errors import LakeClaimed
-from ackline.spark.lake import claim
+from ackline.spark.lake import claim, running
+from ackline.spark.lake.delta import DeltaTables
 from ackline.spark.lake.lake import EVENTS, JOBS, Batch, Lake
 from ackline.spark.lake.micro_batch import pass_nothing
 from ackline.spark.lake.running import Asked, Run
@@ -21,6 +24,13 @@ from tests.spark.test_compaction import NO_SPARK, fill, snapshot
 DAY = 86_400.0
 YEAR = 365 * DAY
 KEEP = 90 * DAY
+
+
+class RefusedTables(DeltaTables):
+    """Those of another lake."""
+
+    def open(self):
+        raise ConfigError("the tables of another lake")
 
 
 class WithoutNews(Run):
@@ -52,7 +62,11 @@ def run(sqlite_url, clock, tmp_path):
         lake.folder.write_json({}, "checkpoint", "offsets", "0")
         asked = Asked(url=sqlite_url, tenant="default", lake=lake.folder.path, keep=KEEP)
 
-        yield lambda passing=pass_nothing: WithoutNews(NO_SPARK, queues, asked, passing).to_now()
+        def run(passing=pass_nothing, **more):
+            said = msgspec.structs.replace(asked, **more)
+            return WithoutNews(NO_SPARK, queues, said, passing).to_now()
+
+        yield run
 
 
 def kept(tmp_path):
@@ -102,3 +116,50 @@ def test_one_that_wakes_up_while_it_drops_changes_nothing(run, clock, tmp_path, 
     assert {name: found[name] for name in found if not name.endswith(".new")} == snapshot(
         lake.folder.path
     )
+
+
+def test_what_was_logged_and_not_committed_is_told_of_by_the_run_that_does_it_again(run, tmp_path):
+    folder = Lake(str(tmp_path / "lake")).folder
+    for number in range(2):
+        folder.write_json({}, "checkpoint", "commits", str(number))
+    folder.write_json({}, "checkpoint", "commits", ".2.crc")
+
+    assert (run().batches, run().events) == (1, 6)
+    folder.write_json({}, "checkpoint", "commits", "2")
+    assert run().batches == 0
+
+
+def test_another_tenant_is_refused_though_the_store_has_moved(run, sqlite_url, tmp_path):
+    lake = Lake(str(tmp_path / "lake"))
+    refused = r"tenant 'default', and this is .*, tenant 'tb'"
+
+    with open_queues(sqlite_url, tenant="tb") as queues, pytest.raises(ConfigError, match=refused):
+        lake.open(queues, moved=True)
+
+    assert lake.require().tenant == "default"
+    run(moved=True)
+
+
+def test_delta_tables_that_cannot_go_on_are_not_remembered(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "DeltaTables", RefusedTables)
+
+    with pytest.raises(ConfigError, match="another lake"):
+        run(delta=str(tmp_path / "delta"))
+
+    assert Lake(str(tmp_path / "lake")).require().delta is None
+
+
+def test_delta_tables_are_searched_for_old_rows_only_when_a_batch_expires(
+    run, clock, tmp_path, monkeypatch
+):
+    dropped = []
+    monkeypatch.setattr(DeltaTables, "bring_up_to_date", lambda self: None)
+    monkeypatch.setattr(DeltaTables, "drop", lambda self, before: dropped.append(before))
+    run(delta=str(tmp_path / "delta"))
+    assert dropped == []
+    clock.advance(KEEP + 1)
+
+    run()
+    run()
+
+    assert len(dropped) == 1

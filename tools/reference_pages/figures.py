@@ -91,15 +91,31 @@ def spark() -> str:
     measured = json.loads(file.read_text())
     rows = [
         (
-            *(row["measure"], row["store"], row.get("against", "")),
+            *(row["measure"], row["store"], _level(row), row.get("against", "")),
             *(_number(row.get(name), 0) for name in ("per_second", "against_per_second")),
             _number(row.get("ratio"), 2),
         )
         for row in measured["figures"]
     ]
-    head = ("", "store", "against", "per second", "the other's", "ratio")
+    head = ("", "store", "durability", "against", "per second", "the other's", "ratio")
     figures = table(head, rows, right=3)
-    return f"{figures}\n\n{measured['machine']}."
+    return "\n\n".join((figures, f"{measured['machine']}.", *_below(measured["figures"])))
+
+
+def _level(row: dict[str, Any]) -> str:
+    return str(row.get("durability", "")).partition(":")[0]
+
+
+def _below(rows: list[dict[str, Any]]) -> list[str]:
+    """What a table has no room for: what a durability means, and the rounds behind a figure."""
+    meanings = dict.fromkeys(row["durability"] for row in rows if "durability" in row)
+    rounds = [
+        "Round by round: " + ", ".join(_number(rate, 0) for rate in row["rounds_per_second"]) + "."
+        for row in rows
+        if "rounds_per_second" in row
+    ]
+    durability = [" ".join(f"Durability {meaning}." for meaning in meanings)] if meanings else []
+    return [*durability, *rounds]
 
 
 def service() -> str:

@@ -33,7 +33,7 @@ SHOWN = 20
 def audit(
     session: Session,
     queue: Annotated[
-        list[str] | None, typer.Argument(help="Only these queues; else all of them.")
+        list[str] | None, typer.Argument(help="Only these queues; by default, all of them.")
     ] = None,
     lake: Annotated[
         str | None,
@@ -46,17 +46,15 @@ def audit(
     shared_files: SharedFilesOption = False,
     whole: Annotated[
         bool,
-        typer.Option(
-            "--whole", help="End with 4 if events are missing that would be needed for a proof."
-        ),
+        typer.Option("--whole", help="Exit with 4 if events are missing that a proof would need."),
     ] = False,
 ) -> None:
     """Prove from the whole journal that no job was lost.
 
-    Every job that was enqueued waits or runs in the store, or has ended just once; no entry of
-    the journal tells of a step that cannot be. Ends with 1 unless there is nothing to report.
-    Workers may go on meanwhile. Of what a journal has dropped by its age or size nothing can be
-    said, unless a lake has it: it is told from where on this is a proof.
+    Every job that was enqueued must wait or run in the store, or have ended just once, and no
+    entry of the journal may record a step that cannot happen. Exits with 1 if there is a finding.
+    Workers may go on meanwhile. A journal that has dropped old events proves only what came after
+    them, unless a lake has them: the answer says since when.
     """
     require_shared_store(session, master, shared_files)
     names = [session.known_queue(name).name for name in queue] if queue else None

@@ -31,14 +31,18 @@ SHOWN = 10
 
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=SQL", help="A value, as SQL over the row's columns."),
+    typer.Option(
+        "--set",
+        metavar="NAME=SQL",
+        help="Set a field of the job by SQL over the row's columns. May be repeated.",
+    ),
 ]
 RejectedOption = Annotated[
     str | None,
     typer.Option(
         "--rejected",
         metavar="FOLDER",
-        help="Keep rows that are refused there, with the reason; each run adds files of its own.",
+        help="Save refused rows in this folder, with the reason; each run adds its own files.",
     ),
 ]
 MaxRejectedOption = Annotated[
@@ -47,7 +51,7 @@ MaxRejectedOption = Annotated[
         "--max-rejected",
         metavar="N",
         min=1,
-        help="Without --rejected: so many refused rows of one task are listed, and more end it.",
+        help="Without --rejected: how many refused rows a task lists; it fails if there are more.",
     ),
 ]
 
@@ -57,34 +61,40 @@ def load(
     session: Session,
     files: Annotated[list[str], typer.Argument(help="JSON lines, CSV or Parquet.")],
     queue: Annotated[
-        str | None, typer.Option(help="The queue; else a column `queue`.", show_default=False)
+        str | None,
+        typer.Option(
+            help="The queue; by default, the column `queue` names it.", show_default=False
+        ),
     ] = None,
     format: Annotated[
         Literal["json", "csv", "parquet"] | None,
-        typer.Option(metavar="json|csv|parquet", help="How they are written; else by their names."),
+        typer.Option(
+            metavar="json|csv|parquet", help="The files' format; by default, their names tell."
+        ),
     ] = None,
     kind: Annotated[str | None, typer.Option(help="The kind of all jobs.")] = None,
     infer: Annotated[
         bool,
         typer.Option(
-            "--infer", help="Let Spark infer numbers, dates and flags in CSV; else all is text."
+            "--infer",
+            help="Let Spark infer numbers, dates and flags in CSV; by default, all is text.",
         ),
     ] = False,
     sets: SetOption = None,
     rejected: RejectedOption = None,
     max_rejected: MaxRejectedOption = 1000,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Enqueue anew what has failed or was cancelled.")
+        bool, typer.Option("--replace", help="Enqueue again what failed or was cancelled.")
     ] = False,
     master: MasterOption = None,
     shared_files: SharedFilesOption = False,
 ) -> None:
-    """Make a job of each row of files.
+    """Enqueue each row of files as a job.
 
-    A line of JSON is a payload. Of CSV and Parquet, columns with a name that means something to a
-    job (id, priority, delay, …) do; `payload` is JSON, or else all other columns are the payload
-    together, those of CSV as text: 00123 stays what it is. Without an id a job gets one from its
-    content. So files can be loaded again: nothing is enqueued twice.
+    A line of JSON is a payload. In CSV and Parquet, columns called like a field of a job (id,
+    priority, delay, …) set it. The column `payload` is JSON; without one, all other columns
+    together are the payload, those of CSV as text: 00123 stays what it is. A job without an id
+    gets one from its content, so files can be loaded again: nothing is enqueued twice.
 
     ackline pipeline load orders.jsonl --queue email --set "id=get_json_object(payload, '$.order')"
     """
@@ -130,15 +140,15 @@ def load(
 def export(
     session: Session,
     table: Annotated[
-        Literal["jobs", "dlq", "events"], typer.Argument(help="What: jobs, dlq or events.")
+        Literal["jobs", "dlq", "events"], typer.Argument(help="What to write: jobs, dlq or events.")
     ],
     path: Annotated[str, typer.Argument(help="The folder to write to.")],
     format: Annotated[
         Literal["parquet", "json"],
-        typer.Option(metavar="parquet|json", help="How it is written."),
+        typer.Option(metavar="parquet|json", help="The files' format."),
     ] = "parquet",
     where: Annotated[
-        str | None, typer.Option(metavar="SQL", help="Only rows of which this holds.")
+        str | None, typer.Option(metavar="SQL", help="Only rows that match this condition.")
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an earlier export.")
@@ -182,18 +192,19 @@ def redrive(
     ],
     sets: SetOption = None,
     rate: Annotated[
-        float | None, typer.Option(min=0.001, help="Let so many become due each second.")
+        float | None,
+        typer.Option(metavar="N", min=0.001, help="Let about N become due each second."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which they are.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which jobs match.")] = False,
     rejected: RejectedOption = None,
     max_rejected: MaxRejectedOption = 1000,
     master: MasterOption = None,
     shared_files: SharedFilesOption = False,
 ) -> None:
-    """Take the jobs out of the DLQ of which a condition holds, and run them again.
+    """Run again the jobs of the DLQ that match a condition.
 
-    A job that has left the DLQ since, or has failed anew, is left alone. So it may be run twice.
-    --set changes payload or priority first.
+    A job that has left the DLQ meanwhile, or has failed again, is left alone, so the command can
+    be repeated. --set changes their payload or priority first.
 
     ackline pipeline redrive --where "error_type = 'Timeout'" --rate 50 --dry-run
     """

@@ -28,8 +28,8 @@ SloOption = Annotated[
     typer.Option(
         "--slo",
         metavar="QUEUE=SPAN",
-        help="How long jobs of a queue may stand in line, to be remembered: email=5s; *=1m is for "
-        "all other queues; email=none forgets it.",
+        help="How long jobs of a queue may wait: email=5s, or *=1m for all other queues. The lake "
+        "remembers it; email=none forgets it. May be repeated.",
     ),
 ]
 
@@ -40,14 +40,15 @@ def run(
     lake: LakeOption,
     master: MasterOption = None,
     continuous: Annotated[
-        bool, typer.Option("--continuous", help="Go on until it is stopped.")
+        bool,
+        typer.Option("--continuous", help="Keep running and take in what is new, until Ctrl-C."),
     ] = False,
     slo: SloOption = None,
     delta: Annotated[
         str | None,
         typer.Option(
             metavar="PATH",
-            help="Keep its tables as Delta tables there, too, from now on; `none` ends that.",
+            help="Also keep the tables as Delta tables here, from now on; `none` ends that.",
         ),
     ] = None,
     keep: Annotated[
@@ -55,37 +56,41 @@ def run(
         typer.Option(
             parser=values.seconds,
             metavar="SPAN",
-            help="Drop events and lives from the lake that are older: 90d. Gold stays.",
+            help="Drop events and lives that are older than this, such as 90d. Gold stays.",
         ),
     ] = None,
     reader: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="Under which the store keeps the journal until it was read."
+            metavar="NAME",
+            help="The lake's name in the store, which keeps events until it has them.",
         ),
     ] = "lake",
     batch_events: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Events to take in at once; else all there are."),
+        typer.Option(metavar="N", min=1, help="Events in one batch at most; by default, all."),
     ] = None,
     skip_dropped: Annotated[
         list[str] | None,
         typer.Option(
             metavar="QUEUE",
             help="Go on without events that the queue's journal dropped before they were read; "
-            "each report tells of the gap. '*' is all queues.",
+            "each report tells of the gap. '*' is all queues. May be repeated.",
         ),
     ] = None,
     moved: Annotated[
-        bool, typer.Option("--moved", help="It is the same store, in another place.")
+        bool,
+        typer.Option("--moved", help="Accept a store at another URL: it is the same one, moved."),
     ] = False,
     shared_files: SharedFilesOption = False,
 ) -> None:
-    """Take what has happened since the last run into a lake of Parquet tables.
+    """Add what has happened since the last run to a lake of Parquet tables.
 
     The journal becomes bronze (events), silver (one row for each life of a job) and gold
     (traffic, quantiles, errors, workers, objectives, a forecast). It may be stopped or killed at
-    any time: the next run goes on where it was, and each event is there once.
+    any time: the next run continues from there, and each event is in the lake once.
+
+    ackline pipeline run --lake lake --slo email=5s
     """
     require_shared_store(session, master, shared_files)
     objectives = dict(read_objective(text) for text in slo or ())

@@ -10,17 +10,25 @@ MasterOption = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="Where Spark runs: spark://…, sc://… or local[N]; on this machine unless it is said.",
+        help="Where Spark runs: spark://host:7077, sc://host (Spark Connect) or local[N]. "
+        "By default, on this machine.",
     ),
 ]
 
 SharedFilesOption = Annotated[
     bool,
     typer.Option(
-        "--shared-files", help="All machines of the cluster see the same files, so SQLite may do."
+        "--shared-files",
+        help="Use a SQLite store on a cluster: all of its machines see the same files.",
     ),
 ]
 
 LakeOption = Annotated[
-    str, typer.Option("--lake", metavar="PATH", help="The lake's folder.", show_default=False)
+    str,
+    typer.Option(
+        "--lake",
+        metavar="PATH",
+        help="The lake's folder, or a URL such as s3a://bucket/lake.",
+        show_default=False,
+    ),
 ]

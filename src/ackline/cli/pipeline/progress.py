@@ -21,7 +21,7 @@ PAUSE = 0.2
 
 def with_progress(session: Session, spark: SparkSession, what: str, act: Callable[[], T]) -> T:
     """Do it, with a bar for people who look on."""
-    if not session.notices.is_terminal or session.json or not hasattr(spark, "_jsparkSession"):
+    if not session.notices.is_terminal or session.json or not hasattr(spark, "sparkContext"):
         return act()
     columns = (TextColumn(what), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with (

@@ -42,14 +42,14 @@ def report(
     lake: LakeOption,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", help="Write one page with plots, to be sent on."),
+        typer.Option("--html", metavar="FILE", help="Write it as one HTML page with plots."),
     ] = None,
     days: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Only so many days, the last.")
+        int | None, typer.Option(metavar="N", min=1, help="Only the last N days.")
     ] = None,
     master: MasterOption = None,
 ) -> None:
-    """Show what a lake tells: traffic, quantiles, errors, stalls, workers, a forecast.
+    """Show what a lake tells: traffic, waiting times, errors, workers, a forecast.
 
     The lake is as the last `ackline pipeline run` left it; no store is needed.
     """

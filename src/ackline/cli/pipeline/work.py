@@ -35,10 +35,13 @@ PAUSE = 0.2
 
 TargetsArgument = Annotated[
     list[str],
-    typer.Argument(metavar="MODULE:QUEUE...", help="Queues with handlers, as Python names them."),
+    typer.Argument(
+        metavar="MODULE:QUEUE...",
+        help="Queues with handlers: shop.workers:queue is `queue` in shop/workers.py.",
+    ),
 ]
 NameOption = Annotated[
-    str, typer.Option("--name", help="Of the fleet: by it, it is stopped from elsewhere.")
+    str, typer.Option("--name", help="The fleet's name, by which `pipeline stop` finds it.")
 ]
 
 
@@ -46,13 +49,15 @@ NameOption = Annotated[
 def work(
     session: Session,
     targets: TargetsArgument,
-    executors: Annotated[int, typer.Option(metavar="N", min=1, help="How many workers.")] = 2,
+    executors: Annotated[
+        int, typer.Option(metavar="N", min=1, help="How many workers, each in a slot of Spark's.")
+    ] = 2,
     concurrency: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Handlers at once, in each.")
+        int, typer.Option(metavar="N", min=1, help="Handlers at once in each worker.")
     ] = 16,
     name: NameOption = "fleet",
     until_empty: Annotated[
-        bool, typer.Option("--until-empty", help="End when nothing waits or runs any more.")
+        bool, typer.Option("--until-empty", help="End when no job waits or runs any more.")
     ] = False,
     grace: Annotated[
         float,
@@ -65,10 +70,10 @@ def work(
 ) -> None:
     """Run the handlers of a module's queues on Spark's executors.
 
-    Each executor is a worker like any other. Ctrl-C or SIGTERM stops them, as does
-    `ackline pipeline stop`: running jobs may end, the rest is given back. A second Ctrl-C ends
-    them at once. The module must be there for all executors, and open a store that they reach;
-    --store reaches it as ACKLINE_STORE.
+    Each is a worker like any other. Ctrl-C or SIGTERM stops them, as does `ackline pipeline
+    stop`: running jobs may end, the rest is given back. A second Ctrl-C ends them at once. The
+    module must be installed for all executors, and open a store that they reach; it finds --store
+    in the variable ACKLINE_STORE.
 
     ackline pipeline work examples.email_worker:queue --executors 8
     """
@@ -106,7 +111,12 @@ def work(
 
 @command("stop", panel=PIPELINE, group=pipeline)
 def stop(session: Session, targets: TargetsArgument, name: NameOption = "fleet") -> None:
-    """Ask a fleet to stop: running jobs may end, the rest is given back."""
+    """Ask a fleet to stop: running jobs may end, the rest is given back.
+
+    It may run on any machine that reaches the store, with the queues and --name of the fleet.
+
+    ackline pipeline stop examples.email_worker:queue
+    """
     if session.common.store is not None:
         os.environ["ACKLINE_STORE"] = session.url
     from ackline.spark.fleet.stop_flag import StopFlag

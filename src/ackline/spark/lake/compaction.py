@@ -203,23 +203,25 @@ class Compaction:
                 "written: someone else has changed the lake. Nothing was removed"
             )
 
+    def expired(self, before: float) -> list[Batch]:
+        """Batches that are older and not dropped yet. The last one stays: it may be replayed."""
+        old = (batch for batch in self._lake.batches[:-1] if batch.last_at < before)
+        return [batch for batch in old if not batch.dropped]
+
     def drop(self, before: float) -> int:
         """Drop events and lives of batches that are older; returns how many batches.
 
         Gold stays, and what it is made of: that is small, and cannot be had again.
         """
-        dropped = 0
-        for batch in self._lake.batches[:-1]:
-            if batch.last_at >= before:
-                continue
-            if not batch.dropped:
-                # Logged first, so that nothing expects what is removed.
-                self._lake.log(msgspec.structs.replace(batch, dropped=True))
-                self._pass("expired")
-                dropped += 1
-            for name in (EVENTS, JOBS):
+        expired = self.expired(before)
+        for batch in expired:
+            # Logged first, so that nothing expects what is removed.
+            self._lake.log(msgspec.structs.replace(batch, dropped=True))
+            self._pass("expired")
+        for batch in self._lake.batches:
+            for name in (EVENTS, JOBS) if batch.dropped else ():
                 self._lake.folder.remove(*self._lake.parts(name, batch.number))
-        return dropped
+        return len(expired)
 
 
 def _kept(batch: Batch) -> tuple[tuple[str, ...], ...]:

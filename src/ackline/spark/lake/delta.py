@@ -7,15 +7,27 @@ done, it is there once. Gold is small, and is written as a whole.
 from __future__ import annotations
 
 import datetime
+import zlib
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+import pyarrow
 
 from ackline.errors import ConfigError, MissingExtra
 from ackline.spark.lake.folder import Folder
 from ackline.spark.lake.gold import BY_DAY, GOLD, OF_ALL
-from ackline.spark.lake.lake import EVENTS, JOBS, Lake
+from ackline.spark.lake.lake import EVENTS, JOBS, Batch, Lake
 from ackline.spark.paths import uri_of
+
+BY_BATCH = (EVENTS, JOBS)
+
+BATCH, CONTENTS, PUBLISHED = "ackline", "ackline contents", "ackline gold"
+"""What each commit says: the number of its batch and which one that was, or which gold it is."""
+
+OWNER = "ackline.json"
+
+ANOTHER_FOLDER = "export to another folder with --delta PATH, or end it with --delta none"
 
 TIDY_EVERY = 16
 """Commits of a table after which its small files are put together, and old ones dropped."""
@@ -30,17 +42,31 @@ def require_delta() -> Any:
     return deltalake
 
 
+class Owner(msgspec.Struct, frozen=True):
+    """Whose tables a folder has."""
+
+    lake: str
+
+
 class DeltaTables:
     """Delta tables with the same rows as the tables of a lake."""
 
     def __init__(self, lake: Lake, path: str) -> None:
         self._delta = require_delta()
         self._lake = lake
-        self.path = Folder(path).path
+        self._folder = Folder(path, lake.folder.check)
+        self.path = self._folder.path
+
+    def open(self) -> None:
+        """Check that they are this lake's, and that they can go on."""
+        self._require_own()
+        for name in BY_BATCH:
+            self._require_next(name)
 
     def bring_up_to_date(self) -> None:
         """Add what the lake has and they have not. To be done before batches are put together."""
-        for name in (EVENTS, JOBS):
+        self._folder.create_json(Owner(self._lake.require().id), OWNER)
+        for name in BY_BATCH:
             self._append(name)
         for table in (*BY_DAY, *OF_ALL):
             self._replace((GOLD, table))
@@ -49,53 +75,116 @@ class DeltaTables:
         """Delete the events and lives that are older; their files go when they are tidied."""
         at = datetime.datetime.fromtimestamp(before, datetime.UTC).isoformat()
         for name, column in ((EVENTS, "at"), (JOBS, "ended_at")):
-            if self._delta.DeltaTable.is_deltatable(self._at(name)):
-                self._delta.DeltaTable(self._at(name)).delete(f"{column} < '{at}'")
+            if (table := self._table(name)) is not None:
+                old = table.version()
+                self._lake.folder.check()
+                table.delete(f"{column} < '{at}'")
+                self._tidy(name, old)
 
-    def _append(self, name: tuple[str, ...]) -> None:
-        done = self._version(name, "ackline")
+    def _require_own(self) -> None:
+        mark = self._lake.require()
+        owner: Owner | None = self._folder.read_json(Owner, OWNER)
+        # An earlier version did not say whose they are.
+        unknown = owner is None and mark.delta != self.path and self._has_any()
+        if unknown or (owner is not None and owner.lake != mark.id):
+            raise ConfigError(
+                f"{self.path} has the tables of another lake, not of {self._lake.folder.path}: "
+                f"{ANOTHER_FOLDER}"
+            )
+
+    def _has_any(self) -> bool:
+        return any(self._table(name) is not None for name in BY_BATCH)
+
+    def _require_next(self, name: tuple[str, ...]) -> None:
+        """What they lack must be whole batches, after those that they have."""
+        done = self._version(name, BATCH)
         for batch in self._lake.batches:
-            if batch.number <= done or not self._lake.has(name, batch.number):
-                continue
-            if batch.begins <= done:
+            if batch.begins <= done < batch.number and self._lake.has(name, batch.number):
                 raise ConfigError(
                     f"{self._at(name)} ends with batch {done}, and the lake has put later ones "
-                    "together with earlier ones since: export to another folder"
+                    f"together with earlier ones since: {ANOTHER_FOLDER}"
                 )
-            parts = self._lake.parts(name, batch.number)
-            self._write(name, parts, "append", "ackline", batch.number)
+        self._require_same(name, done)
+
+    def _require_same(self, name: tuple[str, ...], done: int) -> None:
+        """A lake that was restored from a backup may have given the same numbers to others."""
+        last, known = self._lake.batch(done), self._version(name, CONTENTS)
+        other = last is not None and not last.level and known not in (-1, _contents(last))
+        ends = max((batch.number for batch in self._lake.batches), default=-1)
+        if other or done > ends:
+            raise ConfigError(
+                f"{self._at(name)} has another batch {done} than the lake "
+                f"{self._lake.folder.path}, which was restored since: {ANOTHER_FOLDER}"
+            )
+
+    def _append(self, name: tuple[str, ...]) -> None:
+        self._require_next(name)
+        done = self._version(name, BATCH)
+        for batch in self._lake.batches:
+            if batch.number > done and self._lake.has(name, batch.number):
+                said = {BATCH: batch.number, CONTENTS: _contents(batch)}
+                self._write(name, self._lake.parts(name, batch.number), "append", said)
 
     def _replace(self, name: tuple[str, ...]) -> None:
         mark = self._lake.require()
         # With other objectives, all days of gold are other ones.
-        by = f"ackline {msgspec.json.encode(mark.published_with, order='sorted').decode()}"
-        if self._version(name, by) < mark.published:
-            self._write(name, name, "overwrite", by, mark.published)
+        said = {PUBLISHED: _digest((mark.published, sorted(mark.published_with.items())))}
+        if mark.published >= 0 and self._version(name, PUBLISHED) != said[PUBLISHED]:
+            self._write(name, name, "overwrite", said)
 
     def _write(
-        self, name: tuple[str, ...], parts: tuple[str, ...], mode: str, by: str, number: int
+        self, name: tuple[str, ...], parts: tuple[str, ...], mode: str, said: Mapping[str, int]
     ) -> None:
-        delta = self._delta
-        rows = self._lake.folder.dataset(*parts).scanner().to_reader()
-        transaction = delta.Transaction(by, number)
+        delta, table = self._delta, self._table(name)
+        transactions = [delta.Transaction(by, number) for by, number in said.items()]
+        rows = rows_of(self._lake.folder, parts)
+        self._lake.folder.check()
         delta.write_deltalake(
             self._at(name),
             rows,
             mode=mode,
             schema_mode="merge" if mode == "append" else "overwrite",
-            commit_properties=delta.CommitProperties(app_transactions=[transaction]),
+            commit_properties=delta.CommitProperties(app_transactions=transactions),
         )
-        table = delta.DeltaTable(self._at(name))
-        if table.version() % TIDY_EVERY == TIDY_EVERY - 1:
+        self._tidy(name, -1 if table is None else table.version())
+
+    def _tidy(self, name: tuple[str, ...], old: int) -> None:
+        """Every so many commits, whichever they are: some runs make one, others several."""
+        table = self._delta.DeltaTable(self._at(name))
+        if (old + 1) // TIDY_EVERY < (table.version() + 1) // TIDY_EVERY:
+            self._lake.folder.check()
             table.optimize.compact()
             table.vacuum(dry_run=False)
 
     def _version(self, name: tuple[str, ...], by: str) -> int:
-        """The last batch that a table has; -1 if it has none."""
-        if not self._delta.DeltaTable.is_deltatable(self._at(name)):
-            return -1
-        found = self._delta.DeltaTable(self._at(name)).transaction_version(by)
+        """What a table says that it has; -1 if it says nothing."""
+        table = self._table(name)
+        found = None if table is None else table.transaction_version(by)
         return -1 if found is None else int(found)
+
+    def _table(self, name: tuple[str, ...]) -> Any:
+        """None if it does not exist yet."""
+        delta = self._delta.DeltaTable
+        return delta(self._at(name)) if delta.is_deltatable(self._at(name)) else None
 
     def _at(self, name: tuple[str, ...]) -> str:
         return uri_of("/".join((self.path, *name)))
+
+
+def rows_of(folder: Folder, parts: tuple[str, ...]) -> pyarrow.RecordBatchReader:
+    """The rows of a table with the columns of all its files: old ones may lack some."""
+    table = folder.dataset(*parts)
+    each = [file.physical_schema for file in table.get_fragments()]
+    columns = pyarrow.unify_schemas(each or [table.schema], promote_options="permissive")
+    lacking = {name for name in columns.names if any(name not in one.names for one in each)}
+    fields = [one.with_nullable(one.nullable or one.name in lacking) for one in columns]
+    return table.replace_schema(pyarrow.schema(fields)).scanner().to_reader()
+
+
+def _contents(batch: Batch) -> int:
+    return _digest((batch.events, batch.ended, batch.last_at))
+
+
+def _digest(told: Any) -> int:
+    """A number that differs if what is told does."""
+    return zlib.crc32(msgspec.json.encode(told))

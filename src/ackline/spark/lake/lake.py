@@ -105,9 +105,9 @@ class Lake:
     def open(self, queues: Queues, *, moved: bool = False) -> Mark:
         """Create it, or check that it is the right one."""
         self.identify(queues)
+        mark = self.require_of(queues, moved=moved)
         if moved:
             self.change(store=queues.info().location)
-        mark = self.require_of(queues)
         self._require_checkpoint()
         if not self.batches and not self.folder.names(*CHECKPOINT, "offsets"):
             self.change(begins=first_events(queues))
@@ -116,10 +116,11 @@ class Lake:
             self.change(schema=SCHEMA)
         return mark
 
-    def require_of(self, queues: Queues) -> Mark:
-        """The mark of a lake that must be that of a store and a tenant."""
+    def require_of(self, queues: Queues, *, moved: bool = False) -> Mark:
+        """The mark of a lake that must be of this tenant, and of this store unless it has moved."""
         location, mark = queues.info().location, self.require()
-        if (mark.store, mark.tenant) != (location, queues.tenant):
+        here = location if moved else mark.store
+        if (here, mark.tenant) != (location, queues.tenant):
             raise ConfigError(
                 f"the lake {self.folder.path} has the journals of {mark.store}, tenant "
                 f"{mark.tenant!r}, and this is {location}, tenant {queues.tenant!r}: use another "
@@ -159,6 +160,12 @@ class Lake:
                 f"the lake {self.folder.path} has lost its checkpoint, so nobody knows how far it "
                 "has come: make another lake, which begins with the oldest entry that is kept"
             )
+
+    @property
+    def committed(self) -> int:
+        """The last batch that Spark will not do again; -1 if there is none."""
+        names = self.folder.names(*CHECKPOINT, "commits")
+        return max((int(name) for name in names if name.isdecimal()), default=-1)
 
     # --- what each batch brought ---
 

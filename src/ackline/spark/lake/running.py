@@ -167,6 +167,8 @@ class Run:
             self.lake.change(objectives=kept)
         path = self.lake.require().delta if asked.delta is None else asked.delta
         self._delta = None if path in (None, NO_DELTA) else DeltaTables(self.lake, path)
+        if self._delta is not None:
+            self._delta.open()
         if asked.delta is not None:
             self.lake.change(delta=None if self._delta is None else self._delta.path)
 
@@ -174,11 +176,12 @@ class Run:
         began = time.monotonic()
         compaction = Compaction(self._spark, self.lake, self._pass)
         compaction.finish()
-        before = {batch.number for batch in self.lake.batches}
+        # One that was logged and not committed is taken in again, and told of now.
+        before = self.lake.committed
         skipped = self._take_in(claim)
         self._pass("ran")
         self.lake.folder.remove(WRITING)
-        new = [batch for batch in self.lake.batches if batch.number not in before]
+        new = [batch for batch in self.lake.batches if batch.number > before]
         days, compacted, dropped = self._tidy(compaction)
         return Ran(
             lake=self.lake.folder.path,
@@ -228,7 +231,7 @@ class Run:
         if self._asked.keep is None:
             return 0
         before = now - self._asked.keep
-        if self._delta is not None:
+        if self._delta is not None and compaction.expired(before):
             self._delta.drop(before)
         return compaction.drop(before)
 
