@@ -162,7 +162,7 @@ def store_of_a_million(tmp_path):
         store = store_from_url(url, clock)
         store.open()
         with Queues(store) as queues:
-            live_in(queues, clock, number, 60_000)
+            live_in(queues, clock, number, 62_000)
     return url
 
 
