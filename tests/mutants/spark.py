@@ -22,8 +22,8 @@ SPARK = [
     _claims(
         "an idle stream does not settle its last micro-batch",
         "claims.py",
-        "        self.settle(start)\n        state, batch",
-        "        state, batch",
+        "        self.settle(start)\n",
+        "",
     ),
     _claims(
         "jobs are handed out before their manifest is saved",
@@ -58,8 +58,8 @@ SPARK = [
     _claims(
         "what was claimed and never saved stays leased",
         "intake.py",
-        "            strays = [job for job in leased if (job.id, job.token) not in held]\n",
-        "            strays = []\n",
+        "        return [job for job in leased if (job.id, job.token) not in held]\n",
+        "        return []\n",
     ),
     _claims(
         "a failed save is not looked into",

@@ -468,15 +468,21 @@ class TestTheCommandWithoutSpark:
     def test_a_second_signal_ends_it_even_if_the_store_does_not_answer(
         self, command, monkeypatch, capsys
     ):
-        answered = threading.Event()
-        monkeypatch.setattr(StopFlag, "hoist", lambda self: answered.wait(60))
+        asked, answered = threading.Event(), threading.Event()
+
+        def hoist(flag):
+            asked.set()
+            answered.wait(60)
 
         def act(spark, load, fleet):
+            # Not SIGINT, which is ignored in the background of a shell script.
             os.kill(os.getpid(), signal.SIGTERM)
-            os.kill(os.getpid(), signal.SIGINT)
+            asked.wait(60)
+            os.kill(os.getpid(), signal.SIGTERM)
             answered.wait(60)
             return []
 
+        monkeypatch.setattr(StopFlag, "hoist", hoist)
         code = command(act)
         answered.set()
 
