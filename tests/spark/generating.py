@@ -54,12 +54,17 @@ def live(number: int, jobs: int) -> Shard:
     return Shard(queue.name, beside.name, events, kept)
 
 
+def names_of(number: int) -> tuple[str, str]:
+    """The queue of a shard and the one beside it."""
+    return f"shard-{number:04d}", f"shard-{number:04d}-beside"
+
+
 def live_in(
     queues: Queues, clock: ManualClock, number: int, jobs: int
 ) -> tuple[Queue[Any, Any], Queue[Any, Any]]:
     """The same in any store that goes by this clock; answers with the queue and the one beside."""
     choose = random.Random(number)
-    queue, beside = queues[f"shard-{number:04d}"], queues[f"shard-{number:04d}-beside"]
+    queue, beside = (queues[name] for name in names_of(number))
     for each in (queue, beside):
         each.configure(max_journal=1_000_000_000)
     clock.advance(600.0)
