@@ -306,17 +306,21 @@ class TestFreeSeats:
             queue.handler("welcome")(lambda job: job.payload)
             yield queue
 
-    def test_are_told_of(self, queue, caplog):
-        began = queue.store.info().now
+    @pytest.fixture
+    def worker(self, queue):
         worker = Worker(queue, id=task.worker_name("f", "1"))
         worker.start()
-
-        warn_of_free_seats(queue, Fleet(name="f", executors=1), began)
-        warn_of_free_seats(queue, Fleet(name="f", executors=2, until_empty=True), began)
-        assert caplog.text == ""
-        warn_of_free_seats(queue, Fleet(name="f", executors=2), began)
-        assert "only 1 of 2 workers of fleet f have begun" in caplog.text
+        yield worker
         worker.stop()
+
+    @pytest.mark.usefixtures("worker")
+    def test_are_told_of(self, queue, caplog):
+        warn_of_free_seats(queue, Fleet(name="f", executors=1), 0.0)
+        warn_of_free_seats(queue, Fleet(name="f", executors=2, until_empty=True), 0.0)
+        assert "workers of fleet" not in caplog.text
+
+        warn_of_free_seats(queue, Fleet(name="f", executors=2), 0.0)
+        assert "only 1 of 2 workers of fleet f have begun" in caplog.text
 
     def test_are_told_of_while_the_fleet_works(self, queue, caplog, monkeypatch):
         monkeypatch.setattr(running, "SETTLED", 0.0)
