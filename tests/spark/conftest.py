@@ -11,7 +11,7 @@ import pytest
 from ackline.clock import ManualClock
 from ackline.queues import Queues
 from ackline.stores.registry import store_from_url
-from tests.spark.places import TestPlace
+from tests.spark.addresses import TestAddress
 
 KINDS = ("sqlite", "redis", "postgres")
 
@@ -64,8 +64,8 @@ def queues(connect: Callable[[], Queues]) -> Queues:
 
 
 @pytest.fixture
-def place(connect: Callable[[], Queues]) -> TestPlace:
-    return TestPlace(connect)
+def address(connect: Callable[[], Queues]) -> TestAddress:
+    return TestAddress(connect)
 
 
 @pytest.fixture(scope="session")

@@ -121,7 +121,7 @@ def source_of(death: Death) -> type[AcklineSource]:
         def streamReader(self, schema: Any) -> DyingReader:  # noqa: N802
             reader = super().streamReader(schema)
             assert isinstance(reader, ClaimsStreamReader)
-            return DyingReader(reader.options, reader.place)
+            return DyingReader(reader.options, reader.address)
 
     return DyingSource
 

@@ -15,7 +15,7 @@ from ackline.queues import Queues
 from ackline.spark.audit.coverage import Coverage, Kept
 from ackline.spark.events.rows import events_batch
 from ackline.spark.lake.lake import EVENTS, Batch, Lake
-from ackline.spark.place import file_of
+from ackline.stores.registry import file_of
 
 
 class Lakeshore:

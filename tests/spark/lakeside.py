@@ -24,7 +24,7 @@ from ackline.spark.lake.lake import Lake
 from ackline.spark.lake.micro_batch import MicroBatch, pass_nothing
 from ackline.spark.lake.running import Asked, Run
 from ackline.spark.options import Common
-from ackline.spark.place import find_place
+from ackline.spark.store_address import find_address
 from ackline.stores.registry import store_from_url
 from tests.spark.histories import live_through
 
@@ -101,7 +101,7 @@ class Lakeside:
         return Publisher(self.spark, self.lake).publish(self.clock.now())
 
     def micro_batch(self, passing, batch=MicroBatch):
-        return batch(self.lake, find_place(Common(store=self.url, table="events")), passing)
+        return batch(self.lake, find_address(Common(store=self.url, table="events")), passing)
 
     def new_events(self):
         """What the next `take_in` takes in."""

@@ -185,7 +185,7 @@ class TestOfOneQueue:
 class TestJudged:
     @pytest.fixture
     def audit(self, spark, shore, sqlite_url, monkeypatch, capsys):
-        monkeypatch.setattr(audit_command, "start_spark", lambda master: KeptSpark(spark))
+        monkeypatch.setattr(audit_command, "start_spark", lambda session, master: KeptSpark(spark))
         shore.drop_journal("email", SINCE)
 
         def call(*arguments):

@@ -34,13 +34,13 @@ from tests.spark.asking import read_options
 
 
 @pytest.fixture
-def load(place):
+def load(address):
     def call(rows, **options):
         table = pyarrow.Table.from_pylist(rows)
         said = {"store": "x", "table": "jobs", "queue": "email", "idFrom": "content", **options}
         asked = read_options("write", said)
         columns = columns_of_jobs(from_arrow_schema(table.schema), asked)
-        told = enqueue_some(place, asked, columns, iter(table.to_batches()), rejects_of(asked))
+        told = enqueue_some(address, asked, columns, iter(table.to_batches()), rejects_of(asked))
         return [row for batch in told for row in batch.to_pylist()]
 
     return call
@@ -145,20 +145,20 @@ class TestRedriving:
         return queues["email"]
 
     @pytest.fixture
-    def redrive(self, place):
+    def redrive(self, address):
         def call(rows, folder=None):
             table = pyarrow.Table.from_pylist(rows, PLAN)
             rejects_place = RejectsPlace.planned(folder, "redrive", 1000)
-            told = redrive_some(place, "ann", iter(table.to_batches()), rejects_place)
+            told = redrive_some(address, "ann", iter(table.to_batches()), rejects_place)
             return [row for batch in told for row in batch.to_pylist()]
 
         return call
 
     @pytest.fixture
-    def check(self, place):
+    def check(self, address):
         def call(rows):
             batches = iter([pyarrow.RecordBatch.from_pylist(rows, PLAN)])
-            return [row for batch in check_some(place, batches) for row in batch.to_pylist()]
+            return [row for batch in check_some(address, batches) for row in batch.to_pylist()]
 
         return call
 

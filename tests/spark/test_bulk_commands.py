@@ -18,7 +18,7 @@ from tests.spark.test_command import KeptSpark
 
 @pytest.fixture
 def call(spark, sqlite_url, monkeypatch, capsys):
-    monkeypatch.setattr(jobs_command, "start_spark", lambda master: KeptSpark(spark))
+    monkeypatch.setattr(jobs_command, "start_spark", lambda session, master: KeptSpark(spark))
 
     def ask(*arguments):
         code = run(["--store", sqlite_url, *arguments])

@@ -27,7 +27,7 @@ LEASE = 300.0
 
 
 @pytest.fixture
-def start(place):
+def start(address):
     """Starts drivers; none outlives the test."""
     drivers = []
 
@@ -36,7 +36,7 @@ def start(place):
         asked = ReadClaims(
             store="", table="jobs", queue="email", **{"stream_id": "lake", **options}
         )
-        drivers.append(Driver(ClaimsStreamReader(asked, place), checkpoint, now=now))
+        drivers.append(Driver(ClaimsStreamReader(asked, address), checkpoint, now=now))
         return drivers[-1]
 
     yield call
@@ -565,7 +565,7 @@ class TestOutcomes:
         assert "without an outcome" in email.status("j1").record.failure.message
 
     @pytest.fixture
-    def settle(self, place):
+    def settle(self, address):
         """Writes the same outcome for all rows, but for those named with one of their own."""
 
         def call(rows, *, outcome="complete", **own):
@@ -578,7 +578,7 @@ class TestOutcomes:
                     "outcome": [own.get(row["id"], outcome) for row in rows],
                 }
             )
-            writer = OutcomesWriter(asked, place, from_arrow_schema(table.schema))
+            writer = OutcomesWriter(asked, address, from_arrow_schema(table.schema))
             writer.commit([writer.write(iter(table.to_batches()))])
 
         return call

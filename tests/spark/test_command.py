@@ -18,6 +18,7 @@ import pyspark_ackline
 from ackline.cli.app import run
 from ackline.cli.pipeline import audit as audit_command
 from ackline.cli.pipeline import starting
+from ackline.cli.session import Common, Session
 from ackline.errors import ConfigError
 from ackline.spark import session
 from ackline.spark.java import JAVA, require_java
@@ -41,7 +42,7 @@ class KeptSpark:
 
 @pytest.fixture
 def audit(spark, sqlite_url, monkeypatch, capsys):
-    monkeypatch.setattr(audit_command, "start_spark", lambda master: KeptSpark(spark))
+    monkeypatch.setattr(audit_command, "start_spark", lambda session, master: KeptSpark(spark))
     with ackline.open(sqlite_url) as queues:
         queues["email"].enqueue_many(range(10))
 
@@ -97,7 +98,7 @@ def test_without_pyspark_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ackline.spark.session", None)
 
     with pytest.raises(ConfigError, match=r"pip install 'ackline\[spark\]'"):
-        starting.start_spark(None)
+        starting.start_spark(Session(Common()), None)
 
 
 def test_without_java_it_says_what_to_install(monkeypatch):

@@ -20,18 +20,18 @@ from ackline.spark.events.gaps import Gap
 from ackline.spark.events.kept_journals import KeptJournals
 from ackline.spark.events.stream import EventsStreamReader
 from ackline.stores.registry import store_from_url
+from tests.spark.addresses import TestAddress
 from tests.spark.asking import read_options
 from tests.spark.driver import POINTS, Checkpoint, Died, Driver
-from tests.spark.places import TestPlace
 
 
 @pytest.fixture
-def start(place):
+def start(address):
     drivers = []
 
     def call(checkpoint, *, now=False, **options):
         said = {"store": "x", "table": "events", "wait": "0", **options}
-        reader = EventsStreamReader(read_options("readStream", said), place)
+        reader = EventsStreamReader(read_options("readStream", said), address)
         drivers.append(Driver(reader, checkpoint, now=now))
         return drivers[-1]
 
@@ -168,7 +168,7 @@ def test_a_checkpoint_of_other_queues_is_refused(began, goes_on, named, queues, 
 def test_a_checkpoint_of_another_tenant_is_refused(queues, start, checkpoint):
     queues["a"].enqueue(1)
     start(checkpoint).run()
-    other: Any = TestPlace(lambda: Queues(queues.store, "other"))
+    other: Any = TestAddress(lambda: Queues(queues.store, "other"))
     options = read_options("readStream", {"store": "x", "table": "events", "wait": "0"})
 
     with pytest.raises(StreamMismatch, match=r"tenant 'default', .* tenant 'other'"):
@@ -790,8 +790,8 @@ class FileStore:
 
     def read(self, checkpoint, die_at="", **options):
         said = {"store": "x", "table": "events", "wait": "0", **options}
-        place: Any = TestPlace(self.open)
-        reader = EventsStreamReader(read_options("readStream", said), place)
+        address: Any = TestAddress(self.open)
+        reader = EventsStreamReader(read_options("readStream", said), address)
         driver = Driver(reader, checkpoint)
         try:
             driver.trigger(die_at) if die_at else driver.run()

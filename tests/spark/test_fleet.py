@@ -26,7 +26,7 @@ from ackline.spark.fleet.fleet import Fleet
 from ackline.spark.fleet.running import run_fleet, warn_of_free_seats
 from ackline.spark.fleet.stop_flag import StopFlag
 from ackline.spark.fleet.task import serve
-from ackline.spark.place import StoreFile, files_of
+from ackline.spark.store_address import StoreFile, files_of
 from ackline.worker import Worker, patience
 from tests.spark.test_command import KeptSpark
 from tests.waiting import until
@@ -405,7 +405,9 @@ def module(tmp_path, monkeypatch, sqlite_url):
 def test_the_command_refuses_a_file_on_a_cluster_before_anything_starts(
     module, monkeypatch, capsys
 ):
-    monkeypatch.setattr(work_command, "start_spark", lambda master: pytest.fail("it has started"))
+    monkeypatch.setattr(
+        work_command, "start_spark", lambda session, master: pytest.fail("it has started")
+    )
 
     code = run(["pipeline", "work", module, "--master", "spark://head:7077"])
 
@@ -417,7 +419,7 @@ class TestTheCommandWithoutSpark:
     @pytest.fixture
     def command(self, module, monkeypatch):
         """Runs it, with something in the place of the fleet; returns its exit code."""
-        monkeypatch.setattr(work_command, "start_spark", lambda master: no_spark())
+        monkeypatch.setattr(work_command, "start_spark", lambda session, master: no_spark())
 
         def call(act, *options):
             monkeypatch.setattr(running, "run_fleet", act)
@@ -445,7 +447,7 @@ class TestTheCommandWithoutSpark:
     ):
         raised = []
 
-        def start_spark(master):
+        def start_spark(session, master):
             if asked:
                 with ackline.open(sqlite_url) as queues:
                     StopFlag([queues["email"]], "fleet").hoist()
@@ -499,7 +501,7 @@ def test_the_command_runs_the_handlers_of_a_module(
 ):
     # Spark's workers find the module as those of a cluster do.
     spark.addArtifacts(str(tmp_path / "fleet_of_tests.py"), pyfile=True)
-    monkeypatch.setattr(work_command, "start_spark", lambda master: KeptSpark(spark))
+    monkeypatch.setattr(work_command, "start_spark", lambda session, master: KeptSpark(spark))
     with ackline.open(sqlite_url) as queues:
         queue = queues["email"]
         queue.enqueue_many(range(30), kind="welcome", max_attempts=1)

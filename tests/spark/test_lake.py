@@ -251,7 +251,9 @@ class TestKilled:
         files = side.gold_files()
 
         command = ["--json", "--store", side.url, "pipeline", "run", "--lake", side.path]
-        monkeypatch.setattr(lake_command, "start_spark", lambda master: KeptSpark(side.spark))
+        monkeypatch.setattr(
+            lake_command, "start_spark", lambda session, master: KeptSpark(side.spark)
+        )
         assert cli.run(command) == 0
 
         ran = json.loads(capsys.readouterr().out)
@@ -339,7 +341,7 @@ class TestLivesThatGoOn:
         assert len(side.rows("silver", "open", "batch_id=1")) == 21
 
 
-def test_each_failure_has_its_own_error(queues, place):
+def test_each_failure_has_its_own_error(queues, address):
     queue, failures = queues["email"], (ValueError("first"), KeyError("second"))
     queue.enqueue(1, id="a", max_attempts=1)
     for failure in failures:
@@ -352,7 +354,7 @@ def test_each_failure_has_its_own_error(queues, place):
         [{"queue": "email", "id": event.id, "token": event.token} for event in dead]
     )
 
-    (told,) = add_errors(place, iter([steps]))
+    (told,) = add_errors(address, iter([steps]))
 
     # Of those before the last the journal still has the first words.
     assert told.column("error_type").to_pylist() == [None, None, "OSError"]
@@ -376,7 +378,7 @@ def test_a_queue_that_was_only_paused_is_reported(spark, tmp_path, monkeypatch, 
     side.queues["email"].pause()
     side.queues["email"].resume()
     side.take_in()
-    monkeypatch.setattr(report_command, "start_spark", lambda master: KeptSpark(spark))
+    monkeypatch.setattr(report_command, "start_spark", lambda session, master: KeptSpark(spark))
     page = tmp_path / "report.html"
 
     assert cli.run(["pipeline", "report", "--lake", side.path]) == 0
@@ -396,7 +398,7 @@ def test_the_forecast_is_made_of_the_last_weeks():
 
 
 def test_names_that_are_not_there_are_told(sqlite_url, capsys, monkeypatch, tmp_path):
-    def start(_master):
+    def start(_session, _master):
         raise ConfigError("far enough")
 
     monkeypatch.setattr(lake_command, "start_spark", start)
@@ -449,7 +451,9 @@ def test_it_goes_on_until_it_is_stopped(monkeypatch):
 
 
 def test_the_report_tells_what_the_lake_has(told, monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(report_command, "start_spark", lambda master: KeptSpark(told.spark))
+    monkeypatch.setattr(
+        report_command, "start_spark", lambda session, master: KeptSpark(told.spark)
+    )
     page = tmp_path / "report.html"
 
     assert cli.run(["--json", "pipeline", "report", "--lake", told.path, f"--html={page}"]) == 0
@@ -481,8 +485,11 @@ def test_the_time_zone_of_the_session_does_not_matter(spark, tmp_path, in_zone):
     # An hour that is of the next day in this zone, and not a whole one.
     side.clock.advance(side.clock.now() // DAY * DAY + 20.2 * 3600 - DAY - side.clock.now())
     live_through(side.queues, side.clock, 20)
+    side.queues["stuck"].enqueue(1)
+    side.clock.advance(61)
     side.run(reader=None)
     report = gather(spark, side.lake)
+    assert [row["late"] for row in report.slo if row["queue"] == "stuck"] == [1]
 
     in_zone("Asia/Kolkata")
     side.run(lake=tmp_path / "elsewhere", reader=None)

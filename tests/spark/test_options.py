@@ -11,8 +11,8 @@ import ackline
 from ackline.errors import AcklineError, ConfigError, StoreUnavailable
 from ackline.spark.asked import meanings, read_options
 from ackline.spark.options import ROLES
-from ackline.spark.place import Place, find_place
 from ackline.spark.source import AcklineSource
+from ackline.spark.store_address import StoreAddress, find_address
 from pyspark_ackline import DefaultSource
 
 CLAIMS = {"table": "jobs", "queue": "q", "streamId": "s"}
@@ -123,14 +123,14 @@ def test_columns_that_differ_are_refused_at_planning(sqlite_url):
 
 def test_memory_is_refused():
     with pytest.raises(ConfigError, match="lives in one process"):
-        find_place(read_options("read", {"store": "memory://", "table": "jobs"}))
+        find_address(read_options("read", {"store": "memory://", "table": "jobs"}))
 
 
 def test_a_file_that_is_not_there_is_not_made(tmp_path):
     options = read_options("read", {"store": f"sqlite:///{tmp_path}/no.db", "table": "jobs"})
 
     with pytest.raises(StoreUnavailable, match="sees no store at"):
-        find_place(options)
+        find_address(options)
 
     assert list(tmp_path.iterdir()) == []
 
@@ -139,21 +139,21 @@ def test_a_relative_path_is_made_absolute(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ackline.open("sqlite:///a b.db").close()
 
-    place = find_place(read_options("read", {"store": "sqlite:///a%20b.db", "table": "jobs"}))
+    address = find_address(read_options("read", {"store": "sqlite:///a%20b.db", "table": "jobs"}))
 
     monkeypatch.chdir("/")
-    with place.open() as queues:
+    with address.open() as queues:
         assert list(queues) == []
 
 
 def test_a_file_of_another_machine_is_refused(sqlite_url):
     ackline.open(sqlite_url).close()
-    place = Place(url=sqlite_url, tenant="default", host="elsewhere")
+    address = StoreAddress(url=sqlite_url, tenant="default", host="elsewhere")
 
     with pytest.raises(ConfigError, match="of elsewhere: use Redis or PostgreSQL"):
-        place.connect()
+        address.connect()
 
-    shared = Place(url=sqlite_url, tenant="default", host="elsewhere", shared_files=True)
+    shared = StoreAddress(url=sqlite_url, tenant="default", host="elsewhere", shared_files=True)
     shared.connect().close()
 
 
@@ -161,7 +161,7 @@ def test_an_unreachable_server_is_told_at_planning():
     options = {"store": "redis://127.0.0.1:1/0", "table": "jobs"}
 
     with pytest.raises(StoreUnavailable):
-        find_place(read_options("read", options))
+        find_address(read_options("read", options))
 
 
 def test_spark_finds_the_format_by_the_name_of_its_module():

@@ -9,8 +9,8 @@ import pytest
 import ackline
 from ackline.job import State
 from ackline.spark.claims.stream import ClaimsStreamReader
-from ackline.spark.place import find_place
 from ackline.spark.source import AcklineSource
+from ackline.spark.store_address import find_address
 from tests.spark.asking import read_options
 from tests.spark.driver import Checkpoint, Driver
 
@@ -133,7 +133,7 @@ class NotingSource(AcklineSource):
     def streamReader(self, schema):  # noqa: N802
         reader = super().streamReader(schema)
         assert isinstance(reader, ClaimsStreamReader)
-        return NotingReader(reader.options, reader.place)
+        return NotingReader(reader.options, reader.address)
 
 
 def test_the_order_of_calls_is_the_one_that_tests_go_by(spark, sqlite_url, tmp_path):
@@ -154,7 +154,7 @@ def test_the_order_of_calls_is_the_one_that_tests_go_by(spark, sqlite_url, tmp_p
     )
     said = {"store": sqlite_url, "table": "jobs", **options("model", model)}
     asked = read_options("readStream", said)
-    driver = Driver(NotingReader(asked, find_place(asked)), Checkpoint(), now=True)
+    driver = Driver(NotingReader(asked, find_address(asked)), Checkpoint(), now=True)
     driver.run()
     driver.reader.stop()
 

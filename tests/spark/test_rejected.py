@@ -14,18 +14,18 @@ import pytest
 
 from ackline.errors import ConfigError
 from ackline.spark.paths import open_folder
-from ackline.spark.place import Place
+from ackline.spark.store_address import StoreAddress
 from ackline.spark.writing.rejected import LONGEST_LISTED, RejectedRow, RowsRejected, rows_of
 from ackline.spark.writing.rejects_place import RejectsPlace
 
 LARGE = {"id": "a", "priority": 17, "payload": "y" * 2 * LONGEST_LISTED, "result": b"\x00\xff"}
 
 
-HERE = Place(url="redis://", tenant="default", host=socket.gethostname())
+HERE = StoreAddress(url="redis://", tenant="default", host=socket.gethostname())
 
 
-def reject(folder, most=1000, place=HERE):
-    with RejectsPlace.planned(folder, "write", most).opened(place) as rejects:
+def reject(folder, most=1000, address=HERE):
+    with RejectsPlace.planned(folder, "write", most).opened(address) as rejects:
         rejects.add([RejectedRow.of(LARGE, ValueError("no"))], 0)
     return rejects.listed
 
@@ -63,16 +63,16 @@ def test_a_relative_folder_is_that_of_the_machine_that_plans(tmp_path, monkeypat
 
 def test_a_folder_of_another_machine_is_refused(tmp_path):
     """Else each machine would have some of the rows, and nobody would find them."""
-    elsewhere = Place(url="redis://", tenant="default", host="elsewhere")
+    elsewhere = StoreAddress(url="redis://", tenant="default", host="elsewhere")
 
     for folder in (str(tmp_path / "rejected"), (tmp_path / "rejected").as_uri()):
         with pytest.raises(ConfigError, match=r"of elsewhere: name one that all .*sharedFiles"):
-            reject(folder, place=elsewhere)
+            reject(folder, address=elsewhere)
     assert not list(tmp_path.iterdir())
-    reject(None, place=elsewhere)
+    reject(None, address=elsewhere)
 
     shared = msgspec.structs.replace(elsewhere, shared_files=True)
-    reject(str(tmp_path / "rejected"), place=shared)
+    reject(str(tmp_path / "rejected"), address=shared)
     assert pyarrow.parquet.read_table(tmp_path / "rejected").num_rows == 1
 
 

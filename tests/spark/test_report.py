@@ -21,10 +21,12 @@ from ackline.spark import schemas
 from ackline.spark.events.gaps import Gap
 from ackline.spark.events.rows import events_batch
 from ackline.spark.pipelines import traffic
-from ackline.spark.pipelines.silver import steps_with_times
+from ackline.spark.pipelines.objectives import attainment, late_in_line, with_late
+from ackline.spark.pipelines.silver import carried, steps_with_times
 from ackline.spark.reports.facts import (
     MOST,
     OF_AN_HOUR,
+    QUEUE,
     Report,
     most_stalled,
     reported_days,
@@ -93,6 +95,7 @@ def report():
         "objective_seconds": 5.0,
         "target": 0.99,
         "deliveries": 100,
+        "late": 31,
         "attained": 0.975,
         "kept": False,
     }
@@ -282,6 +285,35 @@ def test_stalls_are_gathered_from_every_queue(spark, clock):
     assert [(row["queue"], row["stalled"], row["stall_p50"]) for row in found] == [
         ("quiet", 1, 31.0)
     ]
+
+
+def test_jobs_that_nobody_takes_count_as_late(spark, clock):
+    """A queue that stands still has no delivery that could be judged."""
+    store = MemoryStore(clock)
+    store.open()
+    queues = Queues(store)
+    queues["stuck"].enqueue_many(range(3))
+    queues["slow"].enqueue_many(range(4))
+    queues["slow"].claim(2)
+    queues["later"].enqueue(1, delay=3600)
+    queues["unjudged"].enqueue(1)
+    clock.advance(100)
+    queues["young"].enqueue(1)
+    queues["slow"].claim(1)
+    table = pyarrow.Table.from_batches([events_batch(all_events(queues))])
+    steps = steps_with_times(spark.createDataFrame(table, schemas.EVENTS))
+    objectives = {"stuck": 99.0, "slow": 60.0, "later": 1.0, "young": 1.0}
+
+    attained = attainment(traffic.add_up(traffic.parts_of(steps), QUEUE), QUEUE, objectives)
+    now = datetime.datetime.fromtimestamp(clock.now(), datetime.UTC)
+    late = late_in_line(carried(steps), objectives, now)
+    found = with_late(attained, late, objectives).collect()
+
+    assert {row["queue"]: (row["deliveries"], row["late"], row["attained"]) for row in found} == {
+        "stuck": (0, 3, 0.0),
+        "slow": (3, 1, 0.5),
+    }
+    assert [row["kept"] for row in found] == [False, False]
 
 
 def test_the_terminal_shows_it(report, capsys):

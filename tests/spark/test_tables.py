@@ -24,12 +24,12 @@ ROWS = {"jobs": JobsReader, "dlq": JobsReader, "events": EventsReader}
 
 
 @pytest.fixture
-def read(place):
-    return lambda table, **options: rows_of(reader(place, table, **options))
+def read(address):
+    return lambda table, **options: rows_of(reader(address, table, **options))
 
 
-def reader(place, table, **options):
-    return ROWS[table](read_options("read", {"store": "x", "table": table, **options}), place)
+def reader(address, table, **options):
+    return ROWS[table](read_options("read", {"store": "x", "table": table, **options}), address)
 
 
 def rows_of(reader, parts=None):
@@ -88,7 +88,7 @@ def test_pages_are_small_and_all_are_read(queues, read):
 
 
 @pytest.mark.parametrize("large", ["payload", "result"])
-def test_pages_are_small_where_jobs_are_large(large, queues, place, monkeypatch):
+def test_pages_are_small_where_jobs_are_large(large, queues, address, monkeypatch):
     monkeypatch.setattr(jobs, "PAGE_BYTES", 4 << 20)
     queue = queues["a"]
     text = "x" * 900_000
@@ -97,23 +97,23 @@ def test_pages_are_small_where_jobs_are_large(large, queues, place, monkeypatch)
         for job in queue.claim(30):
             queue.complete(job, text)
 
-    batches = list(batches_of(reader(place, "jobs")))
+    batches = list(batches_of(reader(address, "jobs")))
 
     assert sum(batch.num_rows for batch in batches) == 30
     assert max(batch.nbytes for batch in batches) < 5 << 20
 
 
-def test_pages_are_small_where_jobs_grow_suddenly(queues, place, monkeypatch):
+def test_pages_are_small_where_jobs_grow_suddenly(queues, address, monkeypatch):
     monkeypatch.setattr(jobs, "PAGE_BYTES", 1 << 20)
     queues["a"].enqueue_many(["x"] * 300 + ["x" * 50_000] * 200)
 
-    batches = list(batches_of(reader(place, "jobs")))
+    batches = list(batches_of(reader(address, "jobs")))
 
     assert sum(batch.num_rows for batch in batches) == 500
     assert max(batch.nbytes for batch in batches) < 2 << 20
 
 
-def test_pages_are_small_where_events_are_large(queues, place, monkeypatch):
+def test_pages_are_small_where_events_are_large(queues, address, monkeypatch):
     monkeypatch.setattr(events, "PAGE_BYTES", 1 << 20)
     queue = queues["a"]
     queue.enqueue_many(range(1500))
@@ -121,33 +121,33 @@ def test_pages_are_small_where_events_are_large(queues, place, monkeypatch):
         held = map(record_of, queue.claim(500))
         queues.store.apply(queue.key, [stop(job, "x" * 10_000, DEFAULTS) for job in held])
 
-    batches = list(batches_of(reader(place, "events", partitions="1")))
+    batches = list(batches_of(reader(address, "events", partitions="1")))
 
     assert sum(batch.num_rows for batch in batches) == 4500
     # It cannot know of the first large ones before they come.
     assert sorted(batch.nbytes for batch in batches)[-2] < 2 << 20
 
 
-def test_pages_of_small_events_grow(queues, place):
+def test_pages_of_small_events_grow(queues, address):
     queues["a"].enqueue_many(range(7000))
 
-    batches = batches_of(reader(place, "events", partitions="1"))
+    batches = batches_of(reader(address, "events", partitions="1"))
 
     assert [batch.num_rows for batch in batches] == [1000, 4000, 2000]
 
 
-def test_pages_of_small_jobs_grow(queues, place):
+def test_pages_of_small_jobs_grow(queues, address):
     queues["a"].enqueue_many(range(3000))
 
-    sizes = [batch.num_rows for batch in batches_of(reader(place, "jobs"))]
+    sizes = [batch.num_rows for batch in batches_of(reader(address, "jobs"))]
 
     assert sizes == [16, 64, 256, 1000, 1000, 664]
 
 
-def test_what_was_planned_is_read_as_it_stands_whenever_it_is_read(queues, place):
+def test_what_was_planned_is_read_as_it_stands_whenever_it_is_read(queues, address):
     """Spark plans a DataFrame when it is first used, and not again."""
     queues["a"].enqueue_many(range(5))
-    asked = reader(place, "jobs")
+    asked = reader(address, "jobs")
     parts = asked.partitions()
     assert len(rows_of(asked, parts)) == 5
 
@@ -159,9 +159,9 @@ def test_what_was_planned_is_read_as_it_stands_whenever_it_is_read(queues, place
     assert states == [("a", "completed")] * 5 + [("b", "queued")] * 3
 
 
-def test_one_queue_planned_is_one_queue_read(queues, place):
+def test_one_queue_planned_is_one_queue_read(queues, address):
     queues["a"].enqueue(1)
-    asked = reader(place, "jobs", queue="a")
+    asked = reader(address, "jobs", queue="a")
     parts = asked.partitions()
 
     queues["b"].enqueue(1)
@@ -169,9 +169,9 @@ def test_one_queue_planned_is_one_queue_read(queues, place):
     assert {row["queue"] for row in rows_of(asked, parts)} == {"a"}
 
 
-def test_events_that_were_planned_stay_the_same(queues, place):
+def test_events_that_were_planned_stay_the_same(queues, address):
     queues["a"].enqueue_many(range(5))
-    asked = reader(place, "events")
+    asked = reader(address, "events")
     parts = asked.partitions()
     before = rows_of(asked, parts)
 
@@ -252,7 +252,7 @@ def test_no_reader_takes_filters_from_spark():
     assert EventsReader.pushFilters is DataSourceReader.pushFilters
 
 
-def test_events_in_order_and_in_stretches(queues, read, place):
+def test_events_in_order_and_in_stretches(queues, read, address):
     for number in range(40):
         queues["a"].enqueue(number, id=str(number))
     queues["b"].enqueue(1, id="b")
@@ -264,7 +264,7 @@ def test_events_in_order_and_in_stretches(queues, read, place):
     assert [row["place"] for row in mine] == sorted(row["place"] for row in mine)
     assert len(rows) == 41
     asked = read_options("read", {"store": "x", "table": "events", "partitions": "8"})
-    assert len(EventsReader(asked, place).partitions()) >= 4
+    assert len(EventsReader(asked, address).partitions()) >= 4
 
 
 def test_events_behind_a_cursor(queues, read):
@@ -287,19 +287,19 @@ def test_one_large_batch_of_events_is_read_in_pages(queues, read):
     assert {row["act"] for row in rows} == {Act.ENQUEUE}
 
 
-def test_an_empty_store_has_no_rows(read, place):
+def test_an_empty_store_has_no_rows(read, address):
     assert read("jobs") == []
     assert read("events") == []
     asked = read_options("read", {"store": "x", "table": "jobs"})
-    assert list(JobsReader(asked, place).read(InputPartition(None))) == []
+    assert list(JobsReader(asked, address).read(InputPartition(None))) == []
 
 
-def test_events_that_are_dropped_while_they_are_read_are_missed_loudly(queues, place):
+def test_events_that_are_dropped_while_they_are_read_are_missed_loudly(queues, address):
     queue = queues["a"]
     queue.configure(max_journal=1)
     for number in range(5):
         queue.enqueue(number)
-    reader = EventsReader(read_options("read", {"store": "x", "table": "events"}), place)
+    reader = EventsReader(read_options("read", {"store": "x", "table": "events"}), address)
     parts = reader.partitions()
 
     queues.store.prune(queue.key, 100)

@@ -26,19 +26,19 @@ TEXT = pyarrow.string()
 
 
 @pytest.fixture
-def writer(place):
+def writer(address):
     def make(table, kind=JobsWriter, **options):
         options = {"store": "x", "table": "jobs", "queue": "email", **options}
-        return kind(read_options("write", options), place, from_arrow_schema(table.schema))
+        return kind(read_options("write", options), address, from_arrow_schema(table.schema))
 
     return make
 
 
 @pytest.fixture
-def settler(place):
+def settler(address):
     def make(table, kind=OutcomesWriter, **options):
         options = {"store": "x", "table": "outcomes", "queue": "email", **options}
-        return kind(read_options("write", options), place, from_arrow_schema(table.schema))
+        return kind(read_options("write", options), address, from_arrow_schema(table.schema))
 
     return make
 
@@ -61,10 +61,10 @@ def write(writer, table, tasks=2):
 
 
 @pytest.fixture
-def outage(place, monkeypatch):
+def outage(address, monkeypatch):
     """The store is away when a task connects, and once more right after it did what was asked."""
     monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.001)
-    connect, left = place.connect, ["connect"]
+    connect, left = address.connect, ["connect"]
 
     def cut(verb):
         left.append(verb)
@@ -86,7 +86,7 @@ def outage(place, monkeypatch):
             monkeypatch.setattr(queues.store, verb, answer_late)
             return queues
 
-        monkeypatch.setattr(place, "connect", connect_late)
+        monkeypatch.setattr(address, "connect", connect_late)
         return left
 
     return cut
@@ -413,12 +413,12 @@ def test_a_table_that_cannot_be_jobs_is_refused_at_planning(columns, options, wo
     assert words in str(caught.value)
 
 
-def test_a_queue_must_be_named(place):
+def test_a_queue_must_be_named(address):
     table = pyarrow.table({"id": ["1"], "payload": ["1"]})
     options = read_options("write", {"store": "x", "table": "jobs"})
 
     with pytest.raises(ConfigError, match="which queue"):
-        JobsWriter(options, place, from_arrow_schema(table.schema))
+        JobsWriter(options, address, from_arrow_schema(table.schema))
 
 
 class TestOutcomes:

@@ -15,7 +15,7 @@ from ackline.cli.app import command
 from ackline.cli.exits import Refusal
 from ackline.cli.queues import LOOK, first_in_line
 from ackline.cli.readers import waits_for
-from ackline.cli.session import Session, file_of
+from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.versions import ackline_version, python_version
 from ackline.cli.words import count, plain, span
@@ -24,6 +24,7 @@ from ackline.job import State
 from ackline.queue import Queue, RecoveryStats
 from ackline.queues import Queues
 from ackline.stores.base import Filter, QueueInfo, StoreInfo, WorkerRecord
+from ackline.stores.registry import file_of
 
 CLOCK_LIMIT = 1.0
 """Seconds that this machine's clock may differ from the store's."""

@@ -7,7 +7,6 @@ import json as _json
 import os
 import sys
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 from rich.console import Console, RenderableType
@@ -19,7 +18,7 @@ from ackline.queue import Queue
 from ackline.queues import DEFAULT_TENANT, Queues, no_such_queue
 from ackline.stores.base import QueueInfo
 from ackline.stores.migrations import Migratable
-from ackline.stores.registry import store_from_url
+from ackline.stores.registry import file_of, store_from_url
 
 DEFAULT_STORE = "sqlite:///ackline.db"
 
@@ -124,14 +123,6 @@ class Session:
 def store_url(text: str) -> str:
     """A store's URL; a plain path means a SQLite file."""
     return text if "://" in text else f"sqlite:///{text}"
-
-
-def file_of(url: str) -> str | None:
-    """The file of a SQLite URL; None for any other store."""
-    parts = urlsplit(url)
-    if parts.scheme != "sqlite":
-        return None
-    return os.path.abspath(unquote(parts.path).removeprefix("/"))
 
 
 def require_made(url: str, option: str = "--store or ACKLINE_STORE") -> None:

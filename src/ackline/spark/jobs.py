@@ -16,9 +16,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from ackline.job import QueueKey, State
 from ackline.queues import Queues
 from ackline.spark.options import ReadingJobs
-from ackline.spark.place import Place
 from ackline.spark.retrying import retrying
 from ackline.spark.rows import jobs_batch
+from ackline.spark.store_address import StoreAddress
 from ackline.spark.stride import PAGE_BYTES, Stride, pieces
 from ackline.stores.base import Filter
 
@@ -48,9 +48,9 @@ class JobsReader(DataSourceReader):
     It is not a snapshot: a job that changes its state meanwhile may be seen in both or in neither.
     """
 
-    def __init__(self, options: ReadingJobs, place: Place) -> None:
+    def __init__(self, options: ReadingJobs, address: StoreAddress) -> None:
         self.options = options
-        self.place = place
+        self.address = address
 
     def partitions(self) -> list[InputPartition]:
         """One for each shelf that has jobs, the largest first, and one for all others.
@@ -58,14 +58,14 @@ class JobsReader(DataSourceReader):
         Spark plans a DataFrame once and reads it as often as it is used, also when by then jobs
         are where there were none.
         """
-        with self.place.open() as queues:
+        with self.address.open() as queues:
             sizes = self._sizes(queues)
         shelves = sorted(sizes, key=lambda shelf: (-sizes[shelf], shelf))
         return [*map(OneShelf, shelves), OtherShelves(frozenset(shelves))]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """The jobs of its shelves, a page at a time."""
-        queues = retrying(self.place.connect, self.options.retry_for)
+        queues = retrying(self.address.connect, self.options.retry_for)
         with closing(queues):
             for shelf in self._shelves(queues, partition):
                 yield from self._read(queues, shelf)
@@ -82,14 +82,14 @@ class JobsReader(DataSourceReader):
         states = self.options.state_set
         return {
             (info.key.name, state): count
-            for info in queues.store.describe(self.place.tenant, self.options.queue)
+            for info in queues.store.describe(self.address.tenant, self.options.queue)
             for state, count in info.counts.items()
             if count and state in states
         }
 
     def _read(self, queues: Queues, shelf: Shelf) -> Iterator[pyarrow.RecordBatch]:
         name, state = shelf
-        key = QueueKey(self.place.tenant, name)
+        key = QueueKey(self.address.tenant, name)
         which = Filter(
             states=frozenset({state}),
             kinds=self.options.kind_set,

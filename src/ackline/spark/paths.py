@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pyarrow
 import pyarrow.fs
@@ -13,9 +14,12 @@ from ackline.errors import ConfigError
 def absolute(path: str) -> str:
     """A path as Spark calls it, the same wherever a task runs.
 
-    >>> absolute("s3a://shop/lake/"), absolute("/lake/")
-    ('s3a://shop/lake', '/lake')
+    >>> absolute("s3a://shop/lake/"), absolute("/lake/"), absolute("file:/my%20lake")
+    ('s3a://shop/lake', '/lake', '/my lake')
     """
+    # Hadoop writes it with one slash, others with three.
+    if path.startswith("file:/"):
+        path = unquote(urlsplit(path).path)
     return path.rstrip("/") if "://" in path else str(Path(path).absolute())
 
 
@@ -25,10 +29,11 @@ def uri_of(path: str) -> str:
     >>> uri_of("s3a://shop/lake"), uri_of("/my lake")
     ('s3://shop/lake', 'file:///my%20lake')
     """
+    path = absolute(path)
     # Hadoop has another name for the same thing.
     if path.startswith("s3a://"):
         return "s3://" + path.removeprefix("s3a://")
-    return path if "://" in path else Path(path).absolute().as_uri()
+    return path if "://" in path else Path(path).as_uri()
 
 
 def is_local(path: str) -> bool:

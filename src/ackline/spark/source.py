@@ -28,7 +28,7 @@ from ackline.spark.options import (
     WriteJobs,
     WriteOutcomes,
 )
-from ackline.spark.place import Place, find_place, missing_queue
+from ackline.spark.store_address import StoreAddress, find_address, missing_queue
 from ackline.spark.writing.jobs import JobsStreamWriter, JobsWriter
 from ackline.spark.writing.outcomes import OutcomesStreamWriter, OutcomesWriter
 
@@ -60,59 +60,59 @@ class AcklineSource(DataSource):
         """For `spark.read`."""
         options = read_options("read", self.options)
         assert isinstance(options, Reading)
-        place = find_place(options)
-        if missing := _missing(options, place):
+        address = find_address(options)
+        if missing := _missing(options, address):
             raise ConfigError(missing)
         if isinstance(options, ReadEvents):
             _require_schema(schema, schemas.EVENTS)
-            return EventsReader(options, place)
+            return EventsReader(options, address)
         assert isinstance(options, ReadingJobs)
         _require_schema(schema, schemas.JOBS)
-        return JobsReader(options, place)
+        return JobsReader(options, address)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """For `spark.readStream`."""
         options = read_options("readStream", self.options)
         assert isinstance(options, Reading)
-        place = find_place(options)
-        if missing := _missing(options, place):
+        address = find_address(options)
+        if missing := _missing(options, address):
             # A stream may be there before its first job.
             logger.warning("%s; the stream waits for it", missing)
         if isinstance(options, ReadEvents):
             _require_schema(schema, schemas.EVENTS)
-            return EventsStreamReader(options, place)
+            return EventsStreamReader(options, address)
         assert isinstance(options, ReadClaims)
         _require_schema(schema, schemas.CLAIMS)
-        return ClaimsStreamReader(options, place)
+        return ClaimsStreamReader(options, address)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """For `DataFrame.write`."""
-        options, place = self._writing(overwrite)
+        options, address = self._writing(overwrite)
         if isinstance(options, WriteOutcomes):
-            return OutcomesWriter(options, place, schema)
-        return JobsWriter(options, place, schema)
+            return OutcomesWriter(options, address, schema)
+        return JobsWriter(options, address, schema)
 
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamArrowWriter:
         """For `DataFrame.writeStream`."""
-        options, place = self._writing(overwrite)
+        options, address = self._writing(overwrite)
         if isinstance(options, WriteOutcomes):
-            return OutcomesStreamWriter(options, place, schema)
-        return JobsStreamWriter(options, place, schema)
+            return OutcomesStreamWriter(options, address, schema)
+        return JobsStreamWriter(options, address, schema)
 
-    def _writing(self, overwrite: bool) -> tuple[WriteJobs | WriteOutcomes, Place]:
+    def _writing(self, overwrite: bool) -> tuple[WriteJobs | WriteOutcomes, StoreAddress]:
         if overwrite:
             raise ConfigError('jobs are added, never overwritten: write with .mode("append")')
         options = read_options("write", self.options)
         assert isinstance(options, WriteJobs | WriteOutcomes)
-        return options, find_place(options, creates=True)
+        return options, find_address(options, creates=True)
 
 
-def _missing(options: Reading, place: Place) -> str | None:
+def _missing(options: Reading, address: StoreAddress) -> str | None:
     if options.queue is None:
         return None
-    return missing_queue(place, options.queue, dropped=isinstance(options, ReadEvents))
+    return missing_queue(address, options.queue, dropped=isinstance(options, ReadEvents))
 
 
 def _require_schema(asked: StructType, ours: StructType) -> None:

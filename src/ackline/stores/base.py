@@ -272,8 +272,8 @@ def key_beside(queue: QueueKey, *parts: str) -> tuple[str, ...]:
 
 
 def act_of_change(old: QueueSettings, new: QueueSettings) -> Act:
-    """The word for a change of settings."""
-    if old.paused == new.paused:
+    """The word for a change of settings: a pause is one only if nothing else has changed."""
+    if old.paused == new.paused or msgspec.structs.replace(old, paused=new.paused) != new:
         return Act.CONFIGURE
     return Act.PAUSE if new.paused else Act.RESUME
 

@@ -6,7 +6,7 @@ import importlib
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 
 from ackline.clock import Clock
 from ackline.errors import ConfigError, MissingExtra, UnknownStore
@@ -59,6 +59,14 @@ def url_of(place: str | os.PathLike[str]) -> str:
             f"a store is opened by its URL, such as sqlite:///jobs.db, or by a path, not {place!r}"
         )
     return place
+
+
+def file_of(url: str) -> str | None:
+    """The file of a SQLite URL, as an absolute path; None for any other store."""
+    parts = urlsplit(url)
+    if parts.scheme != "sqlite":
+        return None
+    return os.path.abspath(unquote(parts.path).removeprefix("/"))
 
 
 def store_from_url(url: str, clock: Clock | None = None, token: str | None = None) -> Store:

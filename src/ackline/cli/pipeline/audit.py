@@ -59,11 +59,11 @@ def audit(
     require_shared_store(session, master, shared_files)
     names = [session.known_queue(name).name for name in queue] if queue else None
     queues = session.queues
-    spark = start_spark(master)
+    spark = start_spark(session, master)
     from ackline.spark.audit.auditing import run_audit
     from ackline.spark.lake.lake import Lake
 
-    with ending(spark):
+    with ending(spark), session.notices.status("going through the journal"):
         history = None if lake is None else Lake(lake)
         found = run_audit(
             spark, session.url, queues, names, lake=history, shared_files=shared_files

@@ -16,7 +16,7 @@ from ackline.cli.pipeline.errors import ending
 from ackline.cli.pipeline.group import PIPELINE, pipeline
 from ackline.cli.pipeline.options import MasterOption, SharedFilesOption
 from ackline.cli.pipeline.progress import with_progress
-from ackline.cli.pipeline.starting import place_of, require_shared_store, start_spark
+from ackline.cli.pipeline.starting import address_of, require_shared_store, start_spark
 from ackline.cli.queues import who
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
@@ -100,11 +100,11 @@ def load(
     """
     require_shared_store(session, master, shared_files)
     said = read_sets(sets)
-    spark = start_spark(master)
+    spark = start_spark(session, master)
     from ackline.spark.bulk.files import format_of, read_files, with_columns
     from ackline.spark.bulk.loading import load as load_files
     from ackline.spark.options import WriteJobs
-    from ackline.spark.place import find_place
+    from ackline.spark.store_address import find_address
 
     with ending(spark):
         found = read_files(spark, files, format_of(files, format), infer=infer)
@@ -121,12 +121,12 @@ def load(
             rejected_path=rejected,
             max_rejected=max_rejected,
         )
-        place = find_place(options, creates=True)
+        address = find_address(options, creates=True)
         loaded = with_progress(
             session,
             spark,
             "enqueueing",
-            lambda: load_files(found, options, place, name_of_run("load")),
+            lambda: load_files(found, options, address, name_of_run("load")),
         )
     if session.json:
         session.document(loaded)
@@ -161,12 +161,12 @@ def export(
     ackline pipeline export dlq /tmp/dead --format json --where "kind = 'welcome'"
     """
     require_shared_store(session, master, shared_files)
-    spark = start_spark(master)
+    spark = start_spark(session, master)
     from ackline.spark.bulk.exporting import as_text, chosen, read_table
     from ackline.spark.bulk.exporting import export as write
 
     with ending(spark):
-        rows = read_table(spark, place_of(session, shared_files), table)
+        rows = read_table(spark, address_of(session, shared_files), table)
         if format == "json":
             rows = as_text(rows)
         rows = chosen(rows, where)
@@ -210,7 +210,7 @@ def redrive(
     """
     require_shared_store(session, master, shared_files)
     said = read_sets(sets)
-    spark = start_spark(master)
+    spark = start_spark(session, master)
     from ackline.spark.bulk.exporting import as_text, chosen, read_table
     from ackline.spark.bulk.redriving import check, planned
     from ackline.spark.bulk.redriving import redrive as act
@@ -218,14 +218,14 @@ def redrive(
 
     with ending(spark):
         kept = RejectsPlace.planned(rejected, name_of_run("redrive"), max_rejected)
-        place = place_of(session, shared_files)
-        dead = chosen(as_text(read_table(spark, place, "dlq")), where)
+        address = address_of(session, shared_files)
+        dead = chosen(as_text(read_table(spark, address, "dlq")), where)
         plan = planned(dead, said, rate, dead.count() if rate else 0)
         if dry_run:
             # A job that is not changed cannot be refused.
-            _preview(session, dead, plan, check(plan, place) if said else None)
+            _preview(session, dead, plan, check(plan, address) if said else None)
             return
-        done = with_progress(session, spark, "redriving", lambda: act(plan, place, who(), kept))
+        done = with_progress(session, spark, "redriving", lambda: act(plan, address, who(), kept))
     total = sum(done.redriven.values())
     if session.json:
         session.document(done)

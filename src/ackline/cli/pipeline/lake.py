@@ -96,7 +96,7 @@ def run(
     objectives = dict(read_objective(text) for text in slo or ())
     queues = session.queues
     _notice_missing(session, objectives)
-    spark = start_spark(master)
+    spark = start_spark(session, master)
     from ackline.spark.lake.running import Asked, Run
 
     asked = Asked(
@@ -117,7 +117,9 @@ def run(
         if continuous:
             _go_on(session, job)
         else:
-            _tell(session, job.to_now())
+            with session.notices.status("taking in the journal"):
+                ran = job.to_now()
+            _tell(session, ran)
 
 
 def read_objective(text: str) -> tuple[str, float | None]:

@@ -53,11 +53,11 @@ def report(
 
     The lake is as the last `ackline pipeline run` left it; no store is needed.
     """
-    spark = start_spark(master)
+    spark = start_spark(session, master)
     from ackline.spark.lake.lake import Lake
     from ackline.spark.reports.facts import gather
 
-    with ending(spark):
+    with ending(spark), session.notices.status("reading the lake"):
         found = gather(spark, Lake(lake), days)
     if html is not None:
         from ackline.spark.reports.page import page
@@ -162,8 +162,9 @@ def _show_slo(session: Session, report: Report) -> None:
         "in line at most",
         "for",
         "deliveries",
+        "late in line",
         "attained",
-        right=4,
+        right=5,
         spare=[("queue", LEAST_NAME)],
     )
     for row in report.slo[:LISTED]:
@@ -172,6 +173,7 @@ def _show_slo(session: Session, report: Report) -> None:
             _span(row["objective_seconds"]),
             f"{row['target']:.0%}",
             f"{row['deliveries']:,}",
+            _bad(f"{row['late']:,}", row["late"]),
             _bad(f"{row['attained']:.2%}", not row["kept"]),
         )
     session.say(table)

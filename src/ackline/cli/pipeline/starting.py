@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ackline.cli.session import Session, file_of
+from ackline.cli.session import Session
 from ackline.errors import MissingExtra
+from ackline.stores.registry import file_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ackline.spark.place import Place
+    from ackline.spark.store_address import StoreAddress
 
 
 def require_shared_store(session: Session, master: str | None, shared_files: bool) -> None:
@@ -21,27 +22,28 @@ def require_shared_store(session: Session, master: str | None, shared_files: boo
 
 def require_shared_file(file: str, master: str | None, shared_files: bool) -> None:
     """Refuse a store that is a file, unless all machines of the cluster see it."""
-    from ackline.spark.place import require_one_machine
+    from ackline.spark.store_address import require_one_machine
 
     if not shared_files:
         require_one_machine(file, master, "add --shared-files")
 
 
-def place_of(session: Session, shared_files: bool) -> Place:
+def address_of(session: Session, shared_files: bool) -> StoreAddress:
     """The store as Spark's workers reach it."""
     from ackline.spark.options import Common
-    from ackline.spark.place import find_place
+    from ackline.spark.store_address import find_address
 
     tenant = session.queues.tenant
-    return find_place(
+    return find_address(
         Common(store=session.url, table="jobs", tenant=tenant, shared_files=shared_files)
     )
 
 
-def start_spark(master: str | None) -> SparkSession:
-    """Start Spark, or say what is missing."""
+def start_spark(session: Session, master: str | None) -> SparkSession:
+    """Start Spark, or say what is missing; it takes seconds, so people are told."""
     try:
         from ackline.spark.session import spark_session
     except ModuleNotFoundError as error:
         raise MissingExtra(f"ackline pipeline (no module {error.name!r})", "spark") from error
-    return spark_session(master)
+    with session.notices.status(f"starting Spark on {master}" if master else "starting Spark"):
+        return spark_session(master)

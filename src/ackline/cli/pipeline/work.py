@@ -79,7 +79,7 @@ def work(
     """
     from ackline.spark.fleet.fleet import Fleet
     from ackline.spark.fleet.stop_flag import StopFlag
-    from ackline.spark.place import absolute_url, files_of
+    from ackline.spark.store_address import absolute_url, files_of
 
     named = session.common.store or os.environ.get("ACKLINE_STORE")
     environment = {"ACKLINE_STORE": absolute_url(session.url)} if named else {}
@@ -101,7 +101,7 @@ def work(
         asked_before=flag.says(),
     )
     # Lost tasks are started anew: on one machine Spark does so only if it is told to.
-    spark = start_spark(master or f"local[{executors},4]")
+    spark = start_spark(session, master or f"local[{executors},4]")
     from ackline.spark.fleet.running import run_fleet
 
     with ending(spark):

@@ -9,13 +9,15 @@ from pyspark.sql import functions as F  # noqa: N812
 from ackline.errors import ConfigError
 from ackline.spark.bulk.files import first_line
 from ackline.spark.bulk.replacing import ExportFolder
-from ackline.spark.place import Place
+from ackline.spark.store_address import StoreAddress
 
 
-def read_table(spark: SparkSession, place: Place, table: str) -> DataFrame:
+def read_table(spark: SparkSession, address: StoreAddress, table: str) -> DataFrame:
     """A table of the store."""
-    reader = spark.read.format("ackline").option("store", place.url).option("tenant", place.tenant)
-    return reader.option("sharedFiles", place.shared_files).load(table)
+    reader = (
+        spark.read.format("ackline").option("store", address.url).option("tenant", address.tenant)
+    )
+    return reader.option("sharedFiles", address.shared_files).load(table)
 
 
 def as_text(rows: DataFrame) -> DataFrame:

@@ -9,7 +9,7 @@ import pyarrow
 
 from ackline.spark.bulk.files import BROKEN, Files, naming_the_file
 from ackline.spark.options import WriteJobs
-from ackline.spark.place import Place
+from ackline.spark.store_address import StoreAddress
 from ackline.spark.writing.columns import Columns, columns_of_jobs
 from ackline.spark.writing.jobs import enqueue_rows
 from ackline.spark.writing.rejected import RejectedRow
@@ -41,7 +41,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """Those that were refused, unless a folder has them."""
 
 
-def load(files: Files, options: WriteJobs, place: Place, name: str) -> Loaded:
+def load(files: Files, options: WriteJobs, address: StoreAddress, name: str) -> Loaded:
     """Enqueue each row; those that cannot be jobs come back with the reason, or go to a folder."""
     columns, names = columns_of_jobs(files.rows.schema, options), files.rows.columns
     rejects = rejects_of(options).named(name)
@@ -50,13 +50,13 @@ def load(files: Files, options: WriteJobs, place: Place, name: str) -> Loaded:
 
     def enqueue(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         named = (batch.rename_columns(names) for batch in batches)
-        return enqueue_some(place, options, columns, named, rejects)
+        return enqueue_some(address, options, columns, named, rejects)
 
     with naming_the_file():
         rows = numbered.mapInArrow(enqueue, SCHEMA).toArrow().to_pylist()
     if files.broken is not None:
         broken = files.broken.mapInArrow(
-            lambda batches: refuse_some(place, batches, rejects.named(f"{name}-broken")), SCHEMA
+            lambda batches: refuse_some(address, batches, rejects.named(f"{name}-broken")), SCHEMA
         )
         rows += broken.toArrow().to_pylist()
     return Loaded(
@@ -72,22 +72,22 @@ def load(files: Files, options: WriteJobs, place: Place, name: str) -> Loaded:
 
 
 def enqueue_some(
-    place: Place,
+    address: StoreAddress,
     options: WriteJobs,
     columns: Columns,
     batches: Iterator[pyarrow.RecordBatch],
     rejects_place: RejectsPlace,
 ) -> Iterator[pyarrow.RecordBatch]:
     """What one task did: how many were written, then a row for each refused one to be listed."""
-    done = enqueue_rows(place, options, columns, batches, rejects_place)
+    done = enqueue_rows(address, options, columns, batches, rejects_place)
     yield _told(done.written, done.known, done.rejected, done.listed)
 
 
 def refuse_some(
-    place: Place, batches: Iterator[pyarrow.RecordBatch], rejects_place: RejectsPlace
+    address: StoreAddress, batches: Iterator[pyarrow.RecordBatch], rejects_place: RejectsPlace
 ) -> Iterator[pyarrow.RecordBatch]:
     """Lines that could not be read, reported in the same way."""
-    with rejects_place.opened(place) as rejects:
+    with rejects_place.opened(address) as rejects:
         for batch in batches:
             rejects.add([RejectedRow(line, "BrokenLine", BROKEN_LINE) for line in _lines(batch)], 0)
     yield _told(0, 0, rejects.count, rejects.listed)

@@ -22,7 +22,7 @@ from ackline.limits import LONGEST_DELAY, require_priority
 from ackline.queue import Queue
 from ackline.queues import Queues
 from ackline.spark.bulk.files import first_line
-from ackline.spark.place import Place
+from ackline.spark.store_address import StoreAddress
 from ackline.spark.writing.json_text import json_bytes
 from ackline.spark.writing.rejected import RejectedRow
 from ackline.spark.writing.rejects_place import RejectsPlace
@@ -114,10 +114,12 @@ def require_whole(priority: DataType) -> None:
         )
 
 
-def redrive(plan: DataFrame, place: Place, by: str, rejects_place: RejectsPlace) -> Redriven:
+def redrive(
+    plan: DataFrame, address: StoreAddress, by: str, rejects_place: RejectsPlace
+) -> Redriven:
     """Redrive them, in several tasks."""
     told = plan.repartition(PARTS, "queue", "id").mapInArrow(
-        lambda batches: redrive_some(place, by, batches, rejects_place), SCHEMA
+        lambda batches: redrive_some(address, by, batches, rejects_place), SCHEMA
     )
     rows = told.toArrow().to_pylist()
     counts: dict[str, int] = {}
@@ -141,10 +143,13 @@ def _rejected(rows: Sequence[Mapping[str, Any]]) -> list[RejectedRow]:
 
 
 def redrive_some(
-    place: Place, by: str, batches: Iterator[pyarrow.RecordBatch], rejects_place: RejectsPlace
+    address: StoreAddress,
+    by: str,
+    batches: Iterator[pyarrow.RecordBatch],
+    rejects_place: RejectsPlace,
 ) -> Iterator[pyarrow.RecordBatch]:
     """What one task did, then a row for each refused job to be listed."""
-    with rejects_place.opened(place) as rejects, place.open() as queues:
+    with rejects_place.opened(address) as rejects, address.open() as queues:
         done = 0
         for batch in batches:
             for start in range(0, batch.num_rows, CHUNK):
@@ -239,10 +244,10 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """Some of them."""
 
 
-def check(plan: DataFrame, place: Place) -> Checked:
+def check(plan: DataFrame, address: StoreAddress) -> Checked:
     """Try the changes of all chosen jobs, and store none."""
     told = plan.repartition(PARTS, "queue", "id").mapInArrow(
-        lambda batches: check_some(place, batches), CHECKED
+        lambda batches: check_some(address, batches), CHECKED
     )
     rows = told.toArrow().to_pylist()
     return Checked(
@@ -252,11 +257,11 @@ def check(plan: DataFrame, place: Place) -> Checked:
 
 
 def check_some(
-    place: Place, batches: Iterator[pyarrow.RecordBatch]
+    address: StoreAddress, batches: Iterator[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.RecordBatch]:
     """How many one task would refuse, with the first of them."""
     refused, listed = 0, list[RejectedRow]()
-    with place.open() as queues:
+    with address.open() as queues:
         for batch in batches:
             for row in batch.to_pylist():
                 try:

@@ -16,9 +16,9 @@ from ackline.queues import Queues
 from ackline.spark.claims.claims import Claims
 from ackline.spark.errors import StreamMismatch
 from ackline.spark.options import ReadClaims
-from ackline.spark.place import Place
 from ackline.spark.retrying import retrying
 from ackline.spark.rows import claims_batch
+from ackline.spark.store_address import StoreAddress
 from ackline.spark.stride import size_of
 
 T = TypeVar("T")
@@ -43,9 +43,9 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     something; the copies that executors get never do.
     """
 
-    def __init__(self, options: ReadClaims, place: Place) -> None:
+    def __init__(self, options: ReadClaims, address: StoreAddress) -> None:
         self.options = options
-        self.place = place
+        self.address = address
         self._queues: Queues | None = None
         self._claims: Claims | None = None
 
@@ -89,7 +89,7 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first, last = self._batch_of(claims, start), self._batch_of(claims, end)
             return [job for batch in range(first + 1, last + 1) for job in claims.plan(batch)]
 
-        key = QueueKey(self.place.tenant, self.options.queue)
+        key = QueueKey(self.address.tenant, self.options.queue)
         records = self._with(plan)
         return [Handful(pack(key, some)) for some in share_out(records, self.options.partitions)]
 
@@ -120,7 +120,7 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _begun(self) -> Claims:
         if self._claims is None:
             if self._queues is None:
-                self._queues = self.place.connect()
+                self._queues = self.address.connect()
             claims = Claims(self._queues, self.options)
             claims.begin()
             self._claims = claims

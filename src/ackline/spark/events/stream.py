@@ -19,8 +19,8 @@ from ackline.spark.events.offset import read_offset, write_offset
 from ackline.spark.events.planning import EventsPlanning
 from ackline.spark.events.table import Stretch, read_stretch
 from ackline.spark.options import ReadEvents
-from ackline.spark.place import Place
 from ackline.spark.retrying import retrying
+from ackline.spark.store_address import StoreAddress
 
 T = TypeVar("T")
 Offset = Mapping[str, Any]
@@ -34,9 +34,9 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     Planning happens in one process that lives as long as the query; reading in any.
     """
 
-    def __init__(self, options: ReadEvents, place: Place) -> None:
+    def __init__(self, options: ReadEvents, address: StoreAddress) -> None:
         self.options = options
-        self.place = place
+        self.address = address
         self._planning: EventsPlanning | None = None
         self._initial: dict[str, Any] | None = None
 
@@ -83,7 +83,7 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """The events of one stretch, a page at a time."""
-        return read_stretch(self.place, partition, self.options)
+        return read_stretch(self.address, partition, self.options)
 
     def _with(self, act: Callable[[EventsPlanning], T]) -> T:
         """Do what the store is needed for; each act may be repeated."""
@@ -91,5 +91,5 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _begun(self) -> EventsPlanning:
         if self._planning is None:
-            self._planning = EventsPlanning(self.place.connect(), self.options)
+            self._planning = EventsPlanning(self.address.connect(), self.options)
         return self._planning

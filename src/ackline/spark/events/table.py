@@ -19,8 +19,8 @@ from ackline.spark.events.journal import (
 from ackline.spark.events.rows import events_batch
 from ackline.spark.events.wanted import conditions_of, wanted
 from ackline.spark.options import ReadEvents
-from ackline.spark.place import Place
 from ackline.spark.retrying import retrying
+from ackline.spark.store_address import StoreAddress
 from ackline.spark.stride import PAGE_BYTES, Stride
 
 FIRST_EVENTS = 1000
@@ -36,18 +36,18 @@ class Stretch(InputPartition):
 
 
 def read_stretch(
-    place: Place, partition: InputPartition, options: ReadEvents
+    address: StoreAddress, partition: InputPartition, options: ReadEvents
 ) -> Iterator[pyarrow.RecordBatch]:
     """The events of one piece as Arrow batches."""
     if not isinstance(partition, Stretch):
         return
-    queues = retrying(place.connect, options.retry_for)
+    queues = retrying(address.connect, options.retry_for)
     stride = Stride(options.page_size, FIRST_EVENTS, PAGE_BYTES // FIRST_EVENTS)
     conditions = conditions_of(options)
     with closing(queues):
         pages = read_piece(
             queues.store,
-            place.tenant,
+            address.tenant,
             partition.piece,
             lambda: stride.next(PAGE_BYTES),
             options.retry_for,
@@ -64,13 +64,13 @@ class EventsReader(DataSourceReader):
     Spark plans a DataFrame once, so now is when it is first used; used again it is the same.
     """
 
-    def __init__(self, options: ReadEvents, place: Place) -> None:
+    def __init__(self, options: ReadEvents, address: StoreAddress) -> None:
         self.options = options
-        self.place = place
+        self.address = address
 
     def partitions(self) -> list[InputPartition]:
         """Stretches of about equal length, of each queue."""
-        with self.place.open() as queues:
+        with self.address.open() as queues:
             starts, ends = self._span(queues)
         pieces = cut(starts, ends, self.options.tasks)
         return [Stretch(piece) for piece in pieces] or [InputPartition(None)]
@@ -89,4 +89,4 @@ class EventsReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """The events of one stretch, a page at a time."""
-        return read_stretch(self.place, partition, self.options)
+        return read_stretch(self.address, partition, self.options)

@@ -10,7 +10,7 @@ from ackline.errors import StoreError
 from ackline.ids import new_id
 from ackline.limits import OWN_KEYS
 from ackline.queue import Queue
-from ackline.stores.base import KeyWrite
+from ackline.stores.base import KeyWrite, find_key
 
 logger = logging.getLogger("ackline")
 
@@ -39,12 +39,8 @@ class StopFlag:
 
     def says(self) -> tuple[bytes, ...]:
         """What it says now."""
-        return tuple(
-            entry.value
-            for store, tenant, key in self._keys
-            for entry in store.read_keys(tenant, key, 1)
-            if entry.key == key
-        )
+        found = (find_key(store, tenant, key) for store, tenant, key in self._keys)
+        return tuple(entry.value for entry in found if entry is not None)
 
     @property
     def raised(self) -> bool:

@@ -17,7 +17,7 @@ from ackline.job import LIVE
 from ackline.queue import Job, Queue
 from ackline.spark.fleet.fleet import Fleet, Load, Served
 from ackline.spark.fleet.stop_flag import StopFlag
-from ackline.spark.place import StoreFile, files_of
+from ackline.spark.store_address import StoreFile, files_of
 from ackline.worker import Execution, Hooks, Worker
 from ackline.worker.patience import keep_trying
 

@@ -18,8 +18,8 @@ from ackline.ids import new_id
 from ackline.limits import OWN_KEYS
 from ackline.queues import Queues
 from ackline.spark.errors import LakeClaimed
-from ackline.spark.place import Place
-from ackline.stores.base import Key, KeyWrite
+from ackline.spark.store_address import StoreAddress
+from ackline.stores.base import Key, KeyWrite, find_key
 
 logger = logging.getLogger("ackline")
 
@@ -104,9 +104,9 @@ class LakeClaim:
         with self._lock:
             self._require_mine()
 
-    def fence(self, place: Place) -> Fence:
+    def fence(self, address: StoreAddress) -> Fence:
         """The same check for other processes, which reach the store by themselves."""
-        return Fence(place=place, lake=self._lake, path=self._path, holder=self.holder)
+        return Fence(address=address, lake=self._lake, path=self._path, holder=self.holder)
 
     def release(self) -> None:
         """Leave the lake to the next run."""
@@ -164,8 +164,7 @@ class LakeClaim:
                 logger.error("the claim on the lake could not be renewed: %s", error)
 
     def _find(self) -> Key | None:
-        found = self._store.read_keys(self._tenant, self._key, 1)
-        return next((entry for entry in found if entry.key == self._key), None)
+        return find_key(self._store, self._tenant, self._key)
 
     def _write(self, holder: Holder, version: int) -> KeyWrite:
         return KeyWrite(key=self._key, value=msgspec.msgpack.encode(holder), version=version)
@@ -174,14 +173,14 @@ class LakeClaim:
 class Fence(msgspec.Struct, frozen=True, kw_only=True):
     """A run's claim on a lake, for a part of it that Spark may run in another process."""
 
-    place: Place
+    address: StoreAddress
     lake: str
     path: str
     holder: Holder
 
     def check(self) -> None:
         """`LakeClaimed` unless the lake is still that run's own."""
-        with self.place.open() as queues:
+        with self.address.open() as queues:
             LakeClaim(queues, self.lake, self.path, self.holder).check()
 
 

@@ -11,7 +11,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from ackline.job import QueueKey, Record
 from ackline.queues import Queues
 from ackline.spark.pipelines.clusters import TOLD
-from ackline.spark.place import Place
+from ackline.spark.store_address import StoreAddress
 from ackline.spark.stride import PAGE_BYTES, Stride
 
 CHUNK = 1000
@@ -23,22 +23,22 @@ Error = tuple[str | None, str | None, str | None]
 NO_ERROR: Error = (None, None, None)
 
 
-def with_errors(failed: DataFrame, place: Place) -> DataFrame:
+def with_errors(failed: DataFrame, address: StoreAddress) -> DataFrame:
     """Steps into the DLQ with the error of the job, null where the store has it no more."""
     steps = failed.select(*TOLD)
     error = [StructField(name, StringType()) for name in ERROR]
     columns = StructType([*steps.schema.fields, *error])
-    return steps.mapInArrow(lambda batches: add_errors(place, batches), columns)
+    return steps.mapInArrow(lambda batches: add_errors(address, batches), columns)
 
 
 def add_errors(
-    place: Place, batches: Iterator[pyarrow.RecordBatch]
+    address: StoreAddress, batches: Iterator[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.RecordBatch]:
     """The same steps, with the errors of the jobs that are still there because of just them."""
     for batch in batches:
         if not batch.num_rows:
             continue
-        with place.open() as queues:
+        with address.open() as queues:
             found = zip(*_errors(queues, batch), strict=True)
         told = [pyarrow.array(column, pyarrow.string()) for column in found]
         names = [*batch.schema.names, *ERROR]

@@ -42,6 +42,9 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     """The last batch that is in the gold tables."""
     published_with: Mapping[str, float] = {}
     """The objectives that they were made with."""
+    read_at: float | None = None
+    """When the last run began, by the store's clock: the lake has what was told before; None if
+    an earlier version has run last."""
     delta: str | None = None
     """Where the same tables are kept as Delta tables."""
     gaps: list[Gap] = []

@@ -19,8 +19,8 @@ from ackline.spark.lake.reading import read_tables
 from ackline.spark.lake.writing import write_table
 from ackline.spark.pipelines import clusters, traffic, workers
 from ackline.spark.pipelines.silver import carried, lives_of, steps_with_times
-from ackline.spark.place import Place
 from ackline.spark.rows import MICROSECONDS
+from ackline.spark.store_address import StoreAddress
 
 WRITING = "writing"
 """Where batches are written before they are part of the lake: each run has a folder there."""
@@ -45,10 +45,10 @@ class MicroBatch:
     """
 
     def __init__(
-        self, lake: Lake, place: Place, passing: Callable[[str], None] = pass_nothing
+        self, lake: Lake, address: StoreAddress, passing: Callable[[str], None] = pass_nothing
     ) -> None:
         self._lake = lake
-        self._place = place
+        self._address = address
         self._pass = passing
         self._aside = (WRITING, new_id())
 
@@ -103,7 +103,7 @@ class MicroBatch:
             OPEN: carried(steps),
             TRAFFIC: traffic.parts_of(new),
             WORKERS: workers.parts_of(new),
-            ERRORS: clusters.parts_of(with_errors(clusters.failed(new), self._place)),
+            ERRORS: clusters.parts_of(with_errors(clusters.failed(new), self._address)),
         }
         rows: Rows = {}
         for name, table in tables.items():

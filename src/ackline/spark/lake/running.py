@@ -23,9 +23,9 @@ from ackline.spark.lake.lake import CHECKPOINT, KEPT_BY_BATCH, OPEN, Lake
 from ackline.spark.lake.micro_batch import WRITING, MicroBatch, pass_nothing
 from ackline.spark.lake.placing import Check
 from ackline.spark.options import Common
-from ackline.spark.place import find_place
 from ackline.spark.queue_names import naming_asked
 from ackline.spark.retrying import retrying
+from ackline.spark.store_address import find_address
 
 NO_DELTA = "none"
 
@@ -122,7 +122,7 @@ class Run:
         common = Common(
             store=asked.url, table="events", tenant=asked.tenant, shared_files=asked.shared_files
         )
-        self._place = find_place(common)
+        self._address = find_address(common)
         self.lake = Lake(asked.lake)
         self._delta: DeltaTables | None = None
 
@@ -174,6 +174,8 @@ class Run:
 
     def _once(self, claim: LakeClaim) -> Ran:
         began = time.monotonic()
+        # By the store's clock, as the events are: this machine's may be wrong.
+        now = retrying(self._queues.info, RETRY_FOR).now
         compaction = Compaction(self._spark, self.lake, self._pass)
         compaction.finish()
         # One that was logged and not committed is taken in again, and told of now.
@@ -182,7 +184,8 @@ class Run:
         self._pass("ran")
         self.lake.folder.remove(WRITING)
         new = [batch for batch in self.lake.batches if batch.number > before]
-        days, compacted, dropped = self._tidy(compaction)
+        days, compacted, dropped = self._tidy(compaction, now)
+        self.lake.change(read_at=now)
         return Ran(
             lake=self.lake.folder.path,
             batches=len(new),
@@ -196,8 +199,8 @@ class Run:
         )
 
     def _take_in(self, claim: LakeClaim) -> list[Gap]:
-        lake = Lake(self._asked.lake, still_ours(self._pass, claim.fence(self._place)))
-        query = self._start(self._batch(lake, self._place, self._pass))
+        lake = Lake(self._asked.lake, still_ours(self._pass, claim.fence(self._address)))
+        query = self._start(self._batch(lake, self._address, self._pass))
         try:
             while not query.awaitTermination(CHECK_EVERY):
                 retrying(claim.check, RETRY_FOR)
@@ -215,9 +218,7 @@ class Run:
             self.lake.change(gaps=gaps)
         return added(gaps, known)
 
-    def _tidy(self, compaction: Compaction) -> tuple[int, int, int]:
-        # By the store's clock, as the events are: this machine's may be wrong.
-        now = retrying(self._queues.info, RETRY_FOR).now
+    def _tidy(self, compaction: Compaction, now: float) -> tuple[int, int, int]:
         days = Publisher(self._spark, self.lake).publish(now)
         self._pass("published")
         if self._delta is not None:

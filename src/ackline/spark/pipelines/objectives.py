@@ -1,12 +1,19 @@
-"""Was the promise kept? Which share of deliveries began within the time that was promised."""
+"""Was the promise kept? Which share of deliveries began within the time that was promised.
+
+`attainment` judges deliveries; with the `late` jobs of a queue, which were not delivered at all and
+are in line for too long already, a queue that stands still is judged, too.
+"""
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from ackline.job import State
+from ackline.spark.pipelines.lives import JOB
 from ackline.spark.pipelines.sketches import share_within, size
 
 EVERY_QUEUE = "*"
@@ -32,7 +39,40 @@ def attainment(traffic: DataFrame, by: Sequence[str], objectives: Mapping[str, f
         # Spark wants each value at planning, so there is a branch for each queue.
         _by_queue(objectives, lambda seconds: share_within("wait", seconds)).alias("attained"),
     )
-    return kept.where("attained is not null").withColumn("kept", F.col("attained") >= TARGET)
+    return _judged(kept.where("attained is not null"))
+
+
+def late_in_line(
+    open_: DataFrame, objectives: Mapping[str, float], now: datetime.datetime
+) -> DataFrame:
+    """Of the entries of lives that go on: how many jobs of each queue are `late` in line by now."""
+    last = F.max_by(F.struct("to", "at"), "place")
+    jobs = open_.groupBy(*JOB).agg(last.alias("last")).where(F.col("last.to") == State.QUEUED.value)
+    waited = (F.unix_micros(F.lit(now)) - F.unix_micros("last.at")) / 1e6
+    late = jobs.where(waited > _by_queue(objectives, F.lit))
+    return late.groupBy("tenant", "queue").agg(F.count("*").alias("late"))
+
+
+def with_late(attained: DataFrame, late: DataFrame, objectives: Mapping[str, float]) -> DataFrame:
+    """Attainment by queue, in which those that are late count as deliveries that were."""
+    both = attained.join(late, ["tenant", "queue"], "full")
+    deliveries = F.coalesce("deliveries", F.lit(0))
+    late_by_now = F.coalesce("late", F.lit(0))
+    in_time = F.coalesce(F.col("attained") * deliveries, F.lit(0.0))
+    return _judged(
+        both.select(
+            *("tenant", "queue"),
+            _by_queue(objectives, F.lit).alias("objective_seconds"),
+            F.lit(TARGET).alias("target"),
+            deliveries.alias("deliveries"),
+            late_by_now.alias("late"),
+            (in_time / (deliveries + late_by_now)).alias("attained"),
+        )
+    )
+
+
+def _judged(attained: DataFrame) -> DataFrame:
+    return attained.withColumn("kept", F.col("attained") >= TARGET)
 
 
 def _by_queue(objectives: Mapping[str, float], value: Callable[[float], Column]) -> Column:

@@ -15,11 +15,11 @@ from ackline.spark.errors import LakeDamaged
 from ackline.spark.events.gaps import Gap
 from ackline.spark.lake.damage import naming_damage_in_spark
 from ackline.spark.lake.gold import GOLD
-from ackline.spark.lake.lake import ERRORS, TRAFFIC, WORKERS, Lake
+from ackline.spark.lake.lake import ERRORS, OPEN, TRAFFIC, WORKERS, Lake
 from ackline.spark.lake.reading import as_arrow, read_parts, read_tables
 from ackline.spark.pipelines import clusters, traffic, workers
 from ackline.spark.pipelines.forecast import TOO_LITTLE
-from ackline.spark.pipelines.objectives import attainment
+from ackline.spark.pipelines.objectives import attainment, late_in_line, with_late
 
 Rows = list[dict[str, Any]]
 
@@ -65,6 +65,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     traffic: dict[str, Rows]
     """By tenant, queue, kind and priority: the busiest."""
     slo: Rows
+    """By queue, with those that are late in line since the last run."""
     errors: Rows
     stalls: Rows
     """Traffic of the queues in which workers were lost, busy or not: most stalls first."""
@@ -105,11 +106,7 @@ def _gather(spark: SparkSession, lake: Lake, last_days: int | None) -> Report:
             total=rows(traffic.told(traffic.add_up(hourly, ()), ()))[0],
             hours=with_quiet_hours(rows(_by_hour(hourly))),
             traffic={name: _busiest(hourly, by) for name, by in GROUPS.items()},
-            slo=rows(
-                attainment(traffic.add_up(hourly, QUEUE), QUEUE, mark.objectives).orderBy(
-                    "attained", *QUEUE
-                )
-            ),
+            slo=_objectives(spark, lake, hourly),
             errors=_errors(spark, lake, days),
             stalls=rows(most_stalled(hourly)),
             workers=_workers(spark, lake, days),
@@ -175,6 +172,17 @@ def most_stalled(hourly: DataFrame) -> DataFrame:
     """The queues in which workers were lost: of those that are quiet, too."""
     told = traffic.told(traffic.add_up(hourly, QUEUE), QUEUE)
     return told.where("stalled > 0").orderBy(F.desc("stalled"), *QUEUE).limit(MOST)
+
+
+def _objectives(spark: SparkSession, lake: Lake, hourly: DataFrame) -> Rows:
+    """The worst kept first."""
+    mark, last = lake.require(), lake.batches[-1]
+    attained = attainment(traffic.add_up(hourly, QUEUE), QUEUE, mark.objectives)
+    # Long after the last run nobody knows what is still in line.
+    now = last.last_at if mark.read_at is None else mark.read_at
+    open_ = read_tables(spark, lake.folder, lake.parts(OPEN, last.number))
+    late = late_in_line(open_, mark.objectives, datetime.datetime.fromtimestamp(now, datetime.UTC))
+    return rows(with_late(attained, late, mark.objectives).orderBy("attained", *QUEUE))
 
 
 def _errors(spark: SparkSession, lake: Lake, days: Sequence[datetime.date]) -> Rows:

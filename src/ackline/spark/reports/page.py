@@ -148,6 +148,7 @@ def _slo(report: Report) -> str:
         "in line at most": _span("objective_seconds"),
         "for": lambda row: f"{row['target']:.0%}",
         "deliveries": _count("deliveries"),
+        "late in line": _count("late"),
         "attained": lambda row: _judged(f"{row['attained']:.2%}", row["kept"]),
         "": lambda row: _judged("kept" if row["kept"] else "missed", row["kept"]),
     }

@@ -19,8 +19,8 @@ from pyspark.sql.types import StructType
 from ackline.job import Draft
 from ackline.queues import Queues
 from ackline.spark.options import WriteJobs
-from ackline.spark.place import Place
 from ackline.spark.retrying import retrying
+from ackline.spark.store_address import StoreAddress
 from ackline.spark.writing.columns import Columns, columns_of_jobs
 from ackline.spark.writing.drafts import DraftMaker
 from ackline.spark.writing.rejected import RejectedRow
@@ -35,7 +35,7 @@ NO_KIND: frozenset[str] = frozenset()
 
 
 def enqueue_rows(
-    place: Place,
+    address: StoreAddress,
     options: WriteJobs,
     columns: Columns,
     batches: Iterator[pyarrow.RecordBatch],
@@ -44,8 +44,8 @@ def enqueue_rows(
     """Enqueue what one task was given. Done twice, the second time changes nothing."""
     written, known, keep = 0, 0, options.existing == "keep"
     with (
-        rejects_place.opened(place) as rejects,
-        closing(retrying(place.connect, options.retry_for)) as queues,
+        rejects_place.opened(address) as rejects,
+        closing(retrying(address.connect, options.retry_for)) as queues,
     ):
         maker = DraftMaker(queues, options, columns)
         made = itertools.chain.from_iterable(map(maker.make, batches))
@@ -70,15 +70,15 @@ def _enqueue(queues: Queues, drafts: list[tuple[str, Draft]], *, keep: bool) -> 
 class JobsWriter(DataSourceArrowWriter):
     """Writes a DataFrame's rows as jobs."""
 
-    def __init__(self, options: WriteJobs, place: Place, schema: StructType) -> None:
+    def __init__(self, options: WriteJobs, address: StoreAddress, schema: StructType) -> None:
         self.options = options
-        self.place = place
+        self.address = address
         self.columns = columns_of_jobs(schema, options)
         self.rejects_place = rejects_of(options)
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskResult:
         """One task's rows."""
-        return enqueue_rows(self.place, self.options, self.columns, iterator, self.rejects_place)
+        return enqueue_rows(self.address, self.options, self.columns, iterator, self.rejects_place)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """All tasks are done: say what was refused."""
@@ -88,16 +88,16 @@ class JobsWriter(DataSourceArrowWriter):
 class JobsStreamWriter(DataSourceStreamArrowWriter):
     """Writes a stream's rows as jobs. A micro-batch that is repeated enqueues nothing twice."""
 
-    def __init__(self, options: WriteJobs, place: Place, schema: StructType) -> None:
+    def __init__(self, options: WriteJobs, address: StoreAddress, schema: StructType) -> None:
         self.options = options
-        self.place = place
+        self.address = address
         self.columns = columns_of_jobs(schema, options)
         self.rejects_place = rejects_of(options)
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskResult:
         """One task's rows."""
         rejects_place = self.rejects_place.named(micro_batch_name())
-        return enqueue_rows(self.place, self.options, self.columns, iterator, rejects_place)
+        return enqueue_rows(self.address, self.options, self.columns, iterator, rejects_place)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """The micro-batch is done: say what was refused."""

@@ -30,8 +30,8 @@ from ackline.queues import Queues
 from ackline.spark.claims.replay import delivered
 from ackline.spark.claims.settling import replayable
 from ackline.spark.options import WriteOutcomes
-from ackline.spark.place import Place
 from ackline.spark.retrying import retrying
+from ackline.spark.store_address import StoreAddress
 from ackline.spark.writing.columns import require_outcomes
 from ackline.spark.writing.json_text import json_bytes
 from ackline.spark.writing.rejected import RejectedRow, rows_of
@@ -146,15 +146,15 @@ def _result(value: str | bytes | None) -> bytes | None:
 
 
 def settle_rows(
-    place: Place,
+    address: StoreAddress,
     options: WriteOutcomes,
     batches: Iterator[pyarrow.RecordBatch],
     rejects_place: RejectsPlace,
 ) -> TaskResult:
     """Settle what one task was given. Done twice, the second time changes nothing."""
     with (
-        rejects_place.opened(place) as rejects,
-        closing(retrying(place.connect, options.retry_for)) as queues,
+        rejects_place.opened(address) as rejects,
+        closing(retrying(address.connect, options.retry_for)) as queues,
     ):
         settler = Settler(queues, options)
         for batch in batches:
@@ -179,15 +179,15 @@ def report_outcomes(messages: Sequence[WriterCommitMessage | None]) -> None:
 class OutcomesWriter(DataSourceArrowWriter):
     """Settles the jobs that a DataFrame's rows name."""
 
-    def __init__(self, options: WriteOutcomes, place: Place, schema: StructType) -> None:
+    def __init__(self, options: WriteOutcomes, address: StoreAddress, schema: StructType) -> None:
         require_outcomes(schema, options.queue)
         self.options = options
-        self.place = place
+        self.address = address
         self.rejects_place = rejects_of(options)
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskResult:
         """One task's rows."""
-        return settle_rows(self.place, self.options, iterator, self.rejects_place)
+        return settle_rows(self.address, self.options, iterator, self.rejects_place)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """All tasks are done: say what was refused."""
@@ -197,16 +197,16 @@ class OutcomesWriter(DataSourceArrowWriter):
 class OutcomesStreamWriter(DataSourceStreamArrowWriter):
     """Settles the jobs that a stream's rows name; a repeated micro-batch changes nothing."""
 
-    def __init__(self, options: WriteOutcomes, place: Place, schema: StructType) -> None:
+    def __init__(self, options: WriteOutcomes, address: StoreAddress, schema: StructType) -> None:
         require_outcomes(schema, options.queue)
         self.options = options
-        self.place = place
+        self.address = address
         self.rejects_place = rejects_of(options)
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskResult:
         """One task's rows."""
         rejects_place = self.rejects_place.named(micro_batch_name())
-        return settle_rows(self.place, self.options, iterator, rejects_place)
+        return settle_rows(self.address, self.options, iterator, rejects_place)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """The micro-batch is done: say what was refused."""

@@ -13,7 +13,7 @@ import pyarrow.parquet
 
 from ackline.spark.options import Writing
 from ackline.spark.paths import absolute, is_local, open_folder
-from ackline.spark.place import Place
+from ackline.spark.store_address import StoreAddress
 from ackline.spark.writing.rejected import RejectedRow, RowsRejected
 from ackline.spark.writing.task_names import partition_number
 
@@ -58,12 +58,12 @@ class RejectsPlace(msgspec.Struct, frozen=True):
         """The same for another write."""
         return msgspec.structs.replace(self, name=name)
 
-    def opened(self, place: Place) -> AbstractContextManager[TaskRejects]:
+    def opened(self, address: StoreAddress) -> AbstractContextManager[TaskRejects]:
         """For one task of a query that was planned there; what it rejects is kept when it ends."""
         if self.folder is None:
             return nullcontext(ListedRejects(self.most))
         if is_local(self.folder):
-            place.require_visible(
+            address.require_visible(
                 f"the folder {self.folder} for rejected rows",
                 "name one that all machines reach, such as s3://bucket/rejected",
             )

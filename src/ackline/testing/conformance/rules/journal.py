@@ -199,6 +199,13 @@ class JournalRules(StoreCase):
             (Act.CONFIGURE, ""),
         ]
 
+    def test_a_pause_with_other_settings_is_told_as_new_settings(self, bench: Bench) -> None:
+        """Whoever judges by the settings of now must see that there were others."""
+        bench.configure(paused=True, max_jobs=9)
+        bench.configure(paused=False, max_jobs=8)
+
+        assert [event.act for event in bench.journal()] == [Act.CONFIGURE, Act.CONFIGURE]
+
     def test_a_terminal_state_is_told_once(self, bench: Bench) -> None:
         """Rule 3: one terminal event."""
         job = bench.taken("a")

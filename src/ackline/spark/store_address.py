@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
@@ -16,9 +16,10 @@ from ackline.queue import Queue
 from ackline.queues import Queues, no_such_queue
 from ackline.queues import open as open_queues
 from ackline.spark.options import Common
+from ackline.stores.registry import file_of
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class StoreAddress(msgspec.Struct, frozen=True, kw_only=True):
     """A store that was reached when the query was planned; it travels to executors."""
 
     url: str
@@ -76,7 +77,7 @@ def require_same_machine(host: str, file: str, instead: str) -> None:
         )
 
 
-def find_place(options: Common, *, creates: bool = False) -> Place:
+def find_address(options: Common, *, creates: bool = False) -> StoreAddress:
     """Check that a store can be used from here, before anything is planned.
 
     Only a writer creates a missing file.
@@ -87,23 +88,23 @@ def find_place(options: Common, *, creates: bool = False) -> Place:
             "memory:// lives in one process, and Spark works in many: use "
             "sqlite:////path/to/jobs.db, redis:// or postgresql://"
         )
-    place = Place(
+    address = StoreAddress(
         url=absolute_url(options.store),
         tenant=options.tenant,
         host=socket.gethostname(),
         shared_files=options.shared_files,
     )
-    with open_queues(place.url) if creates else place.connect():
-        return place
+    with open_queues(address.url) if creates else address.connect():
+        return address
 
 
-def missing_queue(place: Place, name: str, *, dropped: bool = False) -> str | None:
+def missing_queue(address: StoreAddress, name: str, *, dropped: bool = False) -> str | None:
     """What to say about a queue that does not exist; None if it does. Asking does not create it.
 
     With `dropped`, one that has only its journal left is there, too.
     """
-    with place.open() as queues:
-        if queues.store.describe(place.tenant, name, dropped=dropped):
+    with address.open() as queues:
+        if queues.store.describe(address.tenant, name, dropped=dropped):
             return None
         return no_such_queue(queues, name).rstrip(".")
 
@@ -120,12 +121,6 @@ def require_one_machine(file: str, master: str | None, remedy: str) -> None:
         )
 
 
-def file_of(url: str) -> str | None:
-    """The file of a SQLite URL; None for any other store."""
-    parts = urlsplit(url)
-    return unquote(parts.path).removeprefix("/") if parts.scheme == "sqlite" else None
-
-
 def files_of(queues: Iterable[Queue[Any, Any]]) -> list[str]:
     """The files of those queues whose stores are files."""
     stores = dict.fromkeys(queue.store for queue in queues)
@@ -135,7 +130,7 @@ def files_of(queues: Iterable[Queue[Any, Any]]) -> list[str]:
 def absolute_url(url: str) -> str:
     """Workers run in other directories, where a relative path would mean another file."""
     path = file_of(url)
-    if path is None or os.path.isabs(path):
+    if path is None:
         return url
     query = urlsplit(url).query
-    return f"sqlite:///{quote(os.path.abspath(path))}" + (f"?{query}" if query else "")
+    return f"sqlite:///{quote(path)}" + (f"?{query}" if query else "")

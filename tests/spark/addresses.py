@@ -1,4 +1,4 @@
-"""A place of a store that goes by the test's clock."""
+"""The address of a store that goes by the test's clock."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from ackline.queues import Queues
 
 
-class TestPlace:
-    """Stands in for `Place` where a reader is called without Spark."""
+class TestAddress:
+    """Stands in for `StoreAddress` where a reader is called without Spark."""
 
     __test__ = False
 
