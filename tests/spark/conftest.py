@@ -17,10 +17,15 @@ KINDS = ("sqlite", "redis", "postgres")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One process runs all that need Spark: each would start one of its own, for a long time."""
+    """Two processes run all that need Spark: each starts one of its own, for a long time.
+
+    What is about a lake takes as long as the rest.
+    """
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        fixtures = getattr(item, "fixturenames", ())
+        if "spark" in fixtures:
+            lake = "lake" in item.path.name or "told" in fixtures
+            item.add_marker(pytest.mark.xdist_group("a lake" if lake else "spark"))
 
 
 @pytest.fixture(params=KINDS)

@@ -29,6 +29,7 @@ TEXT = pyarrow.string()
 def writer(address):
     def make(table, kind=JobsWriter, **options):
         options = {"store": "x", "table": "jobs", "queue": "email", **options}
+        options = {name: value for name, value in options.items() if value is not None}
         return kind(read_options("write", options), address, from_arrow_schema(table.schema))
 
     return make
@@ -179,10 +180,23 @@ def test_a_time_to_run_at(email, writer, clock):
 def test_a_column_names_the_queue(queues, writer):
     table = pyarrow.table({"id": ["1", "1"], "queue": ["a", "b"], "payload": ["1", "2"]})
 
-    write(writer(table), table)
+    write(writer(table, queue=None), table)
 
     assert queues["a"].status("1").payload == 1
     assert queues["b"].status("1").payload == 2
+
+
+def test_what_is_asked_for_all_jobs_holds_whatever_their_rows_say(queues, writer):
+    """A file of another system may have such columns, too."""
+    row = {"id": ["a"], "queue": ["production"], "kind": ["charge"], "priority": [9]}
+    table = pyarrow.table({**row, "payload": ["1"]})
+    asked = {"queue": "staging", "priority": "2"}
+
+    write(writer(table, **asked), table)
+
+    [job] = queues["staging"].jobs().jobs
+    assert (job.kind, job.priority) == ("charge", 2)
+    assert "production" not in list(queues)
 
 
 def test_a_repeated_write_enqueues_nothing_twice(email, writer):

@@ -316,7 +316,9 @@ class ReadClaims(Reading, frozen=True, kw_only=True, rename="camel"):
 class Writing(Common, frozen=True, kw_only=True, rename="camel"):
     """What every writer has."""
 
-    queue: Annotated[str | None, Meta(description="The queue; else a column `queue`.")] = None
+    queue: Annotated[
+        str | None, Meta(description="The queue of all rows; else a column `queue` names it.")
+    ] = None
     rejected_path: Annotated[
         str | None,
         Meta(
@@ -368,9 +370,9 @@ class WriteJobs(Writing, frozen=True, kw_only=True, rename="camel"):
     ] = "keep"
     kind: Annotated[str | None, Meta(description="The kind of all jobs.")] = None
     priority: Annotated[int | None, Meta(description="The priority of all jobs.")] = None
-    delay: Annotated[float | None, Meta(description="Seconds until they are due.")] = None
+    delay: Annotated[float | None, Meta(description="Seconds until all jobs are due.")] = None
     max_attempts: Annotated[
-        Annotated[int, Meta(ge=1)] | None, Meta(description="Their attempts.")
+        Annotated[int, Meta(ge=1)] | None, Meta(description="The attempts of all jobs.")
     ] = None
 
     def __post_init__(self) -> None:

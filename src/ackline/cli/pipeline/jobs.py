@@ -63,7 +63,8 @@ def load(
     queue: Annotated[
         str | None,
         typer.Option(
-            help="The queue; by default, the column `queue` names it.", show_default=False
+            help="The queue of all rows; by default, the column `queue` names it.",
+            show_default=False,
         ),
     ] = None,
     format: Annotated[
@@ -94,7 +95,8 @@ def load(
     A line of JSON is a payload. In CSV and Parquet, columns called like a field of a job (id,
     priority, delay, …) set it. The column `payload` is JSON; without one, all other columns
     together are the payload, those of CSV as text: 00123 stays what it is. A job without an id
-    gets one from its content, so files can be loaded again: nothing is enqueued twice.
+    gets one from its content, so files can be loaded again: nothing is enqueued twice while its
+    job is kept, by default an hour after it was completed; --set result_ttl=604800 makes it a week.
 
     ackline pipeline load orders.jsonl --queue email --set "id=get_json_object(payload, '$.order')"
     """
@@ -316,5 +318,6 @@ def refuse(session: Session, refused: int, rejected: list[RejectedRow], folder: 
         session.notice(f"{shorten(plain(one.row), 120)}: {plain(one.reason)}", "red")
     raise Refusal(
         f"{count(refused, 'row was', 'rows were')} refused, all others are done. Correct "
-        "them and run it again, which does nothing twice, or keep them with --rejected FOLDER"
+        "them and run it again, which does nothing twice while the jobs are kept, or keep the rows "
+        "with --rejected FOLDER"
     )

@@ -133,7 +133,7 @@ def unreadable_in(text: str) -> ConfigError | None:
     why = f": {causes[-1]}" if causes else ""
     return ConfigError(
         f"{local_name(found[1])} cannot be read{why}. Replace it and load again: what is enqueued "
-        "already is not enqueued twice"
+        "already is not enqueued twice while its job is kept"
     )
 
 

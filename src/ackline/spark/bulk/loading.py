@@ -1,4 +1,4 @@
-"""Files into jobs. Loaded twice, nothing is enqueued twice."""
+"""Files into jobs. Loaded twice, nothing is enqueued twice while its job is kept."""
 
 from __future__ import annotations
 

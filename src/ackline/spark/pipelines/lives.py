@@ -43,12 +43,20 @@ def steps_of(events: DataFrame) -> DataFrame:
     )
     return (
         events.where(F.col("id") != "")
-        .withColumn("leads_to", F.coalesce("to", F.lit(NOWHERE)))
-        .withColumn("comes_from", F.coalesce("source", F.lit(NOWHERE)))
-        .withColumn("before", F.lag("leads_to").over(of_job))
-        .withColumn("entry_before", F.lag(F.struct("act", "kind", "attempt", "at")).over(of_job))
-        .withColumn("held", F.last(_claimed(), ignorenulls=True).over(of_job.rowsBetween(*_BEFORE)))
-        .withColumn("life", F.sum(begins().cast("int")).over(of_job))
+        .withColumns(
+            {
+                "leads_to": F.coalesce("to", F.lit(NOWHERE)),
+                "comes_from": F.coalesce("source", F.lit(NOWHERE)),
+            }
+        )
+        .withColumns(
+            {
+                "before": F.lag("leads_to").over(of_job),
+                "entry_before": F.lag(F.struct("act", "kind", "attempt", "at")).over(of_job),
+                "held": F.last(_claimed(), ignorenulls=True).over(of_job.rowsBetween(*_BEFORE)),
+                "life": F.sum(begins().cast("int")).over(of_job),
+            }
+        )
         .withColumn("deliveries", F.sum(handed_out).over(of_life))
     )
 

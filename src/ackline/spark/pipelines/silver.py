@@ -47,16 +47,21 @@ def steps_with_times(entries: DataFrame) -> DataFrame:
     of_job = Window.partitionBy(*JOB).orderBy("place")
     heard = F.last("priority", ignorenulls=True)
     # Before entries are left out: an edit is not a step, but may change the priority.
-    entries = entries.withColumn("priority_after", heard.over(of_job.rowsBetween(*_ALL)))
-    entries = entries.withColumn("priority", heard.over(of_job.rowsBetween(*_SO_FAR)))
+    entries = entries.withColumns(
+        {
+            "priority_after": heard.over(of_job.rowsBetween(*_ALL)),
+            "priority": heard.over(of_job.rowsBetween(*_SO_FAR)),
+        }
+    )
     of_life = Window.partitionBy(*JOB, "life").orderBy("place")
     began = F.when(F.col("life") > 0, F.first("at").over(of_life.rowsBetween(*_SO_FAR)))
-    return (
-        steps_of(entries.where(_changes_state() & ~_after_the_end()))
-        .withColumn("since", _seconds_between(F.lag("at").over(of_life), F.col("at")))
-        .withColumn("before_act", F.lag("act").over(of_life))
-        .withColumn("age", _seconds_between(began, F.col("at")))
-        .withColumn("goes_on", ~_last_of(of_life).isin(ENDS) & _is_last_life())
+    return steps_of(entries.where(_changes_state() & ~_after_the_end())).withColumns(
+        {
+            "since": _seconds_between(F.lag("at").over(of_life), F.col("at")),
+            "before_act": F.lag("act").over(of_life),
+            "age": _seconds_between(began, F.col("at")),
+            "goes_on": ~_last_of(of_life).isin(ENDS) & _is_last_life(),
+        }
     )
 
 

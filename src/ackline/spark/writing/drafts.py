@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pyarrow
@@ -13,6 +13,7 @@ import pyarrow
 from ackline.errors import InvalidJob, InvalidName, InvalidOption, InvalidPayload
 from ackline.job import Draft
 from ackline.queue import Queue
+from ackline.queue.drafting import CallOptions
 from ackline.queues import Queues
 from ackline.spark.options import WriteJobs
 from ackline.spark.writing.columns import Columns
@@ -30,9 +31,10 @@ class DraftMaker:
         self._columns = columns
         self._options = options
         names = ("kind", "priority", "delay", "max_attempts")
-        self._shared = {
+        self._of_all = {
             name: value for name in names if (value := getattr(options, name)) is not None
         }
+        """What was asked for all jobs, whatever their rows say."""
 
     def make(self, batch: pyarrow.RecordBatch) -> Iterator[tuple[str, Draft] | RejectedRow]:
         """A draft with its queue for each row, or why there is none."""
@@ -46,7 +48,7 @@ class DraftMaker:
                 yield RejectedRow.of(row, error)
 
     def _make(self, row: dict[str, Any]) -> tuple[str, Draft]:
-        name = row.get("queue") or self._options.queue
+        name = self._options.queue or row.get("queue")
         if name is None:
             raise InvalidName("the row names no queue")
         queue = self._queues[name]
@@ -54,14 +56,13 @@ class DraftMaker:
             column: _plain(column, row[column])
             for column in self._columns.said
             if row[column] is not None and column != "queue"
-        }
+        } | self._of_all
         if self._options.id_from == "column" and "id" not in said:
             raise InvalidName("the row has no id")
         payload = self._payload(queue, row)
         if self._options.id_from == "content":
-            kind = str(said.get("kind") or self._shared.get("kind", ""))
-            said["id"] = content_id(name, kind, payload)
-        draft = queue.drafter.draft(None, {**self._shared, **said})  # type: ignore[typeddict-item]
+            said["id"] = content_id(name, str(said.get("kind", "")), payload)
+        draft = queue.drafter.draft(None, cast(CallOptions, said))
         return name, msgspec.structs.replace(draft, payload=payload)
 
     def _payload(self, queue: Queue[Any, Any], row: dict[str, Any]) -> bytes:

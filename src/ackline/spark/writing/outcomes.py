@@ -73,7 +73,7 @@ class Settler:
         return rejected
 
     def _queue_of(self, row: dict[str, Any]) -> str:
-        name = row.get("queue") or self._options.queue
+        name = self._options.queue or row.get("queue")
         if not name or row["id"] is None or row["token"] is None:
             raise InvalidName("the row lacks its queue, id or token")
         return str(name)

@@ -44,7 +44,7 @@ def test_times_of_a_lake_are_utc_in_any_session(spark, foreign, tmp_path, monkey
     monkeypatch.setattr(compaction, "TOGETHER", 2)
     side = Lakeside(spark, tmp_path)
     live_through(side.queues, side.clock, 10)
-    every = -(-len([event for name in side.queues for event in side.queues[name].events()]) // 3)
+    every = -(-len([event for name in side.queues for event in side.queues[name].events()]) // 2)
     own, other = tmp_path / "own", tmp_path / "other"
     side.run(lake=own, reader=None, events_per_batch=every)
 
