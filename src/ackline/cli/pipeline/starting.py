@@ -45,5 +45,6 @@ def start_spark(session: Session, master: str | None) -> SparkSession:
         from ackline.spark.session import spark_session
     except ModuleNotFoundError as error:
         raise MissingExtra(f"ackline pipeline (no module {error.name!r})", "spark") from error
-    with session.notices.status(f"starting Spark on {master}" if master else "starting Spark"):
-        return spark_session(master)
+    if session.notices.is_terminal:
+        session.notice(f"starting Spark{f' on {master}' if master else ''} …")
+    return spark_session(master)
