@@ -54,6 +54,10 @@ class Policies:
             found = self._of_kind[record.kind] = resolve(record, settings, self.defaults)
         return found
 
+    def last_known(self, record: Record) -> Resolved:
+        """What held for a job when the settings were last read: for when they cannot be."""
+        return resolve(record, self._settings, self.defaults)
+
     def settings(self, max_age: float = SETTINGS_AGE) -> QueueSettings:
         """The queue's stored settings, with this process's handlers over them."""
         if time.monotonic() - self._settings_at < max_age:
