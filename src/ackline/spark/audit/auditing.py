@@ -96,7 +96,8 @@ def _judge(
     tables: StoreTables, events: DataFrame, jobs: DataFrame, unseen: Collection[Gap]
 ) -> DataFrame:
     # What is to be kept until now was so when the jobs were read.
-    limits = limits_of(tables.spark, tables.infos, tables.queues.info().now)
+    store, now = tables.queues.store, tables.queues.info().now
+    limits = limits_of(tables.spark, store, tables.infos, now)
     # Asked for only now, too: a move may have made a queue since.
     unaudited = set(journals(tables.queues)) - {info.key.name for info in tables.infos}
     return findings(events, jobs, limits, {gap.queue for gap in unseen}, unaudited)
