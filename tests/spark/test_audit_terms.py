@@ -11,6 +11,7 @@ from ackline.events import Act
 from ackline.lifecycle import Edit
 from ackline.queues import Queues
 from ackline.stores.memory import MemoryStore
+from ackline.testing.settling import failure_of
 from tests.spark.histories import change
 from tests.spark.judging import events_of, jobs_of, judged
 
@@ -171,6 +172,12 @@ def test_nobody_knows_how_long_jobs_were_kept_before_a_change(spark):
         living.enqueue("failed", last="bury")
         living.wait(61)
         living.enqueue("failed")
+        living.queue.enqueue(1, id="held")
+        [held] = living.queue.claim(1, lease=DAY)
+        policy = living.queue.policies.of(held.record)
         living.configure(living.queue, keep_failed=DAY)
+        # A worker goes by what it knew when it took the job.
+        living.queue.apply([lifecycle.bury(held.record, failure_of(held.record), policy)])
+        living.wait(61)
 
         assert judged(spark, [queues], events_of([queues]), jobs_of([queues])) == set()
