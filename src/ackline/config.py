@@ -169,6 +169,14 @@ def _resolve_kind(kind: Policy, queue: Policy, defaults: Resolved) -> Resolved:
     return _narrow(_narrow(defaults, queue), kind)
 
 
+def said_attempts(policy: Policy) -> int:
+    """How many attempts a policy itself gives; 0 if it leaves them to the next wider level."""
+    return _narrow(_NO_ATTEMPTS, policy).max_attempts
+
+
+_NO_ATTEMPTS = Resolved(max_attempts=0)
+
+
 def _narrow(wide: Resolved, narrow: Policy | Options) -> Resolved:
     said = {
         name: value

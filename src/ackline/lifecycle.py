@@ -14,7 +14,7 @@ from typing import assert_never
 
 import msgspec
 
-from ackline.config import CALLBACK_KEPT, DEFAULTS, Resolved
+from ackline.config import CALLBACK_KEPT, Resolved
 from ackline.events import TELLS_PRIORITY, Act
 from ackline.job import TERMINAL, WAITING, Draft, Failure, QueueKey, Record, State
 from ackline.limits import require_seconds, storable
@@ -436,7 +436,7 @@ def bury(job: Record, failure: Failure, policy: Resolved) -> Transition:
     )
 
 
-def snooze(job: Record, delay: float, policy: Resolved = DEFAULTS) -> Transition:
+def snooze(job: Record, delay: float, policy: Resolved) -> Transition:
     """Run it later; the attempt is given back."""
     return Transition(
         job.id,
@@ -450,7 +450,7 @@ def snooze(job: Record, delay: float, policy: Resolved = DEFAULTS) -> Transition
     )
 
 
-def release(job: Record, note: str = "", policy: Resolved = DEFAULTS) -> Transition:
+def release(job: Record, policy: Resolved, note: str = "") -> Transition:
     """Give the job back, to its old place in the line; the attempt is given back too."""
     return Transition(
         job.id,

@@ -204,7 +204,7 @@ def test_a_delay_given_outweighs_the_backoff():
 def test_attempts_are_given_back_by_release_and_snooze_only(attempts: int):
     job = leased(attempts)
 
-    assert release(job).attempts == snooze(job, 1.0).attempts == attempts - 1
+    assert release(job, POLICY).attempts == snooze(job, 1.0, POLICY).attempts == attempts - 1
     for step in (
         complete(job, None, POLICY),
         fail(job, FAILURE, POLICY, ANY),
@@ -284,8 +284,8 @@ ALL_STEPS = [
     complete(leased(), b"1", POLICY),
     fail(leased(), FAILURE, POLICY, ANY),
     bury(leased(), FAILURE, POLICY),
-    snooze(leased(), 1.0),
-    release(leased()),
+    snooze(leased(), 1.0, POLICY),
+    release(leased(), POLICY),
     stop(leased(), "", POLICY),
     extend(leased(), 1.0),
     progress(leased(), b""),
@@ -363,7 +363,11 @@ def test_a_job_asked_to_stop_ends_as_cancelled_and_writes_no_keys(step: str):
 
 def test_what_is_noted_can_be_kept_by_every_store():
     job, bad = leased(), "\udcff"
-    notes = [stop(job, bad, POLICY).note, release(job, bad).note, expire(job, POLICY, bad).note]
+    notes = [
+        stop(job, bad, POLICY).note,
+        release(job, POLICY, bad).note,
+        expire(job, POLICY, bad).note,
+    ]
     signed = [cancel("a", POLICY, bad).by, redrive("a", by=bad).by, request_cancel("a", bad).by]
 
     assert notes + signed == ["\\udcff"] * 6
@@ -400,7 +404,7 @@ def test_a_note_is_short_and_tells_the_error():
 
     assert note_of(fail(leased(), FAILURE, POLICY, ANY)) == "ValueError: boom"
     assert len(note_of(fail(leased(), long, POLICY, ANY))) == NOTE_LENGTH
-    assert note_of(release(leased(), "stopping")) == "stopping"
+    assert note_of(release(leased(), POLICY, "stopping")) == "stopping"
 
 
 times = st.floats(0, 1e6)
@@ -424,7 +428,11 @@ def test_nine_steps_of_ageing_outweigh_every_priority(at, ageing):
 
 @pytest.mark.parametrize(
     "step",
-    [fail(leased(), FAILURE, POLICY, random.Random(0)), snooze(leased(), 5.0), release(leased())],
+    [
+        fail(leased(), FAILURE, POLICY, random.Random(0)),
+        snooze(leased(), 5.0, POLICY),
+        release(leased(), POLICY),
+    ],
     ids=lambda step: step.act,
 )
 def test_a_job_that_was_asked_to_stop_does_not_wait_for_another_attempt(step: Transition):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from ackline.job import QueueKey, State
+from ackline.queue.own_attempts import EVERY_KIND, noted_attempts
 from ackline.queues import Queues
+from ackline.service.runtime import Runtime
+from tests.service.conftest import Api, client_for
 
 DEFAULT = QueueKey("default", "default")
 
@@ -21,6 +25,19 @@ def test_a_message_goes_in_and_comes_out(api):
 
     assert (message["id"], message["value"], message["attempts"]) == (id, {"to": "ann"}, 1)
     assert api.get("/queue/poll") == {"message": None}
+
+
+def test_attempts_that_only_this_service_knows_of_are_noted_for_an_audit(runtime):
+    settings = msgspec.structs.replace(runtime.settings, max_attempts=5)
+    served = Runtime.from_settings(settings)
+    with client_for(served) as client:
+        api = Api(client, settings.base)
+        id = api.enqueue(1)
+        api.get("/queue/poll")
+
+        api.post("/queue/nack", {"id": id})
+
+        assert noted_attempts(served.store, DEFAULT) == {EVERY_KIND: 5}
 
 
 def test_options_are_in_milliseconds(api, runtime):

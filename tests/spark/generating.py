@@ -132,9 +132,9 @@ def _end(queue: Queue[Any, Any], job: Record, choose: random.Random) -> Transiti
         error = choose.choice(ERRORS).format(choose.randrange(10_000))
         return lifecycle.fail(job, failure_from(job, error), policy, queue.random)
     if chance < 0.94:
-        return lifecycle.snooze(job, 2.0)
+        return lifecycle.snooze(job, 2.0, policy)
     if chance < 0.96:
-        return lifecycle.release(job)
+        return lifecycle.release(job, policy)
     if chance < 0.97:
         return lifecycle.stop(job, "not wanted", policy)
     return None  # its worker is lost

@@ -52,7 +52,9 @@ def judge(spark, lived):
             [tuple(job[name] for name in JUDGED) for job in jobs],
             "tenant string, queue string, id string, kind string, state string, max_attempts int",
         )
-        found = findings(journal, store, limits_of(spark, queues.describe(), now), trimmed)
+        found = findings(
+            journal, store, limits_of(spark, queues.store, queues.describe(), now), trimmed
+        )
         return {(row["finding"], row["id"]) for row in found.collect()}
 
     return call

@@ -6,11 +6,12 @@ import pytest
 
 from ackline import lifecycle
 from ackline.clock import ManualClock
-from ackline.config import Policy
+from ackline.config import Policy, Resolved
 from ackline.events import Act
 from ackline.lifecycle import Edit
 from ackline.queues import Queues
 from ackline.stores.memory import MemoryStore
+from ackline.testing.settling import failure_of
 from tests.spark.histories import change
 from tests.spark.judging import events_of, jobs_of, judged
 
@@ -95,6 +96,26 @@ def live_by_retention(living):
     living.enqueue("long failed", kind="mail")
 
 
+def with_handler(queues, name, max_attempts):
+    """A process that has started a worker with this handler."""
+    queue = queues.queue(name)
+    queue.handler("default", max_attempts=max_attempts)(print)
+    queue.policies.publish()
+    return queue
+
+
+def live_by_own_attempts(served, rolling):
+    """Attempts that no settings of a queue tell of."""
+    served.queue.policies.defaults = Resolved(max_attempts=5)
+    served.enqueue("of a service", 5)
+    served.enqueue("beyond a service", 6, max_attempts=6)
+    rolling.queue = with_handler(rolling.queues, rolling.queue.name, 5)
+    with_handler(rolling.queues, rolling.queue.name, 2)
+    rolling.wait(120)
+    rolling.enqueue("of an old process", 5)
+    rolling.enqueue("beyond an old process", 6, max_attempts=6)
+
+
 @pytest.fixture(scope="module")
 def lived():
     clock = ManualClock()
@@ -103,13 +124,14 @@ def lived():
     queues = Queues(store)
     live_by_retention(Living(queues, clock, "kept"))
     live_by_limits(Living(queues, clock, "limited"))
+    live_by_own_attempts(Living(queues, clock, "served"), Living(queues, clock, "rolling"))
     yield [queues]
     store.close()
 
 
 def test_limits_do_not_reach_back(spark, lived):
     events = events_of(lived)
-    assert sum(event.act is Act.CONFIGURE for event in events) == 4
+    assert sum(event.act is Act.CONFIGURE for event in events) == 6
 
     assert judged(spark, lived, events, jobs_of(lived)) == set()
 
@@ -123,7 +145,8 @@ def test_what_goes_beyond_a_limit_is_found(spark, lived):
         forgotten = event.id in ("failed", "cancelled") and event is anew[event.id]
         return change(event, source=None) if forgotten else event
 
-    limits = {"own": None, "own, before": 3, "redriven": 1}
+    beyond = {"beyond a service": None, "beyond an old process": None}
+    limits = {"own": None, "own, before": 3, "redriven": 1, **beyond}
     jobs = [
         job | {"max_attempts": limits.get(job["id"], job["max_attempts"])} for job in jobs_of(lived)
     ]
@@ -134,6 +157,8 @@ def test_what_goes_beyond_a_limit_is_found(spark, lived):
         ("delivered_too_often", "own"),
         ("delivered_too_often", "own, before"),
         ("delivered_too_often", "redriven"),
+        ("delivered_too_often", "beyond a service"),
+        ("delivered_too_often", "beyond an old process"),
         ("broken", "failed"),
         ("broken", "cancelled"),
     }
@@ -147,6 +172,12 @@ def test_nobody_knows_how_long_jobs_were_kept_before_a_change(spark):
         living.enqueue("failed", last="bury")
         living.wait(61)
         living.enqueue("failed")
+        living.queue.enqueue(1, id="held")
+        [held] = living.queue.claim(1, lease=DAY)
+        policy = living.queue.policies.of(held.record)
         living.configure(living.queue, keep_failed=DAY)
+        # A worker goes by what it knew when it took the job.
+        living.queue.apply([lifecycle.bury(held.record, failure_of(held.record), policy)])
+        living.wait(61)
 
         assert judged(spark, [queues], events_of([queues]), jobs_of([queues])) == set()

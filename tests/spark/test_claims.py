@@ -10,6 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from ackline import NewJob
+from ackline.config import DAY, Policy
 from ackline.errors import ConfigError, StoreUnavailable
 from ackline.job import State
 from ackline.lifecycle import Verdict
@@ -174,6 +175,21 @@ def test_what_was_claimed_but_not_saved_goes_back(email, start, checkpoint, monk
 
     assert sorted(checkpoint.ids) == ids
     assert all(job.attempts == 1 for job in email.jobs().jobs)
+
+
+def test_what_was_cancelled_meanwhile_is_kept_as_its_queue_says(email, start, checkpoint, queues):
+    email.configure(policy=Policy(keep_cancelled=7 * DAY))
+    put(email, 1)
+    driver = start(checkpoint)
+    driver._call("initialOffset")
+    stray = email.claim(1, worker=driver.reader._claims._options.worker)[0]
+    email.cancel(stray.id)
+
+    start(checkpoint).run()
+
+    [job] = email.store.get(email.key, [stray.id])
+    assert job.state is State.CANCELLED
+    assert job.expires_at - queues.info().now > 6 * DAY
 
 
 def test_the_driver_keeps_its_leases(email, start, checkpoint, clock):

@@ -246,3 +246,37 @@ class TestWhatIsPutTogether:
         tidy.compact()
 
         assert tidy.planned == [[2, 3, 4]]
+
+
+class TestWhatIsTooOld:
+    """It is always the first of what is left: within a hole nobody can follow a job."""
+
+    @pytest.mark.parametrize(
+        ("times", "before", "dropped"),
+        [
+            ([10.0, 20.0, 30.0, 40.0], 25.0, [0, 1]),
+            ([3600.0, 10.0, 3010.0, 3020.0], 500.0, [0, 1]),
+            ([3000.0, 10.0, 3010.0, 3020.0], 500.0, []),
+            ([3000.0, 10.0, 3010.0, 3020.0], 3005.0, [0, 1]),
+            ([10.0, 4e9, 30.0, 40.0], 25.0, [0]),
+            ([10.0, 4e9, 30.0, 40.0], 35.0, [0, 1, 2]),
+            ([4e9, 3000.0, 3010.0], 500.0, []),
+            ([10.0, 20.0], 3000.0, [0]),
+            ([10.0, 4e9], 3000.0, [0]),
+        ],
+        ids=[
+            "older ones",
+            "the clock was set back an hour",
+            "the clock was in 1970 for a moment",
+            "and what was taken in then grows old with the rest",
+            "the clock was in 2099 for a moment",
+            "and that keeps nothing for ever",
+            "the clock was in 2099 when the lake was made",
+            "never the last",
+            "nor one from the future",
+        ],
+    )
+    def test_by_their_order_whatever_the_clock_said(self, lake, times, before, dropped):
+        log_of(lake, times).drop(before, now=3100.0)
+
+        assert [batch.number for batch in lake.batches if batch.dropped] == dropped

@@ -6,9 +6,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
+import ackline
+from ackline.spark.audit import auditing
+from ackline.spark.audit.lake_history import bronze_of, kept_batches
 from ackline.spark.errors import LakeDamaged
 from ackline.spark.lake.compaction import Compaction
 from ackline.spark.lake.counts import require_whole
@@ -17,6 +21,9 @@ from ackline.spark.lake.lake import EVENTS, JOBS, KEPT_BY_BATCH, TRAFFIC, Batch,
 from ackline.spark.lake.reading import read_parts, read_tables
 from ackline.spark.reports import facts
 from tests.spark.test_compaction import NO_SPARK, ROWS, fill
+
+SOUND: Any = object()
+"""What is found when nothing is missing."""
 
 PARTS = {"traffic": ROWS, "workers": ROWS, "errors": ROWS}
 
@@ -146,16 +153,70 @@ class TestWhatSparkComesUpon:
             raise PySparkException("something else")
 
 
-def test_a_report_looks_again_if_batches_were_put_together_meanwhile(lake, monkeypatch):
-    report: Any = object()
-    found = iter((LakeDamaged("batch_id=0 is missing"), report))
+class TestIfBatchesWerePutTogetherMeanwhile:
+    @pytest.fixture
+    def found(self):
+        """What a look brings: Spark misses a folder, and then all is well."""
+        missing = AnalysisException("[PATH_NOT_FOUND] Path does not exist: batch_id=0")
+        looks = iter((missing, SOUND))
 
-    def gather_once(*_arguments):
-        one = next(found)
-        if isinstance(one, LakeDamaged):
-            raise one
-        return one
+        def look(*_arguments):
+            one = next(looks)
+            if isinstance(one, Exception):
+                raise one
+            return one
 
-    monkeypatch.setattr(facts, "_gather", gather_once)
+        return look
 
-    assert facts.gather(NO_SPARK, lake) is report
+    def test_a_report_looks_again(self, lake, monkeypatch, found):
+        monkeypatch.setattr(facts, "_gather", found)
+
+        assert facts.gather(NO_SPARK, lake) is SOUND
+
+    def test_an_audit_looks_again(self, lake, monkeypatch, found):
+        monkeypatch.setattr(auditing, "_audit", found)
+        with ackline.open("memory://") as queues:
+            assert auditing.run_audit(NO_SPARK, "", queues, lake=lake) is SOUND
+
+
+class TestBeforeAnAudit:
+    """A proof must not rest on what is missing."""
+
+    def test_a_sound_lake_is_read(self, lake):
+        assert [batch.number for batch in kept_batches(lake)] == [0, 1]
+
+    @pytest.mark.parametrize("damage", DAMAGES)
+    def test_a_file_is_broken(self, lake, damage):
+        damage(file_of(lake, EVENTS, 0))
+
+        with pytest.raises(LakeDamaged, match=r"batch_id=0.* cannot be read"):
+            bronze_of(NO_SPARK, lake)
+
+    def test_rows_are_missing(self, lake):
+        lake.log(msgspec.structs.replace(lake.batches[0], events=ROWS + 1))
+
+        with pytest.raises(LakeDamaged, match=rf"batch_id=0 has {ROWS} rows, and {ROWS + 1} were"):
+            bronze_of(NO_SPARK, lake)
+
+    @pytest.mark.parametrize(("number", "lacks"), [(0, "0 to 0"), (1, "1 to 1")])
+    def test_the_log_lacks_a_batch(self, lake, number, lacks):
+        lake.log(msgspec.structs.replace(lake.batches[-1], number=2))
+        lake.forget(number)
+
+        with pytest.raises(LakeDamaged, match=f"log lacks batches {lacks}"):
+            bronze_of(NO_SPARK, lake)
+
+    @pytest.mark.parametrize("first", [0, None], ids=["now", "by an earlier version"])
+    def test_what_was_put_together_lacks_nothing(self, lake, first):
+        lake.log(msgspec.structs.replace(lake.batches[-1], level=1, first=first))
+        lake.forget(0)
+
+        assert [batch.number for batch in kept_batches(lake)] == [1]
+
+    def test_only_what_came_after_a_hole_is_read(self, lake):
+        """An earlier version dropped batches by their clock alone."""
+        lake.log(msgspec.structs.replace(lake.batches[-1], number=2))
+        fill(lake, *lake.parts(EVENTS, 2), value="x")
+        lake.log(msgspec.structs.replace(lake.batches[1], dropped=True))
+
+        assert [batch.number for batch in kept_batches(lake)] == [2]

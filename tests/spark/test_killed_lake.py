@@ -77,7 +77,9 @@ def audit_of_lake(side, lake):
     """What the audit finds in the events that a lake has, compared with the jobs of the store."""
     events = side.spark.read.parquet(f"{lake}/bronze/events")
     jobs = side.spark.read.format("ackline").option("store", side.url).load("jobs")
-    limits = limits_of(side.spark, side.queues.describe(), side.queues.info().now)
+    limits = limits_of(
+        side.spark, side.queues.store, side.queues.describe(), side.queues.info().now
+    )
     return {row["finding"] for row in findings(events, jobs, limits).collect()}
 
 

@@ -190,9 +190,11 @@ class TestInPieces:
         shutil.copytree(told.path, path)
         tidy = compaction.Compaction(spark, Lake(path))
 
-        assert tidy.drop(before=0.0) == 0
-        assert tidy.drop(before=time.time() + DAY) == 2
-        assert tidy.drop(before=time.time() + DAY) == 0
+        now = time.time()
+
+        assert tidy.drop(before=0.0, now=now) == 0
+        assert tidy.drop(before=now + DAY, now=now) == 2
+        assert tidy.drop(before=now + DAY, now=now) == 0
         assert Lake(path).folder.batches("bronze", "events") == [2]
         assert Lake(path).folder.batches("parts", "traffic") == [0, 1, 2]
         assert [batch.dropped for batch in Lake(path).batches] == [True, True, False]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ackline import Queue, State, lifecycle
+from ackline.config import DEFAULTS
 from ackline.maintenance.reaper import Freed, expire_worker
 from ackline.worker import begun as module
 from ackline.worker.begun import SIZE, SLOTS, Begun, Board, inherited_board
@@ -69,8 +70,8 @@ def test_an_outcome_on_its_way_is_not_lost_as_well(queue):
     [held] = claim(queue, 1)
     outbox = Outbox(1, lambda: False)
 
-    outbox.put(held, lifecycle.release(held.record))
-    outbox.put(held, lifecycle.release(held.record))
+    outbox.put(held, lifecycle.release(held.record, DEFAULTS))
+    outbox.put(held, lifecycle.release(held.record, DEFAULTS))
 
     assert not held.lose()
     assert not held.lost
@@ -82,7 +83,7 @@ def test_of_a_lost_lease_no_outcome_is_sent(queue):
     outbox = Outbox(1, lambda: False)
     assert held.lose()
 
-    outbox.put(held, lifecycle.release(held.record))
+    outbox.put(held, lifecycle.release(held.record, DEFAULTS))
 
     assert not held.lose()
     assert len(outbox) == 0

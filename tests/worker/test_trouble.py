@@ -11,7 +11,8 @@ import pytest
 
 import ackline
 from ackline import State, StoreClosed, StoreUnavailable
-from ackline.errors import ConfigError, StoreError
+from ackline.config import DAY, Policy
+from ackline.errors import ConfigError, JobCancelled, StoreError
 from ackline.queues import Queues
 from ackline.retry import Backoff
 from ackline.stores.memory import MemoryStore
@@ -219,6 +220,24 @@ def test_a_courier_outlives_what_goes_wrong_with_claimed_jobs(start, caplog):
     assert queue.enqueue_and_wait(3, id="a", timeout=SOON) == 3
     assert troubles == []
     assert queue.status("a").attempts == 1  # type: ignore[union-attr]
+
+
+def test_a_cancelled_job_that_could_not_be_taken_in_is_kept_as_its_queue_says(start, caplog):
+    caplog.set_level(logging.CRITICAL)
+    queue = Queues(MemoryStore())["work"]
+    queue.configure(policy=Policy(keep_cancelled=7 * DAY))
+    queue.handler(lambda job: job.payload)
+    start(queue)
+
+    def cancelled_just_then(record: Any) -> Any:
+        Queues(queue.store)["work"].cancel(record.id)
+        raise StoreUnavailable("a passing trouble")
+
+    queue.policies.of = cancelled_just_then  # type: ignore[method-assign]
+    with pytest.raises(JobCancelled):
+        queue.enqueue_and_wait(3, id="a", timeout=SOON)
+    [job] = queue.store.get(queue.key, ["a"])
+    assert (job.expires_at or 0) - queue.store.info().now > 6 * DAY  # type: ignore[union-attr]
 
 
 class AbsentStore(MemoryStore):

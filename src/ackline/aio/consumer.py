@@ -56,7 +56,7 @@ class Handover:
         try:
             policy = self._queue.policies.of
             self._queue.apply(
-                [lifecycle.release(job, "its claimer left", policy(job)) for job in jobs]
+                [lifecycle.release(job, policy(job), "its claimer left") for job in jobs]
             )
         except Exception:
             logger.exception(
@@ -205,7 +205,7 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
         """Give it back, to its old place in line; the attempt is given back."""
         record = record_of(job)
         await self._settle(
-            job, lambda: lifecycle.release(record, policy=self.sync.policies.of(record)), connection
+            job, lambda: lifecycle.release(record, self.sync.policies.of(record)), connection
         )
 
     async def extend(self, job: Job[Any], seconds: float) -> None:

@@ -72,7 +72,7 @@ def expire_worker(
 
 def _release(queue: Queue[Any, Any], leases: Sequence[Record], reason: str) -> int:
     verdicts = queue.apply(
-        [lifecycle.release(job, reason, queue.policies.of(job)) for job in leases]
+        [lifecycle.release(job, queue.policies.of(job), reason) for job in leases]
     )
     return sum(verdict.applied for verdict in verdicts)
 

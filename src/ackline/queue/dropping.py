@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 from ackline.errors import QueueNotEmpty
 from ackline.job import LIVE, TERMINAL
 from ackline.limits import OWN_KEYS, storable
+from ackline.queue import own_attempts
 from ackline.stores.base import BESIDE, Key, KeyWrite
 
 if TYPE_CHECKING:
     from ackline.queue.operator import Operator
 
-NOTES = (BESIDE, "cron", "recovered", "schedules")
+NOTES = (BESIDE, own_attempts.NOTE, "cron", "recovered", "schedules")
 """What Ackline keeps about a queue in its tenant's room, by the second part of the key; the third
 is the queue's name. How far its journal was read stays, as the journal does."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -17,11 +18,13 @@ from ackline.config import (
     hint_for,
     readable,
     resolve,
+    said_attempts,
 )
-from ackline.errors import ConfigError
+from ackline.errors import ConfigError, StoreError
 from ackline.forks import renew_in_child
 from ackline.job import NO_OPTIONS, QueueKey, Record
 from ackline.queue.handlers import Handlers
+from ackline.queue.own_attempts import EVERY_KIND, note_attempts
 from ackline.stores.base import Store
 
 SETTINGS_AGE = 5.0
@@ -40,6 +43,8 @@ class Policies:
         self._settings = DEFAULT_SETTINGS
         self._settings_at = float("-inf")
         self._of_kind: dict[str, Resolved] = {}
+        self._unnoted: dict[str, int] = {}
+        """Attempts that others could not know of, see `own_attempts`."""
         self._refreshing = threading.Lock()
         """Held while the settings are read, which may take as long as the store likes."""
         renew_in_child(self, "_refreshing")
@@ -47,12 +52,19 @@ class Policies:
     def of(self, record: Record) -> Resolved:
         """What holds for a job, all levels considered."""
         settings = self.settings()
+        if self._unnoted:
+            own, self._unnoted = self._unnoted, {}
+            self._note(own)
         if record.options is not NO_OPTIONS:
             return resolve(record, settings, self.defaults)
         found = self._of_kind.get(record.kind)
         if found is None:
             found = self._of_kind[record.kind] = resolve(record, settings, self.defaults)
         return found
+
+    def last_known(self, record: Record) -> Resolved:
+        """What held for a job when the settings were last read: for when they cannot be."""
+        return resolve(record, self._settings, self.defaults)
 
     def settings(self, max_age: float = SETTINGS_AGE) -> QueueSettings:
         """The queue's stored settings, with this process's handlers over them."""
@@ -61,7 +73,9 @@ class Policies:
         with self._refreshing:
             began = time.monotonic()
             if began - self._settings_at >= max_age:  # else another thread has just read them
-                self._settings = self._merged(self.stored())
+                stored = self.stored()
+                self._settings = self._merged(stored)
+                self._unnoted = self._own_attempts(stored)
                 self._settings_at = began
                 self._of_kind = {}
             return self._settings
@@ -99,9 +113,30 @@ class Policies:
 
         A sweeper elsewhere then retries a crashed worker's job as its handler asked for.
         """
-        self.change(self._merged)
+
+        def merge(stored: QueueSettings) -> QueueSettings:
+            # Before they are replaced: who has published them may go by them for a long time.
+            self._note(self._own_attempts(stored))
+            return self._merged(stored)
+
+        self.change(merge)
         # What was read before may not know the handlers that were added since.
         self.settings(max_age=0)
+
+    def _own_attempts(self, stored: QueueSettings) -> dict[str, int]:
+        """What handlers have said, of this process and of whoever published before it."""
+        published = [(kind, policy) for kind, policy in stored.kinds.items() if policy.by_handler]
+        own: dict[str, int] = {}
+        for kind, policy in (*published, *self._handlers.policies.items()):
+            own[kind] = max(own.get(kind, 0), said_attempts(policy))
+        if self.defaults.max_attempts > DEFAULTS.max_attempts:
+            own[EVERY_KIND] = self.defaults.max_attempts
+        return own
+
+    def _note(self, own: Mapping[str, int]) -> None:
+        # Whoever cannot, tries again when the settings are read again: jobs come first.
+        with contextlib.suppress(StoreError):
+            note_attempts(self._store, self._key, own)
 
     def _merged(self, stored: QueueSettings) -> QueueSettings:
         # What a handler said before it was changed; what was configured is not its to forget.

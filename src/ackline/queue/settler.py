@@ -74,7 +74,7 @@ class Settler(QueueBase[P, R]):
     def release(self, job: Job[P], *, connection: object | None = None) -> None:
         """Give it back, to its old place in line; the attempt is given back."""
         record = record_of(job)
-        released = lifecycle.release(record, policy=self.policies.of(record))
+        released = lifecycle.release(record, self.policies.of(record))
         self.settle(job, released, connection)
 
     def extend(self, job: Job[Any], seconds: float) -> None:

@@ -100,7 +100,7 @@ class Intake:
         """They are not: they go back to their place in line, their attempt too."""
         for job in jobs:
             why = "the relay could not pass it on"
-            self._settle(job, lifecycle.release(job, why, self.queue.policies.of(job)))
+            self._settle(job, lifecycle.release(job, self.queue.policies.of(job), why))
 
     def bury(self, job: Record, error: Exception) -> None:
         """The target cannot take it."""

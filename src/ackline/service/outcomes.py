@@ -125,7 +125,7 @@ def _transition(queue: Queue[Any, Any], said: OutcomeBody, job: Record) -> Trans
         case "snooze":
             return lifecycle.snooze(job, said.delay or 0.0, policy)
         case "release":
-            return lifecycle.release(job, policy=policy)
+            return lifecycle.release(job, policy)
         case "cancel":
             return lifecycle.stop(job, _error(said).message or "cancelled by its worker", policy)
         case "progress":

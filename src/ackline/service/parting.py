@@ -30,7 +30,7 @@ def take_back(queue: Queue[Any, Any], sent: Sequence[Record], first: str | None)
     held = _still_held(queue, sent)
     suspects = {job.id for job in held if job.id == first or _given_back(job) >= MOST_GIVEN_BACK}
     spared = [job for job in held if job.id not in suspects]
-    queue.apply([lifecycle.release(job, REASON, queue.policies.of(job)) for job in spared])
+    queue.apply([lifecycle.release(job, queue.policies.of(job), REASON) for job in spared])
     queue.expire([job for job in held if job.id in suspects], REASON, Way.MONITOR)
 
 

@@ -97,7 +97,7 @@ class Source:
 
     def _releases(self, jobs: Sequence[Record]) -> list[Transition]:
         policy = self._queue.policies.of
-        return [lifecycle.release(job, parting.REASON, policy(job)) for job in jobs]
+        return [lifecycle.release(job, policy(job), parting.REASON) for job in jobs]
 
     async def take_back(self, jobs: Sequence[Record], first: str | None) -> None:
         """The client has left with jobs that it was sent; it had `first` the longest."""

@@ -158,7 +158,7 @@ class Executor(ABC):
         if not held.told_to_stop:
             return True
         note = f"asked to stop before it began: {held.signal.reason}"
-        self._settle(held, lifecycle.release(held.record, note, held.policy))
+        self._settle(held, lifecycle.release(held.record, held.policy, note))
         return False
 
     def ended(self, held: Held, result: object, error: BaseException | None) -> None:
@@ -170,7 +170,7 @@ class Executor(ABC):
             run_after(held, Execution(result, error), self.hooks)
         elif held.releasing and error is not None:
             run_after(held, Execution(result, error), self.hooks)
-            self._settle(held, lifecycle.release(held.record, "the worker stopped", held.policy))
+            self._settle(held, lifecycle.release(held.record, held.policy, "the worker stopped"))
         else:
             self._settle_as(held, result, error, self.hooks)
 

@@ -181,7 +181,10 @@ class Holdings:
             batch = self._take_in(records)
         except Exception:
             # Their policies cannot be read just now. Nobody must be left holding them.
-            queue.apply([lifecycle.release(record, "could not be taken in") for record in records])
+            known = queue.policies.last_known
+            queue.apply(
+                [lifecycle.release(one, known(one), "could not be taken in") for one in records]
+            )
             raise
         for held in batch:
             held.kept_until = asked_at + held.lease
@@ -211,7 +214,7 @@ class Holdings:
     def give_back(self, batch: Sequence[Held], note: str = "the worker stopped") -> None:
         """Release jobs that have not ended; it costs them no attempt."""
         for held in batch:
-            self.outbox.put(held, lifecycle.release(held.record, note, held.policy))
+            self.outbox.put(held, lifecycle.release(held.record, held.policy, note))
 
     def settled(self, batch: Sequence[Settled], verdicts: Sequence[Verdict]) -> None:
         """The store has answered: let go of these jobs."""

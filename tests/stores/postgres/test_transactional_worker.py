@@ -13,6 +13,7 @@ from tests.stores.postgres.shop import Shop
 from tests.waiting import until
 
 from ackline import Job, LeaseLost, NewJob, Snooze, Worker
+from ackline.config import DEFAULTS
 from ackline.events import Act
 from ackline.job import State
 from ackline.lifecycle import release
@@ -215,7 +216,7 @@ def test_a_stale_handler_writes_nothing(shop: Shop, start: Start) -> None:
             tx.execute(shop.insert(f"{job.id} {job.attempts}"))
             if not lost:
                 # Somebody takes the job away.
-                shop.queue.apply([release(job.record)])
+                shop.queue.apply([release(job.record, DEFAULTS)])
             try:
                 job.complete("paid", connection=tx)
             except LeaseLost as error:

@@ -27,11 +27,11 @@ def enqueue_unseen(store: Store, queue: QueueKey) -> None:
 
 
 def give_back(store: Store, queue: QueueKey) -> None:
-    store.apply(queue, [release(_ungrouped(store, queue))])
+    store.apply(queue, [release(_ungrouped(store, queue), DEFAULTS)])
 
 
 def put_off(store: Store, queue: QueueKey) -> None:
-    store.apply(queue, [snooze(_ungrouped(store, queue), 60.0)])
+    store.apply(queue, [snooze(_ungrouped(store, queue), 60.0, DEFAULTS)])
 
 
 def _ungrouped(store: Store, queue: QueueKey) -> Record:

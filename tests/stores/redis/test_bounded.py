@@ -52,11 +52,15 @@ def again(job: Record) -> Transition:
     return fail(job, BOOM, DEFAULTS, random.Random(0), 1.0)
 
 
+def back(job: Record) -> Transition:
+    return release(job, DEFAULTS)
+
+
 def later(job: Record) -> Transition:
-    return snooze(job, 1.0)
+    return snooze(job, 1.0, DEFAULTS)
 
 
-ENDS: list[Callable[[Record], Transition]] = [done, release, lapse, again, later]
+ENDS: list[Callable[[Record], Transition]] = [done, back, lapse, again, later]
 
 
 def some_life(store: RedisStore, clock, generation: int, *, all_kinds: bool = True) -> None:

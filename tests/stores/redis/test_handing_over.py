@@ -14,7 +14,7 @@ from tests.stores.redis.conftest import QUEUE, SOON, OpenStore, done, drafts, wa
 from tests.waiting import until
 
 import ackline.stores.redis as package
-from ackline.config import QueueSettings
+from ackline.config import DEFAULTS, QueueSettings
 from ackline.errors import StoreUnavailable
 from ackline.events import Act
 from ackline.job import Draft, Options, Record, State
@@ -397,7 +397,7 @@ class TestLost:
         waiter.lose_messages(monkeypatch)
         store.enqueue(QUEUE, drafts(1))
         [handed] = store.get(QUEUE, ["id0"])
-        store.apply(QUEUE, [release(handed, "taken back")])
+        store.apply(QUEUE, [release(handed, DEFAULTS, "taken back")])
         [other] = store.claim(QUEUE, wants(1, "other")).jobs
 
         assert waiter.ids() == []
@@ -573,7 +573,9 @@ class TestWaitingOn:
         assert state_of(store) is State.COMPLETED
 
     def test_so_is_one_that_the_same_call_puts_in_line(self, store, waiter, handed):
-        claimed = store.claim(QUEUE, waiter.request(quiet=True), [release(handed, "stopped")])
+        claimed = store.claim(
+            QUEUE, waiter.request(quiet=True), [release(handed, DEFAULTS, "stopped")]
+        )
 
         assert [job.id for job in claimed.jobs] == ["id0"]
         assert not claimed.as_before
@@ -597,7 +599,7 @@ class TestWaitingOn:
         assert state_of(store, "id1") is State.PROCESSING
 
     def test_a_step_that_is_refused_is_told(self, store, waiter, handed):
-        store.apply(QUEUE, [release(handed, "taken back")])
+        store.apply(QUEUE, [release(handed, DEFAULTS, "taken back")])
         [again] = store.claim(QUEUE, wants(1, "other")).jobs
 
         [verdict] = waiter.settle(handed).verdicts

@@ -66,7 +66,7 @@ class Pair:
         chance = self.chance
         chance.shuffle(self.held)
         settled = [self.held.pop() for _ in range(min(len(self.held), chance.choice((1, 10, 50))))]
-        ends = [chance.choice((done, release, again, later)) for _ in settled]
+        ends = [chance.choice((done, back, again, later)) for _ in settled]
         answers = [
             store.apply(QUEUE, [end(pair[n]) for end, pair in zip(ends, settled, strict=True)])
             for n, store in enumerate(self.stores)
@@ -100,8 +100,12 @@ def again(job: Record) -> Transition:
     return fail(job, BOOM, DEFAULTS, random.Random(0), 1.0)
 
 
+def back(job: Record) -> Transition:
+    return release(job, DEFAULTS)
+
+
 def later(job: Record) -> Transition:
-    return snooze(job, 2.0)
+    return snooze(job, 2.0, DEFAULTS)
 
 
 @pytest.mark.parametrize("seed", range(6))

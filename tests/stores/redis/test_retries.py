@@ -183,7 +183,7 @@ class TestSentAgain:
         settle = {
             "complete": done(job),
             "fail": bury(job, BOOM, DEFAULTS),
-            "release": release(job),
+            "release": release(job, DEFAULTS),
         }[step]
         lose_the_answer(proxy, "apply", lambda: behind.apply(QUEUE, [settle]))
         before = state_of(behind)
@@ -224,7 +224,7 @@ class TestSentAgain:
         settle = {
             "complete": done(job),
             "fail": bury(job, BOOM, DEFAULTS),
-            "release": release(job),
+            "release": release(job, DEFAULTS),
         }[step]
         behind.apply(QUEUE, [settle])
         sent.clear()

@@ -82,8 +82,8 @@ def test_what_is_remembered_of_a_step_is_what_the_lifecycle_says(store: RedisSto
     steps = [
         done(job),
         lapse(job),
-        release(job),
-        snooze(job, 3.0),
+        release(job, DEFAULTS),
+        snooze(job, 3.0, DEFAULTS),
         extend(job, 4.0),
         cancel("id0", DEFAULTS),
         redrive("id0", delay=2.0),

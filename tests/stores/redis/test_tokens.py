@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.stores.redis.conftest import QUEUE, done, drafts, wants
 
+from ackline.config import DEFAULTS
 from ackline.job import Record, State
 from ackline.lifecycle import Verdict, release
 from ackline.stores.redis import RedisStore
@@ -116,7 +117,7 @@ class TestLoss:
 
     def test_the_lost_lease_cannot_settle_the_next_one(self, timed, raw, prefix):
         timed.enqueue(QUEUE, drafts(1))
-        timed.apply(QUEUE, [release(take(timed))])
+        timed.apply(QUEUE, [release(take(timed), DEFAULTS)])
         backup = back_up(raw, prefix)
         lost = take(timed)
         restore(raw, prefix, backup)

@@ -11,7 +11,7 @@ import pytest
 from redis.client import PubSub
 from tests.stores.redis.conftest import QUEUE, REQUEST, SOON, done, drafts, wants
 
-from ackline.config import QueueSettings
+from ackline.config import DEFAULTS, QueueSettings
 from ackline.job import Draft
 from ackline.lifecycle import release
 from ackline.stores.base import Listener
@@ -109,7 +109,7 @@ class TestQuiet:
         with store.listen([QUEUE], "ready") as listener:
             store.claim(QUEUE, wants(1, kinds=mail))
 
-            store.claim(QUEUE, wants(1, kinds=video), [release(job)])
+            store.claim(QUEUE, wants(1, kinds=video), [release(job, DEFAULTS)])
 
             assert listener.wait(SOON)
             assert len(store.claim(QUEUE, wants(1, kinds=mail)).jobs) == 1

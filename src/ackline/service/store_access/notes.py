@@ -15,7 +15,7 @@ from ackline.events import read_cursor
 from ackline.job import QueueKey
 from ackline.limits import OWN_KEYS
 from ackline.maintenance.scheduler import read_note
-from ackline.queue import callbacks
+from ackline.queue import callbacks, own_attempts
 from ackline.queue.broken_notes import UNREADABLE
 from ackline.queue.reader_place import EVERY_QUEUE, read_place
 from ackline.queue.recovery import read_ways
@@ -50,6 +50,9 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NOTES: Mapping[str, Note] = {
+    own_attempts.NOTE: Note(
+        writers=frozenset({Scope.CONSUME}), parts=3, read=own_attempts.read_attempts
+    ),
     "callbacks": Note(
         writers=frozenset({Scope.PRODUCE}),
         parts=3,

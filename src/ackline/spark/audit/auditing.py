@@ -15,6 +15,7 @@ from ackline.spark.audit.store_history import StoreHistory, StoreTables
 from ackline.spark.events.gaps import Gap
 from ackline.spark.events.journal import journals
 from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.reading import look_twice
 from ackline.spark.pipelines.audit import clear, findings
 from ackline.spark.pipelines.journal import behind
 
@@ -58,9 +59,16 @@ def run_audit(
     shared_files: bool = False,
 ) -> Audit:
     """Judge the journals of these queues, or of all, as far back as they are kept."""
-    tables = StoreTables(spark, url, queues, names, shared_files=shared_files)
+
+    def look() -> Audit:
+        return _audit(StoreTables(spark, url, queues, names, shared_files=shared_files), lake)
+
+    return look() if lake is None else look_twice(look)
+
+
+def _audit(tables: StoreTables, lake: Lake | None) -> Audit:
     history = StoreHistory(tables) if lake is None else LakeHistory(tables, lake)
-    end = queues.info().cursor
+    end = tables.queues.info().cursor
     # The journal up to here; then the jobs; then what has happened since.
     events = history.events(end).cache()
     jobs = tables.read("jobs").drop(*UNREAD).cache()
@@ -88,7 +96,8 @@ def _judge(
     tables: StoreTables, events: DataFrame, jobs: DataFrame, unseen: Collection[Gap]
 ) -> DataFrame:
     # What is to be kept until now was so when the jobs were read.
-    limits = limits_of(tables.spark, tables.infos, tables.queues.info().now)
+    store, now = tables.queues.store, tables.queues.info().now
+    limits = limits_of(tables.spark, store, tables.infos, now)
     # Asked for only now, too: a move may have made a queue since.
     unaudited = set(journals(tables.queues)) - {info.key.name for info in tables.infos}
     return findings(events, jobs, limits, {gap.queue for gap in unseen}, unaudited)

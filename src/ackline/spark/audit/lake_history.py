@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from itertools import takewhile
+
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.spark.audit.coverage import Coverage, Kept
 from ackline.spark.audit.store_history import StoreTables
 from ackline.spark.events.gaps import Gap
-from ackline.spark.lake.lake import EVENTS, Lake
-from ackline.spark.lake.reading import read_tables
+from ackline.spark.lake.counts import require_unbroken
+from ackline.spark.lake.lake import EVENTS, Batch, Lake
+from ackline.spark.lake.reading import read_batches
 from ackline.spark.pipelines.journal import behind, up_to
 
 
@@ -19,7 +22,8 @@ class LakeHistory:
     def __init__(self, tables: StoreTables, lake: Lake) -> None:
         lake.require_of(tables.queues)
         self._tables = tables
-        self._bronze = _bronze(tables, lake)
+        bronze = bronze_of(tables.spark, lake)
+        self._bronze = None if bronze is None else tables.of_these(bronze)
         kept = {} if self._bronze is None else kept_in(self._bronze)
         self._ends = {queue: one.last for queue, one in kept.items()}
         self._coverage = Coverage(tables.queues, lake, kept)
@@ -38,11 +42,18 @@ class LakeHistory:
         return tuple(gap for name in self._names for gap in self._coverage.unseen(name))
 
 
-def _bronze(tables: StoreTables, lake: Lake) -> DataFrame | None:
-    parts = [lake.parts(EVENTS, one.number) for one in lake.batches if not one.dropped]
-    if not parts:
-        return None
-    return tables.of_these(read_tables(tables.spark, lake.folder, *parts))
+def bronze_of(spark: SparkSession, lake: Lake) -> DataFrame | None:
+    """The events that a lake has, if any; `LakeDamaged` if some of them are missing."""
+    kept = kept_batches(lake)
+    return read_batches(spark, lake, EVENTS, kept) if kept else None
+
+
+def kept_batches(lake: Lake) -> list[Batch]:
+    """Those that came after all that was dropped; `LakeDamaged` if one between them is missing."""
+    batches = lake.batches
+    require_unbroken(lake, batches)
+    # An earlier version may have dropped one between others: in such a hole no job can be followed.
+    return list(takewhile(lambda batch: not batch.dropped, reversed(batches)))[::-1]
 
 
 def kept_in(bronze: DataFrame) -> dict[str, Kept]:

@@ -84,7 +84,8 @@ class Intake:
         """Release jobs to the queue; answers how many were still ours."""
         several = list(records)
         self._keeper.drop(leases_of(several))
-        verdicts = self._queue.apply([lifecycle.release(record) for record in several])
+        policy = self._queue.policies.of
+        verdicts = self._queue.apply([lifecycle.release(one, policy(one)) for one in several])
         return sum(verdict.applied for verdict in verdicts)
 
     def _claim_some(self, limit: int, wait: float) -> list[Record]:

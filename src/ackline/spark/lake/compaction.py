@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ackline.ids import new_id
 from ackline.spark.errors import LakeDamaged
 from ackline.spark.lake.counts import require_whole
+from ackline.spark.lake.expiry import expired
 from ackline.spark.lake.lake import (
     ERRORS,
     EVENTS,
@@ -203,25 +204,20 @@ class Compaction:
                 "written: someone else has changed the lake. Nothing was removed"
             )
 
-    def expired(self, before: float) -> list[Batch]:
-        """Batches that are older and not dropped yet. The last one stays: it may be replayed."""
-        old = (batch for batch in self._lake.batches[:-1] if batch.last_at < before)
-        return [batch for batch in old if not batch.dropped]
-
-    def drop(self, before: float) -> int:
+    def drop(self, before: float, now: float) -> int:
         """Drop events and lives of batches that are older; returns how many batches.
 
         Gold stays, and what it is made of: that is small, and cannot be had again.
         """
-        expired = self.expired(before)
-        for batch in expired:
+        old = expired(self._lake.batches, before, now)
+        for batch in old:
             # Logged first, so that nothing expects what is removed.
             self._lake.log(msgspec.structs.replace(batch, dropped=True))
             self._pass("expired")
         for batch in self._lake.batches:
             for name in (EVENTS, JOBS) if batch.dropped else ():
                 self._lake.folder.remove(*self._lake.parts(name, batch.number))
-        return len(expired)
+        return len(old)
 
 
 def _kept(batch: Batch) -> tuple[tuple[str, ...], ...]:

@@ -19,6 +19,21 @@ def require_whole(lake: Lake, name: tuple[str, ...], batches: Iterable[Batch]) -
         list(pool.map(partial(_require, lake, name), batches))
 
 
+def require_unbroken(lake: Lake, batches: Iterable[Batch]) -> None:
+    """`LakeDamaged` unless each batch begins where the one before has ended."""
+    next_one = 0
+    for batch in batches:
+        # Of what an earlier version has put together, nobody knows what it was.
+        known = batch.first is not None or not batch.level
+        if known and batch.begins != next_one:
+            raise LakeDamaged(
+                f"{lake.folder.at('log')} lacks batches {next_one} to {batch.begins - 1}: someone "
+                "else has changed the lake. Restore its files, or make another lake, which begins "
+                "with the oldest entry that is kept"
+            )
+        next_one = batch.number + 1
+
+
 def brought(batch: Batch, name: tuple[str, ...]) -> int | None:
     """The rows that a batch added to a table; None if an earlier version has not logged them."""
     counts = {EVENTS: batch.events, JOBS: batch.ended, OPEN: batch.going_on}

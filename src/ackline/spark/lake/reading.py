@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TypeVar
 
 import pyarrow
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
+from ackline.spark.errors import LakeDamaged
 from ackline.spark.lake.counts import require_whole
+from ackline.spark.lake.damage import naming_damage_in_spark
 from ackline.spark.lake.folder import Folder
 from ackline.spark.lake.lake import Batch, Lake
+
+T = TypeVar("T")
+
+
+def look_twice(look: Callable[[], T]) -> T:
+    """What is found in a lake; a run may have put batches together since their names were read."""
+    try:
+        with naming_damage_in_spark():
+            return look()
+    except LakeDamaged:
+        with naming_damage_in_spark():
+            return look()
 
 
 def read_tables(spark: SparkSession, folder: Folder, *tables: tuple[str, ...]) -> DataFrame:
@@ -35,6 +50,14 @@ def as_arrow(frame: DataFrame) -> pyarrow.Table:
     return frame.toArrow().cast(to_arrow_schema(frame.schema, timezone="UTC"))
 
 
+def read_batches(
+    spark: SparkSession, lake: Lake, name: tuple[str, ...], batches: Sequence[Batch]
+) -> DataFrame:
+    """What some batches have brought; `LakeDamaged` unless all of it is there."""
+    require_whole(lake, name, batches)
+    return _read(spark, lake.folder, [lake.parts(name, batch.number) for batch in batches])
+
+
 def read_parts(
     spark: SparkSession,
     lake: Lake,
@@ -42,9 +65,7 @@ def read_parts(
     days: Collection[datetime.date] | None = None,
 ) -> DataFrame:
     """The parts of complete batches, of some days or of all; no other batch is opened."""
-    batches = batches_of(lake.batches, days)
-    require_whole(lake, name, batches)
-    parts = _read(spark, lake.folder, [lake.parts(name, one.number) for one in batches])
+    parts = read_batches(spark, lake, name, batches_of(lake.batches, days))
     return parts if days is None else parts.where(F.col("day").isin(list(days)))
 
 

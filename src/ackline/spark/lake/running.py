@@ -18,6 +18,7 @@ from ackline.spark.lake.claim import Fence, LakeClaim
 from ackline.spark.lake.compaction import Compaction
 from ackline.spark.lake.damage import naming_damage_in_spark
 from ackline.spark.lake.delta import DeltaTables
+from ackline.spark.lake.expiry import expired
 from ackline.spark.lake.gold import BY_DAY, GOLD, OF_ALL, Publisher
 from ackline.spark.lake.lake import CHECKPOINT, KEPT_BY_BATCH, OPEN, Lake
 from ackline.spark.lake.micro_batch import WRITING, MicroBatch, pass_nothing
@@ -232,9 +233,9 @@ class Run:
         if self._asked.keep is None:
             return 0
         before = now - self._asked.keep
-        if self._delta is not None and compaction.expired(before):
+        if self._delta is not None and expired(self.lake.batches, before, now):
             self._delta.drop(before)
-        return compaction.drop(before)
+        return compaction.drop(before, now)
 
     def _start(self, act: MicroBatch) -> StreamingQuery:
         options = {

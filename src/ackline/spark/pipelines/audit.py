@@ -191,7 +191,7 @@ def wrong_ends(
     kept = jobs.select(*JOB, F.col("state").alias("is"), F.lit(True).alias("kept"))
     both = terms.beside(last).withColumn("told", F.lit(True)).join(kept, [*JOB], "full")
     told, kept_too = F.col("told").isNotNull(), F.col("kept").isNotNull()
-    entry = F.struct("act", "at")
+    entry = F.struct("act", "at", "terms_at")
     must_be_kept = is_kept(F.col("state"), entry, F.col("limit.now"))
     lost = ~kept_too & (F.col("state").isin(LIVE_STATES) | must_be_kept)
     unheard_of = ~told & ~F.col("queue").isin(list(trimmed))

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.events import Act
-from ackline.job import TERMINAL
+from ackline.job import TERMINAL, State
 from ackline.lifecycle import LEGAL
 
 JOB = ("tenant", "queue", "id")
@@ -17,6 +17,9 @@ GIVEN_BACK = [Act.RELEASE.value, Act.SNOOZE.value]
 ANEW = [Act.ENQUEUE.value, Act.REDRIVE.value]
 NOWHERE = ""
 """The state of a job that does not exist, where null would compare as unknown."""
+
+OF_BEFORE = ("act", "kind", "attempt", "at", "terms_at")
+"""What is kept of the entry before another."""
 
 _BEFORE = (Window.unboundedPreceding, -1)
 
@@ -30,8 +33,9 @@ def steps_of(events: DataFrame) -> DataFrame:
     """The entries about single jobs, with `before` and `life`.
 
     `before` is where the entry before left the job, null if there is none, `entry_before` what it
-    said; `held` is the token of the claim before; `life` counts how often it was enqueued, redriven
-    or moved here; `deliveries` how often it was handed out in this life and not given back.
+    said; `held` is the token of the claim before; `terms_at` when the settings were read that the
+    entry goes by, null if nobody knows; `life` counts how often it was enqueued, redriven or moved
+    here; `deliveries` how often it was handed out in this life and not given back.
     """
     of_job = Window.partitionBy(*JOB).orderBy("place")
     of_life = Window.partitionBy(*JOB, "life").orderBy("place")
@@ -47,13 +51,14 @@ def steps_of(events: DataFrame) -> DataFrame:
             {
                 "leads_to": F.coalesce("to", F.lit(NOWHERE)),
                 "comes_from": F.coalesce("source", F.lit(NOWHERE)),
+                "claim": F.last(_claim(), ignorenulls=True).over(of_job.rowsBetween(*_BEFORE)),
             }
         )
+        .withColumns({"held": F.col("claim.token"), "terms_at": _terms_at()})
         .withColumns(
             {
                 "before": F.lag("leads_to").over(of_job),
-                "entry_before": F.lag(F.struct("act", "kind", "attempt", "at")).over(of_job),
-                "held": F.last(_claimed(), ignorenulls=True).over(of_job.rowsBetween(*_BEFORE)),
+                "entry_before": F.lag(F.struct(*OF_BEFORE)).over(of_job),
                 "life": F.sum(begins().cast("int")).over(of_job),
             }
         )
@@ -66,13 +71,19 @@ def begins() -> Column:
     return F.col("act").isin(ANEW) | is_arrival()
 
 
-def _claimed() -> Column:
-    return F.when(F.col("act") == Act.CLAIM.value, F.col("token"))
+def _claim() -> Column:
+    return F.when(F.col("act") == Act.CLAIM.value, F.struct("token", "at"))
+
+
+def _terms_at() -> Column:
+    """Who holds a job goes by the settings as they were when it was claimed."""
+    was_held = F.col("comes_from") == State.PROCESSING.value
+    return F.when(was_held, F.col("claim.at")).otherwise(F.col("at"))
 
 
 def last_states(steps: DataFrame) -> DataFrame:
     """Where the journal leaves each job: `state`, null if it is gone."""
-    last = F.max_by(F.struct("to", "act", "place", "kind", "at"), "place")
+    last = F.max_by(F.struct("to", "act", "place", "kind", "at", "terms_at"), "place")
     found = steps.groupBy(*JOB).agg(last.alias("last"))
     return found.select(
         *JOB,
@@ -81,6 +92,7 @@ def last_states(steps: DataFrame) -> DataFrame:
         F.col("last.place").alias("place"),
         F.col("last.kind").alias("kind"),
         F.col("last.at").alias("at"),
+        F.col("last.terms_at").alias("terms_at"),
     )
 
 

@@ -13,7 +13,7 @@ from ackline.job import State
 QUEUE = ("tenant", "queue")
 
 KNOWN_AFTER = "interval 1 minute"
-"""By then all processes go by the new settings of a queue."""
+"""By then all processes go by the new settings of a queue for what they claim or begin."""
 
 ROUNDED = 1.0
 """Seconds that the end of a retention may be off: the times of a journal are rounded."""
@@ -58,7 +58,7 @@ def is_kept(state: Column, entry: Column, at: Column) -> Column:
     )
     ended = ~entry["act"].isin([Act.EDIT.value, Act.MOVE.value])
     passed = (F.unix_micros(at) - F.unix_micros(entry["at"])) / 1e6
-    return F.coalesce(ended & holds(entry["at"]) & (passed < keep - ROUNDED), F.lit(False))
+    return F.coalesce(ended & holds(entry["terms_at"]) & (passed < keep - ROUNDED), F.lit(False))
 
 
 def holds(at: Column) -> Column:

@@ -11,12 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.errors import ConfigError
-from ackline.spark.errors import LakeDamaged
 from ackline.spark.events.gaps import Gap
-from ackline.spark.lake.damage import naming_damage_in_spark
 from ackline.spark.lake.gold import GOLD
 from ackline.spark.lake.lake import ERRORS, OPEN, TRAFFIC, WORKERS, Lake
-from ackline.spark.lake.reading import as_arrow, read_parts, read_tables
+from ackline.spark.lake.reading import as_arrow, look_twice, read_parts, read_tables
 from ackline.spark.pipelines import clusters, traffic, workers
 from ackline.spark.pipelines.forecast import TOO_LITTLE
 from ackline.spark.pipelines.objectives import attainment, late_in_line, with_late
@@ -84,14 +82,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 def gather(spark: SparkSession, lake: Lake, last_days: int | None = None) -> Report:
     """The report on a lake, or on its last days."""
-    try:
-        return _gather(spark, lake, last_days)
-    except LakeDamaged:
-        # A run may have put batches together since their names were read.
-        return _gather(spark, lake, last_days)
+    return look_twice(lambda: _gather(spark, lake, last_days))
 
 
-@naming_damage_in_spark()
 def _gather(spark: SparkSession, lake: Lake, last_days: int | None) -> Report:
     mark = lake.require()
     days = reported_days(lake, last_days)

@@ -300,7 +300,7 @@ class TokenRules(StoreCase):
         for _ in range(5):
             job = bench.take_one()
             tokens.append(job.token)
-            bench.apply_one(release(job))
+            bench.apply_one(release(job, policy_of(job)))
 
         assert tokens == sorted(set(tokens))
         assert tokens[0] > 0
@@ -308,7 +308,7 @@ class TokenRules(StoreCase):
     def test_tokens_grow_across_cancel_and_enqueue_of_the_same_id(self, bench: Bench) -> None:
         """An abort of the old job must not reach the next one of its id (arq 485)."""
         old = bench.taken("a")
-        bench.apply_one(release(old))
+        bench.apply_one(release(old, policy_of(old)))
         bench.apply_one(cancel("a", policy_of(old)))
 
         new = bench.taken("a")

@@ -90,10 +90,10 @@ class GroupRules(StoreCase):
             case "fail":
                 bench.fail(job)
             case "release":
-                bench.apply_one(release(job))
+                bench.apply_one(release(job, policy_of(job)))
                 bench.apply_one(cancel("a", policy_of(job)))
             case "snooze":
-                bench.apply_one(snooze(job, 60.0))
+                bench.apply_one(snooze(job, 60.0, policy_of(job)))
             case "expire":
                 bench.clock.advance(LEASE)
                 bench.sweep()

@@ -7,7 +7,7 @@ import msgspec
 from ackline.job import State
 from ackline.lifecycle import extend, redrive, release, request_cancel
 from ackline.stores.base import BeatReply
-from ackline.testing.conformance.bench import LEASE, Bench, lapsed_lease
+from ackline.testing.conformance.bench import LEASE, Bench, lapsed_lease, policy_of
 from ackline.testing.conformance.case import StoreCase
 
 
@@ -56,7 +56,7 @@ class HeartbeatRules(StoreCase):
         bench.put_all("abcd")
         a, b, c, d = bench.take(4)
         bench.complete(b)
-        bench.apply_one(release(d))
+        bench.apply_one(release(d, policy_of(d)))
         forged = msgspec.structs.replace(a, token=a.token + 1)
         unknown = msgspec.structs.replace(a, id="unknown")
 

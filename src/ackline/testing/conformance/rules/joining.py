@@ -149,7 +149,7 @@ class JoinRules(StoreCase):
     ) -> None:
         """Rule 2."""
         job = bench.taken("a")
-        bench.apply_one(release(job))
+        bench.apply_one(release(job, policy_of(job)))
         bench.take_one()
         tx = caller()
 

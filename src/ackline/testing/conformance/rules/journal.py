@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from ackline.config import DEFAULTS
 from ackline.events import Act, Event
 from ackline.job import State
 from ackline.lifecycle import (
@@ -37,8 +38,8 @@ class JournalRules(StoreCase):
         bench.clock.advance(5.0)
         job = bench.take_one()
         bench.apply(extend(job, LEASE), progress(job, b"1"))
-        bench.apply_one(release(job))
-        bench.apply_one(snooze(bench.take_one(), 5.0))
+        bench.apply_one(release(job, policy_of(job)))
+        bench.apply_one(snooze(bench.take_one(), 5.0, DEFAULTS))
         bench.apply_one(edit("a", Edit(delay=0.0)))
         bench.fail(bench.take_one(), delay=0.0)
         bench.take_one()
@@ -133,8 +134,8 @@ class JournalRules(StoreCase):
     def test_an_attempt_that_is_not_the_end_calls_nobody_back(self, bench: Bench) -> None:
         bench.put("a", callback_url="http://done", max_attempts=3)
         bench.fail(bench.take_one(), delay=0.0)
-        bench.apply_one(release(bench.take_one()))
-        bench.apply_one(snooze(bench.take_one(), 0.0))
+        bench.apply_one(release(bench.take_one(), DEFAULTS))
+        bench.apply_one(snooze(bench.take_one(), 0.0, DEFAULTS))
         bench.take_one()
         bench.clock.advance(LEASE)
         bench.sweep()
@@ -142,7 +143,7 @@ class JournalRules(StoreCase):
 
         job = bench.take_one()
         bench.apply_one(request_cancel("a"))
-        bench.apply_one(release(job))
+        bench.apply_one(release(job, policy_of(job)))
 
         assert bench.state("a") is State.CANCELLED
         assert bench.journal()[-1].callback == "http://done"

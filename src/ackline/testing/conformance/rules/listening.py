@@ -67,7 +67,7 @@ class ListenRules(StoreCase):
             assert quiet(listener)
             match way:
                 case "release":
-                    bench.apply_one(release(job))
+                    bench.apply_one(release(job, policy_of(job)))
                 case "expire":
                     bench.sweep()
                 case "resume":

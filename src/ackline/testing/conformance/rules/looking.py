@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from ackline.config import Policy, QueueSettings
+from ackline.config import DEFAULTS, Policy, QueueSettings
 from ackline.errors import AcklineError, ConfigError
 from ackline.job import QueueKey, State
 from ackline.lifecycle import Edit, cancel, edit, redrive, release, snooze
@@ -35,8 +35,8 @@ class CountRules(StoreCase):
             lambda: bench.take(8),
             lambda: bench.complete(bench.look("0")),
             lambda: bench.fail(bench.look("1")),
-            lambda: bench.apply_one(release(bench.look("2"))),
-            lambda: bench.apply_one(snooze(bench.look("3"), 10.0)),
+            lambda: bench.apply_one(release(bench.look("2"), DEFAULTS)),
+            lambda: bench.apply_one(snooze(bench.look("3"), 10.0, DEFAULTS)),
             lambda: bench.put_all(["0", "new", "new"]),
             lambda: bench.apply_one(cancel("4", policy_of(bench.look("4")))),
             lambda: bench.apply_one(cancel("8", policy_of(bench.look("8")))),
@@ -197,7 +197,7 @@ class PageRules(StoreCase):
         bench.clock.advance(5.0)  # what has just happened may count as a change, too
         pieces = each_job(bench.store, bench.queue, Filter(), size=2)
         found = next(pieces)  # leased jobs come behind those that are queued
-        bench.apply(release(first, policy=policy_of(first)))
+        bench.apply(release(first, policy_of(first)))
         bench.complete(second)
         third = bench.take_one()
         found += next(pieces)
@@ -215,7 +215,7 @@ class PageRules(StoreCase):
         bench.clock.advance(5.0)
         pieces = each_job(bench.store, bench.queue, Filter(), size=2)
         found = next(pieces)
-        bench.apply(release(taken, policy=policy_of(taken)))
+        bench.apply(release(taken, policy_of(taken)))
         bench.store.prune(bench.queue, 100)
 
         found += [job for piece in pieces for job in piece]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ackline.config import DEFAULTS
 from ackline.events import Act
 from ackline.job import State
 from ackline.lifecycle import (
@@ -63,7 +64,7 @@ class CancelRules(StoreCase):
         if way == "complete":
             bench.complete(job)
         else:
-            bench.apply_one(release(job))
+            bench.apply_one(release(job, policy_of(job)))
 
         assert not bench.look("a").cancel_requested
 
@@ -75,9 +76,9 @@ class CancelRules(StoreCase):
 
         match way:
             case "release":
-                bench.apply_one(release(job))
+                bench.apply_one(release(job, policy_of(job)))
             case "snooze":
-                bench.apply_one(snooze(job, 5.0))
+                bench.apply_one(snooze(job, 5.0, policy_of(job)))
             case "fail":
                 bench.fail(job)
             case _:
@@ -290,7 +291,7 @@ class SeenRules(StoreCase):
             case "delay":
                 bench.apply_one(edit("a", Edit(delay=600.0)))
             case "run":
-                bench.apply_one(release(bench.take_one()))
+                bench.apply_one(release(bench.take_one(), DEFAULTS))
             case "promoted":
                 bench.clock.advance(60.0)
                 bench.store.promote(bench.queue, 1)

@@ -172,7 +172,7 @@ class SettleRules(StoreCase):
         for _ in range(5):
             job = bench.take_one()
             assert job.attempts == 1
-            assert bench.apply_one(release(job)) == Verdict(True, State.QUEUED)
+            assert bench.apply_one(release(job, policy_of(job))) == Verdict(True, State.QUEUED)
 
         assert bench.look("a").attempts == 0
 
@@ -183,7 +183,7 @@ class SettleRules(StoreCase):
         job = bench.take_one()
         bench.clock.advance(5.0)
 
-        bench.apply_one(release(job))
+        bench.apply_one(release(job, policy_of(job)))
 
         assert bench.take_ids() == ["first", "second"]
 
@@ -191,7 +191,7 @@ class SettleRules(StoreCase):
         """Rule 5."""
         job = bench.taken("a", max_attempts=1)
 
-        assert bench.apply_one(snooze(job, 60.0)) == Verdict(True, State.SCHEDULED)
+        assert bench.apply_one(snooze(job, 60.0, policy_of(job))) == Verdict(True, State.SCHEDULED)
 
         assert bench.look("a").run_at == bench.clock.now() + 60.0
         assert bench.look("a").attempts == 0
@@ -236,7 +236,7 @@ class SettleRules(StoreCase):
         assert bench.apply_one(progress(job, b"\x00half")) == Verdict(True, State.PROCESSING)
         assert bench.look("a").progress == b"\x00half"
 
-        bench.apply_one(release(job))
+        bench.apply_one(release(job, policy_of(job)))
         assert bench.take_one().progress is None
         assert bench.look("a").progress is None
 
@@ -295,7 +295,9 @@ class SettleRules(StoreCase):
         job = bench.taken("a")
 
         verdicts = bench.apply(
-            release(job), cancel("a", policy_of(job)), complete(job, b"1", policy_of(job))
+            release(job, policy_of(job)),
+            cancel("a", policy_of(job)),
+            complete(job, b"1", policy_of(job)),
         )
 
         assert verdicts == [
@@ -458,7 +460,7 @@ class RepeatRules(StoreCase):
 
     def test_a_repeat_reaches_a_job_only_where_it_is(self, bench: Bench) -> None:
         job = bench.taken("a")
-        bench.apply_one(release(job))
+        bench.apply_one(release(job, policy_of(job)))
         bench.apply_one(move("a", bench.beside("other").queue))
 
-        assert bench.apply_one(release(job)) == Verdict(False, None)
+        assert bench.apply_one(release(job, policy_of(job))) == Verdict(False, None)
