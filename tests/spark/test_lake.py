@@ -33,7 +33,7 @@ from ackline.spark.lake.claim import LakeClaim
 from ackline.spark.lake.errors import add_errors
 from ackline.spark.lake.gold import BY_DAY, OF_ALL, recent_days
 from ackline.spark.lake.lake import EVENTS, JOBS, MARK, OPEN, SCHEMA, Batch, Lake
-from ackline.spark.lake.reading import batches_of
+from ackline.spark.lake.reading import batches_of, read_batches
 from ackline.spark.lake.running import Ran, Run
 from ackline.spark.pipelines.silver import lives_of, steps_with_times
 from ackline.spark.reports.facts import gather
@@ -167,6 +167,8 @@ class TestInPieces:
         for point in ("aside", "noted", "removed", "placed", "replaced"):
             with pytest.raises(Died):
                 compaction.Compaction(spark, copy.lake, dying(point)).compact()
+            told_now = read_batches(spark, copy.lake, EVENTS, copy.lake.batches)
+            assert told_now.count() == len(told.rows("bronze", "events")), point
         compaction.Compaction(spark, copy.lake).compact()
 
         assert [(name, _sums(copy, name)) for name in tables] == before

@@ -9,7 +9,7 @@ from ackline.spark.audit.coverage import Coverage, Kept
 from ackline.spark.audit.store_history import StoreTables
 from ackline.spark.events.gaps import Gap
 from ackline.spark.lake.lake import EVENTS, Lake
-from ackline.spark.lake.reading import read_tables
+from ackline.spark.lake.reading import read_batches
 from ackline.spark.pipelines.journal import behind, up_to
 
 
@@ -39,10 +39,10 @@ class LakeHistory:
 
 
 def _bronze(tables: StoreTables, lake: Lake) -> DataFrame | None:
-    parts = [lake.parts(EVENTS, one.number) for one in lake.batches if not one.dropped]
-    if not parts:
+    kept = [batch for batch in lake.batches if not batch.dropped]
+    if not kept:
         return None
-    return tables.of_these(read_tables(tables.spark, lake.folder, *parts))
+    return tables.of_these(read_batches(tables.spark, lake, EVENTS, kept))
 
 
 def kept_in(bronze: DataFrame) -> dict[str, Kept]:

@@ -76,6 +76,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of the parts that gold is made of; none if an earlier version has logged it."""
     dropped: bool = False
     """Whether its events and lives were too old to be kept."""
+    aside: str = ""
+    """The folder that has its tables until each of them has its place; empty if they have."""
 
     @property
     def begins(self) -> int:
@@ -210,12 +212,20 @@ class Lake:
         self.folder.remove(LOG, _name(number))
 
     def table(self, name: tuple[str, ...], number: int) -> str:
-        """The folder of one batch of a table, for Spark."""
+        """The own folder of one batch of a table, for Spark."""
         return self.folder.at(*self.parts(name, number))
 
     def parts(self, name: tuple[str, ...], number: int) -> tuple[str, ...]:
         """The same, in parts."""
         return (*name, f"batch_id={number}")
+
+    def place(self, name: tuple[str, ...], batch: Batch) -> tuple[str, ...]:
+        """The folder in which a complete batch has a table now, in parts."""
+        aside = (*batch.aside.split("/"), *name)
+        # A run that woke up late may say so of one that has its place by now.
+        if batch.aside and self.folder.exists(*aside):
+            return aside
+        return self.parts(name, batch.number)
 
     def has(self, name: tuple[str, ...], number: int) -> bool:
         """Whether a batch is there: old ones may have been dropped."""

@@ -35,6 +35,13 @@ def as_arrow(frame: DataFrame) -> pyarrow.Table:
     return frame.toArrow().cast(to_arrow_schema(frame.schema, timezone="UTC"))
 
 
+def read_batches(
+    spark: SparkSession, lake: Lake, name: tuple[str, ...], batches: Iterable[Batch]
+) -> DataFrame:
+    """What some complete batches have brought: all of it, wherever a merge has it now."""
+    return _read(spark, lake.folder, require_whole(lake, name, batches))
+
+
 def read_parts(
     spark: SparkSession,
     lake: Lake,
@@ -42,9 +49,7 @@ def read_parts(
     days: Collection[datetime.date] | None = None,
 ) -> DataFrame:
     """The parts of complete batches, of some days or of all; no other batch is opened."""
-    batches = batches_of(lake.batches, days)
-    require_whole(lake, name, batches)
-    parts = _read(spark, lake.folder, [lake.parts(name, one.number) for one in batches])
+    parts = read_batches(spark, lake, name, batches_of(lake.batches, days))
     return parts if days is None else parts.where(F.col("day").isin(list(days)))
 
 
