@@ -22,7 +22,7 @@ from ackline.spark.lake.folder import Folder
 
 BATCH_EVENTS = 60
 
-COMPACTING = ("aside", "noted", "removed", "placed", "replaced", "unlinked")
+COMPACTING = ("aside", "noted", "switched", "removed", "placed", "replaced", "unlinked")
 """Points that are passed when batches are put together; for them, two are enough."""
 
 RENAMED = "renamed"

@@ -24,7 +24,7 @@ from ackline.spark.bulk.redriving import (
     LISTED,
     check_some,
     redrive_some,
-    require_whole,
+    require_whole_number,
     seconds_of,
     still_meant,
 )
@@ -128,10 +128,10 @@ class TestPlanning:
 
     def test_a_priority_is_not_cut_to_a_whole_number(self):
         for kind in (LongType(), NullType()):
-            require_whole(kind)
+            require_whole_number(kind)
         for other in (DecimalType(2, 1), DoubleType(), StringType()):
             with pytest.raises(ConfigError, match="must be a whole number"):
-                require_whole(other)
+                require_whole_number(other)
 
     def test_a_value_is_set_once(self):
         assert read_sets(["priority=9", "payload=a = b"]) == {"priority": "9", "payload": "a = b"}

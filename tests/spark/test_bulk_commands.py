@@ -11,8 +11,9 @@ import pytest
 import ackline
 from ackline.cli.app import run
 from ackline.cli.pipeline import jobs as jobs_command
+from ackline.errors import ConfigError
 from ackline.job import State
-from ackline.spark.bulk.exporting import as_text
+from ackline.spark.bulk.exporting import as_text, require_all
 from tests.spark.test_command import KeptSpark
 
 
@@ -189,6 +190,20 @@ def test_what_is_not_json_is_base64_as_text(spark):
 
 def lines_in(folder):
     return [line for part in folder.glob("*.json") for line in part.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("format", ["json", "parquet"])
+def test_an_export_of_which_files_are_gone_is_no_success(spark, tmp_path, format):
+    """Spark ends well if somebody removes what a task has written before all have."""
+    path = tmp_path / "_new-x"
+    rows = spark.range(4, numPartitions=2).selectExpr("'a\\r\\nb' as text")
+    rows.write.format(format).save(str(path))
+    require_all(rows, str(path), format, 4)
+
+    for number, file in enumerate(path.glob("part-*")):
+        file.unlink()
+        with pytest.raises(ConfigError, match=f"{2 - 2 * number} rows are in the files, and 4"):
+            require_all(rows, str(path), format, 4)
 
 
 def test_export_and_redrive_by_a_condition(call, queue, tmp_path):

@@ -18,19 +18,21 @@ import pytest
 from ackline.spark.errors import LakeClaimed, LakeDamaged
 from ackline.spark.lake import compaction, placing
 from ackline.spark.lake.compaction import ASIDE, NOTE, Compaction, Note
-from ackline.spark.lake.lake import EVENTS, KEPT_BY_BATCH, MARK, SCHEMA, Batch, Lake, Mark
+from ackline.spark.lake.counts import require_whole
+from ackline.spark.lake.lake import EVENTS, KEPT_BY_BATCH, MARK, PARTS, SCHEMA, Batch, Lake, Mark
 from ackline.spark.lake.running import sweep
 from tests.spark.lakeside import Died
 
 BATCHES = (0, 1)
 ROWS = 6
+ALL = ROWS * len(BATCHES)
 HOUR = 3600.0
 NO_SPARK: Any = None
 """Only to write aside would it be needed."""
 
 
-def fill(lake, *folder, value):
-    table = pyarrow.table({"x": [value] * ROWS})
+def fill(lake, *folder, value, rows=ROWS):
+    table = pyarrow.table({"x": [value] * rows})
     lake.folder.write_table(table, *folder, "part-0.parquet")
 
 
@@ -40,15 +42,24 @@ def lake(tmp_path):
     lake = Lake(str(tmp_path / "lake"))
     lake.folder.write_json(Mark(schema=SCHEMA, store="x", tenant="t", published=1), MARK)
     for number in BATCHES:
-        lake.log(Batch(number=number, events=6, ended=6, days=[], last_at=1.0))
+        lake.log(of_rows(ROWS, number=number))
         for name in KEPT_BY_BATCH:
             fill(lake, *lake.parts(name, number), value="old")
     for name in KEPT_BY_BATCH:
-        fill(lake, ASIDE, *name, value="new")
-    result = Batch(number=1, events=12, ended=12, days=[], last_at=1.0, level=1, first=0)
-    rows = {"/".join(name): ROWS for name in KEPT_BY_BATCH}
-    lake.folder.write_json(Note(batches=list(BATCHES), result=result, rows=rows), NOTE)
+        fill(lake, ASIDE, "mine", *name, value="new", rows=ALL)
+    note_of(lake, of_rows(ALL, number=1, level=1, first=0), KEPT_BY_BATCH)
     return lake
+
+
+def of_rows(rows, **more):
+    parts = {name[-1]: rows for name in PARTS}
+    return Batch(events=rows, ended=rows, days=[], last_at=1.0, parts=parts, **more)
+
+
+def note_of(lake, result, names):
+    rows = {"/".join(name): ALL for name in names}
+    note = Note(batches=list(BATCHES), result=result, rows=rows, aside="mine")
+    lake.folder.write_json(note, NOTE)
 
 
 def tables(lake):
@@ -57,6 +68,22 @@ def tables(lake):
         for name in KEPT_BY_BATCH
         for number in lake.folder.batches(*name)
     }
+
+
+def as_read(lake):
+    """What reports and audits find, in each table."""
+    return [
+        [
+            value
+            for place in require_whole(lake, name, lake.batches)
+            for value in lake.folder.dataset(*place).to_table()["x"].to_pylist()
+        ]
+        for name in KEPT_BY_BATCH
+    ]
+
+
+WHOLE = ([["old"] * ALL] * len(KEPT_BY_BATCH), [["new"] * ALL] * len(KEPT_BY_BATCH))
+"""What they may find: all of it, before or after."""
 
 
 class Changes:
@@ -92,7 +119,7 @@ def die():
 
 
 def test_killed_within_any_step_nothing_is_lost(lake, tmp_path):
-    expected = {(name, 1): ["new"] * ROWS for name in KEPT_BY_BATCH}
+    expected = {(name, 1): ["new"] * ALL for name in KEPT_BY_BATCH}
     for nth in itertools.count():
         path = str(tmp_path / f"killed-{nth}")
         shutil.copytree(lake.folder.path, path)
@@ -100,6 +127,7 @@ def test_killed_within_any_step_nothing_is_lost(lake, tmp_path):
             changes = Changes(patches, nth, die)
             Compaction(NO_SPARK, Lake(path)).finish()
         again = Lake(path)
+        assert as_read(again) in WHOLE, nth
         sweep(again)
         Compaction(NO_SPARK, again).finish()
 
@@ -109,6 +137,35 @@ def test_killed_within_any_step_nothing_is_lost(lake, tmp_path):
         if changes.over:
             break
     assert nth > 40
+
+
+def test_killed_within_any_step_in_an_object_store_nothing_is_lost(lake):
+    """Arrow's stand-in for one: it has no renames."""
+    for nth in itertools.count():
+        copy = Lake("mock:///lake")
+        for name, contents in snapshot(lake.folder.path).items():
+            copy.folder._files.create_dir(f"/lake/{name}".rpartition("/")[0])
+            with copy.folder._files.open_output_stream(f"/lake/{name}") as file:
+                file.write(contents)
+        looks = itertools.count()
+
+        def check_or_die(nth=nth, looks=looks):
+            if next(looks) == nth:
+                die()
+
+        copy.folder.check = check_or_die
+        with suppress(Died):
+            Compaction(NO_SPARK, copy).finish()
+        assert as_read(copy) in WHOLE, nth
+        copy.folder.check = placing.check_nothing
+        over = next(looks) <= nth
+        Compaction(NO_SPARK, copy).finish()
+
+        assert as_read(copy) == WHOLE[1]
+        assert [(batch.number, batch.aside) for batch in copy.batches] == [(1, "")]
+        if over:
+            break
+    assert nth > 20
 
 
 class Claim:
@@ -161,7 +218,7 @@ def test_one_that_wakes_up_when_the_other_is_done_changes_nothing(lake, tmp_path
 
 def test_one_that_sleeps_within_a_change_loses_nothing_of_the_others(lake, tmp_path):
     """Between the look and the change nobody can look: there it must not matter."""
-    expected = {(name, 1): ["new"] * ROWS for name in KEPT_BY_BATCH}
+    expected = {(name, 1): ["new"] * ALL for name in KEPT_BY_BATCH}
     for nth in itertools.count():
         path = str(tmp_path / f"within-{nth}")
         shutil.copytree(lake.folder.path, path)
@@ -179,6 +236,7 @@ def test_one_that_sleeps_within_a_change_loses_nothing_of_the_others(lake, tmp_p
         sweep(again)
         Compaction(NO_SPARK, again).finish()
         assert tables(again) == expected, nth
+        assert as_read(again) == WHOLE[1], nth
         assert [(batch.number, batch.events) for batch in again.batches] == [(1, 12)]
         if changes.over:
             break
@@ -189,12 +247,23 @@ def test_one_that_sleeps_within_a_change_loses_nothing_of_the_others(lake, tmp_p
 def test_nothing_is_removed_unless_its_successor_is_there(lake, spoil):
     before = tables(lake)
     gone = [] if spoil == "folder" else ["part-0.parquet"]
-    lake.folder.remove(ASIDE, *EVENTS, *gone)
+    lake.folder.remove(ASIDE, "mine", *EVENTS, *gone)
 
     with pytest.raises(LakeDamaged, match="Nothing was removed"):
         Compaction(NO_SPARK, lake).finish()
 
     assert tables(lake) == before
+    assert as_read(lake) == WHOLE[0]
+
+
+def test_what_a_killed_run_left_of_dropped_batches_goes_with_the_merge(lake):
+    for number in BATCHES:
+        lake.log(of_rows(ROWS, number=number, dropped=True))
+    note_of(lake, of_rows(ALL, number=1, level=1, first=0, dropped=True), PARTS)
+
+    Compaction(NO_SPARK, lake).finish()
+
+    assert tables(lake) == {(name, 1): ["new"] * ALL for name in PARTS}
 
 
 class Planned(Compaction):

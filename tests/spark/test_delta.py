@@ -35,6 +35,12 @@ def lake(told, tmp_path):
     return lake
 
 
+def opened(lake, folder):
+    tables = DeltaTables(lake, str(folder / "delta"))
+    tables.open()
+    return tables
+
+
 def complete(lake, told):
     for batch in told.lake.batches[1:]:
         lake.log(batch)
@@ -47,7 +53,7 @@ def rows_of(path, *name):
 def test_each_batch_is_there_once(lake, told, tmp_path):
     for stage in (lambda: None, lambda: None, lambda: complete(lake, told), lambda: None):
         stage()
-        DeltaTables(lake, str(tmp_path / "delta")).bring_up_to_date()
+        opened(lake, tmp_path).bring_up_to_date()
 
     for name in TABLES:
         expected = pyarrow.parquet.read_table("/".join((told.path, *name)))
@@ -59,15 +65,16 @@ def test_each_batch_is_there_once(lake, told, tmp_path):
 def test_without_the_number_of_the_batch_it_would_be_there_twice(lake, told, tmp_path, monkeypatch):
     """The control."""
     monkeypatch.setattr(DeltaTables, "_version", lambda *_: -1)
+    tables = opened(lake, tmp_path)
     for _ in range(2):
-        DeltaTables(lake, str(tmp_path / "delta")).bring_up_to_date()
+        tables.bring_up_to_date()
 
     once = pyarrow.parquet.read_table(f"{told.path}/bronze/events/batch_id=0").num_rows
     assert len(rows_of(tmp_path / "delta", "bronze", "events")) == 2 * once
 
 
 def test_gold_is_made_anew_with_other_objectives(lake, tmp_path):
-    tables = DeltaTables(lake, str(tmp_path / "delta"))
+    tables = opened(lake, tmp_path)
     for objectives in ({"*": 60.0}, {"*": 60.0}, {"*": 5.0}):
         lake.change(published_with=objectives)
         tables.bring_up_to_date()
@@ -78,7 +85,7 @@ def test_gold_is_made_anew_with_other_objectives(lake, tmp_path):
 
 def test_gold_follows_objectives_that_are_as_they_were(lake, tmp_path):
     """Nothing has happened meanwhile: it is the same batch as ever."""
-    tables = DeltaTables(lake, str(tmp_path / "delta"))
+    tables = opened(lake, tmp_path)
     for objectives in ({"*": 60.0}, {"*": 5.0}, {"*": 60.0}):
         lake.change(published_with=objectives)
         tables.bring_up_to_date()
@@ -104,7 +111,7 @@ def test_a_table_has_the_columns_of_all_its_files(tmp_path):
 def test_small_files_are_put_together(lake, told, tmp_path, monkeypatch):
     monkeypatch.setattr(delta, "TIDY_EVERY", 3)
     complete(lake, told)
-    DeltaTables(lake, str(tmp_path / "delta")).bring_up_to_date()
+    opened(lake, tmp_path).bring_up_to_date()
 
     events = DeltaTable(str(tmp_path / "delta" / "bronze" / "events"))
     assert len(events.file_uris()) == 1
@@ -120,14 +127,12 @@ def log_batch(lake, number):
     lake.log(Batch(number=number, events=10, ended=10, days=[], last_at=seconds[-1]))
 
 
-def test_they_are_tidied_though_each_run_deletes_something(tmp_path, monkeypatch):
+def test_they_are_tidied_though_each_run_deletes_something(empty_lake, tmp_path, monkeypatch):
     """With one commit more for each write, its number is never odd."""
     monkeypatch.setattr(delta, "TIDY_EVERY", 4)
-    lake = Lake(str(tmp_path / "lake"))
-    lake.folder.write_json(Mark(schema=SCHEMA, store="x", tenant="t", id="i"), MARK)
-    tables = DeltaTables(lake, str(tmp_path / "delta"))
+    tables = opened(empty_lake, tmp_path)
     for number in range(3):
-        log_batch(lake, number)
+        log_batch(empty_lake, number)
         tables.bring_up_to_date()
         tables.drop(number + 1.0)
 
@@ -137,12 +142,68 @@ def test_they_are_tidied_though_each_run_deletes_something(tmp_path, monkeypatch
     assert done[4:] == ["OPTIMIZE", "WRITE", "DELETE"]
 
 
+@pytest.fixture
+def empty_lake(tmp_path):
+    lake = Lake(str(tmp_path / "lake"))
+    lake.folder.write_json(Mark(schema=SCHEMA, store="x", tenant="t", id="i"), MARK)
+    return lake
+
+
+class TestWhereTheyAre:
+    """Their tables have the names of the lake's own, and remove files that they do not know."""
+
+    @pytest.mark.parametrize("folder", ["lake", "lake/delta", ".", "by another name/delta"])
+    def test_not_where_the_lake_is(self, empty_lake, tmp_path, folder):
+        (tmp_path / "by another name").symlink_to("lake")
+        before = sorted(tmp_path.rglob("*"))
+
+        with pytest.raises(ConfigError, match="one within the other"):
+            DeltaTables(empty_lake, str(tmp_path / folder)).open()
+
+        assert sorted(tmp_path.rglob("*")) == before
+
+    def test_beside_it(self, empty_lake, tmp_path):
+        DeltaTables(empty_lake, str(tmp_path / "lake-delta")).open()
+
+
 class TestWhoseTheyAre:
     @pytest.fixture
     def tables(self, lake, tmp_path):
-        tables = DeltaTables(lake, str(tmp_path / "delta"))
+        tables = opened(lake, tmp_path)
         tables.bring_up_to_date()
         return tables
+
+    def test_they_are_the_first_lakes_before_anything_is_in_them(self, empty_lake, tmp_path):
+        opened(empty_lake, tmp_path)
+        empty_lake.change(id="another")
+
+        with pytest.raises(ConfigError, match="tables of another lake"):
+            opened(empty_lake, tmp_path)
+
+    def test_of_two_lakes_that_open_them_at_once_one_is_refused(
+        self, empty_lake, tmp_path, monkeypatch
+    ):
+        create = Folder.create_json
+
+        def create_after_another(folder, *arguments):
+            create(folder, delta.Owner("another"), delta.OWNER)
+            create(folder, *arguments)
+
+        monkeypatch.setattr(Folder, "create_json", create_after_another)
+
+        with pytest.raises(ConfigError, match="tables of another lake"):
+            opened(empty_lake, tmp_path)
+
+    def test_one_that_lost_them_to_another_adds_nothing(self, empty_lake, tmp_path):
+        """In an object store both may have taken them, and the last has them."""
+        tables = opened(empty_lake, tmp_path)
+        Folder(tables.path).write_json(delta.Owner("another"), delta.OWNER)
+        log_batch(empty_lake, 0)
+
+        with pytest.raises(ConfigError, match="tables of another lake"):
+            tables.bring_up_to_date()
+
+        assert Folder(tables.path).names() == [delta.OWNER]
 
     def test_those_of_another_lake_are_refused(self, lake, tables):
         tables.open()
@@ -176,7 +237,7 @@ class TestWhoseTheyAre:
 
 
 def test_batches_that_were_put_together_meanwhile_are_refused(lake, told, tmp_path):
-    DeltaTables(lake, str(tmp_path / "delta")).bring_up_to_date()
+    opened(lake, tmp_path).bring_up_to_date()
     lake.forget(0)
     lake.log(msgspec.structs.replace(told.lake.batches[1], level=1, first=0))
 
@@ -187,18 +248,18 @@ def test_batches_that_were_put_together_meanwhile_are_refused(lake, told, tmp_pa
 
 def test_an_export_that_was_killed_goes_on_with_batches_put_together(lake, told, tmp_path):
     """None of them has anything that the Delta tables have already."""
-    DeltaTables(lake, str(tmp_path / "delta")).bring_up_to_date()
+    opened(lake, tmp_path).bring_up_to_date()
     for batch in told.lake.batches[1:]:
         lake.log(msgspec.structs.replace(batch, level=1, first=batch.number))
 
-    DeltaTables(lake, str(tmp_path / "delta")).bring_up_to_date()
+    opened(lake, tmp_path).bring_up_to_date()
 
     found = rows_of(tmp_path / "delta", "bronze", "events")
     assert len(found) == len(told.rows("bronze", "events"))
 
 
 def test_what_is_too_old_goes_from_delta_too(lake, told, tmp_path):
-    tables = DeltaTables(lake, str(tmp_path / "delta"))
+    tables = opened(lake, tmp_path)
     complete(lake, told)
     tables.bring_up_to_date()
     events = sorted(told.rows("bronze", "events"), key=lambda row: row["at"])

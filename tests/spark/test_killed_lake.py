@@ -31,7 +31,8 @@ POINTS = (
     *("logged:1", "logged:3", "ran:1", "published:1"),
     *("changing:4", "changing:11", "changing:24", "changing:30"),
     *("renamed:5", "renamed:12", "renamed:24", "renamed:30"),
-    *("aside:3", "noted:1", "removed:3", "placed:2", "replaced:1", "unlinked:1", "unlinked:4"),
+    *("aside:3", "noted:1", "switched:1", "removed:3", "placed:2", "replaced:1"),
+    *("unlinked:1", "unlinked:4"),
 )
 """Between bronze and silver, between the parts of silver, before and after gold; while batches
 are put together, within every step of it; and before and after a change of any kind."""

@@ -32,8 +32,8 @@ from ackline.spark.lake import claim, compaction, running
 from ackline.spark.lake.claim import LakeClaim
 from ackline.spark.lake.errors import add_errors
 from ackline.spark.lake.gold import BY_DAY, OF_ALL, recent_days
-from ackline.spark.lake.lake import EVENTS, JOBS, OPEN, SCHEMA, Batch, Lake
-from ackline.spark.lake.reading import batches_of
+from ackline.spark.lake.lake import EVENTS, JOBS, MARK, OPEN, SCHEMA, Batch, Lake
+from ackline.spark.lake.reading import batches_of, read_batches
 from ackline.spark.lake.running import Ran, Run
 from ackline.spark.pipelines.silver import lives_of, steps_with_times
 from ackline.spark.reports.facts import gather
@@ -167,6 +167,8 @@ class TestInPieces:
         for point in ("aside", "noted", "removed", "placed", "replaced"):
             with pytest.raises(Died):
                 compaction.Compaction(spark, copy.lake, dying(point)).compact()
+            told_now = read_batches(spark, copy.lake, EVENTS, copy.lake.batches)
+            assert told_now.count() == len(told.rows("bronze", "events")), point
         compaction.Compaction(spark, copy.lake).compact()
 
         assert [(name, _sums(copy, name)) for name in tables] == before
@@ -393,8 +395,8 @@ def test_a_queue_that_was_only_paused_is_reported(spark, tmp_path, monkeypatch, 
 def test_the_forecast_is_made_of_the_last_weeks():
     now = datetime.datetime(2026, 11, 16, tzinfo=datetime.UTC)
     kept = ["2026-09-23.parquet", "2026-11-16.parquet", "2026-11-17.parquet"]
-    # Long ago; by a wrong clock; half written by a run that was killed.
-    others = ["2026-09-01.parquet", "2099-01-01.parquet", ".2026-11-16.parquet.new"]
+    # Long ago; by a wrong clock; half written by a run that was killed; somebody else's.
+    others = ["2026-09-01.parquet", "2099-01-01.parquet", ".2026-11-16.parquet.new", "_delta_log"]
 
     assert recent_days([*others, *kept], now) == kept
 
@@ -546,6 +548,19 @@ class TestRefused:
 
         with pytest.raises(ConfigError, match="has lost its checkpoint"):
             lake.open(queues)
+
+    @pytest.mark.parametrize("left", [("log", "000000000000.json"), ("checkpoint", "offsets", "0")])
+    @pytest.mark.parametrize("use", [Lake.identify, lambda lake, _queues: lake.require()])
+    def test_a_lake_that_has_lost_its_mark(self, lake, queues, left, use):
+        """A new one would not know of its gaps, nor of its objectives."""
+        lake.open(queues)
+        lake.folder.write_json({}, *left)
+        lake.folder.remove(MARK)
+
+        with pytest.raises(LakeDamaged, match=r"lake\.json is missing, .*Restore this file"):
+            use(lake, queues)
+
+        assert not lake.folder.exists(MARK)
 
     @pytest.mark.parametrize(
         ("file", "read"),

@@ -53,6 +53,39 @@ def test_what_was_left_by_those_that_were_killed_is_swept(folder, tmp_path):
     assert folder.names() == [".of-somebody-else", "x.json"]
 
 
+class TestAFileThatIsMadeOnce:
+    def test_the_first_stays(self, folder):
+        for value in ("first", "second"):
+            folder.create_json(value, "log", "x.json")
+
+        assert folder.read_json(str, "log", "x.json") == "first"
+
+    @pytest.mark.parametrize("links", [True, False])
+    def test_one_made_at_the_same_time_stays(self, folder, monkeypatch, links):
+        monkeypatch.setattr(Folder, "exists", lambda *_: False)
+        if not links:
+            monkeypatch.setattr("os.link", refuse_to_link)
+        for value in ("first", "second"):
+            folder.create_json(value, "x.json")
+        monkeypatch.undo()
+
+        assert folder.read_json(str, "x.json") == "first"
+        assert folder.names() == ["x.json"]
+
+    def test_what_one_that_was_killed_left_is_swept(self, folder, monkeypatch):
+        monkeypatch.setattr("pathlib.Path.unlink", lambda *_, **__: None)
+        folder.create_json("value", "x.json")
+        assert len(folder.names()) == 2
+
+        folder.sweep()
+
+        assert folder.names() == ["x.json"]
+
+
+def refuse_to_link(*_paths):
+    raise PermissionError("no links here")
+
+
 class Claim:
     """That of a run which may sleep before it looks at it, or after, while another takes over."""
 
@@ -185,10 +218,7 @@ class TestAFolderInThePlaceOfAnother:
     def test_where_there_are_no_links_it_is_copied_before_it_takes_its_place(
         self, folder, monkeypatch
     ):
-        def refuse(*_paths):
-            raise OSError("no links here")
-
-        monkeypatch.setattr("os.link", refuse)
+        monkeypatch.setattr("os.link", refuse_to_link)
 
         folder.replace(("aside",), ("table",))
 

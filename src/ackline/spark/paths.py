@@ -41,6 +41,20 @@ def is_local(path: str) -> bool:
     return uri_of(path).startswith("file:")
 
 
+def overlap(one: str, other: str) -> bool:
+    """Whether two folders are the same, or one is within the other, by whatever names.
+
+    >>> overlap("s3a://shop/lake", "s3://shop/lake/delta"), overlap("/lake", "/lake-delta")
+    (True, False)
+    """
+    first, second = _real(one), _real(other)
+    return first.startswith(second) or second.startswith(first)
+
+
+def _real(path: str) -> str:
+    return uri_of(str(Path(absolute(path)).resolve()) if is_local(path) else path) + "/"
+
+
 def open_folder(path: str) -> tuple[pyarrow.fs.FileSystem, str]:
     """The file system of a folder, and the folder's path in it."""
     try:

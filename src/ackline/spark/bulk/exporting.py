@@ -60,9 +60,7 @@ def chosen(rows: DataFrame, where: str | None) -> DataFrame:
 def export(rows: DataFrame, path: str, format: str, *, overwrite: bool) -> int:
     """Write rows as Parquet or JSON lines; returns how many."""
     folder = ExportFolder(path)
-    if not folder.exists():
-        return _write(rows, folder.path, format)
-    if not overwrite:
+    if folder.exists() and not overwrite:
         raise ConfigError(f"{path} is there already: name another, or add --overwrite")
     with folder.replacing() as new:
         return _write(rows, new, format)
@@ -73,4 +71,18 @@ def _write(rows: DataFrame, path: str, format: str) -> int:
     counted = Observation()
     seen = rows.observe(counted, F.count(F.lit(1)).alias("rows"))
     seen.write.format(format).save(path)
-    return int(counted.get["rows"])
+    written = int(counted.get["rows"])
+    require_all(rows, path, format, written)
+    return written
+
+
+def require_all(rows: DataFrame, path: str, format: str, written: int) -> None:
+    """Spark does not miss files that somebody has removed before all were there."""
+    reader = rows.sparkSession.read
+    # Of JSON, each line is a row.
+    table = reader.text(path) if format == "json" else reader.schema(rows.schema).parquet(path)
+    if (found := table.count()) != written:
+        raise ConfigError(
+            f"{found:,} rows are in the files, and {written:,} were written: somebody has removed "
+            "some of them. Export again"
+        )

@@ -74,7 +74,7 @@ def planned(dead: DataFrame, said: Mapping[str, str], rate: float | None, total:
     delay = share * seconds_of(total, rate)
     try:
         priority = F.expr(said.get("priority", "null"))
-        require_whole(dead.select(priority).schema[0].dataType)
+        require_whole_number(dead.select(priority).schema[0].dataType)
         values = {
             "priority": priority.cast("long"),
             "payload": F.expr(said.get("payload", "null")).cast("string"),
@@ -105,7 +105,7 @@ def seconds_of(total: int, rate: float | None) -> float:
     return seconds
 
 
-def require_whole(priority: DataType) -> None:
+def require_whole_number(priority: DataType) -> None:
     """Refuse a priority that is no whole number: to cut it to one is not for us to decide."""
     if not isinstance(priority, (IntegralType, NullType)):
         raise ConfigError(

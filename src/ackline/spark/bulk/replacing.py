@@ -1,14 +1,20 @@
-"""An export that takes the place of an earlier one when it is complete, and not before."""
+"""An export that takes the place of an earlier one when it is complete, and not before.
+
+Of several exports into one folder the first to end is there, and the others are refused. No file
+system is asked for a lock, for object stores have none: whoever is about to change the folder first
+makes a folder in it that says so, and then looks for those of others. One of two sees the other.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 
+import msgspec
 import pyarrow
 import pyarrow.fs
-from pyarrow.fs import FileType
+from pyarrow.fs import FileInfo, FileType
 
 from ackline.errors import ConfigError
 from ackline.ids import new_id
@@ -16,10 +22,20 @@ from ackline.spark.paths import absolute, open_folder
 
 FILES = re.compile(r"part-.*|_SUCCESS|\.(part-.*|_SUCCESS)\.crc")
 LEFTOVERS = re.compile(r"_temporary|_(new|old)-.*")
-"""Folders of an export that was broken off."""
+"""Folders of an export that was broken off, or that goes on."""
 
 COMPLETE = ("_SUCCESS", "._SUCCESS.crc")
 """Files that say that all others are there."""
+
+Files = dict[str, tuple[int, int | None]]
+"""By name, with sizes and times: some files of all exports have the same names."""
+
+
+class Earlier(msgspec.Struct, frozen=True):
+    """What a folder had when an export began."""
+
+    files: Files
+    folders: list[str]
 
 
 class ExportFolder:
@@ -31,14 +47,15 @@ class ExportFolder:
         self._files, self._root = open_folder(self.path)
 
     def exists(self) -> bool:
-        """Whether there is anything at its path."""
-        return bool(self._type() != FileType.NotFound)
+        """Whether there is anything at its path, or in it."""
+        return self._is_file() or bool(self._found())
 
     @contextmanager
     def replacing(self) -> Iterator[str]:
         """A path to write to; what is written there then replaces the earlier export.
 
-        A folder with anything else in it is refused, because that would be lost.
+        A folder with anything else in it is refused, because that would be lost; and so is one
+        into which another export has ended meanwhile.
         """
         earlier = self._require_export()
         # Inside, where no reader of tables looks: beside it may be another disk, or no permission.
@@ -46,32 +63,38 @@ class ExportFolder:
         try:
             yield f"{self.path}/{new}"
             self._swap(earlier, new, old)
+        except Exception as error:
+            # It may have failed in any way after another has taken its files for leftovers. Times
+            # do not tell: in an object store, what was moved back has another.
+            if self._files_in().keys() != earlier.files.keys():
+                raise self._another() from error
+            raise
         finally:
             self._remove(new)
-        for name in self._names(FileType.Directory):
+        for name in (old, *earlier.folders):
             self._remove(name)
 
-    def _require_export(self) -> list[str]:
-        """The files of the export that is there."""
-        if self._type() != FileType.Directory:
+    def _require_export(self) -> Earlier:
+        """The export that is there, if any."""
+        if self._is_file():
             raise ConfigError(f"{self.path} is a file, not an export: name another folder")
-        files, folders = self._names(FileType.File), self._names(FileType.Directory)
-        foreign = [name for name in files if not FILES.fullmatch(name)]
-        foreign += [name for name in folders if not LEFTOVERS.fullmatch(name)]
+        earlier = Earlier(self._files_in(), self._folders())
+        foreign = [name for name in earlier.files if not FILES.fullmatch(name)]
+        foreign += [name for name in earlier.folders if not LEFTOVERS.fullmatch(name)]
         if foreign:
             raise ConfigError(
                 f"{self.path} has something that no export wrote, such as {foreign[0]!r}; nothing "
                 "was changed: name another folder, or move that away"
             )
-        return files
+        return earlier
 
-    def _swap(self, earlier: Sequence[str], new: str, old: str) -> None:
-        written = self._names(FileType.File, new)
-        moves = [(name, f"{old}/{name}") for name in _ordered(earlier)]
-        moves += [(f"{new}/{name}", name) for name in reversed(_ordered(written))]
+    def _swap(self, earlier: Earlier, new: str, old: str) -> None:
+        moves = [(name, f"{old}/{name}") for name in _ordered(earlier.files)]
+        moves += [(f"{new}/{name}", name) for name in reversed(_ordered(self._files_in(new)))]
         self._files.create_dir(self._own(old))
         done = list[tuple[str, str]]()
         try:
+            self._require_alone(earlier, old)
             for source, target in moves:
                 self._files.move(self._own(source), self._own(target))
                 done.append((source, target))
@@ -81,22 +104,40 @@ class ExportFolder:
             self._remove(old)
             raise
 
-    def _type(self, *parts: str) -> FileType:
-        return self._files.get_file_info(self._own(*parts)).type
+    def _require_alone(self, earlier: Earlier, old: str) -> None:
+        # Folders first: one that ends between the two looks has changed the files by then.
+        others = set(self._folders()) - {*earlier.folders, old}
+        if any(name.startswith("_old-") for name in others) or self._files_in() != earlier.files:
+            raise self._another()
 
-    def _names(self, type: FileType, *parts: str) -> list[str]:
-        selector = pyarrow.fs.FileSelector(self._own(*parts))
-        found = self._files.get_file_info(selector)
-        return sorted(info.base_name for info in found if info.type == type)
+    def _another(self) -> ConfigError:
+        return ConfigError(
+            f"another export into {self.path} has ended since this one began, or is about to: this "
+            "one has changed nothing. Export again, one after the other or into several folders"
+        )
+
+    def _is_file(self) -> bool:
+        return bool(self._files.get_file_info(self._root).type == FileType.File)
+
+    def _folders(self) -> list[str]:
+        return [one.base_name for one in self._found() if one.type == FileType.Directory]
+
+    def _files_in(self, *parts: str) -> Files:
+        files = (one for one in self._found(*parts) if one.type == FileType.File)
+        return {one.base_name: (one.size, one.mtime_ns) for one in files}
+
+    def _found(self, *parts: str) -> list[FileInfo]:
+        selector = pyarrow.fs.FileSelector(self._own(*parts), allow_not_found=True)
+        return list(self._files.get_file_info(selector))
 
     def _remove(self, name: str) -> None:
-        if self._type(name) == FileType.Directory:
+        with suppress(FileNotFoundError):
             self._files.delete_dir(self._own(name))
 
     def _own(self, *parts: str) -> str:
         return "/".join((self._root, *parts))
 
 
-def _ordered(names: Sequence[str]) -> list[str]:
+def _ordered(names: Iterable[str]) -> list[str]:
     """First what says that all are there: no reader is to believe it while files are moved."""
-    return sorted(names, key=lambda name: name not in COMPLETE)
+    return sorted(names, key=lambda name: (name not in COMPLETE, name))

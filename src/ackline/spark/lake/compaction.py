@@ -4,6 +4,10 @@ It can be interrupted anywhere: what is put together is written aside first; the
 note says what takes the place of what, and what of it is done already; then it is done, and only
 after that is what was written aside removed. Whoever finds such a note finishes it. Nothing is
 concluded from a folder that is missing.
+
+Reports and audits see all rows once at any moment of it. For them the log decides: it names the
+batches until all is written aside; then the one that takes their place, and where that is aside;
+and at last that it has its place.
 """
 
 from __future__ import annotations
@@ -127,6 +131,7 @@ class Compaction:
             first=batches[0].begins,
             since=min(batch.begins_at for batch in batches),
             parts={name[-1]: rows[_path(name)] for name in PARTS},
+            aside="",
         )
         self._require_all(result, rows)
         numbers = [batch.number for batch in batches]
@@ -136,8 +141,8 @@ class Compaction:
         self._take_place(note)
 
     def _write_aside(self, name: tuple[str, ...], batches: list[Batch]) -> int:
-        require_whole(self._lake, name, batches)
-        paths = [self._lake.table(name, batch.number) for batch in batches]
+        places = require_whole(self._lake, name, batches)
+        paths = [self._lake.folder.at(*place) for place in places]
         # Of batches of an earlier version some columns may be missing.
         rows = _ADDED_UP[name](self._spark.read.option("mergeSchema", True).parquet(*paths))
         write_table(rows, self._lake.folder.at(*self._aside, *name))
@@ -155,22 +160,24 @@ class Compaction:
                 )
 
     def _take_place(self, note: Note) -> None:
+        for path in note.rows:
+            self._require_aside(path, note)
+        self._lake.log(msgspec.structs.replace(note.result, aside=_path(note.written)))
+        self._pass("switched")
         for name in KEPT_BY_BATCH:
-            if _path(name) in note.done or _path(name) not in note.rows:
-                continue
-            self._require_aside(name, note)
-            self._replace(name, note)
-            note = msgspec.structs.replace(note, done=[*note.done, _path(name)])
-            self._lake.folder.write_json(note, NOTE)
+            if _path(name) not in note.done:
+                self._replace(name, note)
+                note = msgspec.structs.replace(note, done=[*note.done, _path(name)])
+                self._lake.folder.write_json(note, NOTE)
         self._lake.log(note.result)
         self._pass("replaced")
         self._forget(note)
 
     def _is_done(self, note: Note) -> bool:
-        """Whether all of it has taken place: only then is it logged."""
+        """Whether all of it has its place: only then does the log say so."""
         result = note.result
         return any(
-            batch.level >= result.level and batch.begins <= result.begins
+            batch.level >= result.level and batch.begins <= result.begins and not batch.aside
             for batch in self._lake.batches
             if batch.number >= result.number
         )
@@ -184,16 +191,19 @@ class Compaction:
 
     def _replace(self, name: tuple[str, ...], note: Note) -> None:
         folder, result = self._lake.folder, note.result.number
+        # Of what was too old, a run that was killed may have left some.
+        taken = _path(name) in note.rows
         for number in note.batches:
-            if number != result:
+            if number != result or not taken:
                 folder.remove(*self._lake.parts(name, number))
                 self._pass("removed")
-        folder.replace((*note.written, *name), self._lake.parts(name, result))
-        self._pass("placed")
+        if taken:
+            folder.replace((*note.written, *name), self._lake.parts(name, result))
+            self._pass("placed")
 
-    def _require_aside(self, name: tuple[str, ...], note: Note) -> None:
-        """Before anything is removed, what takes its place must be there, all of it."""
-        aside, expected = (*note.written, *name), note.rows[_path(name)]
+    def _require_aside(self, path: str, note: Note) -> None:
+        """Before anything is changed, what takes its place must be there, all of it."""
+        aside, expected = (*note.written, *path.split("/")), note.rows[path]
         there = self._lake.folder.exists(*aside)
         found = self._lake.folder.rows(*aside) if there else 0
         if not there or found != expected:

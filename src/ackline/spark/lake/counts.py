@@ -13,10 +13,15 @@ AT_ONCE = 8
 """Files of which the ends are read at the same time: each is a round trip to an object store."""
 
 
-def require_whole(lake: Lake, name: tuple[str, ...], batches: Iterable[Batch]) -> None:
-    """`LakeDamaged` unless a table has what these batches brought: Spark skips empty files."""
+def require_whole(
+    lake: Lake, name: tuple[str, ...], batches: Iterable[Batch]
+) -> list[tuple[str, ...]]:
+    """The folders in which a table has what these batches brought; `LakeDamaged` if some lacks.
+
+    Spark skips empty files.
+    """
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(partial(_require, lake, name), batches))
+        return list(pool.map(partial(_require, lake, name), batches))
 
 
 def require_unbroken(lake: Lake, batches: Iterable[Batch]) -> None:
@@ -40,11 +45,13 @@ def brought(batch: Batch, name: tuple[str, ...]) -> int | None:
     return counts[name] if name in counts else batch.parts.get(name[-1])
 
 
-def _require(lake: Lake, name: tuple[str, ...], batch: Batch) -> None:
-    found, expected = lake.folder.rows(*lake.parts(name, batch.number)), brought(batch, name)
+def _require(lake: Lake, name: tuple[str, ...], batch: Batch) -> tuple[str, ...]:
+    place = lake.place(name, batch)
+    found, expected = lake.folder.rows(*place), brought(batch, name)
     if expected is not None and found != expected:
         raise LakeDamaged(
-            f"{lake.table(name, batch.number)} has {found:,} rows, and {expected:,} were written: "
+            f"{lake.folder.at(*place)} has {found:,} rows, and {expected:,} were written: "
             "someone else has changed the lake. Restore its files, or make another lake, which "
             "begins with the oldest entry that is kept"
         )
+    return place

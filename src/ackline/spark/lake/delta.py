@@ -18,7 +18,7 @@ from ackline.errors import ConfigError, MissingExtra
 from ackline.spark.lake.folder import Folder
 from ackline.spark.lake.gold import BY_DAY, GOLD, OF_ALL
 from ackline.spark.lake.lake import EVENTS, JOBS, Batch, Lake
-from ackline.spark.paths import uri_of
+from ackline.spark.paths import overlap, uri_of
 
 BY_BATCH = (EVENTS, JOBS)
 
@@ -49,7 +49,10 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 class DeltaTables:
-    """Delta tables with the same rows as the tables of a lake."""
+    """Delta tables with what the tables of a lake have been given.
+
+    What is too old goes from them row by row, and from the lake by whole batches: later.
+    """
 
     def __init__(self, lake: Lake, path: str) -> None:
         self._delta = require_delta()
@@ -58,14 +61,18 @@ class DeltaTables:
         self.path = self._folder.path
 
     def open(self) -> None:
-        """Check that they are this lake's, and that they can go on."""
+        """Make them this lake's if they are nobody's, and check that they can go on."""
+        self._require_beside()
         self._require_own()
         for name in BY_BATCH:
             self._require_next(name)
+        self._folder.create_json(Owner(self._lake.require().id), OWNER)
+        # Another lake may have done so at the same time.
+        self._require_own()
 
     def bring_up_to_date(self) -> None:
         """Add what the lake has and they have not. To be done before batches are put together."""
-        self._folder.create_json(Owner(self._lake.require().id), OWNER)
+        self._require_own()
         for name in BY_BATCH:
             self._append(name)
         for table in (*BY_DAY, *OF_ALL):
@@ -80,6 +87,14 @@ class DeltaTables:
                 self._lake.folder.check()
                 table.delete(f"{column} < '{at}'")
                 self._tidy(name, old)
+
+    def _require_beside(self) -> None:
+        """They have the names of the lake's own tables, and delete files that they do not know."""
+        if overlap(self.path, self._lake.folder.path):
+            raise ConfigError(
+                f"{self.path} and the lake {self._lake.folder.path} are one within the other, so "
+                f"their tables would mix: {ANOTHER_FOLDER}"
+            )
 
     def _require_own(self) -> None:
         mark = self._lake.require()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import msgspec
@@ -12,7 +11,6 @@ import pyarrow.fs
 import pyarrow.parquet
 
 from ackline.errors import ConfigError
-from ackline.ids import new_id
 from ackline.spark.lake import placing
 from ackline.spark.lake.damage import naming_damage, unreadable
 from ackline.spark.lake.placing import Check, check_nothing, discard, is_aside, is_local, replacing
@@ -84,7 +82,10 @@ class Folder:
             raise unreadable(self.at(*parts), error) from None
 
     def write_json(self, value: Any, *parts: str) -> None:
-        """Write a file; readers see the old one or the new one, never half of one."""
+        """Write a file; readers see the old one or the new one, never half of one.
+
+        But HDFS removes the old one first: whoever looks or dies in that moment finds none.
+        """
         with replacing(self._files, self._own(*parts), self.check) as file:
             file.write(_as_json(value))
 
@@ -92,20 +93,10 @@ class Folder:
         """Write a file unless there is one; of several processes one does it, where files allow."""
         if self.exists(*parts):
             return
-        if not is_local(self._files):
+        if is_local(self._files):
+            placing.create(self._own(*parts), _as_json(value))
+        else:
             self.write_json(value, *parts)
-            return
-        *above, name = parts
-        first = (*above, f".{name}.{new_id()}")
-        self._files.create_dir(self._own(*above), recursive=True)
-        try:
-            with self._files.open_output_stream(self._own(*first)) as file:
-                file.write(_as_json(value))
-            os.link(self._own(*first), self._own(*parts))
-        except FileExistsError:
-            return
-        finally:
-            discard(self._files, self._own(*first))
 
     def write_table(self, table: pyarrow.Table, *parts: str) -> None:
         """Write one Parquet file, in the same all-or-nothing way."""

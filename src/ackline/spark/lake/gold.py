@@ -7,6 +7,7 @@ happened since are rebuilt, from the parts that batches have left.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterable, Sequence
 
 import pyarrow
@@ -22,6 +23,8 @@ from ackline.spark.pipelines.objectives import attainment
 GOLD = "gold"
 BY_DAY = ("hourly", "daily", "slo", "workers", "errors")
 """Tables with a file for each day."""
+DAY = re.compile(r"\d{4}-\d\d-\d\d\.parquet")
+"""Those files."""
 OF_ALL = ("busiest", "forecast")
 """Tables of one file, rebuilt each time."""
 
@@ -116,9 +119,8 @@ def recent_days(files: Iterable[str], now: datetime.datetime) -> list[str]:
     ...             datetime.datetime(2026, 11, 16))
     ['2026-11-15.parquet', '2026-11-16.parquet']
     """
-    # One that was being written when its process was killed is hidden.
-    whole = [name for name in files if not name.startswith(".")]
-    days = {datetime.date.fromisoformat(name.partition(".")[0]): name for name in whole}
+    # One that was being written when its process was killed is hidden; others are not ours.
+    days = {datetime.date.fromisoformat(name[:10]): name for name in files if DAY.fullmatch(name)}
     # Clocks may be a day ahead of ours.
     past = sorted(day for day in days if day <= now.date() + datetime.timedelta(days=1))
     past = past or sorted(days)

@@ -10,6 +10,7 @@ import msgspec
 from ackline.errors import ConfigError
 from ackline.ids import new_id
 from ackline.queues import Queues
+from ackline.spark.errors import LakeDamaged
 from ackline.spark.events.gaps import Gap
 from ackline.spark.events.journal import first_events
 from ackline.spark.lake.folder import Folder
@@ -19,7 +20,7 @@ from ackline.spark.pipelines.objectives import DEFAULT_OBJECTIVES
 SCHEMA = 2
 """Of the tables of a lake. Another number for each change that a reader would notice."""
 
-MARK = "lake.json"
+MARK, LOG = "lake.json", "log"
 EVENTS, JOBS, OPEN = ("bronze", "events"), ("silver", "jobs"), ("silver", "open")
 TRAFFIC, WORKERS, ERRORS = ("parts", "traffic"), ("parts", "workers"), ("parts", "errors")
 PARTS = (TRAFFIC, WORKERS, ERRORS)
@@ -75,6 +76,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of the parts that gold is made of; none if an earlier version has logged it."""
     dropped: bool = False
     """Whether its events and lives were too old to be kept."""
+    aside: str = ""
+    """The folder that has its tables until each of them has its place; empty if they have."""
 
     @property
     def begins(self) -> int:
@@ -96,6 +99,7 @@ class Lake:
     def identify(self, queues: Queues) -> str:
         """Create it if it does not exist; returns its id."""
         if (mark := self.mark) is None:
+            self._require_new()
             location = queues.info().location
             mark = Mark(schema=SCHEMA, store=location, tenant=queues.tenant, id=new_id())
             self.folder.create_json(mark, MARK)
@@ -112,7 +116,7 @@ class Lake:
         if moved:
             self.change(store=queues.info().location)
         self._require_checkpoint()
-        if not self.batches and not self.folder.names(*CHECKPOINT, "offsets"):
+        if not self._has_begun:
             self.change(begins=first_events(queues))
         if mark.schema < SCHEMA:
             # Version 1 had no priorities in bronze: what comes from now on has them.
@@ -135,6 +139,7 @@ class Lake:
         """The mark of a lake that must exist already."""
         mark = self.mark
         if mark is None:
+            self._require_new()
             raise ConfigError(
                 f"there is no lake at {self.folder.path}: make one with "
                 "`ackline pipeline run --lake PATH`"
@@ -151,6 +156,20 @@ class Lake:
                 f"{SCHEMA}: use a newer Ackline, or another lake"
             )
         return mark
+
+    def _require_new(self) -> None:
+        """A lake without its mark has forgotten what it lacks, and whose journals it has."""
+        if self._has_begun:
+            raise LakeDamaged(
+                f"{self.folder.at(MARK)} is missing, and the lake has batches already: someone "
+                "else has changed it. Restore this file from a backup, or make another lake, which "
+                "begins with the oldest entry that is kept"
+            )
+
+    @property
+    def _has_begun(self) -> bool:
+        """Whether a run has ever taken anything in."""
+        return bool(self.folder.names(LOG) or self.folder.names(*CHECKPOINT, "offsets"))
 
     def change(self, **values: object) -> None:
         """Change the mark."""
@@ -175,30 +194,38 @@ class Lake:
     @property
     def batches(self) -> list[Batch]:
         """All that are complete, in order."""
-        names = [name for name in self.folder.names("log") if name.endswith(".json")]
-        read = (self.folder.read_json(Batch, "log", name) for name in names)
+        names = [name for name in self.folder.names(LOG) if name.endswith(".json")]
+        read = (self.folder.read_json(Batch, LOG, name) for name in names)
         return without_parts_of_others([batch for batch in read if batch is not None])
 
     def batch(self, number: int) -> Batch | None:
         """One that is complete; None if it is not, or if it is part of another."""
-        found: Batch | None = self.folder.read_json(Batch, "log", _name(number))
+        found: Batch | None = self.folder.read_json(Batch, LOG, _name(number))
         return found
 
     def log(self, batch: Batch) -> None:
         """A batch is complete."""
-        self.folder.write_json(batch, "log", _name(batch.number))
+        self.folder.write_json(batch, LOG, _name(batch.number))
 
     def forget(self, number: int) -> None:
         """A batch is part of another now, or was dropped."""
-        self.folder.remove("log", _name(number))
+        self.folder.remove(LOG, _name(number))
 
     def table(self, name: tuple[str, ...], number: int) -> str:
-        """The folder of one batch of a table, for Spark."""
+        """The own folder of one batch of a table, for Spark."""
         return self.folder.at(*self.parts(name, number))
 
     def parts(self, name: tuple[str, ...], number: int) -> tuple[str, ...]:
         """The same, in parts."""
         return (*name, f"batch_id={number}")
+
+    def place(self, name: tuple[str, ...], batch: Batch) -> tuple[str, ...]:
+        """The folder in which a complete batch has a table now, in parts."""
+        aside = (*batch.aside.split("/"), *name)
+        # A run that woke up late may say so of one that has its place by now.
+        if batch.aside and self.folder.exists(*aside):
+            return aside
+        return self.parts(name, batch.number)
 
     def has(self, name: tuple[str, ...], number: int) -> bool:
         """Whether a batch is there: old ones may have been dropped."""

@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pyarrow.fs
@@ -45,6 +46,23 @@ def replacing(
     except BaseException:
         discard(files, new)
         raise
+
+
+def create(path: str, contents: bytes) -> None:
+    """Make a file of this machine, whole at once, unless there is one."""
+    new = Path(_beside(path, UNFINISHED))
+    new.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        new.write_bytes(contents)
+        os.link(new, path)
+    except FileExistsError:
+        return
+    except OSError:
+        # Not all file systems have links: there, it is whole in a moment.
+        with suppress(FileExistsError), open(path, "xb") as file:
+            file.write(contents)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def replace(files: pyarrow.fs.FileSystem, source: str, target: str, check: Check) -> None:

@@ -51,11 +51,10 @@ def as_arrow(frame: DataFrame) -> pyarrow.Table:
 
 
 def read_batches(
-    spark: SparkSession, lake: Lake, name: tuple[str, ...], batches: Sequence[Batch]
+    spark: SparkSession, lake: Lake, name: tuple[str, ...], batches: Iterable[Batch]
 ) -> DataFrame:
-    """What some batches have brought; `LakeDamaged` unless all of it is there."""
-    require_whole(lake, name, batches)
-    return _read(spark, lake.folder, [lake.parts(name, batch.number) for batch in batches])
+    """What some complete batches have brought: all of it, wherever a merge has it now."""
+    return _read(spark, lake.folder, require_whole(lake, name, batches))
 
 
 def read_parts(

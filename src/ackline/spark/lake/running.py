@@ -20,7 +20,7 @@ from ackline.spark.lake.damage import naming_damage_in_spark
 from ackline.spark.lake.delta import DeltaTables
 from ackline.spark.lake.expiry import expired
 from ackline.spark.lake.gold import BY_DAY, GOLD, OF_ALL, Publisher
-from ackline.spark.lake.lake import CHECKPOINT, KEPT_BY_BATCH, OPEN, Lake
+from ackline.spark.lake.lake import CHECKPOINT, KEPT_BY_BATCH, LOG, OPEN, Lake
 from ackline.spark.lake.micro_batch import WRITING, MicroBatch, pass_nothing
 from ackline.spark.lake.placing import Check
 from ackline.spark.options import Common
@@ -37,7 +37,7 @@ CHECK_EVERY = 5
 """Seconds between looks at whether the lake is still this run's, while Spark takes a batch in."""
 
 SWEPT = (
-    *((), ("log",), OPEN, *KEPT_BY_BATCH),
+    *((), (LOG,), OPEN, *KEPT_BY_BATCH),
     *((GOLD, table) for table in (*BY_DAY, *OF_ALL)),
 )
 """Folders in which a run that was killed may have left what it wrote or put aside."""

@@ -114,15 +114,8 @@ def _throughput(report: Report) -> str:
 
 
 def _latency(report: Report) -> str:
-    shown = report.traffic["queue"][:CHARTED]
     charts = [
-        bars(
-            [
-                (_name_of(row, "queue"), [(q, row[f"{what}_{q}"]) for q in QUANTILES])
-                for row in shown
-            ],
-            f"{title}, by queue, on a logarithmic scale",
-        )
+        bars(_spans(report, what), f"{title}, by queue, on a logarithmic scale")
         for what, title in (("wait", "Time in line"), ("run", "Running time"))
     ]
     columns: dict[str, Cell] = {
