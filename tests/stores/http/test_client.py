@@ -18,7 +18,7 @@ from ackline.lifecycle import Verdict, complete, request_cancel
 from ackline.service.runtime import Runtime
 from ackline.service.settings import Settings
 from ackline.service.store_access import answers
-from ackline.stores.base import BeatReply, ClaimRequest, Hold, KeyWrite, WorkerBeat
+from ackline.stores.base import BeatReply, Capabilities, ClaimRequest, Hold, KeyWrite, WorkerBeat
 from ackline.stores.http import HttpStore
 from ackline.stores.http.address import read_address
 from ackline.testing.servers.service import ServiceThread
@@ -57,6 +57,20 @@ def test_a_child_can_use_its_parents_store(store):
 
     assert store.enqueue(QUEUE, drafts(1, start=2))[0].accepted
     assert None not in store.get(QUEUE, ["id0", "id1", "id2"])
+
+
+def test_what_needs_the_stores_own_process_is_not_promised(service, open_store):
+    """A worker would hand over its listener, and Spark take the URL for that of a file."""
+    kept = service.runtime.store
+    kept.capabilities = msgspec.structs.replace(
+        kept.capabilities, shared=False, one_machine=True, joins=True, hands_over=True, batch=7
+    )
+
+    found = open_store().capabilities
+
+    assert found == Capabilities(
+        name="http", persistent=False, shared=True, batch=7, journal=kept.capabilities.journal
+    )
 
 
 class TestLarge:
