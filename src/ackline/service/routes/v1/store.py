@@ -26,6 +26,7 @@ from ackline.service.store_access import (
     ask_within_rate,
     permit,
 )
+from ackline.service.store_access.sizes import MOST
 from ackline.service.streams import PING, event, stream_response
 from ackline.stores.base import Capabilities
 from ackline.stores.wire import (
@@ -59,6 +60,7 @@ async def welcome(request: AnyRequest, caller: NamedDependency[Caller]) -> Respo
         version=f"ackline {version('ackline')}",
         max_body=runtime.settings.max_body,
         max_batch=runtime.settings.max_batch,
+        max_answer=MOST,
         ping_every=runtime.settings.ping_every,
     )
     encode = msgspec.json.encode if _media_type(request) == JSON else msgspec.msgpack.encode
