@@ -490,6 +490,21 @@ class TestLimitedTokens:
         ask("claim", 403, queue=KEY, request=wanted)
         assert ask("purge", **CALLS["purge"]) == 1
 
+    def test_leases_of_other_kinds_are_left_out(self, ask, who, store):
+        store.enqueue(KEY, [Draft("b", "secret", b"2"), Draft("a", "mail", b"1")])
+        store.claim(KEY, REQUEST)
+        as_caller(who, *Scope, kinds=frozenset({"mail"}))
+
+        assert [job.id for job in ask("leases", queue=KEY, worker="w", limit=5)] == ["a"]
+
+    def test_events_of_other_kinds_do_not_end_the_journal(self, ask, who, store, monkeypatch):
+        monkeypatch.setattr(answers, "PASSED_AT_ONCE", 2)
+        store.enqueue(KEY, [Draft(str(number), "secret", b"2") for number in range(5)])
+        store.enqueue(KEY, [Draft("a", "mail", b"1")])
+        as_caller(who, *Scope, kinds=frozenset({"mail"}))
+
+        assert [event.id for event in ask("events", queue=KEY, after=None, limit=2)] == ["a"]
+
     def test_jobs_of_other_kinds_are_not_touched_by_their_ids(self, ask, who, store):
         store.enqueue(KEY, [Draft("a", "mail", b"1"), Draft("b", "secret", b"2")])
         as_caller(who, *Scope, kinds=frozenset({"mail"}))
