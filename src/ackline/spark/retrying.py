@@ -1,4 +1,4 @@
-"""A store that cannot be used for a while must not end a query: it restarts, fails over, is full."""
+"""A store that cannot be used for a while, away, failing over or full, must not end a query."""
 
 from __future__ import annotations
 
