@@ -21,7 +21,7 @@ from ackline import lifecycle
 from ackline.config import Resolved
 from ackline.errors import InvalidJob, InvalidName, InvalidOption, LeaseLost
 from ackline.job import Record, State
-from ackline.lifecycle import Transition
+from ackline.lifecycle import Transition, Verdict
 from ackline.limits import require_seconds
 from ackline.outcome import Dead, Done, Outcome, Retry
 from ackline.queue import Queue
@@ -57,7 +57,7 @@ class Settler:
 
     def settle(self, rows: Iterable[dict[str, Any] | RejectedRow]) -> list[RejectedRow]:
         """Apply what the rows say; returns those that were refused."""
-        by_queue: dict[str, list[dict[str, Any]]] = {}
+        by_queue: dict[Queue[Any, Any], list[dict[str, Any]]] = {}
         rejected = list[RejectedRow]()
         for row in rows:
             if isinstance(row, RejectedRow):
@@ -67,43 +67,59 @@ class Settler:
                 by_queue.setdefault(self._queue_of(row), []).append(row)
             except InvalidJob as error:
                 rejected.append(RejectedRow.of(row, error))
-        for name, some in by_queue.items():
-            settle = partial(self._settle, self._queues[name], some)
-            rejected += retrying(settle, self._options.retry_for)
+        for queue, some in by_queue.items():
+            rejected += retrying(partial(self._settle, queue, some), self._options.retry_for)
         return rejected
 
-    def _queue_of(self, row: dict[str, Any]) -> str:
+    def _queue_of(self, row: dict[str, Any]) -> Queue[Any, Any]:
         name = row.get("queue") or self._options.queue
         if not name or row["id"] is None or row["token"] is None:
             raise InvalidName("the row lacks its queue, id or token")
-        return str(name)
+        return self._queues[str(name)]
 
     def _settle(self, queue: Queue[Any, Any], rows: list[dict[str, Any]]) -> list[RejectedRow]:
         rejected = []
-        decided: list[tuple[dict[str, Any], Record, Transition]] = []
+        decided: list[tuple[dict[str, Any], Transition]] = []
         records = queue.store.get(queue.key, [row["id"] for row in rows])
         for row, record in zip(rows, records, strict=True):
             try:
                 if record is None:
                     raise LeaseLost(row["id"], None)
                 policy = replayable(queue.policies.of(record), self._options.keep_for)
-                decided.append((row, record, decide(queue, row, record, policy)))
+                decided.append((row, decide(queue, row, record, policy)))
             except (InvalidJob, LeaseLost, OverflowError) as error:
                 rejected.append(RejectedRow.of(row, error))
-        verdicts = queue.apply([transition for *_, transition in decided])
-        for (row, record, _), verdict in zip(decided, verdicts, strict=True):
-            if verdict.applied:
-                self.settled += 1
-            elif _is_settled(record, row["token"]):
+        verdicts = queue.apply([transition for _, transition in decided])
+        refused = [
+            (row, verdict)
+            for (row, _), verdict in zip(decided, verdicts, strict=True)
+            if not verdict.applied
+        ]
+        rejected += self._lost(queue, refused) if refused else []
+        # Last: all of this is done again if the store cannot be reached.
+        self.settled += len(decided) - len(refused)
+        return rejected
+
+    def _lost(
+        self, queue: Queue[Any, Any], refused: list[tuple[dict[str, Any], Verdict]]
+    ) -> list[RejectedRow]:
+        """Of steps that were refused, those whose job has had no outcome under its lease.
+
+        As it is by now: it may be another row of the same write that has settled it.
+        """
+        rejected = []
+        records = queue.store.get(queue.key, [row["id"] for row, _ in refused])
+        for (row, verdict), record in zip(refused, records, strict=True):
+            if record is not None and _is_settled(record, row["token"]):
                 # A micro-batch that is repeated may decide otherwise: its first outcome stands.
                 self.settled_before += 1
             else:
-                rejected.append(RejectedRow.of(row, LeaseLost(record.id, verdict.state)))
+                rejected.append(RejectedRow.of(row, LeaseLost(row["id"], verdict.state)))
         return rejected
 
 
 def _is_settled(record: Record, token: int) -> bool:
-    """Whether a job was settled under this lease already when it was looked up."""
+    """Whether a job was settled under this lease."""
     leased = record.state is State.PROCESSING and record.token == token
     return not leased and delivered((record.id, token), record) is not None
 
@@ -118,7 +134,7 @@ def decide(
     return lifecycle.settle(
         held,
         _outcome(row),
-        _result(row.get("result")),
+        _result(queue, row.get("result")),
         failure_from(held, error),
         policy,
         queue.random,
@@ -140,9 +156,11 @@ def _outcome(row: dict[str, Any]) -> Outcome:
             raise InvalidOption(f"the outcome is complete, fail, retry or dead, not {other!r}")
 
 
-def _result(value: str | bytes | None) -> bytes | None:
-    """A result is JSON already; None is a result, too."""
-    return None if value is None else json_bytes("result", value)
+def _result(queue: Queue[Any, Any], value: str | bytes | None) -> bytes | None:
+    """A result is JSON already, and only measured, not rewritten; None is a result, too."""
+    if value is None:
+        return None
+    return queue.serdes.encode_result(msgspec.Raw(json_bytes("result", value)))
 
 
 def settle_rows(
