@@ -28,7 +28,7 @@ class Troubled:
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses that were made, in no time."""
     made: list[float] = []
-    monkeypatch.setattr(retrying.time, "sleep", made.append)
+    monkeypatch.setattr("ackline.spark.retrying.time.sleep", made.append)
     return made
 
 

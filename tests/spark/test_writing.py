@@ -290,7 +290,9 @@ def test_broken_rows_are_kept_aside_with_the_reason(email, writer, tmp_path):
 
 
 def test_a_repeated_micro_batch_keeps_its_broken_rows_once(writer, tmp_path, monkeypatch):
-    monkeypatch.setattr("ackline.spark.writing.jobs.micro_batch_name", lambda: "stream-q-batch-7")
+    monkeypatch.setattr(
+        "ackline.spark.writing.writers.micro_batch_name", lambda: "stream-q-batch-7"
+    )
     table = pyarrow.table(BROKEN)
     one = writer(table, kind=JobsStreamWriter, rejectedPath=tmp_path.as_uri() + "/aside")
 

@@ -10,11 +10,6 @@ from typing import Any
 
 import msgspec
 import pyarrow
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
 from pyspark.sql.types import StructType
 
 from ackline import lifecycle
@@ -35,9 +30,9 @@ from ackline.spark.store_address import StoreAddress
 from ackline.spark.writing.columns import require_outcomes
 from ackline.spark.writing.json_text import json_bytes
 from ackline.spark.writing.rejected import RejectedRow, rows_of
-from ackline.spark.writing.rejects_place import RejectsPlace, rejects_of
-from ackline.spark.writing.results import TaskResult, require_none_listed, results_in
-from ackline.spark.writing.task_names import micro_batch_name
+from ackline.spark.writing.rejects_place import RejectsPlace
+from ackline.spark.writing.results import TaskResult
+from ackline.spark.writing.writers import RowWriter, StreamWriter, TableWriter
 
 logger = logging.getLogger("ackline")
 
@@ -45,8 +40,8 @@ CHUNK = 500
 """Jobs per round trip."""
 
 
-class Settler:
-    """Settles the jobs that the rows of one task name."""
+class TaskOutcomes:
+    """What the rows of one task say about jobs, applied to them."""
 
     def __init__(self, queues: Queues, options: WriteOutcomes) -> None:
         self._queues = queues
@@ -174,58 +169,42 @@ def settle_rows(
         rejects_place.opened(address) as rejects,
         closing(retrying(address.connect, options.retry_for)) as queues,
     ):
-        settler = Settler(queues, options)
+        outcomes = TaskOutcomes(queues, options)
         for batch in batches:
             for start in range(0, batch.num_rows, CHUNK):
-                rejected = settler.settle(rows_of(batch.slice(start, CHUNK)))
-                rejects.add(rejected, settler.settled)
-    return TaskResult(settler.settled, settler.settled_before, rejects)
+                rejected = outcomes.settle(rows_of(batch.slice(start, CHUNK)))
+                rejects.add(rejected, outcomes.settled)
+    return TaskResult(outcomes.settled, outcomes.settled_before, rejects)
 
 
-def report_outcomes(messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Say what was refused, and what was decided before."""
-    results = results_in(messages)
-    require_none_listed(results)
-    if before := sum(task.known for task in results):
-        logger.warning(
-            "%d rows name jobs that have had another outcome under the same lease; the first "
-            "outcome stands",
-            before,
-        )
+class SettlesRows(RowWriter):
+    """Settles the job that each row names."""
+
+    def __init__(self, options: WriteOutcomes, address: StoreAddress, schema: StructType) -> None:
+        require_outcomes(schema, options.queue)
+        self.options = options
+        super().__init__(options, address)
+
+    def write_rows(
+        self, batches: Iterator[pyarrow.RecordBatch], rejects_place: RejectsPlace
+    ) -> TaskResult:
+        """Settle what one task was given."""
+        return settle_rows(self.address, self.options, batches, rejects_place)
+
+    def report(self, results: Sequence[TaskResult]) -> None:
+        """Say what was refused, and what was decided before."""
+        super().report(results)
+        if before := sum(task.known for task in results):
+            logger.warning(
+                "%d rows name jobs that have had another outcome under the same lease; the first "
+                "outcome stands",
+                before,
+            )
 
 
-class OutcomesWriter(DataSourceArrowWriter):
+class OutcomesWriter(SettlesRows, TableWriter):
     """Settles the jobs that a DataFrame's rows name."""
 
-    def __init__(self, options: WriteOutcomes, address: StoreAddress, schema: StructType) -> None:
-        require_outcomes(schema, options.queue)
-        self.options = options
-        self.address = address
-        self.rejects_place = rejects_of(options)
 
-    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskResult:
-        """One task's rows."""
-        return settle_rows(self.address, self.options, iterator, self.rejects_place)
-
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """All tasks are done: say what was refused."""
-        report_outcomes(messages)
-
-
-class OutcomesStreamWriter(DataSourceStreamArrowWriter):
+class OutcomesStreamWriter(SettlesRows, StreamWriter):
     """Settles the jobs that a stream's rows name; a repeated micro-batch changes nothing."""
-
-    def __init__(self, options: WriteOutcomes, address: StoreAddress, schema: StructType) -> None:
-        require_outcomes(schema, options.queue)
-        self.options = options
-        self.address = address
-        self.rejects_place = rejects_of(options)
-
-    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskResult:
-        """One task's rows."""
-        rejects_place = self.rejects_place.named(micro_batch_name())
-        return settle_rows(self.address, self.options, iterator, rejects_place)
-
-    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """The micro-batch is done: say what was refused."""
-        report_outcomes(messages)
