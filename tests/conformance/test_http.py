@@ -66,7 +66,7 @@ class ForAllTenants(HttpStore):
     def events(self, queue: QueueKey | None, after: str | None, limit: int) -> Sequence[Event]:
         if queue is not None or len(self._known) == 1:
             return super().events(queue, after, limit)
-        arguments = {"queue": None, "after": after, "limit": limit}
+        arguments = {"queue": None, "after": after, "limit": self._answerable(limit)}
         found = [event for one in self._known for event in self._events_of(one, arguments)]
         return sorted(found, key=lambda event: read_cursor(event.cursor))[:limit]
 

@@ -184,8 +184,8 @@ SPARK = [
     Mutant(
         "spark: another outcome of a repeated micro-batch ends the query",
         "spark/writing/outcomes.py",
-        '            elif _is_settled(record, row["token"]):\n',
-        "            elif False:\n",
+        '            if record is not None and _is_settled(record, row["token"]):\n',
+        "            if False:\n",
         _SHOWN,
     ),
     Mutant(

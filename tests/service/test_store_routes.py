@@ -36,6 +36,7 @@ from tests.service.conftest import client_for
 
 KEY = QueueKey("acme", "mail")
 BEAT = WorkerBeat(id="w", host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=9.0)
+LEASED = Filter(states=frozenset({State.PROCESSING}))
 REQUEST = ClaimRequest(worker="w", limit=5, lease=30.0)
 ALL = frozenset(Scope)
 
@@ -48,7 +49,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "leases": {"queue": KEY, "worker": None, "limit": 5},
     "prune": {"queue": KEY, "limit": 5},
     "get": {"queue": KEY, "ids": ["a"]},
-    "page": {"queue": KEY, "which": Filter(), "cursor": None, "limit": 5},
+    "page": {"queue": KEY, "which": LEASED, "cursor": None, "limit": 5},
     "describe": {"name": None},
     "workers": {"queue": KEY},
     "events": {"queue": KEY, "after": None, "limit": 5},
@@ -134,6 +135,11 @@ class TestScopes:
         as_caller(who)
 
         assert "scope" in ask(verb, 403, **CALLS[verb]).json()["detail"]
+
+    def test_who_consumes_lists_what_is_leased_only(self, ask, who):
+        as_caller(who, Scope.CONSUME)
+
+        ask("page", 403, **{**CALLS["page"], "which": Filter()})
 
     def test_no_verb_is_forgotten(self):
         assert SCOPES.keys() == VERBS.keys() | {"listen"}
@@ -477,7 +483,7 @@ class TestLimitedTokens:
 
         ask("enqueue", 403, queue=KEY, drafts=[Draft("c", "secret", b"1")])
         assert [job and job.id for job in ask("get", queue=KEY, ids=["b", "a"])] == [None, "a"]
-        page = ask("page", **CALLS["page"])
+        page = ask("page", **{**CALLS["page"], "which": Filter()})
         assert [job.id for job in page.jobs] == ["a"]
         events = ask("events", queue=KEY, after=None, limit=9)
         assert [event.id for event in events] == ["a"]
@@ -485,6 +491,21 @@ class TestLimitedTokens:
         wanted = msgspec.structs.replace(REQUEST, kinds=frozenset({"secret"}))
         ask("claim", 403, queue=KEY, request=wanted)
         assert ask("purge", **CALLS["purge"]) == 1
+
+    def test_leases_of_other_kinds_are_left_out(self, ask, who, store):
+        store.enqueue(KEY, [Draft("b", "secret", b"2"), Draft("a", "mail", b"1")])
+        store.claim(KEY, REQUEST)
+        as_caller(who, *Scope, kinds=frozenset({"mail"}))
+
+        assert [job.id for job in ask("leases", queue=KEY, worker="w", limit=5)] == ["a"]
+
+    def test_events_of_other_kinds_do_not_end_the_journal(self, ask, who, store, monkeypatch):
+        monkeypatch.setattr(answers, "PASSED_AT_ONCE", 2)
+        store.enqueue(KEY, [Draft(str(number), "secret", b"2") for number in range(5)])
+        store.enqueue(KEY, [Draft("a", "mail", b"1")])
+        as_caller(who, *Scope, kinds=frozenset({"mail"}))
+
+        assert [event.id for event in ask("events", queue=KEY, after=None, limit=2)] == ["a"]
 
     def test_jobs_of_other_kinds_are_not_touched_by_their_ids(self, ask, who, store):
         store.enqueue(KEY, [Draft("a", "mail", b"1"), Draft("b", "secret", b"2")])

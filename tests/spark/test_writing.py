@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from ackline.codec import DEFAULT_MAX_PAYLOAD
 from ackline.errors import ConfigError, StoreUnavailable
 from ackline.job import State
 from ackline.spark import retrying
@@ -303,7 +304,9 @@ def test_broken_rows_are_kept_aside_with_the_reason(email, writer, tmp_path):
 
 
 def test_a_repeated_micro_batch_keeps_its_broken_rows_once(writer, tmp_path, monkeypatch):
-    monkeypatch.setattr("ackline.spark.writing.jobs.micro_batch_name", lambda: "stream-q-batch-7")
+    monkeypatch.setattr(
+        "ackline.spark.writing.writers.micro_batch_name", lambda: "stream-q-batch-7"
+    )
     table = pyarrow.table(BROKEN)
     one = writer(table, kind=JobsStreamWriter, rejectedPath=tmp_path.as_uri() + "/aside")
 
@@ -492,6 +495,38 @@ class TestOutcomes:
 
         assert "complete, fail, retry or dead, not 'done'" in str(caught.value)
         assert "the result is no JSON" in str(caught.value)
+
+    def test_of_two_outcomes_of_one_job_the_first_stands(self, email, settler):
+        email.enqueue(1, id="a")
+        jobs = email.claim(1)
+        table = self.rows(jobs * 2, outcome=["complete", "dead"])
+
+        first, second = (write(settler(table), table, tasks=1) for _ in range(2))
+
+        assert [(task.written, task.known) for task in first + second] == [(1, 1)] * 2
+        assert email.status("a").state is State.COMPLETED
+
+    def test_a_name_that_no_queue_can_have_is_one_refused_row(self, email, settler, tmp_path):
+        email.enqueue(1, id="a")
+        jobs = email.claim(1)
+        table = self.rows(jobs * 2, outcome=["complete"] * 2, queue=["email", "q" * 600])
+
+        [task] = write(settler(table, rejectedPath=str(tmp_path / "aside")), table, tasks=1)
+
+        assert (task.written, task.rejected) == (1, 1)
+        [row] = pyarrow.parquet.read_table(tmp_path / "aside").to_pylist()
+        assert row["error"] == "InvalidName"
+
+    def test_a_result_is_as_large_as_a_worker_may_give_one(self, email, settler):
+        for id in "ab":
+            email.enqueue(id, id=id)
+        largest = f'"{"x" * (DEFAULT_MAX_PAYLOAD - 2)}"'
+        table = self.rows(email.claim(2), outcome=["complete"] * 2, result=[largest, f"{largest} "])
+
+        with pytest.raises(RowsRejected, match="the result is 1,048,577 bytes"):
+            write(settler(table), table)
+
+        assert [email.status(id).state for id in "ab"] == [State.COMPLETED, State.PROCESSING]
 
     def test_any_number_of_refused_rows_goes_to_the_folder(self, settler, tmp_path):
         table = pyarrow.table(

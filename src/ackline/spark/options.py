@@ -32,7 +32,11 @@ class Common(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ] = False
     retry_for: Annotated[
         float,
-        Meta(ge=0, description="Seconds that an unreachable store is tried again for."),
+        Meta(
+            ge=0,
+            description="Seconds that a store is tried again for that cannot be used: it is away, "
+            "fails over, or is full.",
+        ),
     ] = 60.0
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""A store that cannot be reached for a while must not end a query."""
+"""A store that cannot be used for a while, away, failing over or full, must not end a query."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from ackline.errors import StoreUnavailable
+from ackline.errors import PASSING, StoreClosed
+from ackline.pauses import Pauses
 
 logger = logging.getLogger("ackline")
 
@@ -17,14 +18,16 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 
 
 def retrying(act: Callable[[], T], seconds: float) -> T:
-    """Do it, again and again for so long if the store cannot be reached; it must be repeatable."""
-    until, pause = time.monotonic() + seconds, FIRST_PAUSE
+    """Do it, again and again for so long if that can help; it must be repeatable."""
+    until, pauses = time.monotonic() + seconds, Pauses(FIRST_PAUSE, LONGEST_PAUSE)
     while True:
         try:
             return act()
-        except StoreUnavailable as error:
+        except StoreClosed:
+            raise
+        except PASSING as error:
+            pause = pauses.next()
             if time.monotonic() + pause > until:
                 raise
-            logger.warning("the store is not to be reached, trying again: %s", error)
+            logger.warning("the store cannot be used, trying again in %.1f s: %s", pause, error)
         time.sleep(pause)
-        pause = min(2 * pause, LONGEST_PAUSE)

@@ -271,6 +271,14 @@ def key_beside(queue: QueueKey, *parts: str) -> tuple[str, ...]:
     return (OWN_KEYS, BESIDE, queue.name, *parts)
 
 
+def allowed_when_full(writes: Sequence[KeyWrite]) -> bool:
+    """Whether keys are written though there is no room for more jobs.
+
+    Ackline's own notes are small, and jobs cannot be settled without some of them.
+    """
+    return all(write.value is None or write.key[:1] == (OWN_KEYS,) for write in writes)
+
+
 def act_of_change(old: QueueSettings, new: QueueSettings) -> Act:
     """The word for a change of settings: a pause is one only if nothing else has changed."""
     if old.paused == new.paused or msgspec.structs.replace(old, paused=new.paused) != new:

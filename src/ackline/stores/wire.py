@@ -37,6 +37,8 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of a request; larger ones are refused."""
     max_batch: int
     """Jobs, ids, holds or keys in one request; more are refused."""
+    max_answer: int
+    """Jobs or events in one answer, or queues that are listened to; more are refused."""
     ping_every: float
     """Seconds of silence after which a stream says that it is alive."""
 

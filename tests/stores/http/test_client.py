@@ -18,7 +18,15 @@ from ackline.lifecycle import Verdict, complete, request_cancel
 from ackline.service.runtime import Runtime
 from ackline.service.settings import Settings
 from ackline.service.store_access import answers
-from ackline.stores.base import BeatReply, ClaimRequest, Hold, KeyWrite, WorkerBeat
+from ackline.stores.base import (
+    BeatReply,
+    Capabilities,
+    ClaimRequest,
+    Filter,
+    Hold,
+    KeyWrite,
+    WorkerBeat,
+)
 from ackline.stores.http import HttpStore
 from ackline.stores.http.address import read_address
 from ackline.testing.servers.service import ServiceThread
@@ -57,6 +65,68 @@ def test_a_child_can_use_its_parents_store(store):
 
     assert store.enqueue(QUEUE, drafts(1, start=2))[0].accepted
     assert None not in store.get(QUEUE, ["id0", "id1", "id2"])
+
+
+def test_what_needs_the_stores_own_process_is_not_promised(service, open_store):
+    """A worker would hand over its listener, and Spark take the URL for that of a file."""
+    kept = service.runtime.store
+    kept.capabilities = msgspec.structs.replace(
+        kept.capabilities, shared=False, one_machine=True, joins=True, hands_over=True, batch=7
+    )
+
+    found = open_store().capabilities
+
+    assert found == Capabilities(
+        name="http", persistent=False, shared=True, batch=7, journal=kept.capabilities.journal
+    )
+
+
+class TestShortAnswers:
+    """The service answers with three at most; whoever asks for more is not refused."""
+
+    @pytest.fixture(autouse=True)
+    def _three(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for module in ("store_access.sizes", "store_access.permits", "routes.v1.store"):
+            monkeypatch.setattr(f"ackline.service.{module}.MOST", 3)
+
+    def test_pages_are_shorter_and_read_on(self, store):
+        store.enqueue(QUEUE, drafts(5))
+
+        events = store.events(QUEUE, None, 9)
+        rest = store.events(QUEUE, events[-1].cursor, 9)
+        first = store.page(QUEUE, Filter(), None, 9)
+        second = store.page(QUEUE, Filter(), first.cursor, 9)
+
+        assert [len(events), len(rest)] == [3, 2]
+        assert [len(first.jobs), len(second.jobs), second.cursor] == [3, 2, None]
+
+    def test_a_claim_brings_fewer(self, store):
+        store.enqueue(QUEUE, drafts(5))
+
+        assert [len(store.claim(QUEUE, REQUEST).jobs) for _ in range(3)] == [3, 2, 0]
+
+    def test_whatever_a_worker_holds_is_found(self, store):
+        store.enqueue(QUEUE, drafts(9))
+        mine = [*store.claim(QUEUE, REQUEST).jobs, *store.claim(QUEUE, REQUEST).jobs]
+        store.claim(QUEUE, msgspec.structs.replace(REQUEST, worker="another"))
+
+        assert store.leases(QUEUE, worker="w", limit=9) == mine
+        assert store.leases(QUEUE, worker="w", limit=5) == mine[:5]
+
+    def test_maintenance_does_as_many_as_it_was_asked_for(self, store):
+        store.enqueue(QUEUE, drafts(9))
+
+        assert store.purge(QUEUE, Filter(), 7) == 7
+        assert store.purge(QUEUE, Filter(), 7) == 2
+        assert store.purge(QUEUE, Filter(), 0) == 0
+
+    def test_of_too_many_queues_some_are_heard(self, store):
+        keys = [QUEUE, *(QueueKey("default", str(number)) for number in range(9))]
+
+        with store.listen(keys, "changes") as listener:
+            store.enqueue(QUEUE, drafts(1))
+
+            assert listener.wait(SOON)
 
 
 class TestLarge:

@@ -83,6 +83,9 @@ VERBS: dict[str, Callable[[RedisStore, Record], object]] = {
     "promote": lambda store, _: store.promote(QUEUE, 10) == 1,
     "purge": lambda store, _: store.purge(QUEUE, Filter(), 100) == 11,
     "drop a key": lambda store, _: store.write_keys("default", [KeyWrite(key=("a",), value=None)]),
+    "write a note of Ackline's own": lambda store, _: store.write_keys(
+        "default", [KeyWrite(key=("ackline", "spark"), value=b"1")]
+    ),
     "look": lambda store, _: len(store.page(QUEUE, Filter(), None, 100).jobs) == 11,
     "open again": lambda store, _: opened_again(store),
 }
@@ -114,8 +117,9 @@ class TestFull:
         assert [queue.key for queue in store.describe(None)] == [QUEUE]
 
     def test_a_new_key_is_refused(self, store):
+        own = KeyWrite(key=("ackline", "spark"), value=b"1")
         with pytest.raises(StoreFull):
-            store.write_keys("default", [KeyWrite(key=("a",), value=b"1")])
+            store.write_keys("default", [own, KeyWrite(key=("a",), value=b"1")])
 
         assert store.read_keys("default", (), 10) == []
 

@@ -18,7 +18,7 @@ from ackline.service.store_access.scopes import Arguments
 from ackline.stores.base import Claimed, Key, Page, QueueInfo, StoreInfo
 
 PASSED_AT_ONCE = 5000
-"""Events of other tenants that are read together, to be passed over."""
+"""Events that are read together, to pass over those that are not the caller's."""
 
 PATIENCE = 0.5
 """Seconds to pass over them in one request."""
@@ -36,8 +36,8 @@ def ask(caller: Caller, verb: str, arguments: Arguments) -> Any:
     if verb == "enqueue":
         with limits.admitting(arguments["queue"], len(arguments["drafts"])):
             return store.enqueue(**arguments)
-    if verb == "events" and arguments["queue"] is None:
-        return _events_of_all(caller, **arguments)
+    if verb == "events" and (arguments["queue"] is None or caller.principal.kinds is not None):
+        return _events_seen(caller, **arguments)
     _require_room_for_steps(caller, **arguments)
     if arguments.get("transitions") and caller.principal.kinds is not None:
         answer = _step_within_kinds(caller, verb, arguments)
@@ -45,6 +45,8 @@ def ask(caller: Caller, verb: str, arguments: Arguments) -> Any:
         answer = getattr(store, verb)(**arguments)
     if verb in ("claim", "apply"):
         _count(caller, answer, **arguments)
+    if verb == "leases":
+        return _seen(caller, answer)
     return _visible(caller, answer)
 
 
@@ -98,10 +100,10 @@ def _step_within_kinds(caller: Caller, verb: str, arguments: Arguments) -> Any:
     return verdicts
 
 
-def _events_of_all(
-    caller: Caller, queue: None, after: str | None, limit: int
+def _events_seen(
+    caller: Caller, queue: QueueKey | None, after: str | None, limit: int
 ) -> list[Event] | ReadOn:
-    """The next events of the tenant; those of others are passed over, as long as there is time."""
+    """The next events that are the caller's; others are passed over, as long as there is time."""
     until = time.monotonic() + PATIENCE
     while limit and (
         page := Events.of(caller.runtime.store.events(queue, after, max(limit, PASSED_AT_ONCE)))

@@ -12,7 +12,7 @@ import msgspec
 from ackline.config import QueueSettings
 from ackline.errors import InvalidOption
 from ackline.events import read_cursor
-from ackline.job import Draft
+from ackline.job import Draft, State
 from ackline.limits import (
     OWN_KEYS,
     require_lease,
@@ -125,6 +125,13 @@ def _leases(_caller: Caller, said: Arguments) -> Arguments:
     return {}
 
 
+def _page(caller: Caller, said: Arguments) -> Arguments:
+    """Who consumes sees what is leased, as `leases` shows it, and no other jobs."""
+    if said["which"].states != {State.PROCESSING}:
+        caller.require(Scope.READ)
+    return {}
+
+
 def _configure(caller: Caller, said: Arguments) -> Arguments:
     settings: QueueSettings = said["settings"]
     expected: QueueSettings | None = said["expected"]
@@ -165,8 +172,8 @@ def _drop(caller: Caller, said: Arguments) -> Arguments:
 
 
 def _listen(caller: Caller, said: Arguments) -> Arguments:
-    if not 1 <= len(said["queues"]) <= MOST:
-        raise InvalidOption(f"a listener hears 1 to {MOST:,} queues")
+    if len(said["queues"]) > MOST:
+        raise InvalidOption(f"a listener hears at most {MOST:,} queues")
     return {"kinds": caller.kinds(said["kinds"])}
 
 
@@ -187,6 +194,7 @@ _CHECKS: Mapping[str, Callable[[Caller, Arguments], Arguments]] = {
     "apply": _apply,
     "heartbeat": _heartbeat,
     "leases": _leases,
+    "page": _page,
     "configure": _configure,
     "prune": _prune,
     "purge": _purge,

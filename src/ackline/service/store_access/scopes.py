@@ -29,11 +29,11 @@ SCOPES: Mapping[str, frozenset[Scope]] = {
     "get": frozenset({Scope.CONSUME, Scope.READ}),
     "listen": frozenset({Scope.CONSUME, Scope.READ}),
     "read_keys": frozenset({Scope.CONSUME, Scope.READ, Scope.ADMIN}),
-    "page": frozenset({Scope.READ}),
     "events": frozenset({Scope.READ}),
     "purge": frozenset({Scope.ADMIN}),
     "drop": frozenset({Scope.ADMIN}),
-    # These three depend on what is asked for, see below.
+    # These four depend on what is asked for, see below.
+    "page": frozenset({Scope.CONSUME, Scope.READ}),
     "apply": EVERYONE,
     "configure": EVERYONE,
     "write_keys": EVERYONE,

@@ -107,6 +107,10 @@ class EventsPlanning:
 
     def _plan(self, start: EventsOffset, most: int | None) -> EventsOffset:
         self._require_ours(start)
+        if start.initial:
+            # Here, for its beginning is asked for again when the first micro-batch is repeated,
+            # and may be another by then.
+            self.save(start)
         end, known = self._target or self._journals.end(), start.queues
         if (start, end) == self._quiet:
             return start

@@ -41,10 +41,9 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial: dict[str, Any] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Where a new stream begins; Spark asks again until something has happened."""
+        """Where a new stream begins; Spark asks again until its first micro-batch is done."""
         if self._initial is None:
             self._initial = write_offset(self._with(EventsPlanning.first))
-            self.commit(self._initial)
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802

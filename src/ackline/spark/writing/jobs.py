@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 
 import msgspec
 import pyarrow
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
 from pyspark.sql.types import StructType
 
 from ackline.job import Draft
@@ -24,9 +19,9 @@ from ackline.spark.store_address import StoreAddress
 from ackline.spark.writing.columns import Columns, columns_of_jobs
 from ackline.spark.writing.drafts import DraftMaker
 from ackline.spark.writing.rejected import RejectedRow
-from ackline.spark.writing.rejects_place import RejectsPlace, rejects_of
-from ackline.spark.writing.results import TaskResult, require_none_listed, results_in
-from ackline.spark.writing.task_names import micro_batch_name
+from ackline.spark.writing.rejects_place import RejectsPlace
+from ackline.spark.writing.results import TaskResult
+from ackline.spark.writing.writers import RowWriter, StreamWriter, TableWriter
 
 CHUNK = 1000
 """Jobs per round trip."""
@@ -67,38 +62,24 @@ def _enqueue(queues: Queues, drafts: list[tuple[str, Draft]], *, keep: bool) -> 
     return sum(receipt.accepted for receipt in itertools.chain.from_iterable(receipts))
 
 
-class JobsWriter(DataSourceArrowWriter):
+class EnqueuesRows(RowWriter):
+    """Makes a job of each row."""
+
+    def __init__(self, options: WriteJobs, address: StoreAddress, schema: StructType) -> None:
+        self.columns = columns_of_jobs(schema, options)
+        self.options = options
+        super().__init__(options, address)
+
+    def write_rows(
+        self, batches: Iterator[pyarrow.RecordBatch], rejects_place: RejectsPlace
+    ) -> TaskResult:
+        """Enqueue what one task was given."""
+        return enqueue_rows(self.address, self.options, self.columns, batches, rejects_place)
+
+
+class JobsWriter(EnqueuesRows, TableWriter):
     """Writes a DataFrame's rows as jobs."""
 
-    def __init__(self, options: WriteJobs, address: StoreAddress, schema: StructType) -> None:
-        self.options = options
-        self.address = address
-        self.columns = columns_of_jobs(schema, options)
-        self.rejects_place = rejects_of(options)
 
-    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskResult:
-        """One task's rows."""
-        return enqueue_rows(self.address, self.options, self.columns, iterator, self.rejects_place)
-
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """All tasks are done: say what was refused."""
-        require_none_listed(results_in(messages))
-
-
-class JobsStreamWriter(DataSourceStreamArrowWriter):
+class JobsStreamWriter(EnqueuesRows, StreamWriter):
     """Writes a stream's rows as jobs. A micro-batch that is repeated enqueues nothing twice."""
-
-    def __init__(self, options: WriteJobs, address: StoreAddress, schema: StructType) -> None:
-        self.options = options
-        self.address = address
-        self.columns = columns_of_jobs(schema, options)
-        self.rejects_place = rejects_of(options)
-
-    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskResult:
-        """One task's rows."""
-        rejects_place = self.rejects_place.named(micro_batch_name())
-        return enqueue_rows(self.address, self.options, self.columns, iterator, rejects_place)
-
-    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """The micro-batch is done: say what was refused."""
-        require_none_listed(results_in(messages))

@@ -10,18 +10,13 @@ from typing import Any
 
 import msgspec
 import pyarrow
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
 from pyspark.sql.types import StructType
 
 from ackline import lifecycle
 from ackline.config import Resolved
 from ackline.errors import InvalidJob, InvalidName, InvalidOption, LeaseLost
 from ackline.job import Record, State
-from ackline.lifecycle import Transition
+from ackline.lifecycle import Transition, Verdict
 from ackline.limits import require_seconds
 from ackline.outcome import Dead, Done, Outcome, Retry
 from ackline.queue import Queue
@@ -35,9 +30,9 @@ from ackline.spark.store_address import StoreAddress
 from ackline.spark.writing.columns import require_outcomes
 from ackline.spark.writing.json_text import json_bytes
 from ackline.spark.writing.rejected import RejectedRow, rows_of
-from ackline.spark.writing.rejects_place import RejectsPlace, rejects_of
-from ackline.spark.writing.results import TaskResult, require_none_listed, results_in
-from ackline.spark.writing.task_names import micro_batch_name
+from ackline.spark.writing.rejects_place import RejectsPlace
+from ackline.spark.writing.results import TaskResult
+from ackline.spark.writing.writers import RowWriter, StreamWriter, TableWriter
 
 logger = logging.getLogger("ackline")
 
@@ -45,8 +40,8 @@ CHUNK = 500
 """Jobs per round trip."""
 
 
-class Settler:
-    """Settles the jobs that the rows of one task name."""
+class TaskOutcomes:
+    """What the rows of one task say about jobs, applied to them."""
 
     def __init__(self, queues: Queues, options: WriteOutcomes) -> None:
         self._queues = queues
@@ -57,7 +52,7 @@ class Settler:
 
     def settle(self, rows: Iterable[dict[str, Any] | RejectedRow]) -> list[RejectedRow]:
         """Apply what the rows say; returns those that were refused."""
-        by_queue: dict[str, list[dict[str, Any]]] = {}
+        by_queue: dict[Queue[Any, Any], list[dict[str, Any]]] = {}
         rejected = list[RejectedRow]()
         for row in rows:
             if isinstance(row, RejectedRow):
@@ -67,43 +62,59 @@ class Settler:
                 by_queue.setdefault(self._queue_of(row), []).append(row)
             except InvalidJob as error:
                 rejected.append(RejectedRow.of(row, error))
-        for name, some in by_queue.items():
-            settle = partial(self._settle, self._queues[name], some)
-            rejected += retrying(settle, self._options.retry_for)
+        for queue, some in by_queue.items():
+            rejected += retrying(partial(self._settle, queue, some), self._options.retry_for)
         return rejected
 
-    def _queue_of(self, row: dict[str, Any]) -> str:
+    def _queue_of(self, row: dict[str, Any]) -> Queue[Any, Any]:
         name = self._options.queue or row.get("queue")
         if not name or row["id"] is None or row["token"] is None:
             raise InvalidName("the row lacks its queue, id or token")
-        return str(name)
+        return self._queues[str(name)]
 
     def _settle(self, queue: Queue[Any, Any], rows: list[dict[str, Any]]) -> list[RejectedRow]:
         rejected = []
-        decided: list[tuple[dict[str, Any], Record, Transition]] = []
+        decided: list[tuple[dict[str, Any], Transition]] = []
         records = queue.store.get(queue.key, [row["id"] for row in rows])
         for row, record in zip(rows, records, strict=True):
             try:
                 if record is None:
                     raise LeaseLost(row["id"], None)
                 policy = replayable(queue.policies.of(record), self._options.keep_for)
-                decided.append((row, record, decide(queue, row, record, policy)))
+                decided.append((row, decide(queue, row, record, policy)))
             except (InvalidJob, LeaseLost, OverflowError) as error:
                 rejected.append(RejectedRow.of(row, error))
-        verdicts = queue.apply([transition for *_, transition in decided])
-        for (row, record, _), verdict in zip(decided, verdicts, strict=True):
-            if verdict.applied:
-                self.settled += 1
-            elif _is_settled(record, row["token"]):
+        verdicts = queue.apply([transition for _, transition in decided])
+        refused = [
+            (row, verdict)
+            for (row, _), verdict in zip(decided, verdicts, strict=True)
+            if not verdict.applied
+        ]
+        rejected += self._lost(queue, refused) if refused else []
+        # Last: all of this is done again if the store cannot be reached.
+        self.settled += len(decided) - len(refused)
+        return rejected
+
+    def _lost(
+        self, queue: Queue[Any, Any], refused: list[tuple[dict[str, Any], Verdict]]
+    ) -> list[RejectedRow]:
+        """Of steps that were refused, those whose job has had no outcome under its lease.
+
+        As it is by now: it may be another row of the same write that has settled it.
+        """
+        rejected = []
+        records = queue.store.get(queue.key, [row["id"] for row, _ in refused])
+        for (row, verdict), record in zip(refused, records, strict=True):
+            if record is not None and _is_settled(record, row["token"]):
                 # A micro-batch that is repeated may decide otherwise: its first outcome stands.
                 self.settled_before += 1
             else:
-                rejected.append(RejectedRow.of(row, LeaseLost(record.id, verdict.state)))
+                rejected.append(RejectedRow.of(row, LeaseLost(row["id"], verdict.state)))
         return rejected
 
 
 def _is_settled(record: Record, token: int) -> bool:
-    """Whether a job was settled under this lease already when it was looked up."""
+    """Whether a job was settled under this lease."""
     leased = record.state is State.PROCESSING and record.token == token
     return not leased and delivered((record.id, token), record) is not None
 
@@ -118,7 +129,7 @@ def decide(
     return lifecycle.settle(
         held,
         _outcome(row),
-        _result(row.get("result")),
+        _result(queue, row.get("result")),
         failure_from(held, error),
         policy,
         queue.random,
@@ -140,9 +151,11 @@ def _outcome(row: dict[str, Any]) -> Outcome:
             raise InvalidOption(f"the outcome is complete, fail, retry or dead, not {other!r}")
 
 
-def _result(value: str | bytes | None) -> bytes | None:
-    """A result is JSON already; None is a result, too."""
-    return None if value is None else json_bytes("result", value)
+def _result(queue: Queue[Any, Any], value: str | bytes | None) -> bytes | None:
+    """A result is JSON already, and only measured, not rewritten; None is a result, too."""
+    if value is None:
+        return None
+    return queue.serdes.encode_result(msgspec.Raw(json_bytes("result", value)))
 
 
 def settle_rows(
@@ -156,58 +169,42 @@ def settle_rows(
         rejects_place.opened(address) as rejects,
         closing(retrying(address.connect, options.retry_for)) as queues,
     ):
-        settler = Settler(queues, options)
+        outcomes = TaskOutcomes(queues, options)
         for batch in batches:
             for start in range(0, batch.num_rows, CHUNK):
-                rejected = settler.settle(rows_of(batch.slice(start, CHUNK)))
-                rejects.add(rejected, settler.settled)
-    return TaskResult(settler.settled, settler.settled_before, rejects)
+                rejected = outcomes.settle(rows_of(batch.slice(start, CHUNK)))
+                rejects.add(rejected, outcomes.settled)
+    return TaskResult(outcomes.settled, outcomes.settled_before, rejects)
 
 
-def report_outcomes(messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Say what was refused, and what was decided before."""
-    results = results_in(messages)
-    require_none_listed(results)
-    if before := sum(task.known for task in results):
-        logger.warning(
-            "%d rows name jobs that have had another outcome under the same lease; the first "
-            "outcome stands",
-            before,
-        )
+class SettlesRows(RowWriter):
+    """Settles the job that each row names."""
+
+    def __init__(self, options: WriteOutcomes, address: StoreAddress, schema: StructType) -> None:
+        require_outcomes(schema, options.queue)
+        self.options = options
+        super().__init__(options, address)
+
+    def write_rows(
+        self, batches: Iterator[pyarrow.RecordBatch], rejects_place: RejectsPlace
+    ) -> TaskResult:
+        """Settle what one task was given."""
+        return settle_rows(self.address, self.options, batches, rejects_place)
+
+    def report(self, results: Sequence[TaskResult]) -> None:
+        """Say what was refused, and what was decided before."""
+        super().report(results)
+        if before := sum(task.known for task in results):
+            logger.warning(
+                "%d rows name jobs that have had another outcome under the same lease; the first "
+                "outcome stands",
+                before,
+            )
 
 
-class OutcomesWriter(DataSourceArrowWriter):
+class OutcomesWriter(SettlesRows, TableWriter):
     """Settles the jobs that a DataFrame's rows name."""
 
-    def __init__(self, options: WriteOutcomes, address: StoreAddress, schema: StructType) -> None:
-        require_outcomes(schema, options.queue)
-        self.options = options
-        self.address = address
-        self.rejects_place = rejects_of(options)
 
-    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskResult:
-        """One task's rows."""
-        return settle_rows(self.address, self.options, iterator, self.rejects_place)
-
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """All tasks are done: say what was refused."""
-        report_outcomes(messages)
-
-
-class OutcomesStreamWriter(DataSourceStreamArrowWriter):
+class OutcomesStreamWriter(SettlesRows, StreamWriter):
     """Settles the jobs that a stream's rows name; a repeated micro-batch changes nothing."""
-
-    def __init__(self, options: WriteOutcomes, address: StoreAddress, schema: StructType) -> None:
-        require_outcomes(schema, options.queue)
-        self.options = options
-        self.address = address
-        self.rejects_place = rejects_of(options)
-
-    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskResult:
-        """One task's rows."""
-        rejects_place = self.rejects_place.named(micro_batch_name())
-        return settle_rows(self.address, self.options, iterator, rejects_place)
-
-    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """The micro-batch is done: say what was refused."""
-        report_outcomes(messages)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from ackline.config import QueueSettings, readable
 from ackline.errors import StoreClosed, StoreMismatch
 from ackline.events import Event
-from ackline.job import Draft, QueueKey, Record
+from ackline.job import Draft, QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict
 from ackline.stores.base import (
     REPAIR_LIMIT,
@@ -108,6 +109,7 @@ class HttpStore:
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
     ) -> Claimed:
+        request = msgspec.structs.replace(request, limit=self._answerable(request.limit))
         arguments = {"queue": queue, "request": request, "transitions": transitions}
         if transitions and self._too_many(transitions, VERBS["claim"].pack(arguments)):
             verdicts = self.apply(queue, transitions)
@@ -133,15 +135,18 @@ class HttpStore:
     # --- maintenance ---
 
     def promote(self, queue: QueueKey, limit: int) -> int:
-        return self._ask(Store.promote, queue=queue, limit=limit)
+        return self._ask_in_rounds(Store.promote, limit, queue=queue)
 
     def leases(
         self, queue: QueueKey, *, worker: str | None = None, limit: int = REPAIR_LIMIT
     ) -> list[Record]:
-        return self._ask(Store.leases, queue=queue, worker=worker, limit=limit)
+        if worker is not None and limit > self._welcomed.max_answer:
+            return list(itertools.islice(self._held(queue, worker), limit))
+        some = self._answerable(limit)
+        return self._ask(Store.leases, queue=queue, worker=worker, limit=some)
 
     def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
-        return self._ask(Store.prune, queue=queue, limit=limit, keep_from=keep_from)
+        return self._ask_in_rounds(Store.prune, limit, queue=queue, keep_from=keep_from)
 
     # --- looking ---
 
@@ -161,7 +166,7 @@ class HttpStore:
             queue=queue,
             which=which,
             cursor=cursor,
-            limit=limit,
+            limit=self._answerable(limit),
             newest_first=newest_first,
         )
 
@@ -176,12 +181,15 @@ class HttpStore:
 
     def events(self, queue: QueueKey | None, after: str | None, limit: int) -> Sequence[Event]:
         """The journal after a cursor; without a queue, of all queues of the token's tenant."""
-        return self._ask(Store.events, queue=queue, after=after, limit=limit)
+        some = self._answerable(limit)
+        return self._ask(Store.events, queue=queue, after=after, limit=some)
 
     def listen(
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
     ) -> Listener:
-        arguments: dict[str, Any] = {"queues": queues, "topic": topic, "kinds": kinds}
+        # Of more queues than that the news is missed, as any news may be.
+        heard = queues[: self._welcomed.max_answer]
+        arguments: dict[str, Any] = {"queues": heard, "topic": topic, "kinds": kinds}
         silence = 2 * self._welcomed.ping_every + self._connections.address.timeout
         listener = HttpListener(
             self._connections,
@@ -207,7 +215,7 @@ class HttpStore:
         return self._ask(Store.configure, queue=queue, settings=changed, by=by, expected=expected)
 
     def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
-        return self._ask(Store.purge, queue=queue, which=which, limit=limit, by=by)
+        return self._ask_in_rounds(Store.purge, limit, queue=queue, which=which, by=by)
 
     def drop(self, queue: QueueKey, by: str = "") -> bool:
         return self._ask(Store.drop, queue=queue, by=by)
@@ -244,6 +252,31 @@ class HttpStore:
                 method, part, **{**arguments, part: many[start : start + size]}
             )
         ]
+
+    def _ask_in_rounds(self, method: Callable[..., int], limit: int, **arguments: Any) -> int:
+        """Do it for so many, in as many requests as it takes; answers for how many it was done."""
+        done = 0
+        while True:
+            some = self._answerable(limit - done)
+            count = self._ask(method, limit=some, **arguments)
+            done += count
+            if count < some or done == limit:
+                return done
+
+    def _held(self, queue: QueueKey, worker: str) -> Iterator[Record]:
+        """What a worker holds, however much: `leases` cannot go on where it ended, a list can."""
+        which, cursor = Filter(states=frozenset({State.PROCESSING})), None
+        while True:
+            page = self.page(queue, which, cursor, self._welcomed.max_answer)
+            held = (job for job in page.jobs if job.worker == worker)
+            yield from (msgspec.structs.replace(job, history=()) for job in held)
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    def _answerable(self, limit: int) -> int:
+        """Of so many, how many one answer may have: who wants more asks again."""
+        return min(limit, self._welcomed.max_answer)
 
     def _too_many(self, many: Sequence[object], body: bytes) -> bool:
         return len(many) > self._welcomed.max_batch or len(body) > self._welcomed.max_body

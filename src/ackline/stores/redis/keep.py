@@ -15,6 +15,7 @@ from ackline.stores.base import (
     Key,
     KeyWrite,
     act_of_change,
+    allowed_when_full,
     warn_of_unseen,
 )
 from ackline.stores.keys import decode_key, encode_key
@@ -150,6 +151,10 @@ def write_keys(scripts: QueueScripts, tenant: str, writes: Sequence[KeyWrite]) -
     if len(by_room) > 1:
         raise StoreError("a cluster cannot write keys beside queues together with others")
     return all(
-        scripts.connection.run_safely("write_keys", [room], pack_writes(together))
+        scripts.connection.run_safely("write_keys", [room], _arguments(together))
         for room, together in by_room.items()
     )
+
+
+def _arguments(writes: Sequence[KeyWrite]) -> list[Argument]:
+    return ["insist" if allowed_when_full(writes) else "", *pack_writes(writes)]

@@ -6,8 +6,7 @@ import os
 from collections.abc import Sequence
 
 from ackline.errors import StoreFull
-from ackline.limits import OWN_KEYS
-from ackline.stores.base import KeyWrite, Trouble
+from ackline.stores.base import KeyWrite, Trouble, allowed_when_full
 from ackline.stores.sqlite.connection import Execute
 
 DISK_RESERVE = 32 * 1024 * 1024
@@ -31,8 +30,8 @@ def require_room(execute: Execute, path: str) -> None:
 
 
 def require_room_for_keys(execute: Execute, path: str, writes: Sequence[KeyWrite]) -> None:
-    """The same for keys of users; Ackline's own notes are small, and needed to go on."""
-    if any(write.value is not None and write.key[:1] != (OWN_KEYS,) for write in writes):
+    """The same for keys that need it."""
+    if not allowed_when_full(writes):
         require_room(execute, path)
 
 

@@ -26,7 +26,9 @@ from ackline.service.store_access import (
     ask_within_rate,
     permit,
 )
+from ackline.service.store_access.sizes import MOST
 from ackline.service.streams import PING, event, stream_response
+from ackline.stores.base import Capabilities
 from ackline.stores.wire import (
     JSON,
     LISTEN,
@@ -54,16 +56,22 @@ async def welcome(request: AnyRequest, caller: NamedDependency[Caller]) -> Respo
     runtime = caller.runtime
     said = Welcome(
         tenant=caller.tenant,
-        capabilities=msgspec.structs.replace(
-            runtime.store.capabilities, name="http", shared=True, joins=False
-        ),
+        capabilities=_over_http(runtime.store.capabilities),
         version=f"ackline {version('ackline')}",
         max_body=runtime.settings.max_body,
         max_batch=runtime.settings.max_batch,
+        max_answer=MOST,
         ping_every=runtime.settings.ping_every,
     )
     encode = msgspec.json.encode if _media_type(request) == JSON else msgspec.msgpack.encode
     return Response(encode(said), media_type=_media_type(request))
+
+
+def _over_http(kept: Capabilities) -> Capabilities:
+    """What a store can do, but for what only a process with a connection of its own can."""
+    return msgspec.structs.replace(
+        kept, name="http", shared=True, one_machine=False, joins=False, hands_over=False
+    )
 
 
 @post("/{verb:str}", status_code=200, summary="Call a verb of the store", opt=PACED_BY_ITSELF)

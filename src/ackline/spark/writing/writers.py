@@ -1,0 +1,61 @@
+"""What writers have in common, of tables and of streams, whatever becomes of the rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+
+import pyarrow
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from ackline.spark.options import Writing
+from ackline.spark.store_address import StoreAddress
+from ackline.spark.writing.rejects_place import RejectsPlace, rejects_of
+from ackline.spark.writing.results import TaskResult, require_none_listed, results_in
+from ackline.spark.writing.task_names import micro_batch_name
+
+
+class RowWriter(ABC):
+    """Rows into a store; what is refused is kept aside, or told at the end."""
+
+    def __init__(self, options: Writing, address: StoreAddress) -> None:
+        self.address = address
+        self.rejects_place = rejects_of(options)
+
+    @abstractmethod
+    def write_rows(
+        self, batches: Iterator[pyarrow.RecordBatch], rejects_place: RejectsPlace
+    ) -> TaskResult:
+        """What one task does with its rows. Done twice, the second time changes nothing."""
+
+    def report(self, results: Sequence[TaskResult]) -> None:
+        """All tasks are done: say what was refused."""
+        require_none_listed(results)
+
+
+class TableWriter(RowWriter, DataSourceArrowWriter):
+    """Writes a DataFrame once."""
+
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskResult:
+        """One task's rows."""
+        return self.write_rows(iterator, self.rejects_place)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """All tasks are done."""
+        self.report(results_in(messages))
+
+
+class StreamWriter(RowWriter, DataSourceStreamArrowWriter):
+    """Writes a stream; a micro-batch that is repeated puts its refused rows in the same place."""
+
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskResult:
+        """One task's rows."""
+        return self.write_rows(iterator, self.rejects_place.named(micro_batch_name()))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
+        """The micro-batch is done."""
+        self.report(results_in(messages))
