@@ -18,7 +18,7 @@ import pytest
 import ackline
 from ackline.cli.app import run
 from ackline.cli.pipeline import work as work_command
-from ackline.errors import ConfigError, StoreUnavailable
+from ackline.errors import ConfigError, HandlersHang, StoreUnavailable
 from ackline.job import State
 from ackline.spark.fleet import running, task
 from ackline.spark.fleet import task as fleet_task
@@ -117,6 +117,34 @@ class TestOneTask:
         assert (told["ended"], told["failed"]) == (20, 0)
         assert told["worker"].startswith("spark f ")
         assert queue.counts()[State.COMPLETED] == 20
+
+    @pytest.mark.parametrize("asked_to_stop", [False, True])
+    def test_one_that_gives_up_leaves_its_seat(self, asked_to_stop, load, monkeypatch):
+        """Its process ends, for Spark would give it to the next task, threads that hang and all."""
+        left = []
+        monkeypatch.setattr(fleet_task, "_end_process", lambda: left.append(True))
+        queue = load()[0]
+        fleet = fleet_of([queue])
+
+        class GivesUp(Worker):
+            def start(self):
+                super().start()
+                self.give_up(HandlersHang("email"))
+                if asked_to_stop:
+                    StopFlag([queue], fleet.name).hoist()
+
+        monkeypatch.setattr(fleet_task, "Worker", GivesUp)
+
+        list(serve(load, fleet, iter([SEAT])))
+
+        assert left == ([] if asked_to_stop else [True])
+
+    def test_its_process_ends_so_that_spark_takes_it_for_lost(self):
+        code = "from ackline.spark.fleet import task; task._end_process(); print('still here')"
+
+        ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+
+        assert (ended.returncode, ended.stdout) == (1, b"")
 
     def test_the_flag_ends_it_and_running_jobs_end(self, url, monkeypatch):
         monkeypatch.setattr(fleet_task, "StopFlag", WatchedFlag)

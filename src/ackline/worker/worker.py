@@ -182,6 +182,14 @@ class Worker:
         if maintenance is not None:
             maintenance.stop()
 
+    @property
+    def trouble(self) -> AcklineError | None:
+        """Why it has given up and claims no more, since it was started last; mostly None.
+
+        `run` raises it. Whoever uses `start` looks here, and stops it.
+        """
+        return self._trouble
+
     def give_up(self, trouble: AcklineError) -> None:
         """Claim no more, and make `run` end and raise this: it does not pass."""
         with self._giving_up:

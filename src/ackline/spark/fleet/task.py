@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import pyarrow
@@ -59,9 +60,11 @@ def work(load: Load, fleet: Fleet) -> Served:
     # As soon as the store is there again, so is the flag: it is looked at before each start.
     if keep_trying(lambda: _start(worker, flag), threading.Event()):
         try:
-            _wait(queues, flag, fleet.until_empty)
+            _wait(worker, flag, fleet.until_empty)
         finally:
             worker.stop()
+        if worker.trouble is not None and not flag.raised:
+            _end_process()
     return Served(worker.id, tally.ended, tally.failed)
 
 
@@ -118,10 +121,21 @@ def _require_same_files(queues: Sequence[Queue[Any, Any]], files: Sequence[Store
             )
 
 
-def _wait(queues: Sequence[Queue[Any, Any]], flag: StopFlag, until_empty: bool) -> None:
+def _wait(worker: Worker, flag: StopFlag, until_empty: bool) -> None:
     pause = threading.Event()
-    while not flag.raised and not (until_empty and is_empty(queues)):
+    while not flag.raised and not (until_empty and is_empty(worker.queues)):
+        if worker.trouble is not None:
+            return
         pause.wait(PAUSE)
+
+
+def _end_process() -> NoReturn:
+    """Have Spark start the task anew in another process: threads that hang stay in this one.
+
+    An exception would not do, for Spark gives the same process to the next task.
+    """
+    logging.shutdown()
+    os._exit(1)
 
 
 def is_empty(queues: Sequence[Queue[Any, Any]]) -> bool:
