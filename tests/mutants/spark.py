@@ -50,6 +50,18 @@ SPARK = [
         "",
     ),
     _claims(
+        "jobs are handed out whose leases are lost",
+        "claims.py",
+        "        if records is None or not self._keeper.keeps(manifest.leases):\n",
+        "        if records is None:\n",
+    ),
+    _claims(
+        "a driver that slept does not ask whether its leases are lost",
+        "keeper.py",
+        "        if abs(time.time() - self._heard_at) > 2 * self._pause:\n",
+        "        if False:\n",
+    ),
+    _claims(
         "a poison job is left out instead of being buried",
         "claims.py",
         "                self._bury(records.pop())\n",

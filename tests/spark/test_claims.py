@@ -201,6 +201,27 @@ def test_a_jobs_own_short_lease_is_lengthened(email, start, checkpoint, clock):
     assert email.store.leases(email.key) == []
 
 
+@pytest.mark.parametrize("noticed", [False, True])
+def test_a_driver_that_slept_hands_out_no_job_that_it_has_lost(
+    noticed, email, start, checkpoint, clock, monkeypatch
+):
+    ids = put(email, 5)
+    driver = start(checkpoint)
+    with pytest.raises(Died):
+        driver.trigger(die_at="logged")
+    clock.advance(LEASE + 1)
+    email.expire(email.store.leases(email.key, limit=3))
+    keeper = driver.reader._claims._keeper
+    monkeypatch.setattr(keeper, "_heard_at", 0.0)
+    if noticed:
+        keeper.beat()
+
+    driver.run()
+
+    assert sorted(checkpoint.ids) == ids
+    assert email.counts()[State.COMPLETED] == 5
+
+
 def test_a_zombie_is_fenced(email, start, checkpoint):
     put(email, 30)
     zombie = start(checkpoint)

@@ -141,14 +141,15 @@ class Claims:
         records = self._records.get(batch)
         if batch <= state.committed:
             return self._replay.done(manifest)
-        if records is None:
+        if state.planned >= batch and records is not None:
+            return records
+        if records is None or not self._keeper.keeps(manifest.leases):
             return self._plan_again(manifest)
-        if state.planned < batch:
-            self.room.save(msgspec.structs.replace(state, planned=batch, plans=1))
+        self.room.save(msgspec.structs.replace(state, planned=batch, plans=1))
         return records
 
     def _plan_again(self, manifest: Manifest) -> list[Record]:
-        """Begin with a micro-batch that an earlier driver has claimed."""
+        """Begin with a micro-batch that was claimed by an earlier driver, or long ago."""
         records = self._replay.alive(manifest)
         state, waiting = self.room.state, self.room.waiting
         plans = state.plans + 1 if state.planned == manifest.batch else 1

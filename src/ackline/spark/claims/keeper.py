@@ -36,7 +36,10 @@ class LeaseKeeper:
         self._key = key
         self._lease = lease
         self._fenced = fenced
+        self._pause = min(lease / 4, LONGEST_PAUSE)
         self._held: set[Lease] = set()
+        self._heard_at = 0.0
+        """By the wall clock, which also counts the time that the machine was suspended."""
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -73,6 +76,14 @@ class LeaseKeeper:
         with self._lock:
             self._held.difference_update(leases)
 
+    def keeps(self, leases: Iterable[Lease]) -> bool:
+        """Whether the stream still has all of these, as the store said a moment ago."""
+        if abs(time.time() - self._heard_at) > 2 * self._pause:
+            # The driver was suspended, or the store away: the thread may not have noticed yet.
+            self.beat()
+        with self._lock:
+            return self._held.issuperset(leases)
+
     def extend(self, leases: Iterable[Lease]) -> set[Lease]:
         """Extend leases now; returns those that are lost."""
         lost = self._extend(leases)
@@ -96,6 +107,7 @@ class LeaseKeeper:
         with self._lock:
             held = set(self._held)
         lost = self._extend(held)
+        self._heard_at = time.time()
         with self._lock:
             # What was settled meanwhile is not held any more either, but not lost.
             lost &= self._held
@@ -109,8 +121,7 @@ class LeaseKeeper:
             )
 
     def _run(self) -> None:
-        pause = min(self._lease / 4, LONGEST_PAUSE)
-        while not self._stopped.wait(pause):
+        while not self._stopped.wait(self._pause):
             try:
                 if self._fenced():
                     logger.warning("%s: %r is read by another driver", self._key, self._beat.id)
