@@ -70,7 +70,7 @@ SPARK = [
     _claims(
         "what was claimed and never saved stays leased",
         "intake.py",
-        "        return [job for job in leased if (job.id, job.token) not in held]\n",
+        "        return [job for job in ours if (job.id, job.token) not in held]\n",
         "        return []\n",
     ),
     _claims(

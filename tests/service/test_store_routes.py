@@ -38,6 +38,7 @@ KEY = QueueKey("acme", "mail")
 BEAT = WorkerBeat(id="w", host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=9.0)
 REQUEST = ClaimRequest(worker="w", limit=5, lease=30.0)
 ALL = frozenset(Scope)
+LEASED = Filter(states=frozenset({State.PROCESSING}))
 
 CALLS: dict[str, dict[str, Any]] = {
     "info": {},
@@ -48,7 +49,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "leases": {"queue": KEY, "worker": None, "limit": 5},
     "prune": {"queue": KEY, "limit": 5},
     "get": {"queue": KEY, "ids": ["a"]},
-    "page": {"queue": KEY, "which": Filter(), "cursor": None, "limit": 5},
+    "page": {"queue": KEY, "which": LEASED, "cursor": None, "limit": 5},
     "describe": {"name": None},
     "workers": {"queue": KEY},
     "events": {"queue": KEY, "after": None, "limit": 5},
@@ -134,6 +135,12 @@ class TestScopes:
         as_caller(who)
 
         assert "scope" in ask(verb, 403, **CALLS[verb]).json()["detail"]
+
+    def test_a_consumer_lists_what_is_leased_and_nothing_else(self, ask, who):
+        as_caller(who, Scope.CONSUME)
+
+        ask("page", **CALLS["page"])
+        ask("page", 403, **{**CALLS["page"], "which": Filter()})
 
     def test_no_verb_is_forgotten(self):
         assert SCOPES.keys() == VERBS.keys() | {"listen"}
@@ -475,7 +482,7 @@ class TestLimitedTokens:
 
         ask("enqueue", 403, queue=KEY, drafts=[Draft("c", "secret", b"1")])
         assert [job and job.id for job in ask("get", queue=KEY, ids=["b", "a"])] == [None, "a"]
-        page = ask("page", **CALLS["page"])
+        page = ask("page", **{**CALLS["page"], "which": Filter()})
         assert [job.id for job in page.jobs] == ["a"]
         events = ask("events", queue=KEY, after=None, limit=9)
         assert [event.id for event in events] == ["a"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pyarrow
@@ -9,17 +10,24 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+import ackline
 from ackline import NewJob
 from ackline.errors import ConfigError, StoreUnavailable
 from ackline.job import State
 from ackline.lifecycle import Verdict
+from ackline.service import Settings
+from ackline.service.runtime import Runtime
+from ackline.service.store_access import sizes
 from ackline.spark import retrying
-from ackline.spark.claims import replay
+from ackline.spark.claims import manifests, replay
+from ackline.spark.claims.intake import CHUNK
 from ackline.spark.claims.manifests import Manifest, ManifestRoom
 from ackline.spark.claims.stream import ClaimsStreamReader
 from ackline.spark.errors import StreamFenced, StreamMismatch
 from ackline.spark.options import ReadClaims
 from ackline.spark.writing.outcomes import OutcomesWriter
+from ackline.testing.servers.service import ServiceThread
+from tests.spark.addresses import TestAddress
 from tests.spark.asking import read_options
 from tests.spark.driver import POINTS, Checkpoint, Died, Driver
 
@@ -174,6 +182,25 @@ def test_what_was_claimed_but_not_saved_goes_back(email, start, checkpoint, monk
 
     assert sorted(checkpoint.ids) == ids
     assert all(job.attempts == 1 for job in email.jobs().jobs)
+
+
+def test_over_http_it_restarts_whatever_it_holds(monkeypatch, checkpoint):
+    """No answer of the service has more jobs than this, and a driver may hold any number."""
+    for limited in (sizes, manifests):
+        monkeypatch.setattr(limited, "MOST", CHUNK)
+    runtime = Runtime.from_settings(Settings(store="memory://", port=0, drain=0))
+    with ServiceThread(runtime) as service, ackline.open(service.url) as queues:
+        email = queues["email"]
+        put(email, CHUNK + 100)
+        for die_at in ("read", ""):
+            asked = ReadClaims(store="", table="jobs", queue="email", stream_id="lake", wait=0.0)
+            reader = ClaimsStreamReader(asked, TestAddress(lambda: ackline.open(service.url)))
+            driver = Driver(reader, checkpoint)
+            with contextlib.suppress(Died):
+                driver.trigger(die_at)
+            reader.stop()
+
+        assert len(checkpoint.ids) == CHUNK + 100
 
 
 def test_the_driver_keeps_its_leases(email, start, checkpoint, clock):

@@ -12,7 +12,7 @@ import msgspec
 from ackline.config import QueueSettings
 from ackline.errors import InvalidOption
 from ackline.events import read_cursor
-from ackline.job import Draft
+from ackline.job import Draft, State
 from ackline.limits import (
     OWN_KEYS,
     require_lease,
@@ -125,6 +125,14 @@ def _leases(_caller: Caller, said: Arguments) -> Arguments:
     return {}
 
 
+def _page(caller: Caller, said: Arguments) -> Arguments:
+    which: Filter = said["which"]
+    if which.states != {State.PROCESSING}:
+        # What is leased, a consumer may see one way or the other.
+        caller.require(Scope.READ)
+    return {}
+
+
 def _configure(caller: Caller, said: Arguments) -> Arguments:
     settings: QueueSettings = said["settings"]
     expected: QueueSettings | None = said["expected"]
@@ -187,6 +195,7 @@ _CHECKS: Mapping[str, Callable[[Caller, Arguments], Arguments]] = {
     "apply": _apply,
     "heartbeat": _heartbeat,
     "leases": _leases,
+    "page": _page,
     "configure": _configure,
     "prune": _prune,
     "purge": _purge,

@@ -29,7 +29,8 @@ SCOPES: Mapping[str, frozenset[Scope]] = {
     "get": frozenset({Scope.CONSUME, Scope.READ}),
     "listen": frozenset({Scope.CONSUME, Scope.READ}),
     "read_keys": frozenset({Scope.CONSUME, Scope.READ, Scope.ADMIN}),
-    "page": frozenset({Scope.READ}),
+    # Consumers: of what is leased.
+    "page": frozenset({Scope.CONSUME, Scope.READ}),
     "events": frozenset({Scope.READ}),
     "purge": frozenset({Scope.ADMIN}),
     "drop": frozenset({Scope.ADMIN}),
