@@ -33,8 +33,20 @@ SPARK = [
     ),
     _claims(
         "a new checkpoint is taken for the old one",
+        "stream.py",
+        '        if not start["batch"] and state.committed:\n',
+        "        if False:\n",
+    ),
+    _claims(
+        "who is refused takes the stream over nevertheless",
         "claims.py",
-        "        if not start and committed:\n",
+        "        self.room.begin(accept)\n",
+        "        self.room.begin(lambda _state: None)\n        accept(self.room.state)\n",
+    ),
+    _claims(
+        "an idle driver is not told that another has taken over",
+        "claims.py",
+        "        if self._keeper.fenced:\n",
         "        if False:\n",
     ),
     _claims(

@@ -190,17 +190,16 @@ def test_over_http_it_restarts_whatever_it_holds(monkeypatch, checkpoint):
         monkeypatch.setattr(limited, "MOST", CHUNK)
     runtime = Runtime.from_settings(Settings(store="memory://", port=0, drain=0))
     with ServiceThread(runtime) as service, ackline.open(service.url) as queues:
-        email = queues["email"]
-        put(email, CHUNK + 100)
+        put(queues["email"], CHUNK + 100)
+        address: Any = TestAddress(lambda: ackline.open(service.url))
+        asked = ReadClaims(store="", table="jobs", queue="email", stream_id="lake", wait=0.0)
         for die_at in ("read", ""):
-            asked = ReadClaims(store="", table="jobs", queue="email", stream_id="lake", wait=0.0)
-            reader = ClaimsStreamReader(asked, TestAddress(lambda: ackline.open(service.url)))
-            driver = Driver(reader, checkpoint)
+            reader = ClaimsStreamReader(asked, address)
             with contextlib.suppress(Died):
-                driver.trigger(die_at)
+                Driver(reader, checkpoint).trigger(die_at)
             reader.stop()
 
-        assert len(checkpoint.ids) == CHUNK + 100
+    assert len(checkpoint.ids) == CHUNK + 100
 
 
 def test_the_driver_keeps_its_leases(email, start, checkpoint, clock):
@@ -263,6 +262,19 @@ def test_a_zombie_is_fenced(email, start, checkpoint):
     assert email.counts()[State.COMPLETED] == 30
 
 
+def test_an_idle_zombie_is_told(email, start, checkpoint):
+    put(email, 3)
+    zombie = start(checkpoint)
+    zombie.run()
+    start(checkpoint).run()
+    assert not zombie.trigger()
+
+    zombie.reader._claims._keeper.look_after()
+
+    with pytest.raises(StreamFenced):
+        zombie.trigger()
+
+
 class TestWokenUp:
     """A driver that was away while another took its stream over."""
 
@@ -285,7 +297,7 @@ class TestWokenUp:
         put(email, 3)
         zombie = start(checkpoint)
         zombie.run()
-        queue = zombie.reader._begun()._queue
+        queue = zombie.reader._opened()._queue
 
         def cut_off(_request):
             monkeypatch.undo()
@@ -305,8 +317,8 @@ class TestWokenUp:
         start(checkpoint).run()
         begin = ManifestRoom.begin
 
-        def sleep_behind(room):
-            begin(room)
+        def sleep_behind(room, accept):
+            begin(room, accept)
             monkeypatch.undo()
             successor()
 
@@ -318,8 +330,8 @@ class TestWokenUp:
 
     def test_it_cannot_save_a_manifest(self, email, queues):
         old, new = (ManifestRoom(queues.store, email.key, "lake") for _ in range(2))
-        old.begin()
-        new.begin()
+        for room in (old, new):
+            room.begin(lambda _state: None)
 
         with pytest.raises(StreamFenced):
             old.save(old.state, Manifest(1, (("a", 1),)))
@@ -417,6 +429,23 @@ def test_a_new_checkpoint_is_refused(email, start, checkpoint):
         start(Checkpoint()).trigger()
 
 
+@pytest.mark.parametrize("of", ["nobody", "pond"])
+def test_who_is_refused_does_not_stop_who_reads(of, email, start, checkpoint):
+    put(email, 15)
+    reading, other = start(checkpoint), Checkpoint()
+    reading.run()
+    if of == "pond":
+        put(email, 1, prefix="pond")
+        start(other, stream_id=of).run()
+    put(email, 5, prefix="new")
+
+    with pytest.raises(StreamMismatch):
+        start(other).trigger()
+    reading.run()
+
+    assert len(checkpoint.ids) == 20
+
+
 def test_a_new_checkpoint_begins_anew_when_asked_to(email, start, checkpoint):
     put(email, 15)
     first = start(checkpoint)
@@ -487,7 +516,7 @@ def test_a_lapsed_lease_that_the_store_cannot_take_back_holds_up_nothing(
     first.die()
     clock.advance(LEASE + 1)
     second = start(checkpoint)
-    queue, asked = second.reader._begun()._queue, []
+    queue, asked = second.reader._opened()._queue, []
 
     def cannot(records, *_reason):
         asked.append(len(records))
@@ -538,7 +567,7 @@ def test_batches_are_bounded_in_bytes_though_jobs_grow_suddenly(email, start, ch
 def test_small_jobs_are_claimed_in_large_numbers(email, start, checkpoint, monkeypatch):
     put(email, 3000)
     driver = start(checkpoint, max_jobs_per_trigger=3000)
-    queue = driver.reader._begun()._queue
+    queue = driver.reader._opened()._queue
     claims, claim = [], queue.claim_records
 
     def noting(request):

@@ -18,7 +18,7 @@ from ackline.queue.failures import failure_from
 from ackline.queues import Queues
 from ackline.spark.claims.intake import Intake
 from ackline.spark.claims.keeper import LeaseKeeper
-from ackline.spark.claims.manifests import Manifest, ManifestRoom, leases_of
+from ackline.spark.claims.manifests import Accept, Manifest, ManifestRoom, leases_of
 from ackline.spark.claims.replay import Replay, cut_up
 from ackline.spark.claims.settling import Settling
 from ackline.spark.errors import StreamFenced, StreamMismatch
@@ -40,18 +40,35 @@ class Claims:
         self._settling = Settling(self._queue, options, self.room, self._keeper)
         self._records: dict[int, list[Record]] = {}
         """The jobs of micro-batches that this driver has claimed or looked at, until settled."""
+        self._begun = False
         self._doubtful = False
         """Whether a claim or a save went wrong, so that the store may have more than is known."""
 
-    def begin(self) -> None:
-        """Take the stream over."""
-        self.room.begin()
+    def generation(self) -> str:
+        """What the offsets of the stream name.
+
+        Who only asks may be refused afterwards, so a stream that another reads is left to it.
+        """
+        found, _ = self.room.find()
+        if found is not None and not self._options.reset:
+            return found.generation
+        self.begin(lambda _state: None)
+        self._begin_anew()
+        return self.room.state.generation
+
+    def begin(self, accept: Accept) -> None:
+        """Take the stream over, unless its state is refused: then nothing is changed."""
+        if self._begun:
+            accept(self.room.state)
+            return
+        self.room.begin(accept)
         self._keeper.hold(self.room.held)
         self._keeper.beat()
         self._intake.sweep()
         self._keeper.start()
+        self._begun = True
 
-    def begin_anew(self) -> None:
+    def _begin_anew(self) -> None:
         """If reset is set, forget what was read with another checkpoint, and give it back."""
         if not self._options.reset or not self.room.state.committed:
             return
@@ -77,7 +94,8 @@ class Claims:
 
     def take(self, start: int, limit: int) -> int:
         """The number of the next micro-batch, claimed and saved; `start` if there is none."""
-        self._require_known(start)
+        if self._keeper.fenced:
+            raise StreamFenced(self._options.stream_id)
         self.settle(start)
         if self._doubtful:
             self._look_again()
@@ -91,19 +109,6 @@ class Claims:
             self.room.save(state, Manifest(batch, leases), rest)
             return batch
         return batch if self._claim_and_save(batch, limit) else start
-
-    def _require_known(self, start: int) -> None:
-        """Refuse a new checkpoint of a stream that was read with another one.
-
-        Not earlier: Spark asks where a stream begins also to read its first micro-batch again.
-        """
-        committed = self.room.state.committed
-        if not start and committed:
-            raise StreamMismatch(
-                f"stream {self._options.stream_id!r} was read up to micro-batch {committed} with "
-                "another checkpoint. Use that one, or another streamId; or set reset=true to "
-                "begin anew, which gives back what the other one holds"
-            )
 
     def _claim_and_save(self, batch: int, limit: int) -> bool:
         records: list[Record] = []

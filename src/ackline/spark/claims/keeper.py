@@ -35,7 +35,9 @@ class LeaseKeeper:
         self._store = store
         self._key = key
         self._lease = lease
-        self._fenced = fenced
+        self._is_fenced = fenced
+        self.fenced = False
+        """Whether another driver was found to have taken the stream over."""
         self._pause = min(lease / 4, LONGEST_PAUSE)
         self._held: set[Lease] = set()
         self._heard_at = 0.0
@@ -121,11 +123,16 @@ class LeaseKeeper:
             )
 
     def _run(self) -> None:
-        while not self._stopped.wait(self._pause):
-            try:
-                if self._fenced():
-                    logger.warning("%s: %r is read by another driver", self._key, self._beat.id)
-                    return
+        while not self.fenced and not self._stopped.wait(self._pause):
+            self.look_after()
+
+    def look_after(self) -> None:
+        """What the thread does every few seconds."""
+        try:
+            self.fenced = self._is_fenced()
+            if self.fenced:
+                logger.warning("%s: %r is read by another driver", self._key, self._beat.id)
+            else:
                 self.beat()
-            except StoreError as error:
-                logger.error("the leases of %r could not be extended: %s", self._beat.id, error)
+        except StoreError as error:
+            logger.error("the leases of %r could not be extended: %s", self._beat.id, error)

@@ -6,7 +6,7 @@ that. So of two drivers only the last can write, and the other finds out when it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -45,6 +45,10 @@ class StreamState(msgspec.Struct, frozen=True):
     """The last micro-batch that is known to be done, and whose jobs are settled."""
 
 
+Accept = Callable[[StreamState], None]
+"""Raises if a checkpoint and the state of the stream do not belong together."""
+
+
 class Manifest(msgspec.Struct, frozen=True):
     """The jobs of one micro-batch."""
 
@@ -80,11 +84,12 @@ class ManifestRoom:
         self.waiting: list[tuple[Lease, ...]] = []
         """Pieces of a micro-batch that was cut up: each is to be one of its own."""
 
-    def begin(self) -> None:
-        """Take the stream over from its last reader, and load what it holds."""
+    def begin(self, accept: Accept) -> None:
+        """Take the stream over from its last reader if its state is accepted, and load the rest."""
         while True:
-            found, version = self._find()
+            found, version = self.find()
             state = found or StreamState(new_id())
+            accept(state)
             mine = msgspec.structs.replace(state, epoch=state.epoch + 1, by=self._by)
             write = KeyWrite(key=self._state_path, value=_encode(mine), version=version)
             if self._store.write_keys(self._tenant, [write]):
@@ -144,9 +149,14 @@ class ManifestRoom:
         self._write(writes)
         self.state, self.manifests, self.waiting = fresh, {}, []
 
+    def find(self) -> tuple[StreamState | None, int]:
+        """The state as the store has it, whoever reads the stream, and the version of its key."""
+        entry = find_key(self._store, self._tenant, self._state_path)
+        return (None, 0) if entry is None else (_decode_state(entry.value), entry.version)
+
     def fenced(self) -> bool:
         """Whether another driver has taken over. Any thread may ask."""
-        found, _ = self._find()
+        found, _ = self.find()
         return found is None or found.by != self._by
 
     @property
@@ -190,17 +200,13 @@ class ManifestRoom:
             _, self._version = self._found()
 
     def _note_version(self) -> None:
-        found, version = self._find()
+        found, version = self.find()
         # Never the version of another driver's mark: its state would be overwritten.
         ours = found is not None and found.by == self._by
         self._version = version if ours else NO_VERSION
 
     def _found(self) -> tuple[StreamState, int]:
-        found, version = self._find()
+        found, version = self.find()
         if found is None or found.by != self._by:
             raise StreamFenced(self._stream)
         return found, version
-
-    def _find(self) -> tuple[StreamState | None, int]:
-        entry = find_key(self._store, self._tenant, self._state_path)
-        return (None, 0) if entry is None else (_decode_state(entry.value), entry.version)
