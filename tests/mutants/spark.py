@@ -110,6 +110,19 @@ SPARK = [
         "            pass\n",
     ),
     _claims(
+        "available now ends though what it claimed went back",
+        "claims.py",
+        "            if records:\n                self.room.save(",
+        "            if records:\n                self._intake.spend(len(records))\n"
+        "                self.room.save(",
+    ),
+    _claims(
+        "available now claims more for a save that went unanswered",
+        "claims.py",
+        "        self._intake.spend(sum(len(manifest.leases) for manifest in arrived))\n",
+        "",
+    ),
+    _claims(
         "more is kept in memory than was allowed",
         "intake.py",
         "            taken = fitting(found, room)\n",

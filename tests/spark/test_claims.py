@@ -540,6 +540,31 @@ def test_available_now_ends_with_what_waited(email, start, checkpoint):
     assert email.counts()[State.QUEUED] == 10
 
 
+@pytest.mark.parametrize("arrives", [False, True])
+def test_available_now_takes_what_waited_though_a_save_was_cut(
+    arrives, email, start, checkpoint, monkeypatch
+):
+    monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.001)
+    ids = put(email, 15)
+    driver = start(checkpoint, now=True, max_jobs_per_trigger=15)
+    driver._call("initialOffset")
+    store = driver.reader._queues.store
+    write, cut = store.write_keys, []
+
+    def cut_once(tenant, writes):
+        if len(writes) > 1 and not cut:
+            cut.append(arrives and write(tenant, writes))
+            put(email, 5, prefix="late")
+            raise StoreUnavailable("cut")
+        return write(tenant, writes)
+
+    monkeypatch.setattr(store, "write_keys", cut_once)
+    driver.run()
+
+    assert cut
+    assert checkpoint.ids == ids
+
+
 def test_batches_are_bounded_in_bytes(email, start, checkpoint):
     email.enqueue_many([NewJob("x" * 900_000, id=f"j{number}") for number in range(20)])
 

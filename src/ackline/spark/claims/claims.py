@@ -123,11 +123,15 @@ class Claims:
             self._doubtful = True
             raise
         if records:
+            self._intake.spend(len(records))
             self._records[batch] = records
         return bool(records)
 
     def _look_again(self) -> None:
+        known = set(self.room.manifests)
         self.room.load()
+        arrived = (self.room.manifests[batch] for batch in self.room.manifests.keys() - known)
+        self._intake.spend(sum(len(manifest.leases) for manifest in arrived))
         self._keeper.hold(self.room.held)
         self._intake.sweep()
         self._doubtful = False

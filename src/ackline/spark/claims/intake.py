@@ -63,8 +63,11 @@ class Intake:
             if surplus := found[taken:]:
                 # They are larger than those before: Spark's driver may not have room for them all.
                 self.give_back(surplus)
+
+    def spend(self, jobs: int) -> None:
+        """So many were claimed and saved: the others go back, and can be claimed again."""
         if self._budget is not None:
-            self._budget -= len(records)
+            self._budget -= jobs
 
     def sweep(self) -> None:
         """Give back what was claimed for this stream, but is in none of its manifests."""
