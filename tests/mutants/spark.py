@@ -50,6 +50,12 @@ SPARK = [
         "        if False:\n",
     ),
     _claims(
+        "beginning anew is not repeated",
+        "claims.py",
+        "            self._doubtful = True\n            self._keeper",
+        "            self._keeper",
+    ),
+    _claims(
         "a micro-batch that kills its driver is begun for ever",
         "claims.py",
         "        if plans > self._options.max_replays and records:\n",
@@ -88,8 +94,8 @@ SPARK = [
     _claims(
         "a failed save is not looked into",
         "claims.py",
-        "            self._doubtful = True\n",
-        "            pass\n",
+        "            self._doubtful = True\n            raise\n",
+        "            raise\n",
     ),
     _claims(
         "a driver that was taken over gives back what its successor has claimed",

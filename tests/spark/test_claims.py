@@ -459,6 +459,31 @@ def test_a_new_checkpoint_begins_anew_when_asked_to(email, start, checkpoint):
     assert email.counts()[State.COMPLETED] == 15
 
 
+def test_beginning_anew_can_be_repeated(email, start, checkpoint, monkeypatch):
+    """The store is away just after the old checkpoint was forgotten."""
+    monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.001)
+    put(email, 15)
+    first = start(checkpoint)
+    first.trigger()
+    first.trigger()
+    other = Checkpoint()
+    second = start(other, reset=True)
+    sweep, cut = second.reader._opened()._intake.sweep, []
+
+    def away_once():
+        if second.reader._claims.room.state.committed == 0 and not cut:
+            cut.append(True)
+            raise StoreUnavailable("away")
+        sweep()
+
+    monkeypatch.setattr(second.reader._claims._intake, "sweep", away_once)
+    second.run()
+
+    assert cut
+    assert len(other.ids) == 5
+    assert all(job.attempts == 1 for job in email.jobs().jobs)
+
+
 def test_another_streams_checkpoint_is_refused(email, start, checkpoint):
     put(email, 15)
     start(checkpoint).run()

@@ -69,13 +69,15 @@ class Claims:
         self._begun = True
 
     def _begin_anew(self) -> None:
-        """If reset is set, forget what was read with another checkpoint, and give it back."""
-        if not self._options.reset or not self.room.state.committed:
-            return
-        self._keeper.drop(self.room.held)
-        self.room.restart()
-        self._records.clear()
-        self._intake.sweep()
+        """Forget what was read with another checkpoint, and give it back."""
+        if self.room.state.committed:
+            # Until what it held is given back: this may be cut off anywhere, and is repeated.
+            self._doubtful = True
+            self._keeper.drop(self.room.held)
+            self.room.restart()
+            self._records.clear()
+        if self._doubtful:
+            self._look_again()
 
     def close(self) -> None:
         """Stop keeping leases; they stay for the next driver as long as they last."""
