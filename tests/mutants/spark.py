@@ -64,8 +64,8 @@ SPARK = [
     _claims(
         "the other pieces of a micro-batch that was cut up are forgotten",
         "claims.py",
-        "            waiting = [*map(leases_of, rest), *waiting]\n",
-        "",
+        "            return first, [*(Piece(leases_of(some)) for some in others), *waiting]\n",
+        "            return first, waiting\n",
     ),
     _claims(
         "jobs are handed out whose leases are lost",
@@ -82,8 +82,32 @@ SPARK = [
     _claims(
         "a poison job is left out instead of being buried",
         "claims.py",
-        "                self._bury(records.pop())\n",
-        "                records.pop()\n",
+        "            self._bury(records[0])\n",
+        "            pass\n",
+    ),
+    _claims(
+        "a job is blamed for a sink that is away",
+        "claims.py",
+        "        if 0 < manifest.suspected_in < self.room.state.proven:\n",
+        "        if True:\n",
+    ),
+    _claims(
+        "a job is blamed as soon as it was tried twice",
+        "claims.py",
+        "        if 0 < manifest.suspected_in < self.room.state.proven:\n",
+        "        if 0 < manifest.suspected_in:\n",
+    ),
+    _claims(
+        "a micro-batch without jobs proves that the sink works",
+        "settling.py",
+        "(one.batch for one in done if one.leases)",
+        "(one.batch for one in done)",
+    ),
+    _claims(
+        "a suspect keeps new jobs waiting",
+        "claims.py",
+        "            self._take_waiting(batch, suspects=False)\n",
+        "            self._take_waiting(batch, suspects=True)\n",
     ),
     _claims(
         "what was claimed and never saved stays leased",

@@ -468,7 +468,7 @@ def test_beginning_anew_can_be_repeated(email, start, checkpoint, monkeypatch):
     first.trigger()
     other = Checkpoint()
     second = start(other, reset=True)
-    sweep, cut = second.reader._opened()._intake.sweep, []
+    sweep, cut = second.reader._opened()._intake.sweep, list[bool]()
 
     def away_once():
         if second.reader._claims.room.state.committed == 0 and not cut:
@@ -574,7 +574,7 @@ def test_available_now_takes_what_waited_though_a_save_was_cut(
     driver = start(checkpoint, now=True, max_jobs_per_trigger=15)
     driver._call("initialOffset")
     store = driver.reader._queues.store
-    write, cut = store.write_keys, []
+    write, cut = store.write_keys, list[bool]()
 
     def cut_once(tenant, writes):
         if len(writes) > 1 and not cut:
@@ -639,16 +639,15 @@ def test_only_the_kinds_asked_for_are_claimed(email, start, checkpoint):
 
 
 class TestPoison:
-    def crash(self, start, checkpoint, poison):
-        """A driver that dies of one job, started again until it lives."""
-        deaths = 0
-        while True:
+    def crash(self, start, checkpoint, poison, most=20):
+        """A driver that dies of some jobs, started again until it lives."""
+        for deaths in range(most):
             driver = start(checkpoint, max_replays=2, max_jobs_per_trigger=50)
             read = driver._read
 
             def read_or_die(part, read=read):
                 rows = read(part)
-                if any(row["id"] == poison for row in rows):
+                if any(poison(row["id"]) for row in rows):
                     raise Died
                 return rows
 
@@ -656,24 +655,44 @@ class TestPoison:
             try:
                 driver.run()
             except Died:
-                deaths += 1
                 driver.die()
-                assert deaths < 20
             else:
                 return deaths
+        return most
 
     def test_it_ends_in_the_dlq_and_harms_no_other(self, email, start, checkpoint, monkeypatch):
         monkeypatch.setattr(replay, "PIECES", 7)
         ids = put(email, 50)
 
-        deaths = self.crash(start, checkpoint, "j13")
+        deaths = self.crash(start, checkpoint, "j13".__eq__)
 
-        # Twice in the whole batch of 50, twice in a piece of 7, twice alone.
-        assert deaths == 3 * 2
+        # Twice in the whole batch of 50, twice in a piece of 7, twice alone, and twice more when
+        # the others are done.
+        assert deaths == 4 * 2
         assert email.status("j13").state is State.FAILED
         assert "never committed" in email.status("j13").record.failure.message
         assert sorted(checkpoint.ids) == sorted(set(ids) - {"j13"})
         assert all(job.attempts == 1 for job in email.jobs(limit=1000).jobs)
+
+    def test_a_sink_that_is_away_costs_no_job(self, email, start, checkpoint):
+        ids = put(email, 2)
+        self.crash(start, checkpoint, lambda _id: True, most=12)
+
+        start(checkpoint).run()
+
+        assert sorted(checkpoint.ids) == ids
+        assert all(job.attempts == 1 for job in email.jobs().jobs)
+
+    def test_one_that_is_alone_is_buried_once_another_job_was_done(self, email, start, checkpoint):
+        put(email, 1, prefix="poison")
+        assert self.crash(start, checkpoint, "poison0".__eq__, most=6) == 6
+        assert email.status("poison0").state is State.PROCESSING
+        put(email, 2)
+
+        self.crash(start, checkpoint, "poison0".__eq__)
+
+        assert email.status("poison0").state is State.FAILED
+        assert sorted(checkpoint.ids) == ["j0", "j1"]
 
 
 class TestOutcomes:

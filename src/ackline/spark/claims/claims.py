@@ -18,7 +18,7 @@ from ackline.queue.failures import failure_from
 from ackline.queues import Queues
 from ackline.spark.claims.intake import Intake
 from ackline.spark.claims.keeper import LeaseKeeper
-from ackline.spark.claims.manifests import Accept, Manifest, ManifestRoom, leases_of
+from ackline.spark.claims.manifests import Accept, Manifest, ManifestRoom, Piece, leases_of
 from ackline.spark.claims.replay import Replay, cut_up
 from ackline.spark.claims.settling import Settling
 from ackline.spark.errors import StreamFenced, StreamMismatch
@@ -106,11 +106,23 @@ class Claims:
             return batch
         if start < state.planned:
             raise self._settling.mismatch(start)
-        if self.room.waiting:
-            leases, *rest = self.room.waiting
-            self.room.save(state, Manifest(batch, leases), rest)
-            return batch
-        return batch if self._claim_and_save(batch, limit) else start
+        taken = (
+            self._take_waiting(batch, suspects=False)
+            or self._claim_and_save(batch, limit)
+            or self._take_waiting(batch, suspects=True)
+        )
+        return batch if taken else start
+
+    def _take_waiting(self, batch: int, *, suspects: bool) -> bool:
+        """Go on with a piece that waits; with a suspect if there is proof, or nothing else."""
+        waiting, proven = self.room.waiting, self.room.state.proven
+        ready = (one for one in waiting if suspects or one.suspected_in <= proven)
+        piece = next(ready, None)
+        if piece is not None:
+            rest = [one for one in waiting if one is not piece]
+            manifest = Manifest(batch, piece.leases, piece.suspected_in)
+            self.room.save(self.room.state, manifest, rest)
+        return piece is not None
 
     def _claim_and_save(self, batch: int, limit: int) -> bool:
         records: list[Record] = []
@@ -165,16 +177,27 @@ class Claims:
         state, waiting = self.room.state, self.room.waiting
         plans = state.plans + 1 if state.planned == manifest.batch else 1
         if plans > self._options.max_replays and records:
-            records, rest = cut_up(records)
-            if not rest:
-                self._bury(records.pop())
-            waiting = [*map(leases_of, rest), *waiting]
+            records, waiting = self._split(manifest, records)
             plans = 1
-        kept = Manifest(manifest.batch, leases_of(records))
+        kept = msgspec.structs.replace(manifest, leases=leases_of(records))
         state = msgspec.structs.replace(state, planned=manifest.batch, plans=plans)
         self.room.save(state, kept, waiting)
         self._records[manifest.batch] = records
         return records
+
+    def _split(self, manifest: Manifest, records: list[Record]) -> tuple[list[Record], list[Piece]]:
+        """What stays in a micro-batch that never ends, and what waits from now on."""
+        waiting = self.room.waiting
+        if len(records) > 1:
+            first, *others = cut_up(records)
+            return first, [*(Piece(leases_of(some)) for some in others), *waiting]
+        if 0 < manifest.suspected_in < self.room.state.proven:
+            self._bury(records[0])
+            return [], waiting
+        # The sink may be away: this job is to blame once others were committed since, and it was
+        # tried again.
+        suspected_in = manifest.suspected_in or manifest.batch
+        return [], [*waiting, Piece(leases_of(records), suspected_in)]
 
     def _bury(self, record: Record) -> None:
         reason = (

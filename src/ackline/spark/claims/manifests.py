@@ -43,10 +43,20 @@ class StreamState(msgspec.Struct, frozen=True):
     """How many drivers have begun with it."""
     committed: int = 0
     """The last micro-batch that is known to be done, and whose jobs are settled."""
+    proven: int = 0
+    """The last of these that had jobs: by then the sink worked."""
 
 
 Accept = Callable[[StreamState], None]
 """Raises if a checkpoint and the state of the stream do not belong together."""
+
+
+class Piece(msgspec.Struct, frozen=True, array_like=True):
+    """Jobs that are to be one micro-batch."""
+
+    leases: tuple[Lease, ...]
+    suspected_in: int = 0
+    """The micro-batch in which its only job was first suspected of killing drivers; 0 is none."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -54,6 +64,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
     batch: int
     leases: tuple[Lease, ...]
+    suspected_in: int = 0
 
 
 def leases_of(records: Iterable[Record]) -> tuple[Lease, ...]:
@@ -63,7 +74,7 @@ def leases_of(records: Iterable[Record]) -> tuple[Lease, ...]:
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_state = msgspec.msgpack.Decoder(StreamState).decode
-_decode_leases = msgspec.msgpack.Decoder(tuple[Lease, ...]).decode
+_decode_piece = msgspec.msgpack.Decoder(Piece).decode
 
 
 class ManifestRoom:
@@ -81,8 +92,8 @@ class ManifestRoom:
         self._version = 0
         self.state = StreamState("")
         self.manifests: dict[int, Manifest] = {}
-        self.waiting: list[tuple[Lease, ...]] = []
-        """Pieces of a micro-batch that was cut up: each is to be one of its own."""
+        self.waiting: list[Piece] = []
+        """What a micro-batch was cut up into, and suspects: each is to be one of its own."""
 
     def begin(self, accept: Accept) -> None:
         """Take the stream over from its last reader if its state is accepted, and load the rest."""
@@ -100,20 +111,22 @@ class ManifestRoom:
         """Read what the store has; `StreamFenced` if another driver has begun."""
         self.state, self._version = self._found()
         self.manifests = {
-            batch: Manifest(batch, leases) for batch, leases in self._read("batch").items()
+            batch: Manifest(batch, piece.leases, piece.suspected_in)
+            for batch, piece in self._read("batch").items()
         }
-        self.waiting = [leases for _, leases in sorted(self._read("waiting").items())]
+        self.waiting = [piece for _, piece in sorted(self._read("waiting").items())]
 
     def save(
         self,
         state: StreamState,
         manifest: Manifest | None = None,
-        waiting: Sequence[tuple[Lease, ...]] | None = None,
+        waiting: Sequence[Piece] | None = None,
     ) -> None:
         """Write all of it or nothing; `StreamFenced` if another driver has begun."""
         writes = [KeyWrite(key=self._state_path, value=_encode(state), version=0)]
         if manifest is not None:
-            writes.append(self._set("batch", manifest.batch, manifest.leases))
+            piece = Piece(manifest.leases, manifest.suspected_in)
+            writes.append(self._set("batch", manifest.batch, piece))
         if waiting is not None:
             writes += self._replace_waiting(waiting)
         old = [batch for batch in self.manifests if batch <= state.committed - KEPT]
@@ -167,7 +180,8 @@ class ManifestRoom:
             for manifest in self.manifests.values()
             if manifest.batch > self.state.committed
         )
-        return {lease for leases in (*batches, *self.waiting) for lease in leases}
+        waiting = (piece.leases for piece in self.waiting)
+        return {lease for leases in (*batches, *waiting) for lease in leases}
 
     # --- keys ---
 
@@ -178,17 +192,17 @@ class ManifestRoom:
     def _key(self, what: str, number: int) -> tuple[str, ...]:
         return (*self._path, what, f"{number:016d}")
 
-    def _set(self, what: str, number: int, leases: tuple[Lease, ...]) -> KeyWrite:
-        return KeyWrite(key=self._key(what, number), value=_encode(leases))
+    def _set(self, what: str, number: int, piece: Piece) -> KeyWrite:
+        return KeyWrite(key=self._key(what, number), value=_encode(piece))
 
-    def _replace_waiting(self, waiting: Sequence[tuple[Lease, ...]]) -> list[KeyWrite]:
-        kept = [self._set("waiting", number, leases) for number, leases in enumerate(waiting)]
+    def _replace_waiting(self, waiting: Sequence[Piece]) -> list[KeyWrite]:
+        kept = [self._set("waiting", number, piece) for number, piece in enumerate(waiting)]
         gone = range(len(waiting), len(self.waiting))
         return kept + [KeyWrite(key=self._key("waiting", number), value=None) for number in gone]
 
-    def _read(self, what: str) -> dict[int, tuple[Lease, ...]]:
+    def _read(self, what: str) -> dict[int, Piece]:
         entries = self._store.read_keys(self._tenant, (*self._path, what), MOST)
-        return {int(entry.key[-1]): _decode_leases(entry.value) for entry in entries}
+        return {int(entry.key[-1]): _decode_piece(entry.value) for entry in entries}
 
     def _write(self, writes: list[KeyWrite]) -> None:
         while True:

@@ -104,8 +104,7 @@ def delivered(lease: Lease, record: Record | None) -> Record | None:
     return None
 
 
-def cut_up(records: list[Record]) -> tuple[list[Record], list[list[Record]]]:
-    """The first hundredth of a micro-batch, and the others; of a single job there are no others."""
+def cut_up(records: list[Record]) -> list[list[Record]]:
+    """A micro-batch in hundredths."""
     size = max(1, len(records) // PIECES)
-    pieces = [records[start : start + size] for start in range(0, len(records), size)]
-    return pieces[0], pieces[1:]
+    return [records[start : start + size] for start in range(0, len(records), size)]

@@ -57,7 +57,9 @@ class Settling:
         for manifest in done:
             self._settle(manifest, seen.get(manifest.batch, []))
         planned = max(state.planned, batch)
-        self._room.save(msgspec.structs.replace(state, committed=batch, planned=planned))
+        proven = max((one.batch for one in done if one.leases), default=state.proven)
+        state = msgspec.structs.replace(state, committed=batch, planned=planned, proven=proven)
+        self._room.save(state)
         return [manifest.batch for manifest in done]
 
     def mismatch(self, batch: int) -> StreamMismatch:
