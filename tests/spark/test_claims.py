@@ -15,6 +15,7 @@ from ackline import NewJob
 from ackline.errors import ConfigError, StoreUnavailable
 from ackline.job import State
 from ackline.lifecycle import Verdict
+from ackline.limits import OWN_KEYS
 from ackline.service import Settings
 from ackline.service.runtime import Runtime
 from ackline.service.store_access import sizes
@@ -24,6 +25,7 @@ from ackline.spark.claims.intake import CHUNK
 from ackline.spark.claims.manifests import Manifest, ManifestRoom
 from ackline.spark.claims.stream import ClaimsStreamReader
 from ackline.spark.errors import StreamFenced, StreamMismatch
+from ackline.spark.fleet.stop_flag import StopFlag
 from ackline.spark.options import ReadClaims
 from ackline.spark.writing.outcomes import OutcomesWriter
 from ackline.testing.servers.service import ServiceThread
@@ -42,7 +44,7 @@ def start(address):
     def call(checkpoint, *, now=False, **options):
         options = {"max_jobs_per_trigger": 10, "lease": LEASE, "wait": 0.0} | options
         asked = ReadClaims(
-            store="", table="jobs", queue="email", **{"stream_id": "lake", **options}
+            store="", table="jobs", **{"queue": "email", "stream_id": "lake", **options}
         )
         drivers.append(Driver(ClaimsStreamReader(asked, address), checkpoint, now=now))
         return drivers[-1]
@@ -482,6 +484,31 @@ def test_beginning_anew_can_be_repeated(email, start, checkpoint, monkeypatch):
     assert cut
     assert len(other.ids) == 5
     assert all(job.attempts == 1 for job in email.jobs().jobs)
+
+
+def test_a_dropped_queue_leaves_nothing_of_its_streams(email, queues, start, checkpoint):
+    put(email, 15)
+    start(checkpoint).run()
+    StopFlag([email], "eu").hoist()
+    email.drop(force=True)
+    assert queues.store.read_keys(queues.tenant, (OWN_KEYS,), 10) == []
+
+    put(email, 2)
+    other = Checkpoint()
+    start(other).run()
+
+    assert len(other.ids) == 2
+
+
+def test_the_keys_of_a_stream_are_no_others(queues, start, checkpoint):
+    fleet, state = queues["fleet"], queues["state"]
+    put(fleet, 3)
+    start(checkpoint, queue="fleet", stream_id="eu").trigger()
+    StopFlag([state], "eu").hoist()
+
+    start(checkpoint, queue="fleet", stream_id="eu").run()
+
+    assert fleet.counts()[State.COMPLETED] == 3
 
 
 def test_another_streams_checkpoint_is_refused(email, start, checkpoint):

@@ -77,6 +77,17 @@ _decode_state = msgspec.msgpack.Decoder(StreamState).decode
 _decode_piece = msgspec.msgpack.Decoder(Piece).decode
 
 
+def path_of(queue: QueueKey) -> tuple[str, ...]:
+    """Where the keys of a queue's streams begin: by sort, then by stream."""
+    return (OWN_KEYS, "claims", queue.name)
+
+
+def streams_of(store: Store, queue: QueueKey) -> dict[str, StreamState]:
+    """The streams that the store knows of a queue, and where they stand."""
+    entries = store.read_keys(queue.tenant, (*path_of(queue), "state"), MOST)
+    return {entry.key[-1]: _decode_state(entry.value) for entry in entries}
+
+
 class ManifestRoom:
     """The state, the manifests and the waiting pieces of one stream, as the store has them.
 
@@ -87,7 +98,7 @@ class ManifestRoom:
         self._store = store
         self._tenant = key.tenant
         self._stream = stream
-        self._path = (OWN_KEYS, "spark", key.name, stream)
+        self._path = path_of(key)
         self._by = new_id()
         self._version = 0
         self.state = StreamState("")
@@ -162,6 +173,10 @@ class ManifestRoom:
         self._write(writes)
         self.state, self.manifests, self.waiting = fresh, {}, []
 
+    def forget(self) -> None:
+        """Delete what is left of a stream that was restarted, and holds nothing any more."""
+        self._write([KeyWrite(key=self._state_path, value=None)])
+
     def find(self) -> tuple[StreamState | None, int]:
         """The state as the store has it, whoever reads the stream, and the version of its key."""
         entry = find_key(self._store, self._tenant, self._state_path)
@@ -187,10 +202,10 @@ class ManifestRoom:
 
     @property
     def _state_path(self) -> tuple[str, ...]:
-        return (*self._path, "state")
+        return (*self._path, "state", self._stream)
 
     def _key(self, what: str, number: int) -> tuple[str, ...]:
-        return (*self._path, what, f"{number:016d}")
+        return (*self._path, what, self._stream, f"{number:016d}")
 
     def _set(self, what: str, number: int, piece: Piece) -> KeyWrite:
         return KeyWrite(key=self._key(what, number), value=_encode(piece))
@@ -201,7 +216,7 @@ class ManifestRoom:
         return kept + [KeyWrite(key=self._key("waiting", number), value=None) for number in gone]
 
     def _read(self, what: str) -> dict[int, Piece]:
-        entries = self._store.read_keys(self._tenant, (*self._path, what), MOST)
+        entries = self._store.read_keys(self._tenant, (*self._path, what, self._stream), MOST)
         return {int(entry.key[-1]): _decode_piece(entry.value) for entry in entries}
 
     def _write(self, writes: list[KeyWrite]) -> None:
