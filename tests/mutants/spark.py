@@ -249,6 +249,13 @@ SPARK = [
         "        lost = set[Lease]()\n        with",
     ),
     Mutant(
+        "spark: the thread that keeps leases ends with whatever a store answers",
+        "spark/claims/keeper.py",
+        "        except Exception as error:\n",
+        "        except ConnectionError as error:\n",
+        "tests/spark/test_keeper.py",
+    ),
+    Mutant(
         "spark: another outcome of a repeated micro-batch ends the query",
         "spark/writing/outcomes.py",
         '            elif _is_settled(record, row["token"]):\n',

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import logging
+import threading
 
+import pytest
+
+from ackline.errors import InvalidOption, StoreUnavailable
 from ackline.job import QueueKey
+from ackline.spark.claims import keeper as keeper_module
 from ackline.spark.claims.keeper import LeaseKeeper
 
 
@@ -50,6 +55,29 @@ def test_what_is_settled_meanwhile_is_not_called_lost(queues, caplog):
     assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
         "1 leases of 'spark s' are lost; their jobs will be delivered again"
     ]
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("away"), InvalidOption("said a proxy, once")])
+def test_it_goes_on_whatever_a_store_answers(queues, caplog, monkeypatch, error):
+    monkeypatch.setattr(keeper_module, "LONGEST_PAUSE", 0.001)
+    queue = queues["email"]
+    queue.enqueue(1)
+    held, beats = leases(queue.claim(1)), list[int]()
+    kept = threading.Event()
+
+    def fail_once():
+        beats.append(len(beats))
+        if len(beats) == 1:
+            raise error
+        kept.set()
+
+    keeper = keeper_of(Meanwhile(queues.store, fail_once), queue.key)
+    keeper.hold(held)
+    keeper.start()
+    assert kept.wait(10)
+    keeper.stop()
+
+    assert str(error) in caplog.text
 
 
 def test_a_sign_of_life_does_not_make_a_queue(queues):

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from ackline.errors import StoreError
 from ackline.job import QueueKey
 from ackline.spark.claims.manifests import Lease
 from ackline.stores.base import Hold, Store, WorkerBeat
@@ -134,5 +133,6 @@ class LeaseKeeper:
                 logger.warning("%s: %r is read by another driver", self._key, self._beat.id)
             else:
                 self.beat()
-        except StoreError as error:
-            logger.error("the leases of %r could not be extended: %s", self._beat.id, error)
+        except Exception as error:
+            # Without this thread the driver would work on, and its jobs go to others.
+            logger.error("the leases of %r could not be extended: %r", self._beat.id, error)
