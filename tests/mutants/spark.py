@@ -191,14 +191,14 @@ SPARK = [
     _claims(
         "what failed in a micro-batch is missing when it is repeated",
         "replay.py",
-        "        if ended.token == token and ended.act == Act.FAIL:\n",
-        "        if False:\n",
+        "    if ended := failed_under(lease, record):\n",
+        "    if False:\n",
     ),
     _claims(
         "what lapsed is in its micro-batch when that is repeated",
-        "replay.py",
-        "        if ended.token == token and ended.act == Act.FAIL:\n",
-        "        if ended.token == token:\n",
+        "leases.py",
+        "if one.token == lease[1] and one.act == Act.FAIL)",
+        "if one.token == lease[1])",
     ),
     _claims(
         "a driver does not look whether another has taken over before it settles",
@@ -253,6 +253,13 @@ SPARK = [
         "spark/claims/keeper.py",
         "        except Exception as error:\n",
         "        except ConnectionError as error:\n",
+        "tests/spark/test_keeper.py",
+    ),
+    Mutant(
+        "spark: what executors have settled is called lost",
+        "spark/claims/leases.py",
+        "record is not None and record.state in LIVE and not failed_under(lease, record)",
+        "True",
         "tests/spark/test_keeper.py",
     ),
     Mutant(

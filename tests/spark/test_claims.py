@@ -21,7 +21,7 @@ from ackline.service.runtime import Runtime
 from ackline.service.store_access import sizes
 from ackline.spark import retrying
 from ackline.spark.claims import manifests, replay
-from ackline.spark.claims.intake import CHUNK
+from ackline.spark.claims.leases import CHUNK
 from ackline.spark.claims.manifests import Manifest, ManifestRoom
 from ackline.spark.claims.stream import ClaimsStreamReader
 from ackline.spark.errors import StreamFenced, StreamMismatch
@@ -382,6 +382,19 @@ def test_a_lease_of_another_is_left_alone_when_a_batch_is_settled(email, start, 
     for job in taken:
         email.complete(job, "mine")
     assert email.result("j0") == "mine"
+
+
+def test_what_others_have_completed_is_not_called_lost(email, start, checkpoint, clock, caplog):
+    put(email, 2)
+    driver = start(checkpoint)
+    driver.trigger()
+    clock.advance(LEASE + 1)
+    done, _ = email.claim(2)
+    email.complete(done)
+
+    driver.trigger()
+
+    assert "the leases of 1 jobs of micro-batch 1 were lost" in caplog.text
 
 
 def test_one_trigger_alone_is_refused(email, start, checkpoint):

@@ -36,6 +36,30 @@ def leases(jobs):
     return [(job.id, job.record.token) for job in jobs]
 
 
+@pytest.mark.parametrize("outcome", ["complete", "fail", "cancel"])
+def test_what_was_settled_by_others_is_not_called_lost(queues, caplog, outcome):
+    """As the executors do that write outcomes."""
+    queue = queues["email"]
+    queue.enqueue(1)
+    [job] = queue.claim(1)
+    keeper = keeper_of(queues.store, queue.key)
+    keeper.hold(leases([job]))
+    match outcome:
+        case "complete":
+            queue.complete(job)
+        case "fail":
+            queue.fail(job, "no such address")
+        case _:
+            queue.release(job)
+            queue.cancel(job.id)
+
+    with caplog.at_level(logging.WARNING, "ackline"):
+        keeper.beat()
+
+    assert caplog.text == ""
+    assert not keeper.keeps(leases([job]))
+
+
 def test_what_is_settled_meanwhile_is_not_called_lost(queues, caplog):
     queue = queues["email"]
     queue.enqueue_many(range(2))

@@ -18,7 +18,8 @@ from ackline.queue.failures import failure_from
 from ackline.queues import Queues
 from ackline.spark.claims.intake import Intake
 from ackline.spark.claims.keeper import LeaseKeeper
-from ackline.spark.claims.manifests import Accept, Manifest, ManifestRoom, Piece, leases_of
+from ackline.spark.claims.leases import leases_of
+from ackline.spark.claims.manifests import Accept, Manifest, ManifestRoom, Piece
 from ackline.spark.claims.replay import Replay, cut_up
 from ackline.spark.claims.settling import Settling
 from ackline.spark.errors import StreamFenced, StreamMismatch

@@ -15,13 +15,11 @@ from ackline.job import LIVE, Record, State
 from ackline.queue import Queue
 from ackline.queue.consumer import time_to_next
 from ackline.spark.claims.keeper import LeaseKeeper
-from ackline.spark.claims.manifests import ManifestRoom, leases_of
+from ackline.spark.claims.leases import CHUNK, leases_of
+from ackline.spark.claims.manifests import ManifestRoom
 from ackline.spark.options import ReadClaims
 from ackline.spark.stride import Stride, fitting, pages
 from ackline.stores.base import Filter
-
-CHUNK = 1000
-"""Jobs per round trip, at most."""
 
 
 class Intake:

@@ -10,13 +10,10 @@ import time
 from collections.abc import Callable, Iterable
 
 from ackline.job import QueueKey
-from ackline.spark.claims.manifests import Lease
+from ackline.spark.claims.leases import Lease, chunks, comes_again, look_up
 from ackline.stores.base import Hold, Store, WorkerBeat
 
 logger = logging.getLogger("ackline")
-
-CHUNK = 1000
-"""Leases per round trip."""
 
 LONGEST_PAUSE = 10.0
 """Seconds between signs of life at most."""
@@ -96,8 +93,7 @@ class LeaseKeeper:
         if not several and not self._store.describe(self._key.tenant, self._key.name):
             # A sign of life would create a queue, and its name may only be mistyped.
             return lost
-        for start in range(0, len(several), CHUNK) if several else (0,):
-            chunk = several[start : start + CHUNK]
+        for chunk in chunks(several) if several else [several]:
             holds = [Hold(id, token, self._lease) for id, token in chunk]
             reply = self._store.heartbeat(self._key, self._beat, holds)
             lost.update(chunk[index] for index in reply.lost)
@@ -113,13 +109,16 @@ class LeaseKeeper:
             # What was settled meanwhile is not held any more either, but not lost.
             lost &= self._held
             self._held -= lost
-        if lost:
+        if again := self._coming_again(lost):
             logger.warning(
                 "%s: %d leases of %r are lost; their jobs will be delivered again",
-                self._key,
-                len(lost),
-                self._beat.id,
+                *(self._key, again, self._beat.id),
             )
+
+    def _coming_again(self, lost: Iterable[Lease]) -> int:
+        """How many of these jobs; the others were settled meanwhile, by who worked on them."""
+        looked_up = look_up(self._store, self._key, sorted(lost))
+        return sum(comes_again(lease, job) for some in looked_up for lease, job in some)
 
     def _run(self) -> None:
         while not self.fenced and not self._stopped.wait(self._pause):

@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from ackline.ids import new_id
-from ackline.job import QueueKey, Record
+from ackline.job import QueueKey
 from ackline.limits import OWN_KEYS
+from ackline.spark.claims.leases import Lease
 from ackline.spark.errors import StreamFenced
 from ackline.stores.base import KeyWrite, Store, find_key
-
-Lease = tuple[str, int]
-"""A job's id and the token it was claimed under."""
 
 KEPT = 20
 """How many committed manifests stay, for Spark may go back to them."""
@@ -65,11 +63,6 @@ class Manifest(msgspec.Struct, frozen=True):
     batch: int
     leases: tuple[Lease, ...]
     suspected_in: int = 0
-
-
-def leases_of(records: Iterable[Record]) -> tuple[Lease, ...]:
-    """What a manifest has of jobs."""
-    return tuple((record.id, record.token) for record in records)
 
 
 _encode = msgspec.msgpack.Encoder().encode
