@@ -136,9 +136,10 @@ class TestScopes:
 
         assert "scope" in ask(verb, 403, **CALLS[verb]).json()["detail"]
 
-    def test_who_consumes_lists_what_is_leased_only(self, ask, who):
+    def test_a_consumer_lists_what_is_leased_and_nothing_else(self, ask, who):
         as_caller(who, Scope.CONSUME)
 
+        ask("page", **CALLS["page"])
         ask("page", 403, **{**CALLS["page"], "which": Filter()})
 
     def test_no_verb_is_forgotten(self):

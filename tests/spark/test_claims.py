@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pyarrow
@@ -9,18 +10,27 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+import ackline
 from ackline import NewJob
 from ackline.config import DAY, Policy
 from ackline.errors import ConfigError, StoreUnavailable
 from ackline.job import State
 from ackline.lifecycle import Verdict
+from ackline.limits import OWN_KEYS
+from ackline.service import Settings
+from ackline.service.runtime import Runtime
+from ackline.service.store_access import sizes
 from ackline.spark import retrying
-from ackline.spark.claims import replay
+from ackline.spark.claims import manifests, replay
+from ackline.spark.claims.leases import CHUNK
 from ackline.spark.claims.manifests import Manifest, ManifestRoom
 from ackline.spark.claims.stream import ClaimsStreamReader
 from ackline.spark.errors import StreamFenced, StreamMismatch
+from ackline.spark.fleet.stop_flag import StopFlag
 from ackline.spark.options import ReadClaims
 from ackline.spark.writing.outcomes import OutcomesWriter
+from ackline.testing.servers.service import ServiceThread
+from tests.spark.addresses import TestAddress
 from tests.spark.asking import read_options
 from tests.spark.driver import POINTS, Checkpoint, Died, Driver
 
@@ -35,7 +45,7 @@ def start(address):
     def call(checkpoint, *, now=False, **options):
         options = {"max_jobs_per_trigger": 10, "lease": LEASE, "wait": 0.0} | options
         asked = ReadClaims(
-            store="", table="jobs", queue="email", **{"stream_id": "lake", **options}
+            store="", table="jobs", **{"queue": "email", "stream_id": "lake", **options}
         )
         drivers.append(Driver(ClaimsStreamReader(asked, address), checkpoint, now=now))
         return drivers[-1]
@@ -192,6 +202,24 @@ def test_what_was_cancelled_meanwhile_is_kept_as_its_queue_says(email, start, ch
     assert job.expires_at - queues.info().now > 6 * DAY
 
 
+def test_over_http_it_restarts_whatever_it_holds(monkeypatch, checkpoint):
+    """No answer of the service has more jobs than this, and a driver may hold any number."""
+    for limited in (sizes, manifests):
+        monkeypatch.setattr(limited, "MOST", CHUNK)
+    runtime = Runtime.from_settings(Settings(store="memory://", port=0, drain=0))
+    with ServiceThread(runtime) as service, ackline.open(service.url) as queues:
+        put(queues["email"], CHUNK + 100)
+        address: Any = TestAddress(lambda: ackline.open(service.url))
+        asked = ReadClaims(store="", table="jobs", queue="email", stream_id="lake", wait=0.0)
+        for die_at in ("read", ""):
+            reader = ClaimsStreamReader(asked, address)
+            with contextlib.suppress(Died):
+                Driver(reader, checkpoint).trigger(die_at)
+            reader.stop()
+
+    assert len(checkpoint.ids) == CHUNK + 100
+
+
 def test_the_driver_keeps_its_leases(email, start, checkpoint, clock):
     put(email, 5)
     driver = start(checkpoint)
@@ -217,6 +245,27 @@ def test_a_jobs_own_short_lease_is_lengthened(email, start, checkpoint, clock):
     assert email.store.leases(email.key) == []
 
 
+@pytest.mark.parametrize("noticed", [False, True])
+def test_a_driver_that_slept_hands_out_no_job_that_it_has_lost(
+    noticed, email, start, checkpoint, clock, monkeypatch
+):
+    ids = put(email, 5)
+    driver = start(checkpoint)
+    with pytest.raises(Died):
+        driver.trigger(die_at="logged")
+    clock.advance(LEASE + 1)
+    email.expire(email.store.leases(email.key, limit=3))
+    keeper = driver.reader._claims._keeper
+    monkeypatch.setattr(keeper, "_heard_at", 0.0)
+    if noticed:
+        keeper.beat()
+
+    driver.run()
+
+    assert sorted(checkpoint.ids) == ids
+    assert email.counts()[State.COMPLETED] == 5
+
+
 def test_a_zombie_is_fenced(email, start, checkpoint):
     put(email, 30)
     zombie = start(checkpoint)
@@ -229,6 +278,19 @@ def test_a_zombie_is_fenced(email, start, checkpoint):
 
     assert sorted(checkpoint.ids) == sorted(f"j{number}" for number in range(30))
     assert email.counts()[State.COMPLETED] == 30
+
+
+def test_an_idle_zombie_is_told(email, start, checkpoint):
+    put(email, 3)
+    zombie = start(checkpoint)
+    zombie.run()
+    start(checkpoint).run()
+    assert not zombie.trigger()
+
+    zombie.reader._claims._keeper.look_after()
+
+    with pytest.raises(StreamFenced):
+        zombie.trigger()
 
 
 class TestWokenUp:
@@ -253,7 +315,7 @@ class TestWokenUp:
         put(email, 3)
         zombie = start(checkpoint)
         zombie.run()
-        queue = zombie.reader._begun()._queue
+        queue = zombie.reader._opened()._queue
 
         def cut_off(_request):
             monkeypatch.undo()
@@ -273,8 +335,8 @@ class TestWokenUp:
         start(checkpoint).run()
         begin = ManifestRoom.begin
 
-        def sleep_behind(room):
-            begin(room)
+        def sleep_behind(room, accept):
+            begin(room, accept)
             monkeypatch.undo()
             successor()
 
@@ -286,8 +348,8 @@ class TestWokenUp:
 
     def test_it_cannot_save_a_manifest(self, email, queues):
         old, new = (ManifestRoom(queues.store, email.key, "lake") for _ in range(2))
-        old.begin()
-        new.begin()
+        for room in (old, new):
+            room.begin(lambda _state: None)
 
         with pytest.raises(StreamFenced):
             old.save(old.state, Manifest(1, (("a", 1),)))
@@ -338,6 +400,19 @@ def test_a_lease_of_another_is_left_alone_when_a_batch_is_settled(email, start, 
     assert email.result("j0") == "mine"
 
 
+def test_what_others_have_completed_is_not_called_lost(email, start, checkpoint, clock, caplog):
+    put(email, 2)
+    driver = start(checkpoint)
+    driver.trigger()
+    clock.advance(LEASE + 1)
+    done, _ = email.claim(2)
+    email.complete(done)
+
+    driver.trigger()
+
+    assert "the leases of 1 jobs of micro-batch 1 were lost" in caplog.text
+
+
 def test_one_trigger_alone_is_refused(email, start, checkpoint):
     put(email, 2)
     driver = start(checkpoint)
@@ -385,6 +460,23 @@ def test_a_new_checkpoint_is_refused(email, start, checkpoint):
         start(Checkpoint()).trigger()
 
 
+@pytest.mark.parametrize("of", ["nobody", "pond"])
+def test_who_is_refused_does_not_stop_who_reads(of, email, start, checkpoint):
+    put(email, 15)
+    reading, other = start(checkpoint), Checkpoint()
+    reading.run()
+    if of == "pond":
+        put(email, 1, prefix="pond")
+        start(other, stream_id=of).run()
+    put(email, 5, prefix="new")
+
+    with pytest.raises(StreamMismatch):
+        start(other).trigger()
+    reading.run()
+
+    assert len(checkpoint.ids) == 20
+
+
 def test_a_new_checkpoint_begins_anew_when_asked_to(email, start, checkpoint):
     put(email, 15)
     first = start(checkpoint)
@@ -396,6 +488,56 @@ def test_a_new_checkpoint_begins_anew_when_asked_to(email, start, checkpoint):
 
     assert len(other.ids) == 5
     assert email.counts()[State.COMPLETED] == 15
+
+
+def test_beginning_anew_can_be_repeated(email, start, checkpoint, monkeypatch):
+    """The store is away just after the old checkpoint was forgotten."""
+    monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.001)
+    put(email, 15)
+    first = start(checkpoint)
+    first.trigger()
+    first.trigger()
+    other = Checkpoint()
+    second = start(other, reset=True)
+    sweep, cut = second.reader._opened()._intake.sweep, list[bool]()
+
+    def away_once():
+        if second.reader._claims.room.state.committed == 0 and not cut:
+            cut.append(True)
+            raise StoreUnavailable("away")
+        sweep()
+
+    monkeypatch.setattr(second.reader._claims._intake, "sweep", away_once)
+    second.run()
+
+    assert cut
+    assert len(other.ids) == 5
+    assert all(job.attempts == 1 for job in email.jobs().jobs)
+
+
+def test_a_dropped_queue_leaves_nothing_of_its_streams(email, queues, start, checkpoint):
+    put(email, 15)
+    start(checkpoint).run()
+    StopFlag([email], "eu").hoist()
+    email.drop(force=True)
+    assert queues.store.read_keys(queues.tenant, (OWN_KEYS,), 10) == []
+
+    put(email, 2)
+    other = Checkpoint()
+    start(other).run()
+
+    assert len(other.ids) == 2
+
+
+def test_the_keys_of_a_stream_are_no_others(queues, start, checkpoint):
+    fleet, state = queues["fleet"], queues["state"]
+    put(fleet, 3)
+    start(checkpoint, queue="fleet", stream_id="eu").trigger()
+    StopFlag([state], "eu").hoist()
+
+    start(checkpoint, queue="fleet", stream_id="eu").run()
+
+    assert fleet.counts()[State.COMPLETED] == 3
 
 
 def test_another_streams_checkpoint_is_refused(email, start, checkpoint):
@@ -455,7 +597,7 @@ def test_a_lapsed_lease_that_the_store_cannot_take_back_holds_up_nothing(
     first.die()
     clock.advance(LEASE + 1)
     second = start(checkpoint)
-    queue, asked = second.reader._begun()._queue, []
+    queue, asked = second.reader._opened()._queue, []
 
     def cannot(records, *_reason):
         asked.append(len(records))
@@ -477,6 +619,31 @@ def test_available_now_ends_with_what_waited(email, start, checkpoint):
 
     assert len(checkpoint.ids) == 15
     assert email.counts()[State.QUEUED] == 10
+
+
+@pytest.mark.parametrize("arrives", [False, True])
+def test_available_now_takes_what_waited_though_a_save_was_cut(
+    arrives, email, start, checkpoint, monkeypatch
+):
+    monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.001)
+    ids = put(email, 15)
+    driver = start(checkpoint, now=True, max_jobs_per_trigger=15)
+    driver._call("initialOffset")
+    store = driver.reader._queues.store
+    write, cut = store.write_keys, list[bool]()
+
+    def cut_once(tenant, writes):
+        if len(writes) > 1 and not cut:
+            cut.append(arrives and write(tenant, writes))
+            put(email, 5, prefix="late")
+            raise StoreUnavailable("cut")
+        return write(tenant, writes)
+
+    monkeypatch.setattr(store, "write_keys", cut_once)
+    driver.run()
+
+    assert cut
+    assert checkpoint.ids == ids
 
 
 def test_batches_are_bounded_in_bytes(email, start, checkpoint):
@@ -506,7 +673,7 @@ def test_batches_are_bounded_in_bytes_though_jobs_grow_suddenly(email, start, ch
 def test_small_jobs_are_claimed_in_large_numbers(email, start, checkpoint, monkeypatch):
     put(email, 3000)
     driver = start(checkpoint, max_jobs_per_trigger=3000)
-    queue = driver.reader._begun()._queue
+    queue = driver.reader._opened()._queue
     claims, claim = [], queue.claim_records
 
     def noting(request):
@@ -528,16 +695,15 @@ def test_only_the_kinds_asked_for_are_claimed(email, start, checkpoint):
 
 
 class TestPoison:
-    def crash(self, start, checkpoint, poison):
-        """A driver that dies of one job, started again until it lives."""
-        deaths = 0
-        while True:
+    def crash(self, start, checkpoint, poison, most=20):
+        """A driver that dies of some jobs, started again until it lives."""
+        for deaths in range(most):
             driver = start(checkpoint, max_replays=2, max_jobs_per_trigger=50)
             read = driver._read
 
             def read_or_die(part, read=read):
                 rows = read(part)
-                if any(row["id"] == poison for row in rows):
+                if any(poison(row["id"]) for row in rows):
                     raise Died
                 return rows
 
@@ -545,24 +711,44 @@ class TestPoison:
             try:
                 driver.run()
             except Died:
-                deaths += 1
                 driver.die()
-                assert deaths < 20
             else:
                 return deaths
+        return most
 
     def test_it_ends_in_the_dlq_and_harms_no_other(self, email, start, checkpoint, monkeypatch):
         monkeypatch.setattr(replay, "PIECES", 7)
         ids = put(email, 50)
 
-        deaths = self.crash(start, checkpoint, "j13")
+        deaths = self.crash(start, checkpoint, "j13".__eq__)
 
-        # Twice in the whole batch of 50, twice in a piece of 7, twice alone.
-        assert deaths == 3 * 2
+        # Twice in the whole batch of 50, twice in a piece of 7, twice alone, and twice more when
+        # the others are done.
+        assert deaths == 4 * 2
         assert email.status("j13").state is State.FAILED
         assert "never committed" in email.status("j13").record.failure.message
         assert sorted(checkpoint.ids) == sorted(set(ids) - {"j13"})
         assert all(job.attempts == 1 for job in email.jobs(limit=1000).jobs)
+
+    def test_a_sink_that_is_away_costs_no_job(self, email, start, checkpoint):
+        ids = put(email, 2)
+        self.crash(start, checkpoint, lambda _id: True, most=12)
+
+        start(checkpoint).run()
+
+        assert sorted(checkpoint.ids) == ids
+        assert all(job.attempts == 1 for job in email.jobs().jobs)
+
+    def test_one_that_is_alone_is_buried_once_another_job_was_done(self, email, start, checkpoint):
+        put(email, 1, prefix="poison")
+        assert self.crash(start, checkpoint, "poison0".__eq__, most=6) == 6
+        assert email.status("poison0").state is State.PROCESSING
+        put(email, 2)
+
+        self.crash(start, checkpoint, "poison0".__eq__)
+
+        assert email.status("poison0").state is State.FAILED
+        assert sorted(checkpoint.ids) == ["j0", "j1"]
 
 
 class TestOutcomes:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import logging
+import threading
 
+import pytest
+
+from ackline.errors import InvalidOption, StoreUnavailable
 from ackline.job import QueueKey
+from ackline.spark.claims import keeper as keeper_module
 from ackline.spark.claims.keeper import LeaseKeeper
 
 
@@ -31,6 +36,30 @@ def leases(jobs):
     return [(job.id, job.record.token) for job in jobs]
 
 
+@pytest.mark.parametrize("outcome", ["complete", "fail", "cancel"])
+def test_what_was_settled_by_others_is_not_called_lost(queues, caplog, outcome):
+    """As the executors do that write outcomes."""
+    queue = queues["email"]
+    queue.enqueue(1)
+    [job] = queue.claim(1)
+    keeper = keeper_of(queues.store, queue.key)
+    keeper.hold(leases([job]))
+    match outcome:
+        case "complete":
+            queue.complete(job)
+        case "fail":
+            queue.fail(job, "no such address")
+        case _:
+            queue.release(job)
+            queue.cancel(job.id)
+
+    with caplog.at_level(logging.WARNING, "ackline"):
+        keeper.beat()
+
+    assert caplog.text == ""
+    assert not keeper.keeps(leases([job]))
+
+
 def test_what_is_settled_meanwhile_is_not_called_lost(queues, caplog):
     queue = queues["email"]
     queue.enqueue_many(range(2))
@@ -50,6 +79,29 @@ def test_what_is_settled_meanwhile_is_not_called_lost(queues, caplog):
     assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
         "1 leases of 'spark s' are lost; their jobs will be delivered again"
     ]
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("away"), InvalidOption("said a proxy, once")])
+def test_it_goes_on_whatever_a_store_answers(queues, caplog, monkeypatch, error):
+    monkeypatch.setattr(keeper_module, "LONGEST_PAUSE", 0.001)
+    queue = queues["email"]
+    queue.enqueue(1)
+    held, beats = leases(queue.claim(1)), list[int]()
+    kept = threading.Event()
+
+    def fail_once():
+        beats.append(len(beats))
+        if len(beats) == 1:
+            raise error
+        kept.set()
+
+    keeper = keeper_of(Meanwhile(queues.store, fail_once), queue.key)
+    keeper.hold(held)
+    keeper.start()
+    assert kept.wait(10)
+    keeper.stop()
+
+    assert str(error) in caplog.text
 
 
 def test_a_sign_of_life_does_not_make_a_queue(queues):

@@ -32,6 +32,7 @@ MODULES = (
     "pipeline.report",
     "pipeline.jobs",
     "pipeline.work",
+    "pipeline.streams",
     "migrate",
     "bench",
 )

@@ -13,7 +13,7 @@ from ackline.stores.base import BESIDE, Key, KeyWrite
 if TYPE_CHECKING:
     from ackline.queue.operator import Operator
 
-NOTES = (BESIDE, own_attempts.NOTE, "cron", "recovered", "schedules")
+NOTES = (BESIDE, own_attempts.NOTE, "claims", "cron", "fleets", "recovered", "schedules")
 """What Ackline keeps about a queue in its tenant's room, by the second part of the key; the third
 is the queue's name. How far its journal was read stays, as the journal does."""
 

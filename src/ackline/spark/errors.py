@@ -45,8 +45,8 @@ class StreamFenced(AcklineError):
 
     def __init__(self, stream: str) -> None:
         super().__init__(
-            f"stream {stream!r} was taken over by another driver: this one stops, and what it "
-            "holds is left to the other. Run one query for each streamId"
+            f"stream {stream!r} was taken over by another driver, or forgotten: this one stops, "
+            "and what it holds is left to the other. Run one query for each streamId"
         )
 
 

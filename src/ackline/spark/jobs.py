@@ -19,8 +19,8 @@ from ackline.spark.options import ReadingJobs
 from ackline.spark.retrying import retrying
 from ackline.spark.rows import jobs_batch
 from ackline.spark.store_address import StoreAddress
-from ackline.spark.stride import PAGE_BYTES, Stride, pieces
-from ackline.stores.base import Filter
+from ackline.spark.stride import PAGE_BYTES, pages, pieces
+from ackline.stores.base import Filter, Page
 
 Shelf = tuple[str, State]
 """The jobs of one queue in one state."""
@@ -96,13 +96,11 @@ class JobsReader(DataSourceReader):
             created_after=self.options.since,
             created_before=self.options.until,
         )
-        stride, cursor = Stride(self.options.page_size), None
-        while True:
-            read = partial(queues.store.page, key, which, cursor, stride.next(PAGE_BYTES))
-            page = retrying(read, self.options.retry_for)
-            stride.saw(page.jobs)
-            for some in pieces(page.jobs, PAGE_BYTES):
+
+        def read(cursor: str | None, limit: int) -> Page:
+            once = partial(queues.store.page, key, which, cursor, limit)
+            return retrying(once, self.options.retry_for)
+
+        for jobs in pages(read, self.options.page_size):
+            for some in pieces(jobs, PAGE_BYTES):
                 yield jobs_batch(key, some)
-            cursor = page.cursor
-            if cursor is None:
-                return

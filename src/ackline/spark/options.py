@@ -289,7 +289,7 @@ class ReadClaims(Reading, frozen=True, kw_only=True, rename="camel"):
             ge=1,
             le=1000,
             description="How often a micro-batch may be begun again before it is cut into "
-            "smaller ones, and a single job sent to the DLQ.",
+            "smaller ones, and a single job sent to the DLQ if others can be committed.",
         ),
     ] = 3
     keep_for: Annotated[

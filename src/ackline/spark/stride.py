@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ackline.job import Record
+from ackline.stores.base import Page
 
 PAGE_BYTES = 16 << 20
 """What a page may have in memory, about."""
@@ -39,6 +40,18 @@ class Stride:
         if count:
             self._each = max(1, size // count)
             self._reach = min(self._most, self._reach * GROWTH)
+
+
+def pages(read: Callable[[str | None, int], Page], most: int) -> Iterator[list[Record]]:
+    """A list of jobs from its beginning to its end; `read` gets a cursor and how many to read."""
+    stride, cursor = Stride(most), None
+    while True:
+        page = read(cursor, stride.next(PAGE_BYTES))
+        stride.saw(page.jobs)
+        yield page.jobs
+        cursor = page.cursor
+        if cursor is None:
+            return
 
 
 def fitting(jobs: Sequence[Record], room: int) -> int:

@@ -60,7 +60,9 @@ NOTES: Mapping[str, Note] = {
         is_changed=False,
         is_reached=True,
     ),
+    "claims": Note(writers=frozenset({Scope.CONSUME})),
     "cron": Note(writers=frozenset({Scope.CONSUME}), parts=4, read=read_note),
+    "fleets": Note(writers=frozenset({Scope.CONSUME}), parts=4),
     "recovered": Note(writers=frozenset({Scope.CONSUME}), parts=3, read=read_ways),
     "readers": Note(
         writers=frozenset({Scope.CONSUME, Scope.READ}),

@@ -18,7 +18,8 @@ from ackline.queue.failures import failure_from
 from ackline.queues import Queues
 from ackline.spark.claims.intake import Intake
 from ackline.spark.claims.keeper import LeaseKeeper
-from ackline.spark.claims.manifests import Manifest, ManifestRoom, leases_of
+from ackline.spark.claims.leases import leases_of
+from ackline.spark.claims.manifests import Accept, Manifest, ManifestRoom, Piece
 from ackline.spark.claims.replay import Replay, cut_up
 from ackline.spark.claims.settling import Settling
 from ackline.spark.errors import StreamFenced, StreamMismatch
@@ -40,25 +41,44 @@ class Claims:
         self._settling = Settling(self._queue, options, self.room, self._keeper)
         self._records: dict[int, list[Record]] = {}
         """The jobs of micro-batches that this driver has claimed or looked at, until settled."""
+        self._begun = False
         self._doubtful = False
         """Whether a claim or a save went wrong, so that the store may have more than is known."""
 
-    def begin(self) -> None:
-        """Take the stream over."""
-        self.room.begin()
+    def generation(self) -> str:
+        """What the offsets of the stream name.
+
+        Who only asks may be refused afterwards, so a stream that another reads is left to it.
+        """
+        found, _ = self.room.find()
+        if found is not None and not self._options.reset:
+            return found.generation
+        self.begin(lambda _state: None)
+        self._begin_anew()
+        return self.room.state.generation
+
+    def begin(self, accept: Accept) -> None:
+        """Take the stream over, unless its state is refused: then nothing is changed."""
+        if self._begun:
+            accept(self.room.state)
+            return
+        self.room.begin(accept)
         self._keeper.hold(self.room.held)
         self._keeper.beat()
         self._intake.sweep()
         self._keeper.start()
+        self._begun = True
 
-    def begin_anew(self) -> None:
-        """If reset is set, forget what was read with another checkpoint, and give it back."""
-        if not self._options.reset or not self.room.state.committed:
-            return
-        self._keeper.drop(self.room.held)
-        self.room.restart()
-        self._records.clear()
-        self._intake.sweep()
+    def _begin_anew(self) -> None:
+        """Forget what was read with another checkpoint, and give it back."""
+        if self.room.state.committed:
+            # Until what it held is given back: this may be cut off anywhere, and is repeated.
+            self._doubtful = True
+            self._keeper.drop(self.room.held)
+            self.room.restart()
+            self._records.clear()
+        if self._doubtful:
+            self._look_again()
 
     def close(self) -> None:
         """Stop keeping leases; they stay for the next driver as long as they last."""
@@ -77,7 +97,8 @@ class Claims:
 
     def take(self, start: int, limit: int) -> int:
         """The number of the next micro-batch, claimed and saved; `start` if there is none."""
-        self._require_known(start)
+        if self._keeper.fenced:
+            raise StreamFenced(self._options.stream_id)
         self.settle(start)
         if self._doubtful:
             self._look_again()
@@ -86,24 +107,23 @@ class Claims:
             return batch
         if start < state.planned:
             raise self._settling.mismatch(start)
-        if self.room.waiting:
-            leases, *rest = self.room.waiting
-            self.room.save(state, Manifest(batch, leases), rest)
-            return batch
-        return batch if self._claim_and_save(batch, limit) else start
+        taken = (
+            self._take_waiting(batch, suspects=False)
+            or self._claim_and_save(batch, limit)
+            or self._take_waiting(batch, suspects=True)
+        )
+        return batch if taken else start
 
-    def _require_known(self, start: int) -> None:
-        """Refuse a new checkpoint of a stream that was read with another one.
-
-        Not earlier: Spark asks where a stream begins also to read its first micro-batch again.
-        """
-        committed = self.room.state.committed
-        if not start and committed:
-            raise StreamMismatch(
-                f"stream {self._options.stream_id!r} was read up to micro-batch {committed} with "
-                "another checkpoint. Use that one, or another streamId; or set reset=true to "
-                "begin anew, which gives back what the other one holds"
-            )
+    def _take_waiting(self, batch: int, *, suspects: bool) -> bool:
+        """Go on with a piece that waits; with a suspect if there is proof, or nothing else."""
+        waiting, proven = self.room.waiting, self.room.state.proven
+        ready = (one for one in waiting if suspects or one.suspected_in <= proven)
+        piece = next(ready, None)
+        if piece is not None:
+            rest = [one for one in waiting if one is not piece]
+            manifest = Manifest(batch, piece.leases, piece.suspected_in)
+            self.room.save(self.room.state, manifest, rest)
+        return piece is not None
 
     def _claim_and_save(self, batch: int, limit: int) -> bool:
         records: list[Record] = []
@@ -118,11 +138,15 @@ class Claims:
             self._doubtful = True
             raise
         if records:
+            self._intake.spend(len(records))
             self._records[batch] = records
         return bool(records)
 
     def _look_again(self) -> None:
+        known = set(self.room.manifests)
         self.room.load()
+        arrived = (self.room.manifests[batch] for batch in self.room.manifests.keys() - known)
+        self._intake.spend(sum(len(manifest.leases) for manifest in arrived))
         self._keeper.hold(self.room.held)
         self._intake.sweep()
         self._doubtful = False
@@ -141,28 +165,40 @@ class Claims:
         records = self._records.get(batch)
         if batch <= state.committed:
             return self._replay.done(manifest)
-        if records is None:
+        if state.planned >= batch and records is not None:
+            return records
+        if records is None or not self._keeper.keeps(manifest.leases):
             return self._plan_again(manifest)
-        if state.planned < batch:
-            self.room.save(msgspec.structs.replace(state, planned=batch, plans=1))
+        self.room.save(msgspec.structs.replace(state, planned=batch, plans=1))
         return records
 
     def _plan_again(self, manifest: Manifest) -> list[Record]:
-        """Begin with a micro-batch that an earlier driver has claimed."""
+        """Begin with a micro-batch that was claimed by an earlier driver, or long ago."""
         records = self._replay.alive(manifest)
         state, waiting = self.room.state, self.room.waiting
         plans = state.plans + 1 if state.planned == manifest.batch else 1
         if plans > self._options.max_replays and records:
-            records, rest = cut_up(records)
-            if not rest:
-                self._bury(records.pop())
-            waiting = [*map(leases_of, rest), *waiting]
+            records, waiting = self._split(manifest, records)
             plans = 1
-        kept = Manifest(manifest.batch, leases_of(records))
+        kept = msgspec.structs.replace(manifest, leases=leases_of(records))
         state = msgspec.structs.replace(state, planned=manifest.batch, plans=plans)
         self.room.save(state, kept, waiting)
         self._records[manifest.batch] = records
         return records
+
+    def _split(self, manifest: Manifest, records: list[Record]) -> tuple[list[Record], list[Piece]]:
+        """What stays in a micro-batch that never ends, and what waits from now on."""
+        waiting = self.room.waiting
+        if len(records) > 1:
+            first, *others = cut_up(records)
+            return first, [*(Piece(leases_of(some)) for some in others), *waiting]
+        if 0 < manifest.suspected_in < self.room.state.proven:
+            self._bury(records[0])
+            return [], waiting
+        # The sink may be away: this job is to blame once others were committed since, and it was
+        # tried again.
+        suspected_in = manifest.suspected_in or manifest.batch
+        return [], [*waiting, Piece(leases_of(records), suspected_in)]
 
     def _bury(self, record: Record) -> None:
         reason = (

@@ -7,19 +7,19 @@ the queue.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from ackline import lifecycle
-from ackline.job import LIVE, Record
+from ackline.job import LIVE, Record, State
 from ackline.queue import Queue
 from ackline.queue.consumer import time_to_next
 from ackline.spark.claims.keeper import LeaseKeeper
-from ackline.spark.claims.manifests import ManifestRoom, leases_of
+from ackline.spark.claims.leases import CHUNK, leases_of
+from ackline.spark.claims.manifests import ManifestRoom
 from ackline.spark.options import ReadClaims
-from ackline.spark.stride import Stride, fitting
-
-CHUNK = 1000
-"""Jobs per round trip, at most."""
+from ackline.spark.stride import Stride, fitting, pages
+from ackline.stores.base import Filter
 
 
 class Intake:
@@ -61,24 +61,27 @@ class Intake:
             if surplus := found[taken:]:
                 # They are larger than those before: Spark's driver may not have room for them all.
                 self.give_back(surplus)
+
+    def spend(self, jobs: int) -> None:
+        """So many were claimed and saved: the others go back, and can be claimed again."""
         if self._budget is not None:
-            self._budget -= len(records)
+            self._budget -= jobs
 
     def sweep(self) -> None:
         """Give back what was claimed for this stream, but is in none of its manifests."""
-        while strays := self._strays():
+        leased = Filter(states=frozenset({State.PROCESSING}))
+        for jobs in pages(partial(self._queue.store.page, self._queue.key, leased), CHUNK):
             # All drivers of a stream claim as one worker. Those were leased before this is
             # confirmed, so by no driver that begins later; nor can a manifest of them be saved.
-            if not self._room.confirm():
+            while (strays := self._strays(jobs)) and not self._room.confirm():
                 self._room.load()
-            elif not self.give_back(strays):
-                return
+            if strays:
+                self.give_back(strays)
 
-    def _strays(self) -> list[Record]:
-        held, worker = self._room.held, self._options.worker
-        limit = len(held) + CHUNK
-        leased = self._queue.store.leases(self._queue.key, worker=worker, limit=limit)
-        return [job for job in leased if (job.id, job.token) not in held]
+    def _strays(self, leased: Iterable[Record]) -> list[Record]:
+        ours = [job for job in leased if job.worker == self._options.worker]
+        held = self._room.held if ours else set()
+        return [job for job in ours if (job.id, job.token) not in held]
 
     def give_back(self, records: Iterable[Record]) -> int:
         """Release jobs to the queue; answers how many were still ours."""

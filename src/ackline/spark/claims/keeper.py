@@ -9,15 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from ackline.errors import StoreError
 from ackline.job import QueueKey
-from ackline.spark.claims.manifests import Lease
+from ackline.spark.claims.leases import Lease, chunks, comes_again, look_up
 from ackline.stores.base import Hold, Store, WorkerBeat
 
 logger = logging.getLogger("ackline")
-
-CHUNK = 1000
-"""Leases per round trip."""
 
 LONGEST_PAUSE = 10.0
 """Seconds between signs of life at most."""
@@ -35,8 +31,13 @@ class LeaseKeeper:
         self._store = store
         self._key = key
         self._lease = lease
-        self._fenced = fenced
+        self._is_fenced = fenced
+        self.fenced = False
+        """Whether another driver was found to have taken the stream over."""
+        self._pause = min(lease / 4, LONGEST_PAUSE)
         self._held: set[Lease] = set()
+        self._heard_at = 0.0
+        """By the wall clock, which also counts the time that the machine was suspended."""
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -73,6 +74,14 @@ class LeaseKeeper:
         with self._lock:
             self._held.difference_update(leases)
 
+    def keeps(self, leases: Iterable[Lease]) -> bool:
+        """Whether the stream still has all of these, as the store said a moment ago."""
+        if abs(time.time() - self._heard_at) > 2 * self._pause:
+            # The driver was suspended, or the store away: the thread may not have noticed yet.
+            self.beat()
+        with self._lock:
+            return self._held.issuperset(leases)
+
     def extend(self, leases: Iterable[Lease]) -> set[Lease]:
         """Extend leases now; returns those that are lost."""
         lost = self._extend(leases)
@@ -84,8 +93,7 @@ class LeaseKeeper:
         if not several and not self._store.describe(self._key.tenant, self._key.name):
             # A sign of life would create a queue, and its name may only be mistyped.
             return lost
-        for start in range(0, len(several), CHUNK) if several else (0,):
-            chunk = several[start : start + CHUNK]
+        for chunk in chunks(several) if several else [several]:
             holds = [Hold(id, token, self._lease) for id, token in chunk]
             reply = self._store.heartbeat(self._key, self._beat, holds)
             lost.update(chunk[index] for index in reply.lost)
@@ -96,25 +104,34 @@ class LeaseKeeper:
         with self._lock:
             held = set(self._held)
         lost = self._extend(held)
+        self._heard_at = time.time()
         with self._lock:
             # What was settled meanwhile is not held any more either, but not lost.
             lost &= self._held
             self._held -= lost
-        if lost:
+        if again := self._coming_again(lost):
             logger.warning(
                 "%s: %d leases of %r are lost; their jobs will be delivered again",
-                self._key,
-                len(lost),
-                self._beat.id,
+                *(self._key, again, self._beat.id),
             )
 
+    def _coming_again(self, lost: Iterable[Lease]) -> int:
+        """How many of these jobs; the others were settled meanwhile, by who worked on them."""
+        looked_up = look_up(self._store, self._key, sorted(lost))
+        return sum(comes_again(lease, job) for some in looked_up for lease, job in some)
+
     def _run(self) -> None:
-        pause = min(self._lease / 4, LONGEST_PAUSE)
-        while not self._stopped.wait(pause):
-            try:
-                if self._fenced():
-                    logger.warning("%s: %r is read by another driver", self._key, self._beat.id)
-                    return
+        while not self.fenced and not self._stopped.wait(self._pause):
+            self.look_after()
+
+    def look_after(self) -> None:
+        """What the thread does every few seconds."""
+        try:
+            self.fenced = self._is_fenced()
+            if self.fenced:
+                logger.warning("%s: %r is read by another driver", self._key, self._beat.id)
+            else:
                 self.beat()
-            except StoreError as error:
-                logger.error("the leases of %r could not be extended: %s", self._beat.id, error)
+        except Exception as error:
+            # Without this thread the driver would work on, and its jobs go to others.
+            logger.error("the leases of %r could not be extended: %r", self._beat.id, error)

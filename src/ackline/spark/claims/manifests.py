@@ -6,18 +6,16 @@ that. So of two drivers only the last can write, and the other finds out when it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from ackline.ids import new_id
-from ackline.job import QueueKey, Record
+from ackline.job import QueueKey
 from ackline.limits import OWN_KEYS
+from ackline.spark.claims.leases import Lease
 from ackline.spark.errors import StreamFenced
 from ackline.stores.base import KeyWrite, Store, find_key
-
-Lease = tuple[str, int]
-"""A job's id and the token it was claimed under."""
 
 KEPT = 20
 """How many committed manifests stay, for Spark may go back to them."""
@@ -43,6 +41,20 @@ class StreamState(msgspec.Struct, frozen=True):
     """How many drivers have begun with it."""
     committed: int = 0
     """The last micro-batch that is known to be done, and whose jobs are settled."""
+    proven: int = 0
+    """The last of these that had jobs: by then the sink worked."""
+
+
+Accept = Callable[[StreamState], None]
+"""Raises if a checkpoint and the state of the stream do not belong together."""
+
+
+class Piece(msgspec.Struct, frozen=True, array_like=True):
+    """Jobs that are to be one micro-batch."""
+
+    leases: tuple[Lease, ...]
+    suspected_in: int = 0
+    """The micro-batch in which its only job was first suspected of killing drivers; 0 is none."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -50,16 +62,23 @@ class Manifest(msgspec.Struct, frozen=True):
 
     batch: int
     leases: tuple[Lease, ...]
-
-
-def leases_of(records: Iterable[Record]) -> tuple[Lease, ...]:
-    """What a manifest has of jobs."""
-    return tuple((record.id, record.token) for record in records)
+    suspected_in: int = 0
 
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_state = msgspec.msgpack.Decoder(StreamState).decode
-_decode_leases = msgspec.msgpack.Decoder(tuple[Lease, ...]).decode
+_decode_piece = msgspec.msgpack.Decoder(Piece).decode
+
+
+def path_of(queue: QueueKey) -> tuple[str, ...]:
+    """Where the keys of a queue's streams begin: by sort, then by stream."""
+    return (OWN_KEYS, "claims", queue.name)
+
+
+def streams_of(store: Store, queue: QueueKey) -> dict[str, StreamState]:
+    """The streams that the store knows of a queue, and where they stand."""
+    entries = store.read_keys(queue.tenant, (*path_of(queue), "state"), MOST)
+    return {entry.key[-1]: _decode_state(entry.value) for entry in entries}
 
 
 class ManifestRoom:
@@ -72,19 +91,20 @@ class ManifestRoom:
         self._store = store
         self._tenant = key.tenant
         self._stream = stream
-        self._path = (OWN_KEYS, "spark", key.name, stream)
+        self._path = path_of(key)
         self._by = new_id()
         self._version = 0
         self.state = StreamState("")
         self.manifests: dict[int, Manifest] = {}
-        self.waiting: list[tuple[Lease, ...]] = []
-        """Pieces of a micro-batch that was cut up: each is to be one of its own."""
+        self.waiting: list[Piece] = []
+        """What a micro-batch was cut up into, and suspects: each is to be one of its own."""
 
-    def begin(self) -> None:
-        """Take the stream over from its last reader, and load what it holds."""
+    def begin(self, accept: Accept) -> None:
+        """Take the stream over from its last reader if its state is accepted, and load the rest."""
         while True:
-            found, version = self._find()
+            found, version = self.find()
             state = found or StreamState(new_id())
+            accept(state)
             mine = msgspec.structs.replace(state, epoch=state.epoch + 1, by=self._by)
             write = KeyWrite(key=self._state_path, value=_encode(mine), version=version)
             if self._store.write_keys(self._tenant, [write]):
@@ -95,20 +115,22 @@ class ManifestRoom:
         """Read what the store has; `StreamFenced` if another driver has begun."""
         self.state, self._version = self._found()
         self.manifests = {
-            batch: Manifest(batch, leases) for batch, leases in self._read("batch").items()
+            batch: Manifest(batch, piece.leases, piece.suspected_in)
+            for batch, piece in self._read("batch").items()
         }
-        self.waiting = [leases for _, leases in sorted(self._read("waiting").items())]
+        self.waiting = [piece for _, piece in sorted(self._read("waiting").items())]
 
     def save(
         self,
         state: StreamState,
         manifest: Manifest | None = None,
-        waiting: Sequence[tuple[Lease, ...]] | None = None,
+        waiting: Sequence[Piece] | None = None,
     ) -> None:
         """Write all of it or nothing; `StreamFenced` if another driver has begun."""
         writes = [KeyWrite(key=self._state_path, value=_encode(state), version=0)]
         if manifest is not None:
-            writes.append(self._set("batch", manifest.batch, manifest.leases))
+            piece = Piece(manifest.leases, manifest.suspected_in)
+            writes.append(self._set("batch", manifest.batch, piece))
         if waiting is not None:
             writes += self._replace_waiting(waiting)
         old = [batch for batch in self.manifests if batch <= state.committed - KEPT]
@@ -144,9 +166,18 @@ class ManifestRoom:
         self._write(writes)
         self.state, self.manifests, self.waiting = fresh, {}, []
 
+    def forget(self) -> None:
+        """Delete what is left of a stream that was restarted, and holds nothing any more."""
+        self._write([KeyWrite(key=self._state_path, value=None)])
+
+    def find(self) -> tuple[StreamState | None, int]:
+        """The state as the store has it, whoever reads the stream, and the version of its key."""
+        entry = find_key(self._store, self._tenant, self._state_path)
+        return (None, 0) if entry is None else (_decode_state(entry.value), entry.version)
+
     def fenced(self) -> bool:
         """Whether another driver has taken over. Any thread may ask."""
-        found, _ = self._find()
+        found, _ = self.find()
         return found is None or found.by != self._by
 
     @property
@@ -157,28 +188,29 @@ class ManifestRoom:
             for manifest in self.manifests.values()
             if manifest.batch > self.state.committed
         )
-        return {lease for leases in (*batches, *self.waiting) for lease in leases}
+        waiting = (piece.leases for piece in self.waiting)
+        return {lease for leases in (*batches, *waiting) for lease in leases}
 
     # --- keys ---
 
     @property
     def _state_path(self) -> tuple[str, ...]:
-        return (*self._path, "state")
+        return (*self._path, "state", self._stream)
 
     def _key(self, what: str, number: int) -> tuple[str, ...]:
-        return (*self._path, what, f"{number:016d}")
+        return (*self._path, what, self._stream, f"{number:016d}")
 
-    def _set(self, what: str, number: int, leases: tuple[Lease, ...]) -> KeyWrite:
-        return KeyWrite(key=self._key(what, number), value=_encode(leases))
+    def _set(self, what: str, number: int, piece: Piece) -> KeyWrite:
+        return KeyWrite(key=self._key(what, number), value=_encode(piece))
 
-    def _replace_waiting(self, waiting: Sequence[tuple[Lease, ...]]) -> list[KeyWrite]:
-        kept = [self._set("waiting", number, leases) for number, leases in enumerate(waiting)]
+    def _replace_waiting(self, waiting: Sequence[Piece]) -> list[KeyWrite]:
+        kept = [self._set("waiting", number, piece) for number, piece in enumerate(waiting)]
         gone = range(len(waiting), len(self.waiting))
         return kept + [KeyWrite(key=self._key("waiting", number), value=None) for number in gone]
 
-    def _read(self, what: str) -> dict[int, tuple[Lease, ...]]:
-        entries = self._store.read_keys(self._tenant, (*self._path, what), MOST)
-        return {int(entry.key[-1]): _decode_leases(entry.value) for entry in entries}
+    def _read(self, what: str) -> dict[int, Piece]:
+        entries = self._store.read_keys(self._tenant, (*self._path, what, self._stream), MOST)
+        return {int(entry.key[-1]): _decode_piece(entry.value) for entry in entries}
 
     def _write(self, writes: list[KeyWrite]) -> None:
         while True:
@@ -190,17 +222,13 @@ class ManifestRoom:
             _, self._version = self._found()
 
     def _note_version(self) -> None:
-        found, version = self._find()
+        found, version = self.find()
         # Never the version of another driver's mark: its state would be overwritten.
         ours = found is not None and found.by == self._by
         self._version = version if ours else NO_VERSION
 
     def _found(self) -> tuple[StreamState, int]:
-        found, version = self._find()
+        found, version = self.find()
         if found is None or found.by != self._by:
             raise StreamFenced(self._stream)
         return found, version
-
-    def _find(self) -> tuple[StreamState | None, int]:
-        entry = find_key(self._store, self._tenant, self._state_path)
-        return (None, 0) if entry is None else (_decode_state(entry.value), entry.version)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
 
-from ackline.events import Act
 from ackline.job import Record, State
 from ackline.queue import Queue
 from ackline.spark.claims.keeper import LeaseKeeper
-from ackline.spark.claims.manifests import Lease, Manifest
+from ackline.spark.claims.leases import Lease, failed_under, look_up
+from ackline.spark.claims.manifests import Manifest
 from ackline.spark.errors import StreamMismatch
 
 logger = logging.getLogger("ackline")
-
-CHUNK = 1000
-"""Jobs per round trip."""
 
 PIECES = 100
 """Into how many pieces a micro-batch that never ends is cut."""
@@ -80,11 +78,8 @@ class Replay:
                 # Another has taken them back, or the store cannot: asking again changes nothing.
                 return
 
-    def _look_up(self, leases: tuple[Lease, ...]) -> Iterator[tuple[Lease, Record | None]]:
-        for start in range(0, len(leases), CHUNK):
-            chunk = leases[start : start + CHUNK]
-            records = self._queue.store.get(self._queue.key, [id for id, _ in chunk])
-            yield from zip(chunk, records, strict=True)
+    def _look_up(self, leases: Sequence[Lease]) -> Iterator[tuple[Lease, Record | None]]:
+        return chain.from_iterable(look_up(self._queue.store, self._queue.key, leases))
 
 
 def delivered(lease: Lease, record: Record | None) -> Record | None:
@@ -98,14 +93,12 @@ def delivered(lease: Lease, record: Record | None) -> Record | None:
     token = lease[1]
     if record.token == token and record.state in (State.PROCESSING, State.COMPLETED):
         return record
-    for ended in record.history:
-        if ended.token == token and ended.act == Act.FAIL:
-            return msgspec.structs.replace(record, token=token, attempts=ended.attempt)
+    if ended := failed_under(lease, record):
+        return msgspec.structs.replace(record, token=token, attempts=ended.attempt)
     return None
 
 
-def cut_up(records: list[Record]) -> tuple[list[Record], list[list[Record]]]:
-    """The first hundredth of a micro-batch, and the others; of a single job there are no others."""
+def cut_up(records: list[Record]) -> list[list[Record]]:
+    """A micro-batch in hundredths."""
     size = max(1, len(records) // PIECES)
-    pieces = [records[start : start + size] for start in range(0, len(records), size)]
-    return pieces[0], pieces[1:]
+    return [records[start : start + size] for start in range(0, len(records), size)]

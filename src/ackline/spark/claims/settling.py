@@ -10,19 +10,17 @@ import msgspec
 
 from ackline import lifecycle
 from ackline.config import Resolved
-from ackline.job import Record, State
-from ackline.lifecycle import Transition
+from ackline.job import LIVE, Record, State
+from ackline.lifecycle import Transition, Verdict
 from ackline.queue import Queue
 from ackline.queue.failures import failure_from
 from ackline.spark.claims.keeper import LeaseKeeper
-from ackline.spark.claims.manifests import Lease, Manifest, ManifestRoom
+from ackline.spark.claims.leases import Lease, chunks, look_up
+from ackline.spark.claims.manifests import Manifest, ManifestRoom
 from ackline.spark.errors import StreamFenced, StreamMismatch
 from ackline.spark.options import ReadClaims
 
 logger = logging.getLogger("ackline")
-
-CHUNK = 1000
-"""Jobs per round trip."""
 
 
 class Settling:
@@ -57,7 +55,9 @@ class Settling:
         for manifest in done:
             self._settle(manifest, seen.get(manifest.batch, []))
         planned = max(state.planned, batch)
-        self._room.save(msgspec.structs.replace(state, committed=batch, planned=planned))
+        proven = max((one.batch for one in done if one.leases), default=state.proven)
+        state = msgspec.structs.replace(state, committed=batch, planned=planned, proven=proven)
+        self._room.save(state)
         return [manifest.batch for manifest in done]
 
     def mismatch(self, batch: int) -> StreamMismatch:
@@ -70,36 +70,26 @@ class Settling:
         )
 
     def _settle(self, manifest: Manifest, seen: list[Record]) -> None:
-        refused = 0
-        for leases, records in self._looked_up(manifest, seen):
-            steps = [
-                step
-                for lease, record in zip(leases, records, strict=True)
-                if (step := self._outcome(lease, record)) is not None
-            ]
-            refused += sum(not verdict.applied for verdict in self._queue.apply(steps))
+        verdicts = list[Verdict]()
+        for some in self._looked_up(manifest, seen):
+            steps = (self._outcome(lease, record) for lease, record in some)
+            verdicts += self._queue.apply([step for step in steps if step is not None])
         self._keeper.drop(manifest.leases)
-        if refused:
+        # What another has settled meanwhile is not delivered again.
+        if again := sum(not verdict.applied and verdict.state in LIVE for verdict in verdicts):
             logger.warning(
                 "stream %r: the leases of %d jobs of micro-batch %d were lost before it was "
                 "committed; they will be delivered again",
-                self._options.stream_id,
-                refused,
-                manifest.batch,
+                *(self._options.stream_id, again, manifest.batch),
             )
 
     def _looked_up(
         self, manifest: Manifest, seen: list[Record]
-    ) -> Iterator[tuple[Sequence[Lease], list[Record | None]]]:
+    ) -> Iterator[Sequence[tuple[Lease, Record | None]]]:
         # Where outcomes were written meanwhile, what this driver saw at first is old.
-        known = seen and self._options.ack == "commit"
-        for start in range(0, len(manifest.leases), CHUNK):
-            leases = manifest.leases[start : start + CHUNK]
-            ids = [id for id, _ in leases]
-            if known:
-                yield leases, [*seen[start : start + CHUNK]]
-            else:
-                yield leases, self._queue.store.get(self._queue.key, ids)
+        if seen and self._options.ack == "commit":
+            return chunks(list(zip(manifest.leases, seen, strict=True)))
+        return look_up(self._queue.store, self._queue.key, manifest.leases)
 
     def _outcome(self, lease: Lease, record: Record | None) -> Transition | None:
         if record is None:

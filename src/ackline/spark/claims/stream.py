@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import product
 from typing import Any, TypeVar
 
 import pyarrow
@@ -14,6 +15,7 @@ from ackline.errors import ConfigError
 from ackline.job import QueueKey, Record
 from ackline.queues import Queues
 from ackline.spark.claims.claims import Claims
+from ackline.spark.claims.manifests import StreamState
 from ackline.spark.errors import StreamMismatch
 from ackline.spark.options import ReadClaims
 from ackline.spark.retrying import retrying
@@ -51,12 +53,7 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Before the first micro-batch; Spark asks again if it dies during the first."""
-
-        def begin(claims: Claims) -> dict[str, Any]:
-            claims.begin_anew()
-            return self._offset(claims, 0)
-
-        return self._with(begin)
+        return self._with(lambda claims: self._offset(claims.generation(), 0))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """As many as the options allow."""
@@ -74,9 +71,14 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         most = min(self.options.max_jobs_per_trigger, _rows_of(limit))
 
+        def accept(state: StreamState) -> None:
+            self._require_own(state, start)
+            self._require_known(state, start)
+
         def take(claims: Claims) -> dict[str, Any]:
-            batch = claims.take(self._batch_of(claims, start), most)
-            return self._offset(claims, batch)
+            claims.begin(accept)
+            batch = claims.take(start["batch"], most)
+            return self._offset(claims.room.state.generation, batch)
 
         return self._with(take)
 
@@ -86,8 +88,9 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
 
         def plan(claims: Claims) -> list[Record]:
-            first, last = self._batch_of(claims, start), self._batch_of(claims, end)
-            return [job for batch in range(first + 1, last + 1) for job in claims.plan(batch)]
+            claims.begin(lambda state: self._require_own(state, start, end))
+            batches = range(start["batch"] + 1, end["batch"] + 1)
+            return [job for batch in batches for job in claims.plan(batch)]
 
         key = QueueKey(self.address.tenant, self.options.queue)
         records = self._with(plan)
@@ -95,7 +98,12 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: Offset) -> None:
         """Settle once more; it has mostly been done already."""
-        self._with(lambda claims: claims.settle(self._batch_of(claims, end)))
+
+        def settle(claims: Claims) -> None:
+            claims.begin(lambda state: self._require_own(state, end))
+            claims.settle(end["batch"])
+
+        self._with(settle)
 
     def stop(self) -> None:
         """Let go of the store; the leases last for the next driver."""
@@ -115,36 +123,44 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _with(self, act: Callable[[Claims], T]) -> T:
         """Do it with the claims of this driver; each act may be repeated."""
-        return retrying(lambda: act(self._begun()), self.options.retry_for)
+        return retrying(lambda: act(self._opened()), self.options.retry_for)
 
-    def _begun(self) -> Claims:
+    def _opened(self) -> Claims:
         if self._claims is None:
-            if self._queues is None:
-                self._queues = self.address.connect()
-            claims = Claims(self._queues, self.options)
-            claims.begin()
-            self._claims = claims
+            self._queues = self.address.connect()
+            self._claims = Claims(self._queues, self.options)
         return self._claims
 
-    def _offset(self, claims: Claims, batch: int) -> dict[str, Any]:
+    def _offset(self, generation: str, batch: int) -> dict[str, Any]:
         return {
             "stream": self.options.stream_id,
             "queue": self.options.queue,
-            "generation": claims.room.state.generation,
+            "generation": generation,
             "batch": batch,
         }
 
-    def _batch_of(self, claims: Claims, offset: Offset) -> int:
-        """The number of a micro-batch, if the offset is of this very stream."""
-        expected = self._offset(claims, 0)
-        for part in ("stream", "queue", "generation"):
+    def _require_own(self, state: StreamState, *offsets: Offset) -> None:
+        """Refuse offsets that are not of this very stream."""
+        expected = self._offset(state.generation, 0)
+        for offset, part in product(offsets, ("stream", "queue", "generation")):
             if offset.get(part) != expected[part]:
                 raise StreamMismatch(
                     f"the checkpoint belongs to {part} {offset.get(part)!r}, and this is "
                     f"{expected[part]!r}: use the checkpoint of this stream on this store, "
                     "or a new one with another streamId"
                 )
-        return int(offset["batch"])
+
+    def _require_known(self, state: StreamState, start: Offset) -> None:
+        """Refuse a new checkpoint of a stream that was read with another one.
+
+        Not earlier: Spark asks where a stream begins also to read its first micro-batch again.
+        """
+        if not start["batch"] and state.committed:
+            raise StreamMismatch(
+                f"stream {self.options.stream_id!r} was read up to micro-batch {state.committed} "
+                "with another checkpoint. Use that one, or another streamId; or set reset=true "
+                "to begin anew, which gives back what the other one holds"
+            )
 
 
 def _rows_of(limit: ReadLimit) -> int:

@@ -28,7 +28,7 @@ class StopFlag:
     ) -> None:
         self._before = frozenset(before)
         self._keys = [
-            (queue.store, queue.key.tenant, (OWN_KEYS, "spark", "fleet", fleet, queue.key.name))
+            (queue.store, queue.key.tenant, (OWN_KEYS, "fleets", queue.key.name, fleet))
             for queue in queues
         ]
 

@@ -1,0 +1,92 @@
+"""`ackline pipeline streams`: who claims jobs for Spark under a name, and how far."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ackline.cli.app import command
+from ackline.cli.exits import Refusal, UsageMistake
+from ackline.cli.pipeline.group import PIPELINE, pipeline
+from ackline.cli.session import Session
+from ackline.cli.tables import new_table
+from ackline.cli.words import plain
+
+if TYPE_CHECKING:
+    from ackline.spark.claims.manifests import StreamState
+
+Found = list[tuple[str, str, "StreamState"]]
+"""Queues, streams of theirs, and where these stand."""
+
+
+@command("streams", panel=PIPELINE, group=pipeline)
+def streams(
+    session: Session,
+    queue: Annotated[str | None, typer.Argument(help="Only of this queue.")] = None,
+    forget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Give back what this stream of the queue holds, and forget it. A query that still "
+            "reads it stops.",
+        ),
+    ] = None,
+) -> None:
+    """Which streams claim the jobs of a queue, and up to which micro-batch they are done.
+
+    What a stream has claimed is kept under its streamId until it is forgotten, or the queue
+    dropped.
+    """
+    if forget is not None:
+        _forget(session, queue, forget)
+        return
+    found = _found(session, queue)
+    if session.json:
+        session.document({"streams": [_document(*one) for one in found]})
+    elif found:
+        _show(session, found)
+    else:
+        session.say("No stream claims jobs.")
+
+
+def _found(session: Session, queue: str | None) -> Found:
+    from ackline.spark.claims.manifests import streams_of
+
+    names = [queue] if queue is not None else list(session.queues)
+    known = [session.known_queue(name) for name in names]
+    return [
+        (one.name, stream, state)
+        for one in known
+        for stream, state in streams_of(one.store, one.key).items()
+    ]
+
+
+def _forget(session: Session, queue: str | None, name: str) -> None:
+    if queue is None:
+        raise UsageMistake("name the queue, too: ackline pipeline streams QUEUE --forget NAME")
+    if name not in [stream for _, stream, _ in _found(session, queue)]:
+        raise Refusal(f"queue {queue!r} has no stream {name!r}")
+    from ackline.spark.claims.forgetting import forget
+
+    forget(session.queues, queue, name)
+    if session.json:
+        session.document({"forgotten": name})
+    else:
+        session.line(f"{plain(name)} forgotten")
+
+
+def _document(queue: str, stream: str, state: StreamState) -> dict[str, object]:
+    return {
+        "queue": queue,
+        "stream": stream,
+        "committed": state.committed,
+        "drivers": state.epoch,
+    }
+
+
+def _show(session: Session, found: Found) -> None:
+    table = new_table("queue", "stream", "committed", "drivers", right=2)
+    for queue, stream, state in found:
+        table.add_row(plain(queue), plain(stream), f"{state.committed:,}", f"{state.epoch:,}")
+    session.say(table)

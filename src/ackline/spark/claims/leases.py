@@ -1,0 +1,48 @@
+"""Leases: what a stream has of its jobs, and what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from ackline.events import Act
+from ackline.job import LIVE, Failure, QueueKey, Record
+from ackline.stores.base import Store
+
+T = TypeVar("T")
+
+Lease = tuple[str, int]
+"""A job's id and the token it was claimed under."""
+
+CHUNK = 1000
+"""Jobs per round trip, at most."""
+
+
+def leases_of(records: Iterable[Record]) -> tuple[Lease, ...]:
+    """What a manifest has of jobs."""
+    return tuple((record.id, record.token) for record in records)
+
+
+def chunks(several: Sequence[T]) -> Iterator[Sequence[T]]:
+    """As many as go in one round trip, again and again."""
+    for start in range(0, len(several), CHUNK):
+        yield several[start : start + CHUNK]
+
+
+def look_up(
+    store: Store, queue: QueueKey, leases: Sequence[Lease]
+) -> Iterator[list[tuple[Lease, Record | None]]]:
+    """Each lease with its job as it is now, a round trip at a time."""
+    for some in chunks(leases):
+        yield list(zip(some, store.get(queue, [id for id, _ in some]), strict=True))
+
+
+def failed_under(lease: Lease, record: Record) -> Failure | None:
+    """How a job was failed by who held this lease, if it was."""
+    ended = (one for one in record.history if one.token == lease[1] and one.act == Act.FAIL)
+    return next(ended, None)
+
+
+def comes_again(lease: Lease, record: Record | None) -> bool:
+    """Whether a job is still to be done, and was not settled under this lost lease."""
+    return record is not None and record.state in LIVE and not failed_under(lease, record)
