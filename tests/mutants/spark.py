@@ -245,8 +245,8 @@ SPARK = [
     _claims(
         "leases are not kept while the driver lives",
         "keeper.py",
-        "        lost = self._extend(held)\n        with",
-        "        lost = set[Lease]()\n        with",
+        "        lost = self._extend(held)\n        self._heard",
+        "        lost = set[Lease]()\n        self._heard",
     ),
     Mutant(
         "spark: the thread that keeps leases ends with whatever a store answers",
