@@ -124,8 +124,8 @@ SPARK = [
     _claims(
         "a driver that was taken over gives back what its successor has claimed",
         "intake.py",
-        "            if not self._room.confirm():\n",
-        "            if False:\n",
+        "            while (strays := self._strays(jobs)) and not self._room.confirm():\n",
+        "            while (strays := self._strays(jobs)) and False:\n",
     ),
     _claims(
         "a write that comes late is not waited for",
