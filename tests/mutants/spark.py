@@ -82,7 +82,7 @@ SPARK = [
     _claims(
         "a poison job is left out instead of being buried",
         "claims.py",
-        "            self._bury(records[0])\n",
+        "            self._replay.bury(records[0], self._options.max_replays)\n",
         "            pass\n",
     ),
     _claims(
