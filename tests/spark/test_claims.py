@@ -474,6 +474,26 @@ def test_a_new_checkpoint_begins_anew_when_asked_to(email, start, checkpoint):
     assert email.counts()[State.COMPLETED] == 15
 
 
+def test_it_does_not_begin_anew_when_another_was_first(email, start, checkpoint, monkeypatch):
+    put(email, 15)
+    late = start(Checkpoint())
+    room = late.reader._opened().room
+    find = room.find
+
+    def find_nothing_yet():
+        monkeypatch.setattr(room, "find", find)
+        start(checkpoint).run()
+        return None, 0
+
+    monkeypatch.setattr(room, "find", find_nothing_yet)
+    with pytest.raises(StreamMismatch):
+        late.trigger()
+    put(email, 5, prefix="new")
+    start(checkpoint).run()
+
+    assert len(checkpoint.ids) == 20
+
+
 def test_beginning_anew_can_be_repeated(email, start, checkpoint, monkeypatch):
     """The store is away just after the old checkpoint was forgotten."""
     monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.001)

@@ -52,7 +52,8 @@ class Claims:
         if found is not None and not self._options.reset:
             return found.generation
         self.begin(lambda _state: None)
-        self._begin_anew()
+        if self._options.reset:
+            self._begin_anew()
         return self.room.state.generation
 
     def begin(self, accept: Accept) -> None:
