@@ -82,7 +82,7 @@ SPARK = [
     _claims(
         "a poison job is left out instead of being buried",
         "claims.py",
-        "            self._bury(records[0])\n",
+        "            self._replay.bury(records[0], self._options.max_replays)\n",
         "            pass\n",
     ),
     _claims(
@@ -124,8 +124,8 @@ SPARK = [
     _claims(
         "a driver that was taken over gives back what its successor has claimed",
         "intake.py",
-        "            if not self._room.confirm():\n",
-        "            if False:\n",
+        "            while (strays := self._strays(jobs)) and not self._room.confirm():\n",
+        "            while (strays := self._strays(jobs)) and False:\n",
     ),
     _claims(
         "a write that comes late is not waited for",
@@ -245,8 +245,8 @@ SPARK = [
     _claims(
         "leases are not kept while the driver lives",
         "keeper.py",
-        "        lost = self._extend(held)\n        with",
-        "        lost = set[Lease]()\n        with",
+        "        lost = self._extend(held)\n        self._heard",
+        "        lost = set[Lease]()\n        self._heard",
     ),
     Mutant(
         "spark: the thread that keeps leases ends with whatever a store answers",

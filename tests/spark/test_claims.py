@@ -14,7 +14,7 @@ import ackline
 from ackline import NewJob
 from ackline.config import DAY, Policy
 from ackline.errors import ConfigError, StoreUnavailable
-from ackline.job import State
+from ackline.job import Record, State
 from ackline.lifecycle import Verdict
 from ackline.limits import OWN_KEYS
 from ackline.service import Settings
@@ -22,8 +22,8 @@ from ackline.service.runtime import Runtime
 from ackline.service.store_access import sizes
 from ackline.spark import retrying
 from ackline.spark.claims import manifests, replay
-from ackline.spark.claims.leases import CHUNK
-from ackline.spark.claims.manifests import Manifest, ManifestRoom
+from ackline.spark.claims.leases import CHUNK, leases_of
+from ackline.spark.claims.manifests import Manifest, ManifestRoom, Piece
 from ackline.spark.claims.stream import ClaimsStreamReader
 from ackline.spark.errors import StreamFenced, StreamMismatch
 from ackline.spark.fleet.stop_flag import StopFlag
@@ -490,6 +490,26 @@ def test_a_new_checkpoint_begins_anew_when_asked_to(email, start, checkpoint):
     assert email.counts()[State.COMPLETED] == 15
 
 
+def test_it_does_not_begin_anew_when_another_was_first(email, start, checkpoint, monkeypatch):
+    put(email, 15)
+    late = start(Checkpoint())
+    room = late.reader._opened().room
+    find = room.find
+
+    def find_nothing_yet():
+        monkeypatch.setattr(room, "find", find)
+        start(checkpoint).run()
+        return None, 0
+
+    monkeypatch.setattr(room, "find", find_nothing_yet)
+    with pytest.raises(StreamMismatch):
+        late.trigger()
+    put(email, 5, prefix="new")
+    start(checkpoint).run()
+
+    assert len(checkpoint.ids) == 20
+
+
 def test_beginning_anew_can_be_repeated(email, start, checkpoint, monkeypatch):
     """The store is away just after the old checkpoint was forgotten."""
     monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.001)
@@ -749,6 +769,31 @@ class TestPoison:
 
         assert email.status("poison0").state is State.FAILED
         assert sorted(checkpoint.ids) == ["j0", "j1"]
+
+    def test_a_suspect_is_kept_though_a_save_went_unanswered(
+        self, email, start, checkpoint, monkeypatch
+    ):
+        monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.001)
+        put(email, 1, prefix="suspect")
+        driver, records = start(checkpoint), list[Record]()
+        driver._call("initialOffset")
+        claims, store = driver.reader._claims, driver.reader._queues.store
+        claims._intake.claim(1, records)
+        claims.room.save(claims.room.state, None, [Piece(leases_of(records), 1)])
+        write, cut = store.write_keys, list[bool]()
+
+        def break_once(tenant, writes):
+            answer = write(tenant, writes)
+            if len(writes) > 1 and not cut:
+                cut.append(answer)
+                put(email, 1)
+                raise StoreUnavailable("the connection broke")
+            return answer
+
+        monkeypatch.setattr(store, "write_keys", break_once)
+        driver.trigger()
+
+        assert checkpoint.ids == ["suspect0"]
 
 
 class TestOutcomes:

@@ -35,6 +35,11 @@ def asked(role="read", **options):
         ("read", {"table": "jobs", "tenant": ""}, "the tenant must have"),
         ("read", {"table": "jobs", "streamid": "s"}, "'streamId' is for readStream"),
         (
+            "readStream",
+            {"table": "jobs", "queue": "q", "streamId": "s", "lease": "0.001"},
+            "lease must be at least 0.01 seconds",
+        ),
+        (
             "read",
             {"table": "jobs", "pushdown": "true"},
             "states, createdAfter and createdBefore of",

@@ -15,7 +15,7 @@ from msgspec import Meta
 from ackline.errors import ConfigError
 from ackline.events import Act, read_cursor
 from ackline.job import State
-from ackline.limits import require_name, require_priority, require_seconds
+from ackline.limits import require_lease, require_name, require_priority, require_seconds
 from ackline.spark.option_text import names_of, require_known, seconds_at
 from ackline.spark.queue_names import names_in
 
@@ -308,7 +308,7 @@ class ReadClaims(Reading, frozen=True, kw_only=True, rename="camel"):
         super().__post_init__()
         require_name("streamId", self.stream_id)
         require_name("streamId with 'spark ' before it", self.worker)
-        require_seconds("lease", self.lease, above_zero=True)
+        require_lease(self.lease)
         require_seconds("keepFor", self.keep_for)
 
     @property

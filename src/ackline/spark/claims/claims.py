@@ -11,10 +11,8 @@ from typing import Any
 
 import msgspec
 
-from ackline import lifecycle
 from ackline.job import Record
 from ackline.queue import Queue
-from ackline.queue.failures import failure_from
 from ackline.queues import Queues
 from ackline.spark.claims.intake import Intake
 from ackline.spark.claims.keeper import LeaseKeeper
@@ -54,7 +52,8 @@ class Claims:
         if found is not None and not self._options.reset:
             return found.generation
         self.begin(lambda _state: None)
-        self._begin_anew()
+        if self._options.reset:
+            self._begin_anew()
         return self.room.state.generation
 
     def begin(self, accept: Accept) -> None:
@@ -107,12 +106,18 @@ class Claims:
             return batch
         if start < state.planned:
             raise self._settling.mismatch(start)
-        taken = (
-            self._take_waiting(batch, suspects=False)
-            or self._claim_and_save(batch, limit)
-            or self._take_waiting(batch, suspects=True)
-        )
-        return batch if taken else start
+        return batch if self._fill(batch, limit) else start
+
+    def _fill(self, batch: int, limit: int) -> bool:
+        try:
+            return (
+                self._take_waiting(batch, suspects=False)
+                or self._claim_and_save(batch, limit)
+                or self._take_waiting(batch, suspects=True)
+            )
+        except Exception:
+            self._doubtful = True
+            raise
 
     def _take_waiting(self, batch: int, *, suspects: bool) -> bool:
         """Go on with a piece that waits; with a suspect if there is proof, or nothing else."""
@@ -133,9 +138,6 @@ class Claims:
                 self.room.save(self.room.state, Manifest(batch, leases_of(records)))
         except StreamFenced:
             self._intake.give_back(records)
-            raise
-        except Exception:
-            self._doubtful = True
             raise
         if records:
             self._intake.spend(len(records))
@@ -193,18 +195,9 @@ class Claims:
             first, *others = cut_up(records)
             return first, [*(Piece(leases_of(some)) for some in others), *waiting]
         if 0 < manifest.suspected_in < self.room.state.proven:
-            self._bury(records[0])
+            self._replay.bury(records[0], self._options.max_replays)
             return [], waiting
         # The sink may be away: this job is to blame once others were committed since, and it was
         # tried again.
         suspected_in = manifest.suspected_in or manifest.batch
         return [], [*waiting, Piece(leases_of(records), suspected_in)]
-
-    def _bury(self, record: Record) -> None:
-        reason = (
-            f"its micro-batch was begun {self._options.max_replays} times by stream "
-            f"{self._options.stream_id!r} and never committed"
-        )
-        failure = failure_from(record, reason)
-        self._queue.apply([lifecycle.bury(record, failure, self._queue.policies.of(record))])
-        self._keeper.drop(leases_of([record]))

@@ -9,10 +9,12 @@ from typing import Any
 
 import msgspec
 
+from ackline import lifecycle
 from ackline.job import Record, State
 from ackline.queue import Queue
+from ackline.queue.failures import failure_from
 from ackline.spark.claims.keeper import LeaseKeeper
-from ackline.spark.claims.leases import Lease, failed_under, look_up
+from ackline.spark.claims.leases import Lease, failed_under, leases_of, look_up
 from ackline.spark.claims.manifests import Manifest
 from ackline.spark.errors import StreamMismatch
 
@@ -65,6 +67,16 @@ class Replay:
             if job := delivered((id, token), record):
                 found.append(job)
         return found
+
+    def bury(self, record: Record, begun: int) -> None:
+        """Send a job to the DLQ whose micro-batch never ends."""
+        reason = (
+            f"its micro-batch was begun {begun} times by stream {self._stream!r} and never "
+            "committed"
+        )
+        failure = failure_from(record, reason)
+        self._queue.apply([lifecycle.bury(record, failure, self._queue.policies.of(record))])
+        self._keeper.drop(leases_of([record]))
 
     def _expire(self, lost: Collection[Lease]) -> None:
         reason = "its driver was away for longer than the lease"
