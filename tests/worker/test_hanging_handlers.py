@@ -102,7 +102,8 @@ def test_one_that_gave_up_can_be_started_again(queue, go_on):
     queue.enqueue_many(["hang"] * 3)
     worker = Worker(queue, concurrency=1, grace=1.0)
     assert run_until_it_ends(worker)
-    assert isinstance(worker.trouble, HandlersHang)
+    trouble = worker.trouble
+    assert isinstance(trouble, HandlersHang)
     worker.start()
     assert worker.trouble is None
     assert queue.enqueue_and_wait("fine", timeout=SOON) == "done"
