@@ -15,9 +15,11 @@ from ackline.config import DEFAULTS
 from ackline.errors import InvalidPayload, StoreError, StoreUnavailable
 from ackline.job import QueueKey, State
 from ackline.lifecycle import Verdict, complete, request_cancel
+from ackline.queues import Queues
 from ackline.service.runtime import Runtime
 from ackline.service.settings import Settings
 from ackline.service.store_access import answers
+from ackline.service.store_access.sizes import MOST
 from ackline.stores.base import (
     BeatReply,
     Capabilities,
@@ -79,6 +81,14 @@ def test_what_needs_the_stores_own_process_is_not_promised(service, open_store):
     assert found == Capabilities(
         name="http", persistent=False, shared=True, batch=7, journal=kept.capabilities.journal
     )
+
+
+def test_any_number_of_ids_is_purged(store):
+    queue = Queues(store)[QUEUE.name]
+    store.enqueue(QUEUE, drafts(3))
+
+    assert queue.purge(ids=[f"id{number}" for number in range(1, MOST + 2)]) == 2
+    assert queue.purge(ids=[]) == 0
 
 
 class TestShortAnswers:
