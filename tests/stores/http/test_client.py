@@ -130,6 +130,15 @@ class TestShortAnswers:
         assert store.purge(QUEUE, Filter(), 7) == 2
         assert store.purge(QUEUE, Filter(), 0) == 0
 
+    def test_all_keys_are_read(self, store, service):
+        keys = [("k", str(number)) for number in range(7)]
+        for key in [*keys, *(("ackline", name) for name in "abcde")]:
+            service.runtime.store.write_keys("default", [KeyWrite(key=key, value=b"1")])
+
+        assert [entry.key for entry in store.read_keys("default", ("k",), 9)] == keys
+        assert [entry.key for entry in store.read_keys("default", ("k",), 5)] == keys[:5]
+        assert [entry.key for entry in Queues(store).keys(limit=9)] == keys
+
     def test_of_too_many_queues_some_are_heard(self, store):
         keys = [QUEUE, *(QueueKey("default", str(number)) for number in range(9))]
 
