@@ -180,13 +180,14 @@ class Queues:
         """
         if prefix:
             return self.store.read_keys(self.tenant, prefix, limit)
-        wanted = limit
-        while True:
-            found = self.store.read_keys(self.tenant, (), wanted)
-            others = [entry for entry in found if entry.key[:1] != (OWN_KEYS,)]
-            if len(others) >= limit or len(found) < wanted:
-                return others[:limit]
-            wanted = 2 * wanted
+        others: list[Key] = []
+        after: tuple[str, ...] | None = None
+        while len(others) < limit and (
+            found := self.store.read_keys(self.tenant, (), limit, after)
+        ):
+            others += [entry for entry in found if entry.key[:1] != (OWN_KEYS,)]
+            after = found[-1].key
+        return others[:limit]
 
     def delete_key(self, *key: str) -> bool:
         """Remove one key; False if there was none. Ackline's own are refused."""

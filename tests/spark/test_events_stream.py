@@ -353,7 +353,8 @@ def test_a_named_queue_goes_on_without_what_was_dropped(queues, start, checkpoin
     kept = [event.id for event in queues["b"].events()]
     assert [id for queue, _, id in told(checkpoint) if queue == "b"] == kept
     [gap] = gaps_told(checkpoint)
-    assert (gap["queue"], gap["after"]) == ("b", "0.0")
+    reached = json.loads(checkpoint.offsets[0])["queues"]["a"]
+    assert (gap["queue"], gap["after"]) == ("b", reached)
     assert gap["kept_from"] == next(iter(queues["b"].events())).at
     assert gap["skipped_at"] == queues.info().now
     assert "queue 'b' has dropped events" in caplog.text
@@ -389,7 +390,8 @@ def test_a_stream_that_always_skips_has_a_checkpoint_that_does_not_grow(
 
     assert of_other["queue"] == "other"
     assert [gap.get("count", 1) for gap in old_and_new] == [4, 1, 1]
-    assert old_and_new[0]["after"] == "0.0"
+    reached = json.loads(checkpoint.offsets[0])["queues"]["other"]
+    assert old_and_new[0]["after"] == reached
     ends = [read_cursor(gap["until"]) for gap in old_and_new]
     assert ends == sorted(ends)
 
@@ -594,6 +596,74 @@ def test_a_new_queue_is_kept_for_the_reader_from_its_first_batch_on(queues, star
     driver.run()
 
     assert [reader.name for reader in queues["b"].readers()] == ["lake"]
+
+
+class TestDroppedQueues:
+    """Who makes a queue for each reply, and drops it, must not burden the stream for ever."""
+
+    @pytest.fixture
+    def driver(self, queues, start, checkpoint):
+        """A stream that has read all of a queue that was dropped since."""
+        driver = start(checkpoint, reader="lake")
+        queues["stays"].enqueue(1)
+        queues["reply"].enqueue(1, id="1")
+        driver.run()
+        queues["reply"].drop(force=True)
+        driver.run()
+        queues["stays"].enqueue(2)
+        driver.run()
+        return driver
+
+    def test_they_are_forgotten(self, queues, driver, checkpoint):
+        last = json.loads(checkpoint.offsets[max(checkpoint.offsets)])
+
+        assert list(last["queues"]) == ["stays"]
+        keys = queues.keys("ackline", "readers")
+        assert [entry.key[2] for entry in keys] == [EVERY_QUEUE, "stays"]
+
+    @pytest.mark.parametrize("pruned", [False, True])
+    def test_one_that_is_made_anew_is_read_on(self, pruned, queues, driver, checkpoint, clock):
+        if pruned:
+            clock.advance(1e7)
+            Pruner([queues["reply"]], 30.0).step()
+        for number in (2, 3):
+            queues["reply"].enqueue(1, id=str(number))
+            driver.run()
+
+        acts = [(act, id) for queue, act, id in told(checkpoint) if queue == "reply"]
+        assert acts == [
+            ("enqueue", "1"),
+            ("purge", "1"),
+            ("drop", ""),
+            ("enqueue", "2"),
+            ("enqueue", "3"),
+        ]
+        assert [reader.every_queue for reader in queues["reply"].readers()] == [False]
+
+    def test_the_micro_batch_that_forgets_them_can_be_repeated(self, start, driver, checkpoint):
+        before = told(checkpoint)
+        checkpoint.commits.remove(max(checkpoint.commits))
+
+        start(checkpoint, reader="lake").run()
+
+        assert told(checkpoint) == before
+
+    def test_one_that_is_ahead_of_all_others_is_remembered(self, queues, start, checkpoint):
+        """Made anew it would begin before its own end, and be read twice."""
+        driver = start(checkpoint, maxEventsPerTrigger="1")
+        queues["reply"].enqueue(1, id="1")
+        queues["stays"].enqueue_many(range(3))
+        driver.run()
+        queues["stays"].enqueue_many(range(3))
+        queues["reply"].enqueue(1, id="2")
+        queues["reply"].drop(force=True)
+        driver.run()
+        queues["reply"].enqueue(1, id="3")
+        driver.run()
+
+        reply = [row["id"] for row in checkpoint.rows if row["queue"] == "reply"]
+        assert sorted(reply) == ["", "1", "1", "2", "2", "3"]
+        assert len(checkpoint.rows) == 6 + 6
 
 
 def test_an_idle_stream_asks_no_queue_twice(queues, start, checkpoint, monkeypatch):

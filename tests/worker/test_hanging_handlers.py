@@ -102,9 +102,9 @@ def test_one_that_gave_up_can_be_started_again(queue, go_on):
     queue.enqueue_many(["hang"] * 3)
     worker = Worker(queue, concurrency=1, grace=1.0)
     assert run_until_it_ends(worker)
-    gave_up = worker.trouble
+    trouble = worker.trouble
+    assert isinstance(trouble, HandlersHang)
     worker.start()
-    assert isinstance(gave_up, HandlersHang)
     assert worker.trouble is None
     assert queue.enqueue_and_wait("fine", timeout=SOON) == "done"
     worker.stop()

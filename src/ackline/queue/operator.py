@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -26,7 +27,7 @@ from ackline.queue.base import P, R
 from ackline.queue.dropping import drop
 from ackline.queue.job import Job, record_of
 from ackline.queue.observer import Observer, states_in
-from ackline.stores.base import Filter
+from ackline.stores.base import Filter, Store
 
 BULK = 500
 """Jobs per step of an act on many."""
@@ -172,25 +173,25 @@ class Operator(Observer[P, R]):
         """
         which = Filter(states=states_in(states), kinds=names_in(kinds), ids=names_in(ids, "ids"))
         began = self.store.info().now
+        return sum(self._purge_older(some, began, by) for some in _with_few_ids(which))
+
+    def _purge_older(self, which: Filter, began: float, by: str) -> int:
         # Just above now: a job of this very moment is there already.
         later = math.nextafter(began, math.inf)
-        total = self._purge(msgspec.structs.replace(which, created_before=later), by)
+        total = _purge(
+            self.store, self.key, msgspec.structs.replace(which, created_before=later), by
+        )
         cursor = None
         while True:
             after = msgspec.structs.replace(which, created_after=later)
             page = self.store.page(self.key, after, cursor, BULK)
             left = self._there_at(began, [(job.id, job.created_at) for job in page.jobs])
             if left:
-                total += self._purge(msgspec.structs.replace(which, ids=frozenset(left)), by)
+                those = msgspec.structs.replace(which, ids=frozenset(left))
+                total += _purge(self.store, self.key, those, by)
             cursor = page.cursor
             if cursor is None:
                 return total
-
-    def _purge(self, which: Filter, by: str) -> int:
-        total = 0
-        while count := self.store.purge(self.key, which, BULK, storable(by)):
-            total += count
-        return total
 
     def _there_at(self, began: float, jobs: list[tuple[str, float]]) -> list[str]:
         """Those of some jobs, given with their times, that did not come since an act began.
@@ -232,3 +233,20 @@ class Operator(Observer[P, R]):
         ):
             raise WrongState(transition.act, transition.id, verdict.state)
         raise JobChanged(transition.id)
+
+
+def _purge(store: Store, key: QueueKey, which: Filter, by: str) -> int:
+    total = 0
+    while count := store.purge(key, which, BULK, storable(by)):
+        total += count
+    return total
+
+
+def _with_few_ids(which: Filter) -> Iterator[Filter]:
+    """The same, some ids at a time: a service refuses to look for too many at once."""
+    if which.ids is None:
+        yield which
+        return
+    left = iter(which.ids)
+    while some := frozenset(itertools.islice(left, BULK)):
+        yield msgspec.structs.replace(which, ids=some)

@@ -551,8 +551,14 @@ class Store(Protocol):
 
     # --- the small key-value room (keys if undelivered, schedules, cursors) ---
 
-    def read_keys(self, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
-        """The keys that start with these parts, in order."""
+    def read_keys(
+        self,
+        tenant: str,
+        prefix: tuple[str, ...],
+        limit: int,
+        after: tuple[str, ...] | None = None,
+    ) -> list[Key]:
+        """The keys that start with these parts, in order; behind one that was read before."""
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         """Apply all writes, or none if one of the versions is not as expected."""

@@ -14,6 +14,13 @@ def encode_key(key: tuple[str, ...]) -> bytes:
     return b"".join(part.encode().replace(b"\x00", _NUL) + _END for part in key)
 
 
+def span_of(prefix: tuple[str, ...], after: tuple[str, ...] | None) -> tuple[bytes, bytes]:
+    """The first that a key may be that starts with these parts and comes after one; and the end."""
+    start = encode_key(prefix)
+    behind = b"" if after is None else encode_key(after) + b"\x00"
+    return max(start, behind), start + AFTER
+
+
 def decode_key(data: bytes) -> tuple[str, ...]:
     """Read back what `encode_key` wrote."""
     parts = data.split(_END)[:-1]

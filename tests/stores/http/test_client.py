@@ -15,9 +15,11 @@ from ackline.config import DEFAULTS
 from ackline.errors import InvalidPayload, StoreError, StoreUnavailable
 from ackline.job import QueueKey, State
 from ackline.lifecycle import Verdict, complete, request_cancel
+from ackline.queues import Queues
 from ackline.service.runtime import Runtime
 from ackline.service.settings import Settings
 from ackline.service.store_access import answers
+from ackline.service.store_access.sizes import MOST
 from ackline.stores.base import (
     BeatReply,
     Capabilities,
@@ -81,6 +83,14 @@ def test_what_needs_the_stores_own_process_is_not_promised(service, open_store):
     )
 
 
+def test_any_number_of_ids_is_purged(store):
+    queue = Queues(store)[QUEUE.name]
+    store.enqueue(QUEUE, drafts(3))
+
+    assert queue.purge(ids=[f"id{number}" for number in range(1, MOST + 2)]) == 2
+    assert queue.purge(ids=[]) == 0
+
+
 class TestShortAnswers:
     """The service answers with three at most; whoever asks for more is not refused."""
 
@@ -119,6 +129,15 @@ class TestShortAnswers:
         assert store.purge(QUEUE, Filter(), 7) == 7
         assert store.purge(QUEUE, Filter(), 7) == 2
         assert store.purge(QUEUE, Filter(), 0) == 0
+
+    def test_all_keys_are_read(self, store, service):
+        keys = [("k", str(number)) for number in range(7)]
+        for key in [*keys, *(("ackline", name) for name in "abcde")]:
+            service.runtime.store.write_keys("default", [KeyWrite(key=key, value=b"1")])
+
+        assert [entry.key for entry in store.read_keys("default", ("k",), 9)] == keys
+        assert [entry.key for entry in store.read_keys("default", ("k",), 5)] == keys[:5]
+        assert [entry.key for entry in Queues(store).keys(limit=9)] == keys
 
     def test_of_too_many_queues_some_are_heard(self, store):
         keys = [QUEUE, *(QueueKey("default", str(number)) for number in range(9))]

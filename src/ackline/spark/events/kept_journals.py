@@ -32,6 +32,11 @@ class KeptJournals:
         """The queues that are read."""
         return journals(self._queues) if self._options.queue is None else [self._options.queue]
 
+    def live(self) -> set[str]:
+        """Those that are there; of the others only the journal is left."""
+        found = self._queues.store.describe(self._queues.tenant, self._options.queue)
+        return {info.key.name for info in found}
+
     def end(self) -> str:
         """Where all journals end now."""
         return self._queues.info().cursor

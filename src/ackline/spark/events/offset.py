@@ -30,9 +30,9 @@ class EventsOffset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """A place in the journal of each queue."""
 
     new: str
-    """Where those queues begin that are not among `queues`: a cursor, or `OLDEST`."""
+    """Where the stream began: a cursor, or `OLDEST`."""
     queues: Mapping[str, str]
-    """How far each was read."""
+    """How far each was read; not those that were dropped before, and read to their end."""
     begun: Mapping[str, str] = {}
     """From where on the queues are read that are in this micro-batch."""
     initial: bool = False
@@ -47,14 +47,10 @@ class EventsOffset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """What the stream reads; an earlier version did not say."""
 
     @property
-    def begin(self) -> str:
-        """Where a queue begins that came into being since the stream did: all of it is read."""
-        return NOTHING_DROPPED if self.new == OLDEST else self.new
-
-    @property
     def furthest(self) -> str:
-        """The last of all places: a queue that is not among them has nothing before it."""
-        return max([self.begin, *self.queues.values()], key=read_cursor)
+        """The last of all places: a queue that is not among them has nothing new before it."""
+        begin = NOTHING_DROPPED if self.new == OLDEST else self.new
+        return max([begin, *self.queues.values()], key=read_cursor)
 
 
 def read_offset(offset: Mapping[str, Any]) -> EventsOffset:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Set
 
 import msgspec
 
@@ -16,7 +16,7 @@ from ackline.spark.errors import StreamBehind, StreamMismatch
 from ackline.spark.events.gap_notes import GapNotes
 from ackline.spark.events.gaps import shortened
 from ackline.spark.events.horizon import note_horizon, require_within
-from ackline.spark.events.journal import require_reached, whole_journal
+from ackline.spark.events.journal import NOTHING_DROPPED, require_reached, whole_journal
 from ackline.spark.events.kept_journals import KeptJournals
 from ackline.spark.events.offset import OLDEST, EventsOffset, Scope
 from ackline.spark.events.reader_places import ReaderPlaces
@@ -36,6 +36,8 @@ class EventsPlanning:
         self._target: str | None = None
         self._quiet: tuple[EventsOffset, str] | None = None
         """After which offset nothing had happened up to where: no queue need be asked again."""
+        self._forgotten: Set[str] = frozenset()
+        """Queues that the last offset no longer has, and the one before it had."""
         self._gaps = GapNotes(queues)
         self._scope = Scope(tenant=queues.tenant, queue=options.queue)
 
@@ -64,7 +66,7 @@ class EventsPlanning:
 
     def save(self, offset: EventsOffset) -> None:
         """What is before this is done: the journal need not be kept for us any longer."""
-        places = dict(offset.queues)
+        places = {name: at for name, at in offset.queues.items() if name not in self._forgotten}
         if self._options.queue is None:
             places[EVERY_QUEUE] = offset.furthest
         self._places.warn_of_another(self._options.queue or EVERY_QUEUE, offset.stream)
@@ -74,6 +76,7 @@ class EventsPlanning:
         """From where on each queue is read in the micro-batch between two offsets."""
         self._require_ours(end)
         starts = {**start.queues, **end.begun}
+        starts = {name: place for name, place in starts.items() if name in end.queues}
         gone = self._journals.gone(starts, end.queues)
         # Before anything is read: this run may not live to plan the offset that tells of it.
         self._gaps.note(end.stream, gone)
@@ -114,7 +117,7 @@ class EventsPlanning:
         end, known = self._target or self._journals.end(), start.queues
         if (start, end) == self._quiet:
             return start
-        new = {name: start.begin for name in self._journals.names() if name not in known}
+        new = {name: start.furthest for name in self._journals.names() if name not in known}
         ahead, gaps = self._journals.ahead({**known, **new}, end)
         gaps = [gap for gap in self._gaps.of(start.stream) if gap not in start.skipped] + gaps
         if not ahead and not gaps:
@@ -125,9 +128,12 @@ class EventsPlanning:
         self._places.save({name: place for name, place in ahead.items() if name in new}, stream)
         places = {**known, **ahead}
         moved = self._move(list(ahead), places, end, most)
+        queues = self._remembered(places | moved, ahead)
+        self._forgotten = known.keys() - queues.keys()
+        self._places.forget(self._forgotten)
         offset = EventsOffset(
             new=start.new,
-            queues=places | moved,
+            queues=queues,
             # Asked again, the store may have dropped some of it and would name another beginning.
             begun=places if start.initial else ahead,
             skipped=shortened(start.skipped + gaps),
@@ -135,6 +141,18 @@ class EventsPlanning:
             scope=self._scope,
         )
         return self._noted(start, offset)
+
+    def _remembered(self, places: Mapping[str, str], ahead: Collection[str]) -> dict[str, str]:
+        """All but queues that were dropped and are read to their end: there may be ever more.
+
+        One that is made anew begins where the others are, so none of them may be behind it.
+        """
+        over = places.keys() - self._journals.live() - set(ahead)
+        rest = {name: at for name, at in places.items() if name not in over}
+        furthest = read_cursor(max(rest.values(), key=read_cursor, default=NOTHING_DROPPED))
+        return {
+            name: at for name, at in places.items() if name in rest or read_cursor(at) > furthest
+        }
 
     def _noted(self, start: EventsOffset, offset: EventsOffset) -> EventsOffset:
         """Let the store know how far the stream reads, if it may write there."""

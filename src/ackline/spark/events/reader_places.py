@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ackline.ids import new_id
 from ackline.queue.broken_notes import UNREADABLE
 from ackline.queue.reader_place import Place, read_place, room_of, write_of
 from ackline.queues import Queues
-from ackline.stores.base import find_key
+from ackline.stores.base import KeyWrite, find_key
 
 logger = logging.getLogger("ackline")
 
@@ -45,6 +45,16 @@ class ReaderPlaces:
             writes = [write_of(queue, self._name, Place(at, now, by)) for queue, at in some]
             self._queues.store.write_keys(self._queues.tenant, writes)
             self._saved.update(some)
+
+    def forget(self, queues: Collection[str]) -> None:
+        """Of these there is nothing left to be read: keep them as queues that were never met."""
+        if self._name is None:
+            return
+        writes = [KeyWrite(key=(*room_of(queue), self._name), value=None) for queue in queues]
+        for start in range(0, len(writes), CHUNK):
+            self._queues.store.write_keys(self._queues.tenant, writes[start : start + CHUNK])
+        for queue in queues:
+            self._saved.pop(queue, None)
 
     def warn_of_another(self, queue: str, stream: str | None) -> None:
         """Say so if another stream has saved here: the journal is kept for one of them only."""

@@ -222,8 +222,21 @@ class HttpStore:
 
     # --- the small key-value room ---
 
-    def read_keys(self, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
-        return self._ask(Store.read_keys, tenant=tenant, prefix=prefix, limit=limit)
+    def read_keys(
+        self,
+        tenant: str,
+        prefix: tuple[str, ...],
+        limit: int,
+        after: tuple[str, ...] | None = None,
+    ) -> list[Key]:
+        found: list[Key] = []
+        while True:
+            some = self._answerable(limit - len(found))
+            page = self._ask(Store.read_keys, tenant=tenant, prefix=prefix, limit=some, after=after)
+            found += page
+            if len(page) < some or len(found) == limit:
+                return found
+            after = page[-1].key
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         return self._ask(Store.write_keys, tenant=tenant, writes=writes)

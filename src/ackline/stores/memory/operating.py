@@ -108,12 +108,14 @@ def _farewell(act: Act, job: StoredJob, by: str = "") -> Entry:
     return Entry(act, job.id, job.kind, job.state, None, job.attempts, by=by)
 
 
-def read_keys(room: Room, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
-    """The keys that start with these parts."""
+def read_keys(
+    room: Room, tenant: str, prefix: tuple[str, ...], limit: int, after: tuple[str, ...] | None
+) -> list[Key]:
+    """The keys that start with these parts, and come after one."""
     found = [
         entry
         for (owner, key), entry in room.keys.items()
-        if owner == tenant and key[: len(prefix)] == prefix
+        if owner == tenant and key[: len(prefix)] == prefix and (after is None or key > after)
     ]
     return sorted(found, key=lambda entry: entry.key)[:limit]
 

@@ -205,9 +205,15 @@ class MemoryStore:
         self._listeners.tell(queue, "changes")
         return done
 
-    def read_keys(self, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
+    def read_keys(
+        self,
+        tenant: str,
+        prefix: tuple[str, ...],
+        limit: int,
+        after: tuple[str, ...] | None = None,
+    ) -> list[Key]:
         with self._lock:
-            return operating.read_keys(self._room, tenant, prefix, limit)
+            return operating.read_keys(self._room, tenant, prefix, limit, after)
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         with self._lock:

@@ -6,15 +6,21 @@ import zlib
 from collections.abc import Sequence
 
 from ackline.stores.base import Key, KeyWrite
-from ackline.stores.keys import AFTER, decode_key, encode_key
+from ackline.stores.keys import decode_key, encode_key, span_of
 from ackline.stores.postgres.arrays import Blobs
 from ackline.stores.postgres.transaction import Transaction
 
 
-def read_keys(tx: Transaction, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
-    """The keys that start with these parts."""
-    start = encode_key(prefix)
-    values = {"tenant": tenant.encode(), "start": start, "end": start + AFTER, "limit": limit}
+def read_keys(
+    tx: Transaction,
+    tenant: str,
+    prefix: tuple[str, ...],
+    limit: int,
+    after: tuple[str, ...] | None,
+) -> list[Key]:
+    """The keys that start with these parts, and come after one."""
+    start, end = span_of(prefix, after)
+    values = {"tenant": tenant.encode(), "start": start, "end": end, "limit": limit}
     return [
         Key(key=decode_key(key), value=value, version=version)
         for key, value, version in tx.rows("read_keys", values)

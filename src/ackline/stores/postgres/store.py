@@ -224,8 +224,14 @@ class PostgresStore:
 
     # --- the small key-value room ---
 
-    def read_keys(self, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
-        return self._engine.read(lambda tx: keys.read_keys(tx, tenant, prefix, limit))
+    def read_keys(
+        self,
+        tenant: str,
+        prefix: tuple[str, ...],
+        limit: int,
+        after: tuple[str, ...] | None = None,
+    ) -> list[Key]:
+        return self._engine.read(lambda tx: keys.read_keys(tx, tenant, prefix, limit, after))
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         return self._engine.write(lambda tx: keys.write_keys(tx, tenant, writes))

@@ -18,7 +18,7 @@ from ackline.stores.base import (
     allowed_when_full,
     warn_of_unseen,
 )
-from ackline.stores.keys import decode_key, encode_key
+from ackline.stores.keys import decode_key, span_of
 from ackline.stores.redis.connection import Argument
 from ackline.stores.redis.crossing import finish_crossings
 from ackline.stores.redis.journal import first_needed
@@ -129,10 +129,16 @@ def drop(scripts: QueueScripts, queue: QueueKey, by: str) -> bool:
     return bool(scripts.change("drop", queue, [by]))
 
 
-def read_keys(scripts: QueueScripts, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
-    """The keys that start with these parts."""
+def read_keys(
+    scripts: QueueScripts,
+    tenant: str,
+    prefix: tuple[str, ...],
+    limit: int,
+    after: tuple[str, ...] | None,
+) -> list[Key]:
+    """The keys that start with these parts, and come after one."""
     room = scripts.names.room_for(tenant, prefix)
-    flat = scripts.connection.run("read_keys", [room], [encode_key(prefix), limit])
+    flat = scripts.connection.run("read_keys", [room], [*span_of(prefix, after), limit])
     return [
         Key(
             key=decode_key(flat[index]),

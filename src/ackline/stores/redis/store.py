@@ -233,8 +233,14 @@ class RedisStore:
     def drop(self, queue: QueueKey, by: str = "") -> bool:
         return keep.drop(self._scripts, queue, by)
 
-    def read_keys(self, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
-        return keep.read_keys(self._scripts, tenant, prefix, limit)
+    def read_keys(
+        self,
+        tenant: str,
+        prefix: tuple[str, ...],
+        limit: int,
+        after: tuple[str, ...] | None = None,
+    ) -> list[Key]:
+        return keep.read_keys(self._scripts, tenant, prefix, limit, after)
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         return keep.write_keys(self._scripts, tenant, writes)

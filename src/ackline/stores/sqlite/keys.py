@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ackline.stores.base import Key, KeyWrite
-from ackline.stores.keys import AFTER, decode_key, encode_key
+from ackline.stores.keys import decode_key, encode_key, span_of
 from ackline.stores.sqlite.connection import Execute
 from ackline.stores.sqlite.lines import next_number
 from ackline.stores.sqlite.queries import sql
 from ackline.stores.sqlite.transaction import Transaction
 
 
-def read_keys(execute: Execute, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
-    """The keys that start with these parts."""
-    start = encode_key(prefix)
-    rows = execute(sql("read_keys"), (tenant, start, start + AFTER, limit))
+def read_keys(
+    execute: Execute,
+    tenant: str,
+    prefix: tuple[str, ...],
+    limit: int,
+    after: tuple[str, ...] | None,
+) -> list[Key]:
+    """The keys that start with these parts, and come after one."""
+    rows = execute(sql("read_keys"), (tenant, *span_of(prefix, after), limit))
     return [Key(key=decode_key(key), value=value, version=version) for key, value, version in rows]
 
 

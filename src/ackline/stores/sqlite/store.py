@@ -274,9 +274,15 @@ class SqliteStore:
 
     # --- the small key-value room ---
 
-    def read_keys(self, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
+    def read_keys(
+        self,
+        tenant: str,
+        prefix: tuple[str, ...],
+        limit: int,
+        after: tuple[str, ...] | None = None,
+    ) -> list[Key]:
         with self._engine.read() as execute:
-            return keys.read_keys(execute, tenant, prefix, limit)
+            return keys.read_keys(execute, tenant, prefix, limit, after)
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         def run(tx: Transaction) -> bool:

@@ -121,8 +121,14 @@ class StoreAround:
     def drop(self, queue: QueueKey, by: str = "") -> bool:
         return self.inner.drop(queue, by)
 
-    def read_keys(self, tenant: str, prefix: tuple[str, ...], limit: int) -> list[Key]:
-        return self.inner.read_keys(tenant, prefix, limit)
+    def read_keys(
+        self,
+        tenant: str,
+        prefix: tuple[str, ...],
+        limit: int,
+        after: tuple[str, ...] | None = None,
+    ) -> list[Key]:
+        return self.inner.read_keys(tenant, prefix, limit, after)
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         return self.inner.write_keys(tenant, writes)

@@ -1,13 +1,13 @@
--- The keys that start with a prefix, in order.
+-- The keys between two, in order.
 --
 -- KEYS[1]  the tenant's room for keys
--- ARGV[1]  the encoded prefix
--- ARGV[2]  how many at most
+-- ARGV[1]  the first that a key may be, encoded
+-- ARGV[2]  what all are before
+-- ARGV[3]  how many at most
 -- Returns  flat {encoded key, version (8 bytes) and value}
 
-local first, limit = ARGV[1], tonumber(ARGV[2])
 local names = redis.call(
-  'ZRANGEBYLEX', KEYS[1] .. ':names', '[' .. first, '(' .. first .. '\255', 'LIMIT', 0, limit
+  'ZRANGEBYLEX', KEYS[1] .. ':names', '[' .. ARGV[1], '(' .. ARGV[2], 'LIMIT', 0, ARGV[3]
 )
 local found = {}
 for _, name in ipairs(names) do

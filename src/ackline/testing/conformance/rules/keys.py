@@ -29,6 +29,20 @@ class KeyRules(StoreCase):
 
         assert bench.keys() == {("a",): b""}
 
+    def test_keys_are_read_on_behind_one(self, bench: Bench) -> None:
+        """Also behind one that is gone, or that others go on from."""
+        keys = [("k",), ("k", ""), ("k", "\x00"), ("k", "a"), ("k", "a", "b"), ("k", "b"), ("kk",)]
+        for key in (("b",), *keys):
+            bench.write(*key, value=b"1")
+
+        def behind(*after: str) -> list[tuple[str, ...]]:
+            found = bench.store.read_keys("default", ("k",), 9, after)
+            return [entry.key for entry in found]
+
+        assert [behind(*key) for key in keys] == [keys[n + 1 : -1] for n in range(len(keys))]
+        assert behind("k", "aa") == [("k", "b")]
+        assert behind("a") == keys[:-1]
+
     def test_version_zero_means_only_if_absent(self, bench: Bench) -> None:
         assert bench.write("a", value=b"1", version=0)
         assert not bench.write("a", value=b"2", version=0)

@@ -46,6 +46,13 @@ class LimitRules(StoreCase):
         assert bench.store.purge(bench.queue, Filter(), VERY_MANY) == 3
         assert bench.store.prune(bench.queue, VERY_MANY) == 0
 
+    def test_keys_may_be_asked_for_very_many(self, bench: Bench) -> None:
+        for name in "abc":
+            bench.write("k", name, value=b"1")
+
+        found = bench.store.read_keys("default", ("k",), VERY_MANY)
+        assert [entry.key for entry in found] == [("k", "a"), ("k", "b"), ("k", "c")]
+
     def test_no_queue_may_be_listened_to(self, bench: Bench) -> None:
         """Who reads all queues of a tenant listens before there is one."""
         with bench.store.listen([], "changes") as listener:
