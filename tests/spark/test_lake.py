@@ -36,10 +36,9 @@ from ackline.spark.lake.lake import EVENTS, JOBS, MARK, OPEN, SCHEMA, Batch, Lak
 from ackline.spark.lake.reading import batches_of, read_batches
 from ackline.spark.lake.running import Ran, Run
 from ackline.spark.pipelines.silver import lives_of, steps_with_times
-from ackline.spark.reports.facts import gather
 from tests.docs.pages import DOCS, blocks_of
 from tests.spark.histories import all_events, live_through
-from tests.spark.lakeside import Appending, Died, Lakeside, contents, counted, counted_in, dying
+from tests.spark.lakeside import Appending, Died, Lakeside, counted, counted_in, dying
 from tests.spark.test_command import KeptSpark
 from tests.spark.test_compaction import NO_SPARK
 
@@ -474,36 +473,6 @@ def test_the_report_tells_what_the_lake_has(told, monkeypatch, capsys, tmp_path)
     }
     assert len(found["coming"]) == 168
     assert "What fills the DLQ" in page.read_text()
-
-
-@pytest.fixture
-def in_zone(spark):
-    """Makes the session one of somebody else's, in another part of the world."""
-    before = spark.conf.get("spark.sql.session.timeZone")
-    yield lambda zone: spark.conf.set("spark.sql.session.timeZone", zone)
-    spark.conf.set("spark.sql.session.timeZone", before)
-
-
-def test_the_time_zone_of_the_session_does_not_matter(spark, tmp_path, in_zone):
-    side = Lakeside(spark, tmp_path)
-    # An hour that is of the next day in this zone, and not a whole one.
-    side.clock.advance(side.clock.now() // DAY * DAY + 20.2 * 3600 - DAY - side.clock.now())
-    live_through(side.queues, side.clock, 20)
-    side.queues["stuck"].enqueue(1)
-    side.clock.advance(61)
-    side.run(reader=None)
-    report = gather(spark, side.lake)
-    assert [row["late"] for row in report.slo if row["queue"] == "stuck"] == [1]
-
-    in_zone("Asia/Kolkata")
-    side.run(lake=tmp_path / "elsewhere", reader=None)
-
-    assert counted_in(side.gold("hourly")) == counted(all_events(side.queues))
-    elsewhere, here = contents(tmp_path / "elsewhere"), contents(side.path)
-    assert {name for name in here if elsewhere[name] != here[name]} == set()
-    found = gather(spark, Lake(str(tmp_path / "elsewhere")))
-    assert msgspec.structs.replace(found, lake=report.lake) == report
-    side.queues.close()
 
 
 @pytest.mark.slow

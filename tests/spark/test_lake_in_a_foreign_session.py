@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pyarrow.parquet
 import pyarrow.types
 import pytest
 
 from ackline.spark.lake import compaction
-from tests.spark.histories import live_through
-from tests.spark.lakeside import Lakeside, contents
+from ackline.spark.lake.lake import Lake
+from ackline.spark.reports.facts import gather
+from tests.spark.histories import all_events, live_through
+from tests.spark.lakeside import DAY, Lakeside, contents, counted, counted_in
 
 FOREIGN = {
     "spark.sql.parquet.outputTimestampType": "INT96",
-    "spark.sql.session.timeZone": "America/New_York",
+    # Its hours are of another day at times, and not whole ones.
+    "spark.sql.session.timeZone": "Asia/Kolkata",
 }
 
 
@@ -43,13 +47,18 @@ def times_of(schema, path=""):
 def test_times_of_a_lake_are_utc_in_any_session(spark, foreign, tmp_path, monkeypatch):
     monkeypatch.setattr(compaction, "TOGETHER", 2)
     side = Lakeside(spark, tmp_path)
+    side.clock.advance(side.clock.now() // DAY * DAY + 20.2 * 3600 - DAY - side.clock.now())
     live_through(side.queues, side.clock, 10)
-    every = -(-len([event for name in side.queues for event in side.queues[name].events()]) // 2)
-    own, other = tmp_path / "own", tmp_path / "other"
-    side.run(lake=own, reader=None, events_per_batch=every)
+    side.queues["stuck"].enqueue(1)
+    side.clock.advance(61)
+    events = all_events(side.queues)
+    every = -(-len(events) // 2)
+    side.run(reader=None, events_per_batch=every)
+    report, other = gather(spark, side.lake), tmp_path / "other"
 
     foreign()
     ran = side.run(lake=other, reader=None, events_per_batch=every)
+    elsewhere = gather(spark, Lake(str(other)))
     side.queues.close()
 
     assert ran.compacted
@@ -57,4 +66,7 @@ def test_times_of_a_lake_are_utc_in_any_session(spark, foreign, tmp_path, monkey
     found = {time for file in files for time in times_of(pyarrow.parquet.read_schema(file))}
     assert {kind for _, kind in found} == {"timestamp[us, tz=UTC]"}
     assert {"at", "hour", "ended_at", "examples.at"} <= {name for name, _ in found}
-    assert contents(own) == contents(other)
+    assert contents(other) == contents(side.path)
+    assert counted_in(side.gold("hourly")) == counted(events)
+    assert msgspec.structs.replace(elsewhere, lake=report.lake) == report
+    assert [row["late"] for row in report.slo if row["queue"] == "stuck"] == [1]
