@@ -23,6 +23,7 @@ def side(spark, tmp_path):
 
 def test_a_queue_that_lost_events_holds_nothing_up_for_ever(side):
     side.queues["a"].enqueue(1)
+    end = side.queues.info().cursor
     side.run()
     queue = side.queues["b"]
     queue.configure(max_journal=1)
@@ -42,9 +43,8 @@ def test_a_queue_that_lost_events_holds_nothing_up_for_ever(side):
 
     [first, *_] = queue.events()
     now = side.queues.info().now
-    assert gap == Gap(
-        queue="b", after=gap.after, until=gap.until, kept_from=first.at, skipped_at=gap.skipped_at
-    )
+    # The stream had got so far when the queue came into being.
+    assert (gap.queue, gap.after, gap.kept_from) == ("b", end, first.at)
     assert gap.skipped_at == pytest.approx(now, abs=DAY)
     assert side.lake.require().gaps == [gap]
     assert gather(side.spark, side.lake).gaps == [gap]
