@@ -22,6 +22,8 @@ from ackline.service.settings import Settings
 from ackline.stores.base import Listener, QueueInfo, Store, Topic
 from ackline.stores.http import HttpStore
 from ackline.stores.http.address import Address, read_address
+from ackline.stores.http.calls import Calls
+from ackline.stores.http.connection import Connections
 from ackline.stores.memory import MemoryStore
 from ackline.stores.postgres.url import from_url as postgres_store
 from ackline.stores.redis.url import from_url as redis_store
@@ -44,34 +46,42 @@ class Believing:
         return Principal(tenant, frozenset(Scope))
 
 
+class NotedCalls(Calls):
+    """Knows the tenants that were asked for."""
+
+    def __init__(self, connections: Connections) -> None:
+        super().__init__(connections)
+        self.tenants = {"default"}
+
+    def _send(self, verb: Any, body: bytes, arguments: Any) -> Any:
+        queue = arguments.get("queue")
+        self.tenants |= {queue.tenant} if queue is not None else set()
+        return super()._send(verb, body, arguments)
+
+
 class ForAllTenants(HttpStore):
     """A client with the tokens of all tenants, which asks as each of them where all are meant."""
 
     def __init__(self, address: Address) -> None:
         super().__init__(address)
-        self._known = {"default"}
-
-    def _send(self, verb: Any, body: bytes, arguments: Any) -> Any:
-        queue = arguments.get("queue")
-        self._known |= {queue.tenant} if queue is not None else set()
-        return super()._send(verb, body, arguments)
+        self._calls: NotedCalls = NotedCalls(self._connections)
 
     def describe(
         self, tenant: str | None, name: str | None = None, *, dropped: bool = False
     ) -> list[QueueInfo]:
-        whose = sorted(self._known) if tenant is None else [tenant]
+        whose = sorted(self._calls.tenants) if tenant is None else [tenant]
         of_one = super().describe
         return [info for one in whose for info in of_one(one, name, dropped=dropped)]
 
     def events(self, queue: QueueKey | None, after: str | None, limit: int) -> Sequence[Event]:
-        if queue is not None or len(self._known) == 1:
+        if queue is not None or len(self._calls.tenants) == 1:
             return super().events(queue, after, limit)
-        arguments = {"queue": None, "after": after, "limit": self._answerable(limit)}
-        found = [event for one in self._known for event in self._events_of(one, arguments)]
+        arguments = {"queue": None, "after": after, "limit": self._calls.answerable(limit)}
+        found = [event for one in self._calls.tenants for event in self._events_of(one, arguments)]
         return sorted(found, key=lambda event: read_cursor(event.cursor))[:limit]
 
     def _events_of(self, tenant: str, arguments: dict[str, Any]) -> Sequence[Event]:
-        return self._ask(Store.events, tenant=tenant, **arguments)
+        return self._calls.ask(Store.events, tenant=tenant, **arguments)
 
     def listen(
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
 from ackline.config import QueueSettings, readable
-from ackline.errors import StoreClosed, StoreMismatch
 from ackline.events import Event
 from ackline.job import Draft, QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict
@@ -36,13 +35,10 @@ from ackline.stores.base import (
     refuse_to_join,
 )
 from ackline.stores.http.address import Address
+from ackline.stores.http.calls import Calls
 from ackline.stores.http.connection import Connections
 from ackline.stores.http.listen import HttpListener
-from ackline.stores.wire import LISTEN, MSGPACK, VERBS, Verb, Welcome, tenant_of
-
-T = TypeVar("T")
-
-_read_welcome = msgspec.msgpack.Decoder(Welcome).decode
+from ackline.stores.wire import LISTEN, VERBS, tenant_of
 
 
 class HttpStore:
@@ -58,18 +54,16 @@ class HttpStore:
 
     def __init__(self, address: Address, token: str | None = None) -> None:
         self._connections = Connections(address, token)
+        self._calls = Calls(self._connections)
         self._listeners: set[HttpListener] = set()
-        self._welcome: Welcome | None = None
 
     def open(self) -> None:
         self._connections.open()
         try:
-            said = self._connections.post("welcome", b"")
-            self._welcome = welcome = self._read(said.body, _read_welcome)
+            self.capabilities = self._calls.greet().capabilities
         except BaseException:
             self._connections.close()
             raise
-        self.capabilities = welcome.capabilities
 
     def close(self) -> None:
         for listener in list(self._listeners):
@@ -79,21 +73,15 @@ class HttpStore:
     @property
     def tenant(self) -> str:
         """Whose queues the token opens."""
-        return self._welcomed.tenant
-
-    @property
-    def _welcomed(self) -> Welcome:
-        if self._welcome is None:
-            raise StoreClosed(f"the store at {self._connections.where} was never opened")
-        return self._welcome
+        return self._calls.welcome.tenant
 
     def info(self) -> StoreInfo:
-        found = self._ask(Store.info)
+        found = self._calls.ask(Store.info)
         return msgspec.structs.replace(
             found,
             name="http",
             location=self._connections.where,
-            version=f"{self._welcomed.version} over {found.name} {found.version}",
+            version=f"{self._calls.welcome.version} over {found.name} {found.version}",
         )
 
     # --- jobs in, out and through ---
@@ -103,27 +91,29 @@ class HttpStore:
     ) -> list[Receipt]:
         if keys:
             # They are written with all the jobs, or not at all: in one request.
-            return self._ask(Store.enqueue, queue=queue, drafts=drafts, keys=keys)
-        return self._ask_in_parts(Store.enqueue, "drafts", queue=queue, drafts=drafts)
+            return self._calls.ask(Store.enqueue, queue=queue, drafts=drafts, keys=keys)
+        return self._calls.ask_each(Store.enqueue, "drafts", queue=queue, drafts=drafts)
 
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
     ) -> Claimed:
-        request = msgspec.structs.replace(request, limit=self._answerable(request.limit))
+        request = msgspec.structs.replace(request, limit=self._calls.answerable(request.limit))
         arguments = {"queue": queue, "request": request, "transitions": transitions}
-        if transitions and self._too_many(transitions, VERBS["claim"].pack(arguments)):
+        if transitions and self._calls.too_many(transitions, VERBS["claim"].pack(arguments)):
             verdicts = self.apply(queue, transitions)
             return msgspec.structs.replace(self.claim(queue, request), verdicts=verdicts)
-        return self._ask(Store.claim, **arguments)
+        return self._calls.ask(Store.claim, **arguments)
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
-        return self._ask_in_parts(Store.apply, "transitions", queue=queue, transitions=transitions)
+        return self._calls.ask_each(
+            Store.apply, "transitions", queue=queue, transitions=transitions
+        )
 
     def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
-        lost, cancelled, most = list[int](), list[int](), self._welcomed.max_batch
+        lost, cancelled, most = list[int](), list[int](), self._calls.welcome.max_batch
         for start in range(0, max(1, len(holds)), most):
             some = holds[start : start + most]
-            reply = self._ask(Store.heartbeat, queue=queue, beat=beat, holds=some)
+            reply = self._calls.ask(Store.heartbeat, queue=queue, beat=beat, holds=some)
             lost += [start + index for index in reply.lost]
             cancelled += [start + index for index in reply.cancelled]
         return BeatReply(lost, cancelled)
@@ -135,23 +125,23 @@ class HttpStore:
     # --- maintenance ---
 
     def promote(self, queue: QueueKey, limit: int) -> int:
-        return self._ask_in_rounds(Store.promote, limit, queue=queue)
+        return self._calls.ask_in_rounds(Store.promote, limit, queue=queue)
 
     def leases(
         self, queue: QueueKey, *, worker: str | None = None, limit: int = REPAIR_LIMIT
     ) -> list[Record]:
-        if worker is not None and limit > self._welcomed.max_answer:
+        if worker is not None and limit > self._calls.welcome.max_answer:
             return list(itertools.islice(self._held(queue, worker), limit))
-        some = self._answerable(limit)
-        return self._ask(Store.leases, queue=queue, worker=worker, limit=some)
+        some = self._calls.answerable(limit)
+        return self._calls.ask(Store.leases, queue=queue, worker=worker, limit=some)
 
     def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
-        return self._ask_in_rounds(Store.prune, limit, queue=queue, keep_from=keep_from)
+        return self._calls.ask_in_rounds(Store.prune, limit, queue=queue, keep_from=keep_from)
 
     # --- looking ---
 
     def get(self, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
-        return self._ask_in_parts(Store.get, "ids", queue=queue, ids=ids)
+        return self._calls.ask_each(Store.get, "ids", queue=queue, ids=ids)
 
     def page(
         self,
@@ -161,12 +151,12 @@ class HttpStore:
         limit: int,
         newest_first: bool = False,
     ) -> Page:
-        return self._ask(
+        return self._calls.ask(
             Store.page,
             queue=queue,
             which=which,
             cursor=cursor,
-            limit=self._answerable(limit),
+            limit=self._calls.answerable(limit),
             newest_first=newest_first,
         )
 
@@ -174,23 +164,23 @@ class HttpStore:
         self, tenant: str | None, name: str | None = None, *, dropped: bool = False
     ) -> list[QueueInfo]:
         """All queues of the token's tenant; no token opens those of every tenant."""
-        return self._ask(Store.describe, tenant=tenant, name=name, dropped=dropped)
+        return self._calls.ask(Store.describe, tenant=tenant, name=name, dropped=dropped)
 
     def workers(self, queue: QueueKey) -> list[WorkerRecord]:
-        return self._ask(Store.workers, queue=queue)
+        return self._calls.ask(Store.workers, queue=queue)
 
     def events(self, queue: QueueKey | None, after: str | None, limit: int) -> Sequence[Event]:
         """The journal after a cursor; without a queue, of all queues of the token's tenant."""
-        some = self._answerable(limit)
-        return self._ask(Store.events, queue=queue, after=after, limit=some)
+        some = self._calls.answerable(limit)
+        return self._calls.ask(Store.events, queue=queue, after=after, limit=some)
 
     def listen(
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
     ) -> Listener:
         # Of more queues than that the news is missed, as any news may be.
-        heard = queues[: self._welcomed.max_answer]
+        heard = queues[: self._calls.welcome.max_answer]
         arguments: dict[str, Any] = {"queues": heard, "topic": topic, "kinds": kinds}
-        silence = 2 * self._welcomed.ping_every + self._connections.address.timeout
+        silence = 2 * self._calls.welcome.ping_every + self._connections.address.timeout
         listener = HttpListener(
             self._connections,
             LISTEN.pack(arguments),
@@ -212,13 +202,15 @@ class HttpStore:
         expected: QueueSettings | None = None,
     ) -> bool:
         changed = readable(settings)
-        return self._ask(Store.configure, queue=queue, settings=changed, by=by, expected=expected)
+        return self._calls.ask(
+            Store.configure, queue=queue, settings=changed, by=by, expected=expected
+        )
 
     def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
-        return self._ask_in_rounds(Store.purge, limit, queue=queue, which=which, by=by)
+        return self._calls.ask_in_rounds(Store.purge, limit, queue=queue, which=which, by=by)
 
     def drop(self, queue: QueueKey, by: str = "") -> bool:
-        return self._ask(Store.drop, queue=queue, by=by)
+        return self._calls.ask(Store.drop, queue=queue, by=by)
 
     # --- the small key-value room ---
 
@@ -231,80 +223,25 @@ class HttpStore:
     ) -> list[Key]:
         found: list[Key] = []
         while True:
-            some = self._answerable(limit - len(found))
-            page = self._ask(Store.read_keys, tenant=tenant, prefix=prefix, limit=some, after=after)
+            some = self._calls.answerable(limit - len(found))
+            page = self._calls.ask(
+                Store.read_keys, tenant=tenant, prefix=prefix, limit=some, after=after
+            )
             found += page
             if len(page) < some or len(found) == limit:
                 return found
             after = page[-1].key
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
-        return self._ask(Store.write_keys, tenant=tenant, writes=writes)
-
-    # --- asking ---
-
-    def _ask(self, method: Callable[..., T], **arguments: Any) -> T:
-        verb = VERBS[method.__name__]
-        answer: T = self._send(verb, verb.pack(arguments), arguments)
-        return answer
-
-    def _ask_in_parts(self, method: Callable[..., list[T]], part: str, **arguments: Any) -> list[T]:
-        """Ask for each of many; in several requests if one would be too large for the service."""
-        verb, many = VERBS[method.__name__], arguments[part]
-        size = min(len(many), self._welcomed.max_batch)
-        if size == len(many):
-            body = verb.pack(arguments)
-            if size < 2 or not self._too_many(many, body):
-                answers: list[T] = self._send(verb, body, arguments)
-                return answers
-            size = -(-size // 2)
-        return [
-            answer
-            for start in range(0, len(many), size)
-            for answer in self._ask_in_parts(
-                method, part, **{**arguments, part: many[start : start + size]}
-            )
-        ]
-
-    def _ask_in_rounds(self, method: Callable[..., int], limit: int, **arguments: Any) -> int:
-        """Do it for so many, in as many requests as it takes; answers for how many it was done."""
-        done = 0
-        while True:
-            some = self._answerable(limit - done)
-            count = self._ask(method, limit=some, **arguments)
-            done += count
-            if count < some or done == limit:
-                return done
+        return self._calls.ask(Store.write_keys, tenant=tenant, writes=writes)
 
     def _held(self, queue: QueueKey, worker: str) -> Iterator[Record]:
         """What a worker holds, however much: `leases` cannot go on where it ended, a list can."""
         which, cursor = Filter(states=frozenset({State.PROCESSING})), None
         while True:
-            page = self.page(queue, which, cursor, self._welcomed.max_answer)
+            page = self.page(queue, which, cursor, self._calls.welcome.max_answer)
             held = (job for job in page.jobs if job.worker == worker)
             yield from (msgspec.structs.replace(job, history=()) for job in held)
             cursor = page.cursor
             if cursor is None:
                 return
-
-    def _answerable(self, limit: int) -> int:
-        """Of so many, how many one answer may have: who wants more asks again."""
-        return min(limit, self._welcomed.max_answer)
-
-    def _too_many(self, many: Sequence[object], body: bytes) -> bool:
-        return len(many) > self._welcomed.max_batch or len(body) > self._welcomed.max_body
-
-    def _send(self, verb: Verb, body: bytes, arguments: Mapping[str, Any]) -> Any:
-        tenant = tenant_of(arguments)
-        answer = self._connections.post(verb.name, body, tenant)
-        while answer.read_on is not None:
-            body = verb.pack({**arguments, "after": answer.read_on})
-            answer = self._connections.post(verb.name, body, tenant)
-        return self._read(answer.body, verb.formats[MSGPACK].answers.decode)
-
-    def _read(self, answer: bytes, decode: Callable[[bytes], T]) -> T:
-        try:
-            return decode(answer)
-        except msgspec.DecodeError as error:
-            where = self._connections.where
-            raise StoreMismatch(f"{where} speaks another Ackline's language: {error}") from None
