@@ -134,7 +134,7 @@ def assert_enqueued(
     state: State | str | None = None,
     count: int | None = None,
 ) -> list[Job[Any]]:
-    """Fail unless existing is such a job (or exactly `count`), in any state; returns the matches.
+    """Fail unless there is such a job (or exactly `count`), in any state; returns the matches.
 
     >>> assert_enqueued(queue, kind="welcome", payload={"to": "a"})  # doctest: +SKIP
     """
