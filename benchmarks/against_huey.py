@@ -62,8 +62,8 @@ def huey(jobs: int, workers: int, fsync: bool) -> dict[str, float]:
     program = [sys.executable, str(HERE / "peers" / "huey_sqlite.py"), "--jobs", str(jobs)]
     figures = call([*program, "--workers", str(workers), *(["--fsync"] if fsync else [])])
     # Huey has no bulk enqueue; its single calls are what a bulk load would use.
-    one = figures["enqueue_one"]
-    return {"enqueue_one": one, "enqueue_bulk": one, "drain": figures["drain"]}
+    single = figures["enqueue_one"]
+    return {"enqueue_one": single, "enqueue_bulk": single, "drain": figures["drain"]}
 
 
 def table(figures: dict[str, dict[str, float]]) -> str:

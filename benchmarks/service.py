@@ -36,7 +36,7 @@ def place_for(sort: str) -> Iterator[str]:
 
 
 async def run(sort: str, connections: int, seconds: float) -> list[Row]:
-    """Measure one store, and say so line by line."""
+    """Measure one store, and print line by line."""
     rows = []
     with place_for(sort) as store, serving(store) as port:
         async for row in measure(port, store, connections, seconds):
@@ -69,8 +69,8 @@ def main() -> None:
     if options.json is not None:
         system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
         machine = f"{system}, Python {platform.python_version()}"
-        said = {"machine": machine, "connections": options.connections, "figures": figures}
-        options.json.write_text(json.dumps(said, indent=2) + "\n")
+        report = {"machine": machine, "connections": options.connections, "figures": figures}
+        options.json.write_text(json.dumps(report, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -8,9 +8,9 @@ With --json, the rows of measures that were not taken this time stay in the file
 read      the journal through the format, against Spark's own scan of the same rows in Parquet
 enqueue   rows into jobs through the format, against the library's own bulk enqueue with ids
 claims    a stream of claims at 10,000 a batch, into nothing
-lake      the last of several runs of the lake, each of so many events, against the second, for the
-          first warms Spark up; only on SQLite, for all that another store would change is measured
-          by `read`
+lake      the last of several runs of the lake, each of --events, against the second, because the
+          first warms Spark up; only on SQLite, because all that another store would change is
+          measured by `read`
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def took(act: Callable[[], Any]) -> float:
 
 @contextmanager
 def store_of(kind: str, folder: Path) -> Iterator[str]:
-    """A store's URL without anything in it."""
+    """The URL of an empty store."""
     if kind == "redis":
         with RedisServer() as server:
             yield server.url
@@ -66,7 +66,7 @@ def durability_of(url: str) -> str:
 
 
 def live(queues: Queues, jobs: int) -> int:
-    """Jobs that are enqueued, claimed and completed; returns how many events that made."""
+    """Enqueue, claim and complete jobs; returns how many events that made."""
     queue = queues["bench"]
     queue.configure(max_journal=1_000_000_000, keep_journal=1e9)
     for start in range(0, jobs, CHUNK):
@@ -76,9 +76,9 @@ def live(queues: Queues, jobs: int) -> int:
     return 3 * jobs
 
 
-def measure_read(spark: Any, url: str, folder: Path, said: argparse.Namespace) -> Figures:
+def measure_read(spark: Any, url: str, folder: Path, arguments: argparse.Namespace) -> Figures:
     with ackline.open(url) as queues:
-        events = live(queues, said.events // 3)
+        events = live(queues, arguments.events // 3)
     parquet = f"{folder}/events"
 
     def through() -> Any:
@@ -96,16 +96,16 @@ def measure_read(spark: Any, url: str, folder: Path, said: argparse.Namespace) -
     }
 
 
-def measure_enqueue(spark: Any, url: str, _folder: Path, said: argparse.Namespace) -> Figures:
-    jobs = said.jobs
+def measure_enqueue(spark: Any, url: str, _folder: Path, arguments: argparse.Namespace) -> Figures:
+    jobs = arguments.jobs
     rows = spark.range(0, jobs, 1, 4).selectExpr(
         "concat('spark-', id) as id", f"'\"{PAYLOAD}\"' as payload"
     )
     rows = rows.cache()
     rows.count()
 
-    def write(some: Any, queue: str) -> None:
-        writer = some.write.format("ackline").option("store", url).option("table", "jobs")
+    def write(frame: Any, queue: str) -> None:
+        writer = frame.write.format("ackline").option("store", url).option("table", "jobs")
         writer.option("queue", queue).mode("append").save()
 
     # Spark's Python workers start once in the life of an executor.
@@ -130,10 +130,10 @@ def measure_enqueue(spark: Any, url: str, _folder: Path, said: argparse.Namespac
     }
 
 
-def measure_claims(spark: Any, url: str, folder: Path, said: argparse.Namespace) -> Figures:
+def measure_claims(spark: Any, url: str, folder: Path, arguments: argparse.Namespace) -> Figures:
     with ackline.open(url) as queues:
-        for start in range(0, said.jobs, CHUNK):
-            queues["claims"].enqueue_many([PAYLOAD] * min(CHUNK, said.jobs - start))
+        for start in range(0, arguments.jobs, CHUNK):
+            queues["claims"].enqueue_many([PAYLOAD] * min(CHUNK, arguments.jobs - start))
     options = {"store": url, "queue": "claims", "streamId": "bench", "wait": "0"}
     options |= {"maxJobsPerTrigger": str(BATCH), "partitions": "2"}
     frame = spark.readStream.format("ackline").options(**options).load("jobs")
@@ -144,33 +144,33 @@ def measure_claims(spark: Any, url: str, folder: Path, said: argparse.Namespace)
         .start()
     )
     query.awaitTermination()
-    batches = [one for one in query.recentProgress if one["numInputRows"]]
+    batches = [batch for batch in query.recentProgress if batch["numInputRows"]]
     print({name: _median(batches, name) for name in batches[0]["durationMs"]})
     # The first batch starts Spark's Python workers, which is done once.
-    seconds = sum(one["durationMs"]["triggerExecution"] for one in batches[1:]) / 1000
+    seconds = sum(batch["durationMs"]["triggerExecution"] for batch in batches[1:]) / 1000
     return {
         "measure": f"jobs claimed and completed, {BATCH:,} a batch",
-        "per_second": sum(one["numInputRows"] for one in batches[1:]) / seconds,
+        "per_second": sum(batch["numInputRows"] for batch in batches[1:]) / seconds,
     }
 
 
 def _median(batches: list[Any], name: str) -> float:
-    return statistics.median(one["durationMs"].get(name, 0) for one in batches)
+    return statistics.median(batch["durationMs"].get(name, 0) for batch in batches)
 
 
-def measure_lake(spark: Any, url: str, folder: Path, said: argparse.Namespace) -> Figures:
-    """Rounds of so many events each: what the last costs, against the second."""
+def measure_lake(spark: Any, url: str, folder: Path, arguments: argparse.Namespace) -> Figures:
+    """Rounds of the same number of events: the speed of the last, against the second."""
     rates = []
     with ackline.open(url) as queues:
         asked = Asked(url=url, tenant="default", lake=f"{folder}/lake")
-        for _ in range(said.rounds):
-            live(queues, said.events // 3)
+        for _ in range(arguments.rounds):
+            live(queues, arguments.events // 3)
             ran = Run(spark, queues, asked).to_now()
             rates.append(ran.events / ran.seconds)
             print(f"{ran.events:,} events in {ran.seconds:.1f} s", flush=True)
         idle = Run(spark, queues, asked).to_now().seconds
     return {
-        "measure": f"events into the lake, {said.rounds} times {said.events:,}: the last",
+        "measure": f"events into the lake, {arguments.rounds} times {arguments.events:,}: the last",
         "against": "the second",
         "per_second": rates[-1],
         "against_per_second": rates[1],
@@ -195,22 +195,22 @@ def is_measured(name: str, kind: str) -> bool:
     return name != "lake" or kind == "sqlite"
 
 
-def measure(spark: Any, name: str, kind: str, said: argparse.Namespace) -> Figures:
+def measure(spark: Any, name: str, kind: str, arguments: argparse.Namespace) -> Figures:
     with tempfile.TemporaryDirectory() as place, store_of(kind, Path(place)) as url:
-        found = {"name": f"{name} {kind}", "store": kind, "durability": durability_of(url)}
-        found |= MEASURES[name](spark, url, Path(place), said)
-    if "against_per_second" in found:
-        found["ratio"] = found["per_second"] / found["against_per_second"]
-    print(found, flush=True)
-    return found
+        figures = {"name": f"{name} {kind}", "store": kind, "durability": durability_of(url)}
+        figures |= MEASURES[name](spark, url, Path(place), arguments)
+    if "against_per_second" in figures:
+        figures["ratio"] = figures["per_second"] / figures["against_per_second"]
+    print(figures, flush=True)
+    return figures
 
 
 def save(file: Path, figures: list[Figures]) -> None:
-    """Over what the file has of other measures."""
+    """Write the figures to a file, and keep those of other measures in it."""
     before = json.loads(file.read_text())["figures"] if file.exists() else []
-    all_of_them = {one["name"]: one for one in [*before, *figures]}
+    by_name = {row["name"]: row for row in [*before, *figures]}
     order = [f"{name} {kind}" for name in MEASURES for kind in STORES if is_measured(name, kind)]
-    rows = [all_of_them[name] for name in order if name in all_of_them]
+    rows = [by_name[name] for name in order if name in by_name]
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     about = f"{machine}, Spark {pyspark.__version__}, local[2]"
     file.write_text(json.dumps({"machine": about, "figures": rows}, indent=2) + "\n")
@@ -224,15 +224,20 @@ def main() -> None:
     parser.add_argument("--store", nargs="*", default=STORES, choices=STORES)
     parser.add_argument("--only", nargs="*", default=[*MEASURES], choices=[*MEASURES])
     parser.add_argument("--json", type=Path)
-    said = parser.parse_args()
-    if said.rounds < 3:
+    arguments = parser.parse_args()
+    if arguments.rounds < 3:
         parser.error("--rounds is at least 3: the last is compared with the second")
     spark = spark_session("local[2]")
-    asked = [(name, kind) for kind in said.store for name in said.only if is_measured(name, kind)]
-    found = [measure(spark, name, kind, said) for name, kind in asked]
+    planned = [
+        (name, kind)
+        for kind in arguments.store
+        for name in arguments.only
+        if is_measured(name, kind)
+    ]
+    figures = [measure(spark, name, kind, arguments) for name, kind in planned]
     spark.stop()
-    if said.json is not None:
-        save(said.json, found)
+    if arguments.json is not None:
+        save(arguments.json, figures)
 
 
 if __name__ == "__main__":

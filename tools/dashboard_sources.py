@@ -19,7 +19,7 @@ SETTINGS = ("index.html", "package.json", "package-lock.json", "tsconfig.json", 
 
 
 def fingerprint() -> str:
-    """One hash over every file that the build depends on; tests are none of them."""
+    """One hash over every file that the build depends on; tests are left out."""
     files = [SOURCES / name for name in SETTINGS]
     files += [file for file in (SOURCES / "src").rglob("*") if file.is_file()]
     files = [file for file in files if ".test." not in file.name]

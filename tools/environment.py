@@ -52,7 +52,7 @@ class SetupError(Exception):
 
 
 def main(arguments: list[str]) -> int:
-    """Run one command and answer with its exit status."""
+    """Run one command and return its exit status."""
     match arguments:
         case ["is-ready", "spark"]:
             return 0 if has_spark() else 1
@@ -140,7 +140,7 @@ def prepare(profile: str) -> None:
         STAMP.write_text(json.dumps(stamp_of(target)))
 
 
-# Spark, in its own folder: nobody who needs the rest waits for it.
+# Spark, in its own folder: programs that need the rest do not wait for it.
 
 
 def has_spark() -> bool:
@@ -157,7 +157,7 @@ def spark_fingerprint() -> str:
 
 
 def prepare_spark() -> None:
-    """Fetch Spark for the Python of `.venv`; broken off, it begins anew the next time."""
+    """Fetch Spark for the Python of `.venv`; if interrupted, it begins anew the next time."""
     with only_one_process("spark"):
         if has_spark():
             return
@@ -170,10 +170,10 @@ def prepare_spark() -> None:
 
 
 @contextlib.contextmanager
-def only_one_process(what: str = "venv") -> Iterator[None]:
+def only_one_process(name: str = "venv") -> Iterator[None]:
     """Wait until no other process changes `.venv`; the system frees the lock of one that dies."""
-    with (ROOT / f".{what}.lock").open("w") as lock:
-        # Installers hold it too: one that outlives this process must not meet the next one.
+    with (ROOT / f".{name}.lock").open("w") as lock:
+        # Installers hold it too: one that outlives this process must not run beside the next.
         os.set_inheritable(lock.fileno(), True)
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-# Nothing that must be installed is imported here: this runs before it is known to be.
+# Only the standard library is imported here: this runs before anything else is installed.
 if TYPE_CHECKING:
     from field.entries import Entry
     from field.ground import Ground
@@ -23,7 +23,7 @@ CALLERS = 100
 
 
 def in_own_environment() -> None:
-    """Go on with Ackline's own Python, if this is another one."""
+    """Start again with Ackline's own Python, if this is another one."""
     if Path(sys.prefix).resolve() != OWN:
         subprocess.run([ROOT / "tools" / "environment", "dev"], check=True)
         python = str(OWN / "bin" / "python")
@@ -33,7 +33,7 @@ def in_own_environment() -> None:
 def options(
     about: str | None, entries: Mapping[str, Entry], usual_jobs: int
 ) -> argparse.ArgumentParser:
-    """What can be asked of every field."""
+    """The options of every field."""
     parser = argparse.ArgumentParser(
         description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -58,7 +58,7 @@ def jobs(text: str) -> int:
 
 
 def compare(arguments: argparse.Namespace, ground: Ground, entries: Mapping[str, Entry]) -> None:
-    """Run a field, and say and write what came out."""
+    """Run a field, then print and write its figures."""
     from field import environments, plot, report, run
 
     chosen = {name: entries[name] for name in arguments.only or entries}
@@ -74,7 +74,7 @@ def compare(arguments: argparse.Namespace, ground: Ground, entries: Mapping[str,
 
 
 def end_with_signal() -> None:
-    """So that the programs under way end with this one."""
+    """Exit on SIGTERM, so that the programs under way end with this one."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
 

@@ -1,4 +1,4 @@
-"""Who is compared, and where each one's program and its packages are."""
+"""The queues that are compared, and where the program and the packages of each are."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Entry:
     variant: str = ""
     measures: tuple[str, ...] = ENQUEUE + WORK
     share: float = 1.0
-    """Of the jobs: fast peers need many to be measured, slow ones would take hours for them."""
+    """The share of the jobs: fast peers need many, slow ones would take hours for them."""
 
 
 REDIS_FIELD = {

@@ -21,18 +21,18 @@ sys.path.append(str(ROOT / "tools"))
 import environment  # noqa: E402
 
 NEWEST = 20
-"""The minor version from which on downward a Python is looked for."""
+"""The newest minor version of Python to look for; then come the older ones."""
 
 OLDEST = {OBAN: (3, 12)}
 """The Python that an environment needs, where Ackline's own may be too old for it."""
 
 
 class NoPython(RuntimeError):
-    """There is none that is recent enough."""
+    """There is no Python that is recent enough."""
 
 
 def prepare(entries: Mapping[str, Entry]) -> dict[str, str]:
-    """Install what entries need and is not there yet; answers why some of them cannot run here."""
+    """Install what entries need; returns why some of them cannot run here."""
     left_out: dict[str, str] = {}
     for name, entry in entries.items():
         try:
@@ -62,7 +62,7 @@ def find_python(oldest: tuple[int, int]) -> Path:
     for minor in range(NEWEST, oldest[1] - 1, -1):
         named = shutil.which(f"python3.{minor}")
         for found in [*filter(None, [named]), *kept.glob(f"3.{minor}.*/bin/python")]:
-            # A shim may be there for a Python that is not.
+            # A shim may exist for a Python that is not installed.
             if subprocess.run([found, "-V"], check=False, capture_output=True).returncode == 0:
                 return Path(found)
     raise NoPython(f"it needs Python {oldest[0]}.{oldest[1]} or newer, and there is none on PATH")
@@ -87,7 +87,7 @@ def prepare_python(folder: Path, lock: Path, python: Path) -> None:
     tell(f"setting up {folder.relative_to(ROOT)}")
     shutil.rmtree(folder, ignore_errors=True)
     environment.run([str(python), "-m", "venv", "--without-pip", str(folder)])
-    # It finds an installer for the environment that it knows of.
+    # `find_installer` installs into the environment that these name.
     environment.VENV, environment.VENV_PYTHON = folder, folder / "bin" / "python"
     environment.run([*environment.find_installer(), "--require-hashes", "-r", str(lock)])
     stamp.write_text(wanted)

@@ -1,4 +1,4 @@
-"""The server that all entries of a field run on, and what it tells of their costs."""
+"""The server that all entries of a field run on, and how it measures their costs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Ground(AbstractContextManager["Ground"], Protocol):
     """A private server."""
 
     columns: dict[str, str]
-    """What it can tell of each job's cost: figure → head of its column."""
+    """What it can measure of each job's cost: figure → head of its column."""
 
     @property
     def url(self) -> str: ...
@@ -35,4 +35,4 @@ class Ground(AbstractContextManager["Ground"], Protocol):
         """What it has used since its start, once the last program's connections are gone."""
 
     def costs(self, measure: str, used: Figures, jobs: int) -> Iterator[Figures]:
-        """What a measure has cost, of what was used in the meantime."""
+        """The costs of a measure, from what was used in the meantime."""

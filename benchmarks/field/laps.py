@@ -21,13 +21,13 @@ from field.report import disturbance, table
 JOBS = 500_000
 
 NAPS = {True: 60, False: 5}
-"""Seconds between two rounds of autovacuum: as it comes, and so that many fall into the run."""
+"""Seconds between two rounds of autovacuum, by `held`: the default, or many within the run."""
 
 TABLES = ("ready", "lease", "rest", "job")
 
 
 def run(jobs: int, *, held: bool) -> dict[str, Any]:
-    """Enqueue and drain so many, with a snapshot held open all the while or without."""
+    """Enqueue and drain the jobs, with or without a snapshot held open all the while."""
     load, _, _ = os.getloadavg()
     with OnPostgres(autovacuum_naptime=f"{NAPS[held]}s") as ground:
         ground.empty()
@@ -50,7 +50,7 @@ def run(jobs: int, *, held: bool) -> dict[str, Any]:
 
 
 class Watch:
-    """Notes all the while what the server has used, for whoever asks about a moment later."""
+    """Notes the server's processor time all the while, to be asked about a moment later."""
 
     def __init__(self, ground: OnPostgres) -> None:
         self._ground = ground
@@ -96,8 +96,8 @@ def holding_snapshot(ground: OnPostgres) -> Iterator[None]:
 
 
 def measured(ground: OnPostgres, measure: str, jobs: int) -> dict[str, float]:
-    asked = ["--url", ground.url, "--jobs", str(jobs)]
-    return call([*environments.command(POSTGRES_FIELD["ackline"]), measure, *asked])
+    options = ["--url", ground.url, "--jobs", str(jobs)]
+    return call([*environments.command(POSTGRES_FIELD["ackline"]), measure, *options])
 
 
 def ask_tables(ground: OnPostgres) -> Iterator[dict[str, Any]]:
@@ -126,8 +126,8 @@ def text(measured: dict[str, Any]) -> str:
         for at, lap in enumerate(laps, 1)
     ]
     tables = [
-        [found["table"], *(f"{found[key]:,}" for key in ("dead", "removed", "vacuums", "bytes"))]
-        for found in measured["tables"]
+        [row["table"], *(f"{row[key]:,}" for key in ("dead", "removed", "vacuums", "bytes"))]
+        for row in measured["tables"]
     ]
     first, last = laps[0], laps[-1]
     speed, effort = last["per_second"] / first["per_second"], last["server_us"] / first["server_us"]

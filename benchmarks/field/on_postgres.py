@@ -16,7 +16,7 @@ SETTINGS = {
     "synchronous_commit": "on",
     "full_page_writes": "on",
     "shared_buffers": "512MB",
-    # A checkpoint in the middle of somebody's measure would be bad luck for them.
+    # No checkpoint in the middle of a measure: it would distort that one alone.
     "checkpoint_timeout": "1h",
     "max_wal_size": "16GB",
 }
@@ -107,7 +107,7 @@ def processor_time(server: int) -> float:
             if parent_of(int(folder.name)) == server:
                 used += sum(ticks(int(folder.name))[:2])
         except (FileNotFoundError, ProcessLookupError):
-            # It has ended meanwhile, and is counted among those.
+            # It has ended meanwhile, and is counted among the ended ones.
             continue
     return used / TICKS
 
@@ -122,5 +122,5 @@ def parent_of(process: int) -> int:
 
 
 def stat(process: int) -> list[str]:
-    """What the kernel tells of a process, from its state on."""
+    """The fields of /proc/PID/stat, from the state on."""
     return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()

@@ -28,7 +28,7 @@ class OnRedis:
 
     def __init__(self, durability: str) -> None:
         self.durability = DURABILITY[durability]
-        # A rewrite of the file in the middle of somebody's measure would be bad luck for them.
+        # No rewrite of the file in the middle of a measure: it would distort that one alone.
         self._server = RedisServer(persistence=durability, auto_aof_rewrite_percentage="0")
 
     def __enter__(self) -> Self:

@@ -15,15 +15,15 @@ PATIENCE = 1800.0
 
 
 class ProgramFailed(RuntimeError):
-    """It did not end, or not well; the message ends with what it said."""
+    """A program did not end, or failed; the message ends with its errors."""
 
-    def __init__(self, command: Sequence[str], what: str, said: str = "") -> None:
-        self.short = f"{' '.join(Path(part).name for part in command[:3])} {what}"
-        super().__init__(f"{self.short}\n{said}".strip())
+    def __init__(self, command: Sequence[str], problem: str, output: str = "") -> None:
+        self.short = f"{' '.join(Path(part).name for part in command[:3])} {problem}"
+        super().__init__(f"{self.short}\n{output}".strip())
 
 
 def call(command: Sequence[str]) -> dict[str, Any]:
-    """Run it to its end, and never leave a worker of its behind."""
+    """Run a program to its end, and leave none of its workers behind."""
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -32,13 +32,13 @@ def call(command: Sequence[str]) -> dict[str, Any]:
         start_new_session=True,
     ) as process:
         try:
-            said, complaint = process.communicate(timeout=PATIENCE)
+            output, errors = process.communicate(timeout=PATIENCE)
         except BaseException as error:
             os.killpg(process.pid, signal.SIGKILL)
             if isinstance(error, subprocess.TimeoutExpired):
                 raise ProgramFailed(command, f"did not end in {PATIENCE:g} s") from None
             raise
     if process.returncode != 0:
-        raise ProgramFailed(command, f"ended with {process.returncode}", complaint)
-    answer: dict[str, Any] = json.loads(said)
+        raise ProgramFailed(command, f"ended with {process.returncode}", errors)
+    answer: dict[str, Any] = json.loads(output)
     return answer

@@ -23,7 +23,7 @@ NO_BULK = "\\* no bulk call: one by one, or 100 calls in flight where its calls 
 
 
 BUSY = 0.5
-"""The load of the machine from which on its figures are worth little."""
+"""Above this load of the machine, its figures are worth little."""
 
 
 def text(measured: dict[str, Any]) -> str:
@@ -78,17 +78,17 @@ def cell(entry: dict[str, Any], column: str, digits: int) -> str:
 
 
 def ratios(entries: Sequence[dict[str, Any]]) -> list[str]:
-    """How Ackline stands to the best of each language."""
+    """How Ackline compares with the best of each language."""
     rates = {name(entry): drain for entry in entries if (drain := drained(entry))}
     ours = rates.get("Ackline")
     if ours is None:
         return []
-    told = []
+    comparisons = []
     for language in ("Python", "Node.js"):
         peers = [name(entry) for entry in entries if is_peer(entry, language)]
         if best := max(filter(rates.get, peers), key=rates.__getitem__, default=None):
-            told.append(f"{ours / rates[best]:.1f} times {best}, the best of {language}")
-    return [f"Ackline drains {' and '.join(told)}."] if told else []
+            comparisons.append(f"{ours / rates[best]:.1f} times {best}, the best of {language}")
+    return [f"Ackline drains {' and '.join(comparisons)}."] if comparisons else []
 
 
 def is_peer(entry: dict[str, Any], language: str) -> bool:

@@ -57,7 +57,8 @@ def run(
             "costs": ground.columns,
             "left_out": left_out,
             "entries": [
-                summary(name, entry, [one[name] for one in done]) for name, entry in entries.items()
+                summary(name, entry, [each[name] for each in done])
+                for name, entry in entries.items()
             ],
         }
 
@@ -69,9 +70,9 @@ def one_round(bench: Bench, entries: Mapping[str, Entry]) -> dict[str, dict[str,
 def one_entry(bench: Bench, name: str, entry: Entry) -> dict[str, Any]:
     figures: Figures = {}
     try:
-        for found in measures(bench, entry):
-            figures |= found
-            tell(name, found)
+        for latest in measures(bench, entry):
+            figures |= latest
+            tell(name, latest)
     except ProgramFailed as failure:
         tell(name, str(failure))
         return {"figures": figures, "error": failure.short}
@@ -94,8 +95,8 @@ def measures(bench: Bench, entry: Entry) -> Iterator[Figures]:
 
 def measured(bench: Bench, entry: Entry, measure: str) -> Figures:
     settings = [part for setting in entry.settings for part in ("--set", setting)]
-    asked = ["--url", bench.ground.url, "--jobs", str(bench.amount(entry, measure))]
-    return call([*environments.command(entry), measure, *asked, *settings])
+    options = ["--url", bench.ground.url, "--jobs", str(bench.amount(entry, measure))]
+    return call([*environments.command(entry), measure, *options, *settings])
 
 
 def summary(name: str, entry: Entry, rounds: list[dict[str, Any]]) -> dict[str, Any]:
@@ -116,7 +117,7 @@ def summary(name: str, entry: Entry, rounds: list[dict[str, Any]]) -> dict[str, 
     }
 
 
-def tell(entry: str, what: Figures | str) -> None:
-    if isinstance(what, dict):
-        what = ", ".join(f"{name} {value:,.2f}" for name, value in what.items())
-    print(f"{entry}: {what}", file=sys.stderr)
+def tell(entry: str, news: Figures | str) -> None:
+    if isinstance(news, dict):
+        news = ", ".join(f"{name} {value:,.2f}" for name, value in news.items())
+    print(f"{entry}: {news}", file=sys.stderr)

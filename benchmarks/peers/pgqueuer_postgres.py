@@ -46,7 +46,7 @@ class PgQueuerPeer(Peer):
             await self.queries.enqueue([ENTRYPOINT] * len(bodies), bodies, [0] * len(bodies))
 
     async def left(self) -> int:
-        return sum(one.count for one in await self.queries.queue_size())
+        return sum(entry.count for entry in await self.queries.queue_size())
 
     def work(self, handle: Handle) -> None:
         run(self.worker(handle))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 Act = Callable[["Connection"], Awaitable[int]]
-"""Sends something, and answers how many jobs that were."""
+"""Sends something, and returns how many jobs that were."""
 
 
 class Connection:
@@ -31,13 +31,13 @@ class Connection:
         return cls(*await asyncio.open_connection("127.0.0.1", port, limit=1 << 24))
 
     async def post(self, path: str, body: bytes) -> bytes:
-        """Send a body; answers what came back, if it was accepted."""
+        """Send a body; returns the answer, if it was accepted."""
         head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
         self.writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
-        said = await self.reader.readuntil(b"\r\n\r\n")
-        length = int(said.lower().partition(b"content-length:")[2].partition(b"\r")[0])
+        response = await self.reader.readuntil(b"\r\n\r\n")
+        length = int(response.lower().partition(b"content-length:")[2].partition(b"\r")[0])
         answer = await self.reader.readexactly(length)
-        if said[9:12] not in (b"200", b"201"):
+        if response[9:12] not in (b"200", b"201"):
             raise RuntimeError(answer.decode())
         return answer
 
@@ -66,7 +66,7 @@ async def rate(port: int, connections: int, seconds: float, act: Act) -> tuple[f
     async def run(link: Connection) -> None:
         nonlocal done
         while (start := time.perf_counter()) < until:
-            jobs = await act(link)  # not added at once: others add to it meanwhile
+            jobs = await act(link)  # not added in one statement: others add meanwhile
             done += jobs
             took.append(time.perf_counter() - start)
 
@@ -103,11 +103,11 @@ def _wrk(port: int, connections: int, seconds: float, path: str, body: Any) -> t
         script.write_text(SCRIPT.replace("{body}", json.dumps(body)))
         options = ["-t1", f"-c{connections}", f"-d{max(1, round(seconds))}", "-s", str(script)]
         url = f"http://127.0.0.1:{port}{path}"
-        said = subprocess.run(
+        output = subprocess.run(
             ["wrk", *options, url], capture_output=True, text=True, check=True
         ).stdout
-    found = re.search(r"RESULT (\d+) (\d+) (\d+) (\d+)", said)
+    found = re.search(r"RESULT (\d+) (\d+) (\d+) (\d+)", output)
     if found is None or int(found[4]):
-        raise RuntimeError(said)
+        raise RuntimeError(output)
     count, microseconds, median = int(found[1]), int(found[2]), int(found[3])
     return count / microseconds * 1e6, median / 1000

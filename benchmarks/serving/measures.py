@@ -32,9 +32,9 @@ async def measure(port: int, store: str, connections: int, seconds: float) -> As
         ("enqueue", "/api/queue/enqueue", MESSAGE),
         ("enqueue, v1", "/api/v1/queues/one/jobs", {"payload": PAYLOAD}),
     ):
-        found, p50 = await requests(port, connections, seconds, path, body)
+        enqueued, p50 = await requests(port, connections, seconds, path, body)
         again, _ = await requests(port, connections, seconds, "/echo", MESSAGE)
-        rows.append({"measure": name, "per_second": found, "p50_ms": p50, "echo": again})
+        rows.append({"measure": name, "per_second": enqueued, "p50_ms": p50, "echo": again})
     echo = statistics.mean([echo, *(row["echo"] for row in rows)])
     yield {"measure": "echo, which does nothing", "per_second": echo, "p50_ms": echo_p50}
     for row in rows:
@@ -62,10 +62,10 @@ def _of_echo(row: Row, echo: float) -> Row:
 
 async def _alone(port: int, store: str) -> Row:
     """One caller, and the same through the library: what HTTP adds."""
-    found, p50 = await rate(port, 1, 2.0, sender("/api/queue/enqueue", MESSAGE))
+    enqueued, p50 = await rate(port, 1, 2.0, sender("/api/queue/enqueue", MESSAGE))
     return {
         "measure": "enqueue, one caller",
-        "per_second": found,
+        "per_second": enqueued,
         "p50_ms": p50,
         "library_p50_ms": await asyncio.to_thread(_library_median, store),
     }
@@ -124,7 +124,7 @@ async def _stream(port: int, count: int = 6000) -> float:
 
 
 class Receiver(BaseHTTPRequestHandler):
-    """Answers yes, and notes when."""
+    """Answers 200, and notes when."""
 
     protocol_version = "HTTP/1.1"
     came: ClassVar[list[float]] = []
@@ -148,7 +148,7 @@ class Receivers(ThreadingHTTPServer):
 
 
 async def _webhooks(port: int, count: int = 2000) -> float:
-    """How many ended jobs a second are told to a receiver of this machine, once it has begun."""
+    """How many ended jobs a second are reported to a receiver here, once it has begun."""
     Receiver.came.clear()
     server = Receivers(("127.0.0.1", 0), Receiver)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -166,7 +166,7 @@ async def _webhooks(port: int, count: int = 2000) -> float:
 
 
 def worker_of(queue: str) -> Act:
-    """Takes a batch of a queue, and says that all of it is done."""
+    """Claims a batch of a queue, and completes all of it."""
 
     async def act(link: Connection) -> int:
         answer = await link.post(f"/api/v1/queues/{queue}/claim", b'{"limit": %d}' % BATCH)

@@ -44,7 +44,7 @@ def serve(store: str) -> None:
 
 @contextmanager
 def serving(store: str) -> Iterator[int]:
-    """A process that serves a store; answers its port."""
+    """A process that serves a store; yields its port."""
     server = subprocess.Popen(
         [sys.executable, "-m", "serving.server", store],
         cwd=Path(__file__).parents[1],

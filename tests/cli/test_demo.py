@@ -208,7 +208,7 @@ def event(act: Act, id: str, to: State | None, source: State | None = None, by="
 
 def balance(events, accepted, **counts):
     receipts = {("q", id) for id in accepted}
-    keeper = Bookkeeper(Ledger(asked=receipts, accepted=receipts))
+    keeper = Bookkeeper(Ledger(sent=receipts, accepted=receipts))
     keeper.read(events)
     return keeper.close(Nothing(**counts))  # type: ignore[arg-type]
 

@@ -131,7 +131,7 @@ def _options_dict(kind: type) -> str:
 
 
 def _is_face(kind: type) -> bool:
-    """Whether users get such an object from another one, and never make it."""
+    """Whether users get such an object from another one, and never construct it."""
     return kind.__name__ in (
         "AsyncJournalReader",
         "AsyncQueue",
@@ -184,9 +184,9 @@ def _signature(name: str, function: Callable[..., Any], *, skip_first: bool = Fa
     if name[:1].isupper():
         returns = inspect.Signature.empty
     text = str(signature.replace(parameters=parameters, return_annotation=returns))
-    # Annotations are kept as text, and shown without the quotes of it.
+    # Annotations are kept as text, and shown without its quotes.
     text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
-    # An object that stands for "not given" has an address that is another at each run.
+    # An object that stands for "not given" has another address at each run.
     text = re.sub(r"<object object at \w+>", "...", text)
     # A default that is a record says more than anyone wants to know.
     text = re.sub(r" = Hooks\(.*?\)\)", " = Hooks()", text)
@@ -223,5 +223,5 @@ def _docstring(thing: Any) -> str:
 
 
 def _code(lines: Iterable[str]) -> str:
-    # Not as Python: a signature alone is none, and a formatter would trip over it.
+    # Not marked as Python: a signature alone is not valid, and a formatter would fail.
     return "```text\n" + "\n".join(lines) + "\n```"

@@ -33,7 +33,7 @@ def problems() -> str:
 
 
 def _family(kind: Any) -> list[Any]:
-    return [kind, *(one for below in kind.__subclasses__() for one in _family(below))]
+    return [kind, *(each for below in kind.__subclasses__() for each in _family(below))]
 
 
 def _description() -> dict[str, Any]:

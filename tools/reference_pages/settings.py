@@ -76,8 +76,8 @@ def _policy_default(value: Any) -> str:
     if value is None:
         return "none"
     if isinstance(value, retry.Backoff):
-        said = f"base {value.base:g}, factor {value.factor:g}, cap {value.cap:g}"
-        return f"{value.shape}, {said}, jitter {value.jitter}"
+        waits = f"base {value.base:g}, factor {value.factor:g}, cap {value.cap:g}"
+        return f"{value.shape}, {waits}, jitter {value.jitter}"
     return f"{value:,g}" if value < 1e5 else f"{value:,.0f}"
 
 

@@ -35,9 +35,9 @@ def spark_page() -> str:
 
 
 def _options(kind: Any) -> str:
-    says = importlib.import_module("ackline.spark.asked").meanings(kind)
+    meanings = importlib.import_module("ackline.spark.asked").meanings(kind)
     rows = [
-        (f"`{field.encode_name}`", _default(field), says[field.encode_name])
+        (f"`{field.encode_name}`", _default(field), meanings[field.encode_name])
         for field in msgspec.structs.fields(kind)
     ]
     return table(("option", "default", ""), rows)

@@ -1,4 +1,4 @@
-"""The fields of a record, with what its source says about them."""
+"""The fields of a record, with the notes on them in its source."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _annotates(kind: type, field: str) -> bool:
 
 
 def default_of(field: msgspec.structs.FieldInfo) -> str:
-    """What a field is when nothing is said."""
+    """The default of a field, as text."""
     if field.default is not msgspec.NODEFAULT:
         return f"`{_value(field.default)}`"
     if field.default_factory is not msgspec.NODEFAULT:

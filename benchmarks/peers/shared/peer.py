@@ -16,7 +16,7 @@ PAYLOAD: Payload = {"order": 12345, "pad": "x" * 75}
 """About 100 bytes of JSON."""
 
 CALLERS = 100
-"""Who enqueue at the same time."""
+"""Callers that enqueue at the same time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class Peer:
     about: ClassVar[About]
     url = ""
     results = False
-    """Whether callers wait for results; where they do not, none are kept if that is a choice."""
+    """Whether callers wait for results; if not, none are kept where a peer has that choice."""
 
     def open(self) -> Any:
         """Be ready to enqueue."""
@@ -64,7 +64,7 @@ class Peer:
         return None
 
     def request(self, payload: Payload) -> Any:
-        """Enqueue, wait, and answer with the result."""
+        """Enqueue, wait, and return the result."""
         raise NotImplementedError
 
     def left(self) -> Any:

@@ -62,7 +62,7 @@ async def measured(peer: Peer, measure: str, jobs: int) -> dict[str, float]:
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
-    """On uvloop, where it is installed."""
+    """Run on uvloop, if it is installed."""
     try:
         from uvloop import new_event_loop
     except ModuleNotFoundError:

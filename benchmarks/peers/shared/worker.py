@@ -17,11 +17,11 @@ LAPS = 10
 
 
 class Worker:
-    """The same program as a worker; its handler has numbers to say, line by line."""
+    """The same program as a worker; its handler prints numbers, line by line."""
 
     def __init__(self, handler: str, jobs: int) -> None:
-        asked = [*sys.argv[2:], "--jobs", str(jobs), "--handler", handler]
-        self._command = [sys.executable, sys.argv[0], "work", *asked]
+        options = [*sys.argv[2:], "--jobs", str(jobs), "--handler", handler]
+        self._command = [sys.executable, sys.argv[0], "work", *options]
 
     def __enter__(self) -> Worker:
         self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
@@ -29,8 +29,8 @@ class Worker:
 
     def numbers(self) -> list[float]:
         assert self._process.stdout is not None
-        if said := self._process.stdout.readline():
-            return [float(number) for number in said.split()]
+        if line := self._process.stdout.readline():
+            return [float(number) for number in line.split()]
         raise SystemExit(f"the worker has ended with {self._process.wait()}")
 
     def __exit__(self, *_error: object) -> None:
@@ -43,7 +43,7 @@ class Worker:
 
 
 def tally(jobs: int) -> Handle:
-    """Say when the first job and when the last one begins, and the processor time used by then."""
+    """Print when the first and the last job begin, and the processor time used by then."""
     numbers = count(1)
 
     def handle(_payload: Payload) -> None:
@@ -55,7 +55,7 @@ def tally(jobs: int) -> Handle:
 
 
 def lap(jobs: int) -> Handle:
-    """Say when the first job begins, and the last one of each tenth."""
+    """Print when the first job begins, and the last one of each tenth."""
     numbers = count(1)
 
     def handle(_payload: Payload) -> None:
@@ -67,7 +67,7 @@ def lap(jobs: int) -> Handle:
 
 
 def stamp(_jobs: int) -> Handle:
-    """Say how long after its enqueue each job begins."""
+    """Print how long after its enqueue each job begins."""
     return lambda payload: say(time.perf_counter() - payload["at"])
 
 

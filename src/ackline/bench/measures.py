@@ -144,7 +144,7 @@ def _await_completed(queue: Queue[Any, Any], jobs: int) -> None:
     until = time.monotonic() + PATIENCE
     with queue.store.listen([queue.key], "changes") as listener:
         while queue.counts()[State.COMPLETED] < jobs:
-            # Looking all the time would slow down what is measured.
+            # Polling without a pause would slow down what is measured.
             time.sleep(0.002)
             listener.wait(0.1)
             if time.monotonic() > until:

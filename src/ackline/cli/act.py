@@ -176,10 +176,10 @@ def _confirm(
 ) -> None:
     total = _count(queue, states, kinds)
     jobs = " ".join(["", *(states or ()), *(map(plain, kinds or ()))])
-    what = f"{count(total, 'job')} of {plain(queue.name)}{f' ({jobs.strip()})' if jobs else ''}"
+    chosen = f"{count(total, 'job')} of {plain(queue.name)}{f' ({jobs.strip()})' if jobs else ''}"
     if session.json or not sys.stdin.isatty():
-        raise UsageMistake(f"this would delete {what} for good: add --yes to do it")
-    if not typer.confirm(f"Delete {what} for good?", err=True):
+        raise UsageMistake(f"this would delete {chosen} for good: add --yes to do it")
+    if not typer.confirm(f"Delete {chosen} for good?", err=True):
         raise Refusal("nothing was deleted")
 
 
@@ -197,11 +197,11 @@ def _count(
             return total
 
 
-# --- one after the other ---
+# --- each job in turn ---
 
 
 def _each(session: Session, ids: Sequence[str], act: Callable[[str], str]) -> None:
-    """Act on each id; what fails is told, and the others go on."""
+    """Act on each id; a failure is reported, and the other ids are still acted on."""
     answers: list[dict[str, Any]] = []
     for id in ids:
         try:

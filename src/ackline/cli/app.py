@@ -83,7 +83,7 @@ def common_options(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Keep what was said before the command; the application's help is `HELP`."""
+    """Keep the options given before the command; the application's help is `HELP`."""
     context.obj = Common(store, tenant, json, debug)
 
 
@@ -97,8 +97,8 @@ def command(
 ) -> Callable[[F], F]:
     """Register a command whose first parameter is its `Session`.
 
-    The options of every command are added here, so that they can stand behind it too.
-    `creates` lets it make a store file that is not there; `group` is the command it belongs to.
+    The common options are added here, so that they may also follow the command's name.
+    `creates` lets it create a missing store file; `group` is the parent command.
     """
 
     def register(function: F) -> F:
@@ -111,11 +111,11 @@ def command(
 
         @functools.wraps(function)
         def run(context: typer.Context, **values: Any) -> None:
-            said = Common(**{option: values.pop(option) for option in COMMON})
+            given = Common(**{option: values.pop(option) for option in COMMON})
             wider = context.obj if isinstance(context.obj, Common) else Common()
-            _guard(function, said.over(wider), creates, values)
+            _guard(function, given.over(wider), creates, values)
 
-        # Keyword-only, for some of the command's own have no default.
+        # Keyword-only, because some of the command's own parameters have no default.
         parameters = [p.replace(kind=p.KEYWORD_ONLY) for p in (context, *own, *shared)]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in parameters}
@@ -164,7 +164,7 @@ def run(arguments: Sequence[str]) -> int:
     except typer.Abort:
         return 1
     except Exception as error:
-        # Typer's own errors, by whichever class its version has them.
+        # One of Typer's own errors; their class depends on its version.
         if not hasattr(error, "format_message"):
             raise
         return _explain_usage(error)
@@ -183,7 +183,7 @@ def _explain_usage(error: Any) -> int:
 
 
 def _in_our_words(message: str) -> str:
-    """What Typer says of a value, without the phrases of the validator inside it."""
+    """Typer's message about a value, without the phrases of its validator."""
     message = message.replace("Value error, ", "").replace("Input should be", "it must be")
     return _AS_TEXT.sub("", message)
 

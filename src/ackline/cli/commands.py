@@ -39,7 +39,7 @@ MODULES = (
 
 
 def load_all() -> None:
-    """Import the module of each command group, whereby it registers itself."""
+    """Import the module of each command group; importing it registers its commands."""
     for name in MODULES:
         importlib.import_module(f"ackline.cli.{name}")
     # Modules import each other, so they do not register in the order of the help.

@@ -30,7 +30,7 @@ from ackline.events import Event
 from ackline.queues import Queues
 
 TICK = 0.1
-"""Seconds between looks."""
+"""Seconds between two steps of the story."""
 
 PAGE = 5000
 
@@ -38,7 +38,7 @@ PATIENCE = 60.0
 """Seconds that the workers may take to start."""
 
 SHORTEST = 1.0
-"""Seconds in which at least something happens."""
+"""The shortest demo, in seconds, in which anything happens."""
 
 PORT = 8000
 
@@ -90,7 +90,7 @@ def demo(
 
 
 def program() -> str:
-    """How this command is called here."""
+    """The name by which this command is called here."""
     return "./run" if os.access("run", os.X_OK) and Path("run").is_file() else "ackline"
 
 
@@ -122,7 +122,7 @@ class Show:
 
     @property
     def duplicates(self) -> int:
-        """How many jobs were answered as known."""
+        """How many enqueues the store answered as duplicates."""
         return self._story.ledger.duplicates
 
     @property
@@ -130,7 +130,7 @@ class Show:
         return f"sqlite:///{self._path}"
 
     def run(self, *, figures: bool) -> bool:
-        """Play it; answers whether it was interrupted."""
+        """Play the story; returns whether it was interrupted."""
         with self._stage, self._ending_all(), _terminated_as_interrupted():
             try:
                 self._start()
@@ -142,7 +142,7 @@ class Show:
             return False
 
     def close_books(self) -> Books:
-        """The books, when nothing runs any more."""
+        """The books, once all processes have ended."""
         self._look()
         return self._keeper.close(self._queues)
 
@@ -182,7 +182,7 @@ class Show:
             time.sleep(TICK)
 
     def _play_until_workers_come(self) -> None:
-        """On a slow machine the story begins later, so that there is as much of it to be seen."""
+        """On a slow machine the story begins later, so that its whole length is seen."""
         until = time.monotonic() + PATIENCE
         while not self._pids:
             if time.monotonic() > until:

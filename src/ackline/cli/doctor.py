@@ -38,10 +38,10 @@ SHOWN = 5
 LITTLE_ROOM = 128 * 1024 * 1024
 
 UNATTENDED = 60.0
-"""Seconds after which jobs that no worker is there for are a fault, not a moment between two."""
+"""Seconds after which jobs without a worker are a fault, not a gap between two workers."""
 
 LOOKED_AT = 200
-"""Jobs at the head of a line whose kinds are looked at: what nobody takes gathers there."""
+"""Jobs at the head of a line whose kinds are checked: jobs that no worker takes gather there."""
 
 LATE = 86400.0
 """Seconds that events may wait for a registered reader."""
@@ -50,7 +50,7 @@ Level = Literal["ok", "note", "wrong"]
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     level: Level
     what: str
@@ -108,7 +108,7 @@ def _store(info: StoreInfo, *, lasts: bool) -> Iterator[Finding]:
 
 
 def _durability(info: StoreInfo, *, lasts: bool) -> Finding:
-    """What an answer survives; a store that should keep jobs and does not is wrong."""
+    """What an accepted job survives; a persistent store that keeps nothing is wrong."""
     if not info.durability.startswith("none"):
         return Finding("ok", "durability", info.durability)
     if not lasts:
@@ -177,7 +177,7 @@ def _queue(queues: Queues, info: QueueInfo, now: float) -> Iterator[Finding]:
 
 
 def _unattended(queue: Queue[Any, Any], name: str, queued: int, now: float) -> Finding:
-    """Wrong once they have waited for long: a fleet that is gone is what a monitor must see."""
+    """Wrong once jobs have waited for long: a monitor must see that all workers are gone."""
     waited = first_in_line(queue, now) or 0.0
     return Finding(
         "wrong" if waited > UNATTENDED else "note",
@@ -190,7 +190,7 @@ def _unattended(queue: Queue[Any, Any], name: str, queued: int, now: float) -> F
 def _unhandled(
     queue: Queue[Any, Any], name: str, alive: list[WorkerRecord], now: float
 ) -> Iterator[Finding]:
-    """Kinds that wait though workers are there: none of these has a handler for them."""
+    """Kinds that wait although there are workers: none of these has a handler for them."""
     handled = [worker.beat.kinds for worker in alive]
     if None in handled:
         return

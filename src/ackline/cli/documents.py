@@ -61,7 +61,7 @@ def worker_document(worker: WorkerRecord, now: float) -> dict[str, Any]:
 
 
 def recovery_document(stats: RecoveryStats) -> dict[str, Any]:
-    """What was recovered, by way, and what waits to be."""
+    """How many jobs were recovered in which way, and which ones wait for it."""
     return {"jobs": stats.jobs, **msgspec.to_builtins(stats)}
 
 

@@ -93,7 +93,7 @@ def enqueue(
 
     ackline enqueue email '{"to": "ann@example.com"}' --id email-1
     """
-    said = {
+    given = {
         "id": id,
         "kind": kind,
         "priority": priority,
@@ -108,7 +108,7 @@ def enqueue(
         "group": group,
         "headers": values.headers(header) if header else None,
     }
-    options = {name: value for name, value in said.items() if value is not None}
+    options = {name: value for name, value in given.items() if value is not None}
     if payload == "-" and source is None:
         payload, source = None, "-"
     if source is not None:
@@ -134,7 +134,7 @@ def _require_bulk(payload: str | None, id: str | None, wait: float | None) -> No
         raise UsageMistake("--wait is for one job")
 
 
-# --- one ---
+# --- one job ---
 
 
 def _enqueue_one(
@@ -162,9 +162,9 @@ def _enqueue_one(
 def _tell_answer(session: Session, queue: Queue[Any, Any], answer: Enqueued) -> None:
     if session.json:
         word = type(answer).__name__.lower()
-        said = {"answer": word, "queue": queue.name, "id": answer.id, "state": answer.state}
+        document = {"answer": word, "queue": queue.name, "id": answer.id, "state": answer.state}
         result = {"result": answer.result} if isinstance(answer, Completed) else {}
-        session.document({**said, **result})
+        session.document({**document, **result})
         return
     match answer:
         case Queued(id=id, state=state):
@@ -176,15 +176,15 @@ def _tell_answer(session: Session, queue: Queue[Any, Any], answer: Enqueued) -> 
             session.say(pretty(result))
 
 
-# --- many ---
+# --- a file of jobs ---
 
 
-def _enqueue_lines(session: Session, queue_name: str, what: Import) -> None:
+def _enqueue_lines(session: Session, queue_name: str, job_file: Import) -> None:
     queue = session.queue(queue_name)
     try:
-        counts = read_lines(session, queue, what)
+        counts = read_lines(session, queue, job_file)
     except KeyboardInterrupt:
-        session.notice(f"interrupted; {what.counts.so_far()}", "yellow")
+        session.notice(f"interrupted; {job_file.counts.so_far()}", "yellow")
         raise
     if session.json:
         session.document({"queue": queue.name, **msgspec.to_builtins(counts)})
@@ -196,4 +196,4 @@ def _enqueue_lines(session: Session, queue_name: str, what: Import) -> None:
     if counts.stopped:
         raise Refusal(f"{counts.stopped}\n{counts.so_far()}; --keep-going skips bad lines.")
     if counts.rejected:
-        raise Refusal(f"{count(counts.rejected, 'bad line')} in {what.name}, see above.")
+        raise Refusal(f"{count(counts.rejected, 'bad line')} in {job_file.name}, see above.")

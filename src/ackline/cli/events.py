@@ -69,7 +69,7 @@ def _require_cursor(cursor: str) -> None:
 
 
 class Printer:
-    """Prints events of some acts, and tells which ones are gone."""
+    """Prints the events of chosen acts, and a notice where events are missing."""
 
     def __init__(self, session: Session, acts: frozenset[Act]) -> None:
         self._session = session
@@ -84,11 +84,11 @@ class Printer:
                 self._session.line(event_line(event))
 
     def wanted(self, events: Iterable[Event]) -> Iterable[Event]:
-        """Those of the acts that were asked for."""
+        """The events of the chosen acts."""
         return (event for event in events if event.act in self._acts)
 
     def tell(self, error: EventsDropped) -> None:
-        """Say that some are missing here."""
+        """Print a notice that events are missing here."""
         self._session.notice(f"some events are missing here: {error}", "yellow")
 
 

@@ -1,4 +1,4 @@
-"""Exit codes, and what an error says to whoever typed the command."""
+"""Exit codes, and the messages of errors for the person who typed the command."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ UNAVAILABLE = 3
 """The store cannot be reached, is full, or is not ours."""
 
 INTERRUPTED = 130
-"""Ctrl-C, as shells count it."""
+"""Ctrl-C, with the code that shells use."""
 
 PIPE_CLOSED = 141
-"""The reader of our output is gone (`| head`), as shells count it."""
+"""The reader of our output is gone (`| head`), with the code that shells use."""
 
 
 class Refusal(Exception):
@@ -56,7 +56,7 @@ def code_for(error: BaseException) -> int:
 
 
 def message_for(error: BaseException) -> str:
-    """One or two lines; empty for what ends quietly."""
+    """One or two lines; empty if the command ends quietly."""
     match error:
         case KeyboardInterrupt() | BrokenPipeError():
             return ""

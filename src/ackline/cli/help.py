@@ -1,4 +1,4 @@
-"""What `--help` shows: names in one column, what they mean in the other, at any width."""
+"""The output of `--help`: names in one column, their meaning in the other, at any width."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Command(typer.core.TyperCommand):
 
 
 class Group(typer.core.TyperGroup):
-    """A command that has others."""
+    """A command with subcommands."""
 
     def format_help(self, ctx: Any, _formatter: Any) -> None:
         """Print it."""
@@ -38,7 +38,7 @@ class Group(typer.core.TyperGroup):
 
 
 def placeholder(argument: Any) -> str:
-    """How an argument is written in a usage line."""
+    """An argument as it is written in a usage line."""
     name = argument.metavar or argument.name.upper()
     if argument.nargs == -1 and not name.endswith("..."):
         name += "..."
@@ -47,8 +47,8 @@ def placeholder(argument: Any) -> str:
 
 def paragraphs(help: str) -> list[str]:
     """The paragraphs of a help text, each on one line; examples keep theirs."""
-    found = (part.strip() for part in help.split("\n\n"))
-    return [part if is_example(part) else " ".join(part.split()) for part in found]
+    parts = (part.strip() for part in help.split("\n\n"))
+    return [part if is_example(part) else " ".join(part.split()) for part in parts]
 
 
 def is_example(paragraph: str) -> bool:
@@ -57,26 +57,28 @@ def is_example(paragraph: str) -> bool:
 
 
 def _show(command: Any, context: Any) -> None:
-    shown = [one for one in command.get_params(context) if not one.hidden]
-    arguments = [one for one in shown if one.param_type_name == "argument"]
-    options = [one for one in shown if one.param_type_name == "option"]
+    shown = [parameter for parameter in command.get_params(context) if not parameter.hidden]
+    arguments = [parameter for parameter in shown if parameter.param_type_name == "argument"]
+    options = [parameter for parameter in shown if parameter.param_type_name == "option"]
     usage = [context.command_path, "[OPTIONS]", *map(placeholder, arguments)]
     if isinstance(command, Group):
         usage.append("COMMAND ...")
     _print(Text.assemble(("Usage: ", "yellow"), (" ".join(usage), "bold")))
     for part in paragraphs(command.help or ""):
         _print(Text(part, "cyan") if is_example(part) else Text.from_markup(part))
-    _show_panels({"Arguments": [(placeholder(one), one.help or "") for one in arguments]})
+    _show_panels(
+        {"Arguments": [(placeholder(parameter), parameter.help or "") for parameter in arguments]}
+    )
     panels = _by_panel(options, "Options")
     _show_panels({name: [(_option(o), _meaning(o)) for o in of] for name, of in panels.items()})
 
 
-def _print(what: Text) -> None:
-    _console().print(Padding(what, (0, 1, 1, 1)))
+def _print(text: Text) -> None:
+    _console().print(Padding(text, (0, 1, 1, 1)))
 
 
 def _show_panels(panels: Mapping[str, Sequence[Row]]) -> None:
-    """Panels whose columns stand one below the other."""
+    """Panels whose columns are aligned with each other."""
     width = max((len(left) for rows in panels.values() for left, _ in rows), default=0)
     for name, rows in panels.items():
         if rows:
@@ -100,18 +102,18 @@ def _console() -> Console:
 
 def _commands(group: Group, context: Any) -> dict[str, list[Row]]:
     found = (group.get_command(context, name) for name in group.list_commands(context))
-    shown = [one for one in found if one is not None and not one.hidden]
+    shown = [command for command in found if command is not None and not command.hidden]
     return {
-        name: [(one.name or "", paragraphs(one.help or "")[0]) for one in commands]
+        name: [(command.name or "", paragraphs(command.help or "")[0]) for command in commands]
         for name, commands in _by_panel(shown, "Commands").items()
     }
 
 
 def _by_panel(things: Iterable[Any], otherwise: str) -> dict[str, list[Any]]:
     panels: dict[str, list[Any]] = {otherwise: []}
-    for one in things:
-        name = getattr(one, "rich_help_panel", None)
-        panels.setdefault(name if isinstance(name, str) else otherwise, []).append(one)
+    for thing in things:
+        name = getattr(thing, "rich_help_panel", None)
+        panels.setdefault(name if isinstance(name, str) else otherwise, []).append(thing)
     return panels
 
 
@@ -123,12 +125,12 @@ def _option(option: Any) -> str:
 
 
 def _meaning(option: Any) -> str:
-    said = [option.help or "", "[required]" * option.required, _default(option.default)]
-    return " ".join(filter(None, said))
+    parts = [option.help or "", "[required]" * option.required, _default(option.default)]
+    return " ".join(filter(None, parts))
 
 
 def _default(value: object) -> str:
-    """What holds if nobody says; without a space, so that no line breaks inside."""
+    """The default as text; without a space, so that no line breaks inside it."""
     match value:
         case None | False | "":
             return ""

@@ -35,7 +35,7 @@ class Counts(msgspec.Struct):
     """The bad line that ended it, if one did."""
 
     def so_far(self) -> str:
-        """What is stored, in words."""
+        """How much is stored, in words."""
         return f"{count(self.queued, 'job')} of {count(self.lines, 'line')} enqueued"
 
 
@@ -51,24 +51,24 @@ class Import:
         self.name = "stdin" if source == "-" else plain(source)
 
 
-def read_lines(session: Session, queue: Queue[Any, Any], what: Import) -> Counts:
-    """Enqueue every line; stops at the first bad one unless told to go on."""
-    counts = what.counts
-    with _open(what.source) as lines, _progress(session, lines) as advance:
+def read_lines(session: Session, queue: Queue[Any, Any], job_file: Import) -> Counts:
+    """Enqueue every line; stops at the first bad line unless the import keeps going."""
+    counts = job_file.counts
+    with _open(job_file.source) as lines, _progress(session, lines) as advance:
         chunk: list[Draft] = []
         for line in lines:
             counts.lines += 1
             advance(len(line))
             try:
                 if line.strip():
-                    chunk.append(_draft(queue, line, what))
+                    chunk.append(_draft(queue, line, job_file))
             except BadLine as bad:
                 counts.rejected += 1
-                told = f"{what.name} line {counts.lines}: {bad}"
-                if not what.keep_going:
-                    counts.stopped = told
+                message = f"{job_file.name} line {counts.lines}: {bad}"
+                if not job_file.keep_going:
+                    counts.stopped = message
                     break
-                session.notice(told, "red")
+                session.notice(message, "red")
             if len(chunk) == CHUNK:
                 _store(queue, chunk, counts)
                 chunk = []
@@ -88,16 +88,16 @@ def _store(queue: Queue[Any, Any], chunk: list[Draft], counts: Counts) -> None:
             counts.duplicates += 1
 
 
-def _draft(queue: Queue[Any, Any], line: bytes, what: Import) -> Draft:
+def _draft(queue: Queue[Any, Any], line: bytes, job_file: Import) -> Draft:
     try:
         value = msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError) as error:
         text = values.shown(line.decode(errors="replace").strip())
         raise BadLine(f"not JSON ({error}): {text}") from None
-    if what.full:
-        return draft_of_line(queue, line, what.options)
+    if job_file.full:
+        return draft_of_line(queue, line, job_file.options)
     try:
-        return queue.drafter.draft(value, what.options)  # type: ignore[arg-type]
+        return queue.drafter.draft(value, job_file.options)  # type: ignore[arg-type]
     except (InvalidJob, TypeError) as error:
         raise BadLine(str(error)) from None
 

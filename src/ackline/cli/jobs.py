@@ -20,7 +20,7 @@ from ackline.job import Record, State
 from ackline.queue import JobPage
 
 ROOM = [("", 24), ("kind", 8), ("id", 36), ("", 1), ("id", 12)]
-"""Where a narrow terminal takes its room: an id is there to be copied, and one of ours has 36."""
+"""How columns shrink in a narrow terminal: ids are there to be copied, ours have 36 characters."""
 
 StateOption = Annotated[
     list[State] | None,

@@ -1,4 +1,4 @@
-"""The journal as the commands follow it: of all queues or of one, by cursor or by name."""
+"""The journal as the commands follow it: of all queues or of one, by cursor or by reader name."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Tell = Callable[[EventsDropped], None]
 class Journal:
     """A place in the journal of a tenant, all queues or one.
 
-    Only a reader whose own cursor is behind what was dropped is refused. Who is cut off while
-    it reads is told, and goes on with what is kept.
+    It raises `EventsDropped` only if events right after the given cursor are gone. If events are
+    dropped while it reads, it calls `tell` and continues with those that are kept.
     """
 
     def __init__(self, store: Store, tenant: str, key: QueueKey | None, tell: Tell) -> None:
@@ -34,7 +34,7 @@ class Journal:
         self.cursor: str | None = None
 
     def read(self, after: str | None) -> Iterator[Event]:
-        """From a cursor to the end; `cursor` moves along, after what has been dealt with."""
+        """Events from a cursor to the end; `cursor` moves on after each event that was consumed."""
         began = after is None
         if after is None and self._key is None:
             after = self._last_gap()
@@ -43,7 +43,7 @@ class Journal:
         yield from self._pass(self._pages(self._key, after, began=began))
 
     def follow(self) -> Iterator[Event]:
-        """From where `read` ended, without end."""
+        """Events from where `read` ended, without end."""
         while True:
             keys = self._keys()
             with self._store.listen(keys, "changes") as listener:
@@ -58,7 +58,7 @@ class Journal:
             self.cursor = event.cursor
 
     def _last_gap(self) -> str | None:
-        """Behind this all journals are whole; None if nothing was ever dropped."""
+        """The cursor after which no journal has gaps; None if nothing was ever dropped."""
         try:
             self._store.events(None, BEGINNING, 1)
         except EventsDropped as error:
@@ -66,7 +66,7 @@ class Journal:
         return None
 
     def _before(self, gap: str) -> Iterator[Event]:
-        """What is kept up to there, in order: each queue's journal begins at another place."""
+        """The events kept up to the gap, in order: each queue's journal begins at another place."""
         journals = [self._pages(key, None, began=True) for key in self._keys()]
         for event in heapq.merge(*journals, key=lambda event: read_cursor(event.cursor)):
             if read_cursor(event.cursor) > read_cursor(gap):
@@ -95,7 +95,7 @@ class Journal:
 
 
 class NamedJournal:
-    """The journal of one queue as a registered reader goes on with it, saving as it goes."""
+    """The journal of one queue, as a registered reader reads on and saves its place."""
 
     def __init__(self, store: Store, key: QueueKey, reader: JournalReader, tell: Tell) -> None:
         self._store = store
@@ -106,7 +106,7 @@ class NamedJournal:
         self._done: str | None = None
 
     def read(self) -> Iterator[Event]:
-        """To the end; each page is saved when it has been dealt with."""
+        """Events to the end; the place is saved after each page that was consumed."""
         while page := self._page():
             for event in page:
                 yield event
@@ -114,14 +114,14 @@ class NamedJournal:
             self._reader.save()
 
     def follow(self) -> Iterator[Event]:
-        """On from there, without end."""
+        """Events from there on, without end."""
         with self._store.listen([self._key], "changes") as listener:
             while True:
                 yield from self.read()
                 listener.wait(LONGEST_WAIT)
 
     def save(self) -> None:
-        """Save what has been dealt with of a page that was left early."""
+        """Save the place within a page that was not consumed to its end."""
         if self._done is not None:
             self._reader.cursor = self._done
             self._reader.save()

@@ -1,4 +1,4 @@
-"""`ackline keys`: what jobs that were given up have left behind."""
+"""`ackline keys`: the keys that jobs left when they went to the DLQ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How commands that run for long log."""
+"""Logging of commands that run for long."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Form = Annotated[
 
 
 def start(session: Session, form: LogFormat, *, verbose: bool = False) -> list[str]:
-    """Log to standard error; returns the option for processes that do the same."""
+    """Log to standard error; returns the options with which child processes log alike."""
     chosen: LogFormat = "json" if session.json else form
     start_logging(chosen, verbose=verbose)
     return ["--log-format", chosen]

@@ -51,7 +51,7 @@ def _show(session: Session, found: Migrated) -> None:
     if session.json:
         _document(session, found, applied=False)
         return
-    # On standard error: what is printed can be given to the database as it is.
+    # Notices go to standard error, so that the SQL can be piped into the database as it is.
     session.notice(f"store {found.location}")
     session.notice(_summary(found))
     for step in found.steps:

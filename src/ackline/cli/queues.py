@@ -26,7 +26,7 @@ QueueArgument = Annotated[str, typer.Argument(help="The queue.", show_default=Fa
 
 
 def who() -> str:
-    """Who acts, for the journal."""
+    """The user who acts, as the journal names them."""
     try:
         return f"{getpass.getuser()} (cli)"
     except (KeyError, OSError):
@@ -34,16 +34,16 @@ def who() -> str:
 
 
 NARROW = 90
-"""Below this width, and ten more for each column beside the states, these are abbreviated."""
+"""Below this width, plus ten for each column beside the states, state names are abbreviated."""
 
 LEAST_NAME = 8
-"""Columns that are left of a queue's name, so that every digit has its place."""
+"""Characters of a queue's name that stay in a narrow terminal, so that all digits fit."""
 
 SHORT = ("sched.", "queued", "proc.", "failing", "compl.", "failed", "canc.")
 
 
 def counts_table(session: Session, *more: str) -> Table:
-    """A table of queues by state, with more columns of numbers behind."""
+    """A table of queues with their counts by state, followed by more columns of numbers."""
     narrow = session.console.width < NARROW + 10 * len(more)
     states = SHORT if narrow else tuple(State)
     gap = 1 if narrow else 2
@@ -52,13 +52,13 @@ def counts_table(session: Session, *more: str) -> Table:
 
 
 def first_in_line(queue: Queue[Any, Any], now: float) -> float | None:
-    """How long the next job in line has been there; None when none waits."""
+    """Seconds since the next job in line was created; None if no job waits."""
     page = queue.store.page(queue.key, Filter(states=frozenset({State.QUEUED})), None, 1)
     return now - page.jobs[0].created_at if page.jobs else None
 
 
 def count_cells(info: QueueInfo, write: Callable[[int], str] = "{:,}".format) -> list[Text]:
-    """A cell for each state, quiet where there is nothing."""
+    """A cell for each state, dim where the count is 0."""
     return [
         Text(write(info.counts[state]), STYLES[state] if info.counts[state] else "dim")
         for state in State
@@ -110,11 +110,11 @@ def workers(session: Session, queue: QueueArgument) -> None:
 
 
 def workers_table(found: list[WorkerRecord], now: float) -> Table:
-    """Workers, the living first."""
+    """A table of workers, live ones first."""
     columns = ("worker", "state", "kinds", "pid", "holds", "lanes", "up", "seen")
     spare = [("kinds", 8), ("worker", 12)]
     table = new_table(*columns, right=5, spare=spare, fold=["worker"])
-    for worker in sorted(found, key=lambda one: (one.expires_at <= now, one.beat.id)):
+    for worker in sorted(found, key=lambda record: (record.expires_at <= now, record.beat.id)):
         beat, alive = worker.beat, worker.expires_at > now
         lost = not alive and worker.holds
         table.add_row(

@@ -15,7 +15,7 @@ from ackline.stores.base import Store
 
 PAGE = 5000
 PATIENCE = 0.25
-"""Seconds to count in at most; on a very busy store the rest is skipped."""
+"""Longest time to count, in seconds; on a very busy store the rest is skipped."""
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -28,7 +28,7 @@ class Rate(msgspec.Struct, frozen=True):
 
 
 class Rates:
-    """Counts since the last look."""
+    """Counts the jobs in and out since the last look."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

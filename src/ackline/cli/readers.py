@@ -1,4 +1,4 @@
-"""`ackline readers`: who reads the journal by name, and how far behind."""
+"""`ackline readers`: the registered readers of the journal, and how far behind they are."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ackline.queue.reader import readers_of_every_queue
 from ackline.queue.reader_place import EVERY_QUEUE, KeptPlace
 
 MOST_COUNTED = 1000
-"""Events behind a reader; beyond it, they are many."""
+"""Events behind a reader are counted up to this number."""
 
 
 class Waits(msgspec.Struct, frozen=True):
@@ -31,10 +31,10 @@ class Waits(msgspec.Struct, frozen=True):
     """At most `MOST_COUNTED` are counted."""
     first_at: float = math.inf
     dropped: bool = False
-    """Whether it has lost events already."""
+    """Whether the reader has lost events."""
 
     def since(self, now: float) -> float:
-        """Seconds that the first of them has been waiting."""
+        """Seconds that the first event has been waiting."""
         return max(now - self.first_at, 0.0)
 
     def __str__(self) -> str:
@@ -109,9 +109,9 @@ def _rows(session: Session, queues: list[Queue[Any, Any]], with_idle: bool) -> l
 
 def _together(waits: list[Waits]) -> Waits:
     return Waits(
-        min(sum(one.events for one in waits), MOST_COUNTED),
-        min((one.first_at for one in waits), default=math.inf),
-        any(one.dropped for one in waits),
+        min(sum(part.events for part in waits), MOST_COUNTED),
+        min((part.first_at for part in waits), default=math.inf),
+        any(part.dropped for part in waits),
     )
 
 
@@ -120,7 +120,7 @@ def _forget(session: Session, queue: str | None, name: str) -> None:
         _forget_everywhere(session, name)
     else:
         found = session.known_queue(queue)
-        readers = {one.name: one for one in found.readers()}
+        readers = {reader.name: reader for reader in found.readers()}
         if name not in readers:
             raise Refusal(f"queue {queue!r} has no reader {name!r}")
         if readers[name].every_queue:
@@ -133,9 +133,9 @@ def _forget(session: Session, queue: str | None, name: str) -> None:
 
 
 def _forget_everywhere(session: Session, name: str) -> None:
-    """Its place for queues to come goes last: should this be cut short, it is found again."""
+    """Its place for future queues goes last: if this is interrupted, the reader is found again."""
     store, tenant = session.queues.store, session.tenant
-    if name not in [one.name for one in readers_of_every_queue(store, tenant)]:
+    if name not in [reader.name for reader in readers_of_every_queue(store, tenant)]:
         raise UsageMistake(
             f"no reader {name!r} reads all queues. If it reads one, name that queue: "
             "ackline readers QUEUE --forget NAME"

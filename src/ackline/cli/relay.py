@@ -28,7 +28,7 @@ from ackline.worker.signals import hear_signals
 logger = logging.getLogger("ackline")
 
 REPORT_EVERY = 10.0
-"""Seconds between lines of the log that tell what was passed on."""
+"""Seconds between log lines about jobs that were passed on."""
 
 
 @command("relay", panel=PANEL)
@@ -103,7 +103,7 @@ def relay(
 
 
 class _Stopped(Exception):
-    """Asked to stop before both stores were open."""
+    """A signal came before both stores were open."""
 
 
 def _names(text: str) -> tuple[str, str]:
@@ -117,7 +117,7 @@ def _names(text: str) -> tuple[str, str]:
 def _opened(
     url: str, session: Session, stopping: threading.Event, *, patient: bool
 ) -> Iterator[Queues]:
-    """A store, waited for if it is away."""
+    """Open a store; if `patient`, wait while it cannot be reached."""
 
     def open_it() -> Queues:
         return ackline.open(url, tenant=session.tenant)
@@ -130,7 +130,7 @@ def _opened(
 
 
 def _warn_of_missing(queues: Queues, names: Sequence[str], then: str) -> None:
-    """A relay may be there before its queue is; but the name may also be mistyped."""
+    """A relay may start before its queue exists, but the name may also be mistyped."""
     known = set(queues)
     for name in names:
         if name not in known:
@@ -142,41 +142,47 @@ def _place(queue: Queue[Any, Any]) -> str:
 
 
 def _pass_on_once(relays: Sequence[Relay]) -> None:
-    for one in relays:
-        one.drain()
+    for relay in relays:
+        relay.drain()
 
 
 def _pass_on(relays: Sequence[Relay], stopping: threading.Event) -> None:
-    threads = [threading.Thread(target=one.run, name=f"relay {one.source.key}") for one in relays]
-    for one, thread in zip(relays, threads, strict=True):
-        logger.info("relay of %s to %s: started", _place(one.source), _place(one.target))
+    threads = [
+        threading.Thread(target=relay.run, name=f"relay {relay.source.key}") for relay in relays
+    ]
+    for relay, thread in zip(relays, threads, strict=True):
+        logger.info("relay of %s to %s: started", _place(relay.source), _place(relay.target))
         thread.start()
-    told = [0] * len(relays)
+    reported = [0] * len(relays)
     while not stopping.wait(REPORT_EVERY):
-        told = [_report(one, before) for one, before in zip(relays, told, strict=True)]
-    for one in relays:
-        one.request_stop()
+        reported = [_report(relay, before) for relay, before in zip(relays, reported, strict=True)]
+    for relay in relays:
+        relay.request_stop()
     for thread in threads:
         thread.join()
 
 
-def _report(one: Relay, before: int) -> int:
-    relayed = one.stats().relayed
+def _report(relay: Relay, before: int) -> int:
+    relayed = relay.stats().relayed
     if relayed > before:
-        logger.info("relay of %s: %s passed on", one.source.key, count(relayed - before, "job"))
+        logger.info("relay of %s: %s passed on", relay.source.key, count(relayed - before, "job"))
     return relayed
 
 
 def _tell(session: Session, relays: Sequence[Relay]) -> None:
     if session.json:
-        told = [
-            {"queue": one.source.name, "to": one.target.name, **msgspec.structs.asdict(one.stats())}
-            for one in relays
+        documents = [
+            {
+                "queue": relay.source.name,
+                "to": relay.target.name,
+                **msgspec.structs.asdict(relay.stats()),
+            }
+            for relay in relays
         ]
-        session.document({"relays": told})
+        session.document({"relays": documents})
         return
-    for one in relays:
-        session.line(f"{plain(one.source.name)}: {_in_words(one.stats())}")
+    for relay in relays:
+        session.line(f"{plain(relay.source.name)}: {_in_words(relay.stats())}")
 
 
 def _in_words(stats: RelayStats) -> str:
@@ -186,4 +192,4 @@ def _in_words(stats: RelayStats) -> str:
         "found passed on by a relay that died": stats.replayed,
         "refused, see the DLQ": stats.refused,
     }
-    return ", ".join([*parts, *(f"{number:,} {what}" for what, number in more.items() if number)])
+    return ", ".join([*parts, *(f"{number:,} {label}" for label, number in more.items() if number)])

@@ -159,7 +159,7 @@ def _words(flags: dict[str, Any]) -> list[str]:
 
 
 class AllQueues:
-    """Every queue that the store has by now."""
+    """All queues that the store has at the time of iteration."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""What every command works with: a store, a tenant, and how to answer."""
+"""What every command works with: a store, a tenant, and its output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNBOUNDED = 10_000
 
 
 class Common(msgspec.Struct, frozen=True):
-    """What can be said before or after every command; None was not said."""
+    """Options that may stand before or after every command; None means not given."""
 
     store: str | None = None
     tenant: str | None = None
@@ -35,7 +35,7 @@ class Common(msgspec.Struct, frozen=True):
     debug: bool = False
 
     def over(self, wider: Common) -> Common:
-        """This, with the gaps filled from what was said before the command."""
+        """These options; those not given are taken from before the command."""
         return Common(
             store=self.store or wider.store,
             tenant=self.tenant or wider.tenant,
@@ -71,7 +71,7 @@ class Session:
         return self._queues
 
     def queue(self, name: str) -> Queue[Any, Any]:
-        """A queue, there or not."""
+        """A queue, whether it exists or not."""
         return self.queues[name]
 
     def known_queue(self, name: str) -> Queue[Any, Any]:
@@ -94,22 +94,22 @@ class Session:
     # --- answering ---
 
     def document(self, value: Any) -> None:
-        """One JSON document, on one line when it is one of many."""
+        """Print a JSON document on one line."""
         sys.stdout.write(_json.dumps(msgspec.to_builtins(value), ensure_ascii=False) + "\n")
         sys.stdout.flush()
 
-    def say(self, what: RenderableType = "", style: str = "") -> None:
-        """The answer, for people."""
-        self.console.print(Text(what, style=style) if isinstance(what, str) else what)
+    def say(self, answer: RenderableType = "", style: str = "") -> None:
+        """Print the answer for people."""
+        self.console.print(Text(answer, style=style) if isinstance(answer, str) else answer)
 
-    def line(self, what: Text | str) -> None:
-        """One line that is never wrapped, for output that is read line by line."""
-        self.console.print(what, soft_wrap=True)
+    def line(self, text: Text | str) -> None:
+        """Print a line that is never wrapped, for output that is read line by line."""
+        self.console.print(text, soft_wrap=True)
 
-    def notice(self, what: str, style: str = "dim") -> None:
-        """Something beside the answer; never on standard output."""
+    def notice(self, text: str, style: str = "dim") -> None:
+        """Print a remark to standard error, so that standard output has only the answer."""
         with contextlib.suppress(BrokenPipeError):
-            self.notices.print(Text(what, style=style), soft_wrap=True)
+            self.notices.print(Text(text, style=style), soft_wrap=True)
 
     def _tell_store(self, queues: Queues) -> None:
         if self.json:
@@ -126,9 +126,9 @@ def store_url(text: str) -> str:
 
 
 def require_made(url: str, option: str = "--store or ACKLINE_STORE") -> None:
-    """Looking must not create: an empty store in the wrong place would only confuse.
+    """Refuse if there is no store: looking must not create an empty one in the wrong place.
 
-    `option` is how another one would be named.
+    `option` is what names another store.
     """
     path = file_of(url)
     if path is not None:
@@ -153,10 +153,10 @@ def _place_without_tables(url: str) -> str | None:
 
 
 class PipeConsole(Console):
-    """Leaves a closed pipe to the command, which ends quietly; rich would exit with 1."""
+    """Raises if its pipe is closed, so that the command ends quietly; rich would exit with 1."""
 
     def on_broken_pipe(self) -> None:
-        """Go on with the error that is being handled."""
+        """Raise the error that rich has caught."""
         raise BrokenPipeError
 
 

@@ -30,7 +30,7 @@ SNAPSHOT = 5.0
 """Seconds between tables where there is no terminal."""
 
 SHOWN_CRASHES = 6
-"""The slowest to recover are told one by one."""
+"""How many crashes are listed: those that took longest to recover from."""
 
 RATE_SPAN = 2.0
 """Seconds over which a rate is measured."""
@@ -80,10 +80,10 @@ class Stage:
         elif not self._session.json and kind is None:
             self._session.say(self._table())
 
-    def tell(self, what: str) -> None:
-        """Something happened."""
+    def tell(self, happened: str) -> None:
+        """Add a line to the story."""
         at = time.monotonic() - self._began
-        line = Text.assemble((f"{at:5.1f} s  ", "dim"), plain(what), overflow="ellipsis")
+        line = Text.assemble((f"{at:5.1f} s  ", "dim"), plain(happened), overflow="ellipsis")
         line.no_wrap = True
         self._lines.append(line)
         if self._live is None and not self._session.json:
@@ -91,7 +91,7 @@ class Stage:
             sys.stdout.flush()
 
     def count(self, events: Sequence[Event]) -> None:
-        """Note completions, for the rates."""
+        """Count completions, for the rates."""
         done = Counter(event.queue.name for event in events if event.act is Act.COMPLETE)
         now = time.monotonic()
         self._done.extend((now, queue, number) for queue, number in done.items())

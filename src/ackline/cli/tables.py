@@ -1,4 +1,4 @@
-"""Tables that fit their terminal: what is there to be copied or compared stays whole."""
+"""Tables that fit their terminal: columns to copy from or to compare stay whole."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def new_table(
 ) -> FittingTable:
     """A table with as little ink as possible; the last `right` columns hold numbers.
 
-    In a narrow terminal the columns of `spare` give way, in this order: they lose their ends,
-    those of `fold` go on in the next line. All others stay whole.
+    In a narrow terminal the columns of `spare` shrink, in this order: their text is cut off, or
+    wrapped for those in `fold`. All other columns stay whole.
     """
     table = FittingTable(gap, spare)
     for index, name in enumerate(columns):
@@ -36,9 +36,9 @@ def new_table(
 
 
 class FittingTable(Table):
-    """Takes the room that is missing from the columns that can spare it.
+    """Shrinks only the columns that can spare room.
 
-    Left to itself, rich takes it from all alike: digits go, and the ends of ids.
+    By default rich shrinks all columns alike: digits are cut off, and the ends of ids.
     """
 
     def __init__(self, gap: int, spare: Sequence[Room]) -> None:

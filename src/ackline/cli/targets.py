@@ -1,4 +1,4 @@
-"""From `module:queue` to a queue, with clear words when there is none."""
+"""From `module:queue` to a queue, with a clear message if there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ackline token …`: what callers of the service show: API keys, and tokens to try it with."""
+"""`ackline token …`: credentials for the service: API keys, and tokens to try it with."""
 
 from __future__ import annotations
 
@@ -72,20 +72,20 @@ def create(
     keys = _api_keys()
     text, id = keys.new_key()
     limits = {"queues": queue, "kinds": kind, "operator": operator}
-    said = {"id": id, "hash": _credentials().hash_of(text), "name": name, "tenant": session.tenant}
-    said |= {"scopes": _checked(scope)} | {what: value for what, value in limits.items() if value}
+    entry = {"id": id, "hash": _credentials().hash_of(text), "name": name, "tenant": session.tenant}
+    entry |= {"scopes": _checked(scope)} | {name: value for name, value in limits.items() if value}
     if expires is not None:
-        said["expires"] = _in(expires).isoformat()
-    key = msgspec.convert(said, _credentials().ApiKey)
+        entry["expires"] = _in(expires).isoformat()
+    key = msgspec.convert(entry, _credentials().ApiKey)
     if not for_file:
         keys.keep_key(session.queues.store, key)
     if session.json:
-        session.document({"key": text, **said})
+        session.document({"key": text, **entry})
         return
     session.line(text)
     session.notice("Shown once. Send it as `Authorization: Bearer …`.")
     if for_file:
-        session.notice(f"Into the file of `ackline serve --config`:\n\n{_toml('api_keys', said)}")
+        session.notice(f"Into the file of `ackline serve --config`:\n\n{_toml('api_keys', entry)}")
     else:
         session.notice(
             f"Its hash is in the store: start the service with --stored-keys.\n"
@@ -181,9 +181,9 @@ def _only(key: ApiKey) -> str:
     return ", ".join([*words, "operator"] if key.operator else words)
 
 
-def _toml(table: str, said: dict[str, Any]) -> str:
-    """A table of a settings file; JSON's texts, lists and booleans are TOML's as well."""
-    lines = [f"{name} = {json.dumps(value)}" for name, value in said.items()]
+def _toml(table: str, entry: dict[str, Any]) -> str:
+    """A table of a settings file; strings, lists and booleans are the same in JSON and TOML."""
+    lines = [f"{name} = {json.dumps(value)}" for name, value in entry.items()]
     return "\n".join([f"[[{table}]]", *lines])
 
 

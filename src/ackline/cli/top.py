@@ -29,7 +29,7 @@ from ackline.job import QueueKey
 from ackline.stores.base import QueueInfo, WorkerRecord
 
 EVERY = 0.5
-"""Seconds between looks."""
+"""Seconds between two looks at the store."""
 
 
 @command("top", panel=LOOK)
@@ -65,14 +65,14 @@ def top(
 
 
 class View:
-    """One look at the store after the other."""
+    """Looks at the store again and again."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._rates = Rates(session.queues.store)
 
     def look(self) -> Group:
-        """What stands now."""
+        """The present state, for a terminal."""
         queues = self._session.queues
         info, found, rates = queues.info(), queues.describe(), self._rates.look()
         title = Text(f"{info.name} {info.location}   {clock(info.now)[:-4]}", "dim")
@@ -91,7 +91,7 @@ class View:
         )
 
     def document(self) -> dict[str, Any]:
-        """The same for programs."""
+        """The present state, for programs."""
         queues = self._session.queues
         info, rates = queues.info(), self._rates.look()
         found = queues.describe()
@@ -126,7 +126,7 @@ class View:
         ]
 
     def _workers(self, keys: list[QueueKey]) -> list[WorkerRecord]:
-        """Each worker once, with all that it holds; those long gone are left out."""
+        """Each worker once, with its jobs of all queues; workers long gone are left out."""
         store, by_id = self._session.queues.store, dict[str, WorkerRecord]()
         now = self._session.queues.info().now
         for key in keys:

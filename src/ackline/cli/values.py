@@ -34,7 +34,7 @@ def seconds(text: str | float) -> float:
 
 
 def port(text: str | int) -> int:
-    """Read a port, of which 0 means any that is free."""
+    """Read a port; 0 means any free port."""
     if isinstance(text, int):  # the default of an option
         return text
     if not text.strip().isdecimal() or int(text) > LARGEST_PORT:
@@ -132,7 +132,7 @@ def payload(text: str) -> Any:
 
 
 def shown(text: str) -> str:
-    """What was typed, not too much of it."""
+    """What was typed, at most 60 characters of it."""
     return repr(text) if len(text) <= 60 else repr(text[:60]) + "…"
 
 

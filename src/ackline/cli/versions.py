@@ -1,4 +1,4 @@
-"""Which versions are at work."""
+"""The versions of Ackline and Python."""
 
 from __future__ import annotations
 

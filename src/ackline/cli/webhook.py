@@ -1,4 +1,4 @@
-"""`ackline webhook …`: who the service tells of what happens."""
+"""`ackline webhook …`: the URLs that the service notifies of events."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def create(
     require_url("url", url)
     store = session.queues.store
     # An option that was not given is an empty list here, and means no limit.
-    said = {"acts": act or None, "states": state or None, "queues": queue or None}
+    limits = {"acts": act or None, "states": state or None, "queues": queue or None}
     made = _module("webhook").new_webhook(
         session.tenant,
         url,
         store.info(),
-        **_module("webhook").filters({**said, "kinds": kind or None}),
+        **_module("webhook").filters({**limits, "kinds": kind or None}),
     )
     _module("book").add(store, made)
     _show_secret(session, made)
@@ -80,8 +80,8 @@ def list_webhooks(session: Session) -> None:
     """Show the webhooks of a tenant; their secrets stay hidden."""
     found = _module("book").read_of(session.queues.store, session.tenant)
     if session.json:
-        for one in found:
-            session.document(_document(one))
+        for hook in found:
+            session.document(_document(hook))
         return
     if not found:
         session.say("no webhooks", "dim")
@@ -94,9 +94,9 @@ def list_webhooks(session: Session) -> None:
         spare=[("told of", 16), ("url", 16)],
         fold=["told of", "url"],
     )
-    for one in found:
-        words = [plain(one.url or "what each job names"), _told_of(one)]
-        table.add_row(Text(one.id, "bold"), *words, "yes" if one.active else "no")
+    for hook in found:
+        words = [plain(hook.url or "what each job names"), _told_of(hook)]
+        table.add_row(Text(hook.id, "bold"), *words, "yes" if hook.active else "no")
     session.say(table)
 
 
@@ -150,18 +150,18 @@ def _show_secret(session: Session, made: Any) -> None:
     session.notice(f"Shown once. It signs the messages of {made.id}.")
 
 
-def _document(one: Any) -> dict[str, Any]:
-    told = {name: sorted(getattr(one, name) or ()) for name in _module("webhook").FILTERS}
-    return {"id": one.id, "url": one.url, "active": one.active, **told}
+def _document(hook: Any) -> dict[str, Any]:
+    filters = {name: sorted(getattr(hook, name) or ()) for name in _module("webhook").FILTERS}
+    return {"id": hook.id, "url": hook.url, "active": hook.active, **filters}
 
 
-def _told_of(one: Any) -> str:
+def _told_of(hook: Any) -> str:
     words = [
         plain(str(word))
         for name in _module("webhook").FILTERS
-        for word in sorted(getattr(one, name) or ())
+        for word in sorted(getattr(hook, name) or ())
     ]
-    return ", ".join(words) or ("ends of jobs" if one.url is None else "everything")
+    return ", ".join(words) or ("ends of jobs" if hook.url is None else "everything")
 
 
 def _module(name: str) -> Any:

@@ -94,7 +94,7 @@ def pretty(value: Any, limit: int | None = 2000) -> str:
 
 
 def happened(event: Event) -> str:
-    """What an event says, as a sentence without its subject."""
+    """An event as a sentence without its subject."""
     note = f": {plain(event.note)}" if event.note else ""
     by = f" by {plain(event.by)}" if event.by else ""
     again = f"attempt {event.attempt}"

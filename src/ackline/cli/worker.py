@@ -112,10 +112,10 @@ def _stop_with_parent() -> None:
 
 
 def _reached(act: Callable[[], T]) -> T:
-    """Do what needs the store, as soon as it is up. A module that opens it is imported again."""
+    """Call `act` until the store can be reached; a module that opens it is imported again."""
     from ackline.worker.patience import keep_trying
 
-    # Nothing has begun that a signal would have to wait for: it ends the process.
+    # No job has begun that a signal would have to wait for: it ends the process.
     done = keep_trying(act, threading.Event())
     assert done is not None
     return done

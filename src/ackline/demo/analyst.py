@@ -14,7 +14,7 @@ from ackline import queues as _queues
 from ackline.worker.child import stop_with_parent
 
 NICE = 10
-"""It takes what the others leave."""
+"""Spark gets only the processor time that the other processes leave."""
 
 PAUSE = 30.0
 """Seconds from the end of one run to the next."""
@@ -24,12 +24,12 @@ OBJECTIVES = {"acme/payments": 0.5, "acme/email": 20.0, "acme/images": 10.0, "*"
 
 
 def main(store: str, lake: str) -> None:
-    """Run until killed: a lake bears that at any time."""
+    """Run until killed: a lake survives that at any time."""
     from ackline.spark.lake.running import Asked, Run
     from ackline.spark.session import spark_session
 
     os.nice(NICE)
-    # With Java, which is of the same group.
+    # Including Java, which is in the same process group.
     stop_with_parent(lambda: os.killpg(0, signal.SIGKILL))
     with _queues.open(store) as queues:
         spark = spark_session("local[1]", name="ackline demo")

@@ -42,12 +42,12 @@ class Crash(msgspec.Struct):
 
 
 class Books(msgspec.Struct):
-    """What the journal says, all of it added up."""
+    """The whole journal, added up."""
 
     enqueued: int = 0
     by_schedules: int = 0
     by_hand: int = 0
-    """Enqueued by whoever tried the dashboard or the command meanwhile."""
+    """Enqueued by hand meanwhile, through the dashboard or the command."""
     deleted: int = 0
     pruned: int = 0
     replaced: int = 0
@@ -73,7 +73,7 @@ class Books(msgspec.Struct):
 
     @property
     def gone(self) -> int:
-        """Jobs that are there no more, and the journal says why."""
+        """Jobs that no longer exist, for a reason that the journal names."""
         return self.deleted + self.pruned + self.replaced
 
     @property
@@ -92,16 +92,16 @@ class Bookkeeper:
         self._ledger = ledger
         self._state: dict[JobName, State | None] = {}
         self._taken: set[JobName] = set()
-        """Deleted without a word on who did it."""
+        """Purged, but the journal does not say by whom."""
         self._completions: Counter[JobName] = Counter()
         self._last_words: dict[str, float] = {}
         self._crashes: dict[str, Crash] = {}
         self._awaited: dict[JobName, list[Crash]] = {}
-        """Jobs that a crash put back and nobody has claimed yet."""
+        """Jobs that a crash put back and no worker has claimed yet."""
         self.books = Books()
 
     def read(self, events: Iterable[Event]) -> None:
-        """Note what happened."""
+        """Take in the next events."""
         for event in events:
             if event.id:
                 job = (event.queue.name, event.id)
@@ -111,7 +111,7 @@ class Bookkeeper:
                 self._state[job] = event.to
 
     def _note_place(self, job: JobName, event: Event) -> None:
-        """How jobs come, and how they go."""
+        """Count how jobs come and go."""
         books = self.books
         match event.act:
             case Act.ENQUEUE:
@@ -136,11 +136,11 @@ class Bookkeeper:
     def _note_producer(self, job: JobName) -> None:
         if job[1].partition("@")[0] in self._ledger.schedules:
             self.books.by_schedules += 1
-        elif job not in self._ledger.asked:
+        elif job not in self._ledger.sent:
             self.books.by_hand += 1
 
     def _note_work(self, job: JobName, event: Event) -> None:
-        """What became of deliveries."""
+        """Count what became of deliveries."""
         books = self.books
         match event.act:
             case Act.COMPLETE:
@@ -183,7 +183,7 @@ class Bookkeeper:
             self.books.redelivered += 1
 
     def close(self, queues: Queues) -> Books:
-        """Compare the journal with what the producer was told and with what the store holds."""
+        """Compare the journal with the producer's receipts and with the store's counts."""
         books = self.books
         books.states = Counter(state for state in self._state.values() if state is not None)
         books.failed = sorted(job for job, state in self._state.items() if state is State.FAILED)
@@ -193,8 +193,8 @@ class Bookkeeper:
         return books
 
     def _agrees(self, name: str, queues: Queues) -> bool:
-        mine = Counter(s for (queue, _), s in self._state.items() if queue == name and s)
-        return all(mine[state] == number for state, number in queues[name].counts().items())
+        counted = Counter(s for (queue, _), s in self._state.items() if queue == name and s)
+        return all(counted[state] == number for state, number in queues[name].counts().items())
 
 
 def books_document(books: Books) -> dict[str, Any]:

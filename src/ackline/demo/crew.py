@@ -21,9 +21,9 @@ PATIENCE = 6.0
 
 
 class Member:
-    """A process in a session of its own, so that Ctrl-C is ours alone.
+    """A process in a session of its own, so that Ctrl-C reaches only the demo itself.
 
-    It ends with us, whatever happens: its standard input is a pipe that closes when we die.
+    It never outlives the demo: its standard input is a pipe that closes when the demo ends.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class Member:
         return self._log.read_text(errors="replace")[-600:].strip()
 
     def ask_to_stop(self) -> None:
-        """Let it end by itself."""
+        """Ask it to end by itself."""
         self.process.terminate()
 
     def stop(self) -> None:
-        """Wait for its end; in the worst case by force, and with all that it started."""
+        """Wait for its end; then kill what is left of it and of the processes it started."""
         try:
             self.process.wait(PATIENCE)
         except (subprocess.TimeoutExpired, KeyboardInterrupt):
@@ -69,7 +69,7 @@ class Member:
             self.kill()
 
     def kill(self) -> None:
-        """End it now, with all that it started."""
+        """Kill it now, with all processes it started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         if self.process.stdin is not None:

@@ -32,7 +32,7 @@ class Dashboard(NamedTuple):
 
 
 def take_address(port: int) -> Dashboard | None:
-    """This port, or a free one if it is taken; None without what the service needs."""
+    """Bind this port, or a free one if it is taken; None if the service is not installed."""
     try:
         from ackline.service.server import address_of, bind
         from ackline.service.settings import Settings
@@ -47,7 +47,7 @@ def take_address(port: int) -> Dashboard | None:
 
 
 def keep_schedules(queues: Queues) -> set[str]:
-    """Schedules for the service to fire; answers with their names."""
+    """Store schedules for the service to fire; returns their names."""
     from ackline.service import schedules
 
     for name, wanted in SCHEDULES.items():
@@ -62,5 +62,5 @@ def open_browser(url: str) -> None:
         os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
     )
     if screen and not os.environ.get("SSH_CONNECTION"):
-        # Some browsers only answer when they are closed.
+        # With some browsers the call returns only when they are closed.
         threading.Thread(target=webbrowser.open, args=[url], daemon=True).start()

@@ -12,16 +12,16 @@ from ackline.errors import ConfigError
 from ackline.spark.java import require_java
 
 FIRST = 10.0
-"""Seconds before Spark starts: first comes the load that it tells of."""
+"""Seconds before Spark starts: first there must be some load to analyse."""
 
 SIZE = "450 MB"
-"""What is fetched."""
+"""The size of the download."""
 
 
 class Figures:
-    """Sees to it that the analytics page has something to show; `look` again and again.
+    """Makes figures for the analytics page; call `look` again and again.
 
-    In a checkout that has no Spark yet, its tools fetch it; elsewhere it is only said what to
+    In a checkout without Spark, the checkout's tools fetch it; elsewhere it only tells what to
     install. Nothing else in the demo depends on it.
     """
 
@@ -38,17 +38,17 @@ class Figures:
         self._next: Callable[[float], None] = self._begin
 
     def look(self, elapsed: float) -> None:
-        """Go on, if it is time."""
+        """Take the next step, if it is time."""
         self._next(elapsed)
 
     def stop(self) -> None:
-        """End it, in the middle of whatever: a lake bears that."""
+        """Kill Spark, whatever it is doing: a lake survives that."""
         self._next = self._rest
         if self._member is not None:
             self._member.kill()
 
     def _rest(self, _elapsed: float) -> None:
-        """Nothing more will come."""
+        """Do nothing any more."""
 
     def _begin(self, _elapsed: float) -> None:
         self._next = self._rest
@@ -102,8 +102,8 @@ class Figures:
         if self._member is not None and not self._member.alive:
             self._give_up("Spark has ended")
 
-    def _give_up(self, what: str) -> None:
+    def _give_up(self, problem: str) -> None:
         assert self._member is not None
         self._next = self._rest
         words = self._member.last_words().splitlines()[-1:] or ["no word why"]
-        self._tell(f"{what}, see {self._log}: {words[0]}")
+        self._tell(f"{problem}, see {self._log}: {words[0]}")

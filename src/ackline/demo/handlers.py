@@ -25,7 +25,7 @@ Payload = dict[str, Any]
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 PATIENT = 6
-"""Attempts of the innocent: they may be in the hands of a process that a poison job kills."""
+"""Attempts of ordinary jobs: a poison job may kill the process that runs them."""
 
 
 class MailServerBusy(Exception):
@@ -40,11 +40,11 @@ class OutOfStock(Exception):
     """Perhaps there is more of it soon."""
 
 
-def handles(*line: Queue[Any, Any], kind: str, **options: Any) -> Callable[[Handler], Handler]:
+def handles(*targets: Queue[Any, Any], kind: str, **options: Any) -> Callable[[Handler], Handler]:
     """Register one function for the same kind in several queues."""
 
     def register(function: Handler) -> Handler:
-        for queue in line:
+        for queue in targets:
             queue.handler(kind, **{"max_attempts": PATIENT, **options})(function)
         return function
 
@@ -117,7 +117,7 @@ def monthly(job: Job[Payload]) -> dict[str, Any] | Cancel:
     for page in range(1, pages + 1):
         if job.signal.wait(job.payload.get("takes", 0.1)):
             if job.signal.reason is not StopReason.CANCEL_REQUESTED:
-                raise InterruptedError(job.signal.reason)  # the worker stops: it is given back
+                raise InterruptedError(job.signal.reason)  # the worker stops: the job is given back
             return Cancel(f"stopped before page {page}")
         job.progress({"page": page, "of": pages})
     return {"pages": pages}
@@ -125,7 +125,7 @@ def monthly(job: Job[Payload]) -> dict[str, Any] | Cancel:
 
 @handles(globex_reports, kind="usage")
 def usage(_job: Job[Payload]) -> dict[str, int]:
-    """What the schedule asks for each minute."""
+    """The job that a schedule enqueues each minute."""
     time.sleep(0.4)
     return {"rows": 1440}
 

@@ -1,4 +1,4 @@
-"""What the demo's producer was told, kept apart from the store to be compared with it."""
+"""The receipts of the demo's producer, kept apart from the store to be compared with it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ JobName = tuple[str, str]
 
 
 class Ledger(msgspec.Struct):
-    """Receipts, and what was done to workers."""
+    """Receipts of jobs, and kills of workers."""
 
-    asked: set[JobName] = msgspec.field(default_factory=set)
+    sent: set[JobName] = msgspec.field(default_factory=set)
     """Noted before the store is called: an interrupted call may have been stored or not."""
     accepted: set[JobName] = msgspec.field(default_factory=set)
     duplicates: int = 0
@@ -28,22 +28,22 @@ class Ledger(msgspec.Struct):
 
 
 class Producer:
-    """Enqueues, and notes what was answered."""
+    """Enqueues, and notes the answers."""
 
     def __init__(self, queues: Queues, ledger: Ledger) -> None:
         self._queues = queues
         self._ledger = ledger
 
     def enqueue(self, queue: str, payload: Any, **options: Any) -> None:
-        """One job."""
-        self._ledger.asked.add((queue, options["id"]))
+        """Enqueue one job."""
+        self._ledger.sent.add((queue, options["id"]))
         self._note(queue, self._queues[queue].enqueue(payload, **options))
 
     def enqueue_many(self, queue: str, jobs: Sequence[NewJob[Any]], **options: Any) -> None:
-        """Many, in one durable write."""
-        self._ledger.asked |= {(queue, job.options["id"]) for job in jobs}
-        said: EnqueueOptions = options  # type: ignore[assignment]
-        for answer in self._queues[queue].enqueue_many(jobs, **said):
+        """Enqueue many jobs in one durable write."""
+        self._ledger.sent |= {(queue, job.options["id"]) for job in jobs}
+        enqueue_options: EnqueueOptions = options  # type: ignore[assignment]
+        for answer in self._queues[queue].enqueue_many(jobs, **enqueue_options):
             self._note(queue, answer)
 
     def _note(self, queue: str, answer: Enqueued) -> None:

@@ -1,4 +1,4 @@
-"""What just happened, in words, for the few events that are worth them."""
+"""Lines about what just happened, for the few events that deserve one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ackline.events import Act, Event
 from ackline.job import State
 
 PAUSE = 3.0
-"""Seconds between two lines about the same everyday thing; what comes meanwhile is added up."""
+"""Seconds between two lines about the same everyday events; those in between are added up."""
 
 EVERYDAY_TROUBLE = "deliver"
 """The kind whose dead letters are only counted."""
@@ -27,9 +27,9 @@ class Narrator:
         self._tell = tell
         self._pid_of = pid_of
         self._everyday: Counter[str] = Counter()
-        self._last_told: dict[str, float] = {}
+        self._last_line_at: dict[str, float] = {}
         self._seen: dict[str, int] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def read(self, events: Sequence[Event]) -> None:
         """Tell what these events amount to; many of one sort become one line."""
@@ -44,20 +44,20 @@ class Narrator:
     def _tell_everyday(self) -> None:
         now = time.monotonic()
         for sort, number in list(self._everyday.items()):
-            again = sort in self._last_told
-            if not again or (now - self._last_told[sort] >= PAUSE and number >= FEW):
+            again = sort in self._last_line_at
+            if not again or (now - self._last_line_at[sort] >= PAUSE and number >= FEW):
                 del self._everyday[sort]
-                self._last_told[sort] = now
+                self._last_line_at[sort] = now
                 self._tell(f"{number} {'job' if number == 1 else 'jobs'} {sort}")
 
     def read_crashes(self, crashes: Sequence[Crash]) -> None:
-        """Tell of workers that died, when all that they held is free: it goes by the queue."""
+        """Tell of dead workers once all their jobs are free: they are freed queue by queue."""
         for crash in crashes:
             before = self._seen.get(crash.worker)
             self._seen[crash.worker] = len(crash.jobs)
-            if crash.worker in self._told or before != len(crash.jobs):
+            if crash.worker in self._reported or before != len(crash.jobs):
                 continue
-            self._told.add(crash.worker)
+            self._reported.add(crash.worker)
             pid = self._pid_of(crash.worker)
             jobs = "its job was" if len(crash.jobs) == 1 else f"its {len(crash.jobs)} jobs were"
             self._tell(
@@ -67,7 +67,7 @@ class Narrator:
 
 
 def _line(event: Event) -> str:
-    """What deserves a line of its own."""
+    """The line of an event that deserves its own; else empty."""
     match event.act, event.to:
         case Act.FAIL, State.FAILED if event.kind != EVERYDAY_TROUBLE:
             return f"{event.id} goes to the DLQ, {event.note}"
@@ -82,7 +82,7 @@ def _line(event: Event) -> str:
 
 
 def _everyday(event: Event) -> str:
-    """What is only counted."""
+    """The sort of an event that is only counted; else empty."""
     match event.act:
         case Act.FAIL:
             then = "dead letters" if event.to is State.FAILED else "to be tried again"

@@ -13,9 +13,9 @@ FOLDER = Path(".ackline-demo")
 
 @contextlib.contextmanager
 def take_place() -> Iterator[Path]:
-    """The path of a store that nobody uses; what an earlier demo left there is removed.
+    """The path of a store that no other demo uses; files of an earlier demo are removed.
 
-    A demo that still runs here keeps its own: the next gets another number.
+    A demo that still runs here keeps its files: the next demo gets another number.
     """
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / ".gitignore").write_text("*\n")

@@ -1,4 +1,4 @@
-"""What the demo does, and when: everyday traffic, and an act of trouble that comes again."""
+"""What the demo does, and when: everyday traffic, and an act of trouble that is repeated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ACT = 45.0
 """Seconds from one act of trouble to the next."""
 
 EVERY = 0.5
-"""Seconds between two lots of everyday jobs."""
+"""Seconds between two batches of everyday jobs."""
 
 DRAIN = 0.4
 """The share of a short demo's time in which nothing new comes, so that the queues drain; …"""
@@ -36,7 +36,7 @@ Step = Callable[[], None]
 
 
 class Story:
-    """Plays the script, for so many seconds or without an end."""
+    """Plays the script, for some seconds or without an end."""
 
     def __init__(self, queues: Queues, seconds: float | None, tell: Callable[[str], None]) -> None:
         self.ledger = Ledger()
@@ -55,7 +55,7 @@ class Story:
         self._at(0.0, self._begin_act)
 
     def play(self, elapsed: float) -> None:
-        """Do all that is due by now."""
+        """Take all steps that are due by now."""
         while self._script and self._script[0][0] <= min(elapsed, self._ends):
             at, _, step = heapq.heappop(self._script)
             self._now = at
@@ -171,24 +171,24 @@ class Story:
         self._producer.enqueue("acme/payments", payload, id=self._id(name), kind="charge")
 
     def _id(self, name: str) -> str:
-        """Ids of later acts are others."""
+        """The id of a job in this act; each later act has other ids."""
         return name if self._turn == 1 else f"{name}.{self._turn}"
 
     # --- bad luck ---
 
     def _kill_a_worker(self) -> None:
-        """Take the one that holds the most, as bad luck does."""
+        """Kill the worker that holds the most jobs."""
         holds, pids = self._living()
         id = max(holds, key=lambda id: holds[id], default="")
-        # The workers may be still starting, or idle, or this one has died of something else: bad
-        # luck waits for a better moment, and does not miss it because nothing new comes by then.
+        # The workers may still be starting or be idle, or this one has just died otherwise: then
+        # `play` tries again, even after the last step of the script.
         self._seeks_a_victim = not (holds.get(id) and _kill(pids[id]))
         if not self._seeks_a_victim:
             self.ledger.kills[id] = time.time()
             self._tell(f"kill -9 {pids[id]}: a worker with {holds[id]} jobs in hand")
 
     def _living(self) -> tuple[dict[str, int], dict[str, int]]:
-        """What each worker holds, and its process."""
+        """How many jobs each live worker holds, and its process id."""
         now = self._queues.info().now
         holds: dict[str, int] = {}
         pids: dict[str, int] = {}

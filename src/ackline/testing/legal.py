@@ -1,4 +1,4 @@
-"""Whether a journal tells of lives that jobs may lead; no store is needed to judge."""
+"""Checks that a journal records only legal histories of jobs; no store is needed for it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _ANEW = frozenset({Act.ENQUEUE, Act.REDRIVE})
 
 
 class IllegalHistory(AssertionError):
-    """The journal has an entry that cannot follow from what it told before."""
+    """The journal has an entry that cannot follow the entries before it."""
 
 
 def is_legal(event: Event) -> bool:
-    """Whether the lifecycle has such a step. A move is two: away from here, and into there."""
+    """Whether the lifecycle allows this step. A move is two: out of one queue, into another."""
     if event.act is Act.MOVE:
         return (event.source is None) != (event.to is None)
     return event.to in LEGAL[event.act].get(event.source, ())
@@ -27,11 +27,11 @@ class Lives:
     """Follows each job through a journal, entry by entry."""
 
     def __init__(self) -> None:
-        self._stands: dict[tuple[QueueKey, str], State | None] = {}
+        self._states: dict[tuple[QueueKey, str], State | None] = {}
         self._deliveries: dict[tuple[QueueKey, str], int] = {}
 
     def follow(self, events: Iterable[Event]) -> None:
-        """Take the next entries in, or refuse them."""
+        """Take in the next entries; the first illegal one raises `IllegalHistory`."""
         for event in events:
             if event.id:
                 self._require_join(event)
@@ -39,16 +39,16 @@ class Lives:
                 self._count(event)
 
     def deliveries(self, queue: QueueKey, id: str) -> int:
-        """How often a job was handed out in its present life, and not given back."""
+        """How many deliveries count since a job was last enqueued or redriven."""
         return self._deliveries.get((queue, id), 0)
 
     def _require_join(self, event: Event) -> None:
-        before = self._stands.get((event.queue, event.id))
+        before = self._states.get((event.queue, event.id))
         # Past its retention a job is gone before anyone has pruned it.
         forgotten = event.source is None and before in TERMINAL
         if event.source is not before and not forgotten:
             raise IllegalHistory(f"the job was {before or 'not there'} before {event}")
-        self._stands[event.queue, event.id] = event.to
+        self._states[event.queue, event.id] = event.to
 
     def _require_legal(self, event: Event) -> None:
         if not is_legal(event):

@@ -1,4 +1,4 @@
-"""Running a queue's handlers in a test: at once, or when told to; and saying what is there."""
+"""Runs a queue's handlers in a test, at once or on request, and asserts which jobs exist."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_RUNS = 10_000
 """A drain that runs more jobs than this is taken for an endless one."""
 
 DEEPEST = 20
-"""So many jobs run inside one another within `inline`; those beyond run one after the other."""
+"""How many jobs run inside one another within `inline`; further ones run after one another."""
 
 _draining: contextvars.ContextVar[tuple[QueueKey, ...]] = contextvars.ContextVar(
     "ackline draining", default=()
@@ -33,7 +33,7 @@ _draining: contextvars.ContextVar[tuple[QueueKey, ...]] = contextvars.ContextVar
 """The queues of the jobs that run inside one another."""
 
 FAILURES = (Exception, asyncio.CancelledError, SystemExit)
-"""What fails a job. The rest also ends the test: Ctrl-C, `pytest.fail`."""
+"""Exceptions that fail a job. All others also end the test: Ctrl-C, `pytest.fail`."""
 
 MOST_LISTED = 20
 """How many jobs a failed assertion lists."""
@@ -50,7 +50,7 @@ def memory_queues(clock: Clock | None = None, *, tenant: str = DEFAULT_TENANT) -
 
 
 class Drained(msgspec.Struct, frozen=True):
-    """How many handlers ran, and where that left their jobs."""
+    """How many handlers ran, and which states that left their jobs in."""
 
     runs: int
     states: Mapping[State, int]
@@ -66,10 +66,10 @@ def drain(
     hooks: Hooks = NO_HOOKS,
     raise_errors: bool = False,
 ) -> Drained:
-    """Run all that is due, one job after the other, in the caller's thread.
+    """Run all jobs that are due, one after the other, in the caller's thread.
 
-    Retries and delayed jobs run when the clock says so. Given the store's clock as
-    `until_idle`, it is moved on from one to the next until nothing waits any more.
+    Retries and delayed jobs run when the clock says so. If `until_idle` is the store's clock,
+    it is moved on to each next job that is due, until no job waits any more.
 
     >>> drain(queue)["completed"]  # doctest: +SKIP
     2
@@ -98,9 +98,10 @@ def drain(
 def inline(
     *queues: Queue[Any, Any], hooks: Hooks = NO_HOOKS, raise_errors: bool = False
 ) -> Iterator[None]:
-    """Within the block, `enqueue` runs what is due at once, in the caller.
+    """Within the block, `enqueue` runs all jobs that are due at once, in the caller.
 
-    So does one in a handler, up to 20 jobs deep; what a longer chain enqueues runs after its job.
+    So does an `enqueue` in a handler, up to 20 jobs deep; beyond that, a job runs after the one
+    that enqueued it.
 
     >>> with inline(queue):  # doctest: +SKIP
     ...     sign_up("a@example.com")
@@ -109,7 +110,7 @@ def inline(
     def run(key: QueueKey) -> None:
         above = _draining.get()
         if len(above) >= DEEPEST and key in above:
-            return  # the drain above goes on with it
+            return  # the drain around this one runs the job
         inside = _draining.set((*above, key))
         try:
             for queue in queues:
@@ -120,7 +121,7 @@ def inline(
 
     with contextlib.ExitStack() as stack:
         for store in {id(queue.store): queue.store for queue in queues}.values():
-            stack.enter_context(mock.patch.object(store, "enqueue", _then(store, run)))
+            stack.enter_context(mock.patch.object(store, "enqueue", _enqueue_then(store, run)))
         yield
 
 
@@ -133,18 +134,18 @@ def assert_enqueued(
     state: State | str | None = None,
     count: int | None = None,
 ) -> list[Job[Any]]:
-    """Fail unless there is such a job (or exactly `count`), in whatever state; returns them.
+    """Fail unless there is such a job (or exactly `count`), in any state; returns the matches.
 
     >>> assert_enqueued(queue, kind="welcome", payload={"to": "a"})  # doctest: +SKIP
     """
-    found, there = _find(queue, kind, payload, id, state)
+    found, existing = _find(queue, kind, payload, id, state)
     if count is None and found:
         return found
     if count is not None and len(found) == count:
         return found
     wanted = "a job" if count is None else f"{count} jobs"
-    what = f"expected {wanted}{_described(kind, payload, id, state)} in {queue}"
-    raise AssertionError(f"{what}, found {len(found)}.{_listed(there)}")
+    expected = f"expected {wanted}{_described(kind, payload, id, state)} in {queue}"
+    raise AssertionError(f"{expected}, found {len(found)}.{_listed(existing)}")
 
 
 def refute_enqueued(
@@ -155,14 +156,14 @@ def refute_enqueued(
     id: str | None = None,
     state: State | str | None = None,
 ) -> None:
-    """Fail if there is such a job, in whatever state.
+    """Fail if there is such a job, in any state.
 
     >>> refute_enqueued(queue, kind="welcome")  # doctest: +SKIP
     """
     found, _ = _find(queue, kind, payload, id, state)
     if found:
-        what = f"expected no job{_described(kind, payload, id, state)} in {queue}"
-        raise AssertionError(f"{what}, found {len(found)}.{_listed(found)}")
+        expected = f"expected no job{_described(kind, payload, id, state)} in {queue}"
+        raise AssertionError(f"{expected}, found {len(found)}.{_listed(found)}")
 
 
 # --- running ---
@@ -181,7 +182,7 @@ def _claim(queue: Queue[Any, Any]) -> Record | None:
 def _run(
     queue: Queue[Any, Any], record: Record, hooks: Hooks
 ) -> tuple[State | None, BaseException | None]:
-    """Run one job as a worker does; returns where that left it, and what was raised."""
+    """Run one job as a worker does; returns its new state, and what its handler raised."""
     handler, policy = queue.handlers[record.kind], queue.policies.of(record)
     job: Job[Any] = Job(record, queue, handler.payload_type)
     result: Any = None
@@ -200,7 +201,7 @@ def _run(
 
 
 def _call_within(seconds: float | None, handler: Handler, job: Job[Any]) -> Any:
-    """Call a handler; when its time is up it is told so, and fails whatever it returns."""
+    """Call a handler; after its timeout its signal is set, and it fails whatever it returns."""
     if seconds is None:
         return _call(handler, job)
     timer = threading.Timer(seconds, job.signal.set, [StopReason.TIMEOUT])
@@ -238,7 +239,7 @@ def _run_to_end(coroutine: Coroutine[Any, Any, Any]) -> Any:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(coroutine)
-    # The caller runs on a loop itself, and a thread can run but one.
+    # The caller runs on an event loop itself, and a thread can run only one.
     results: list[Any] = []
     errors: list[BaseException] = []
 
@@ -268,7 +269,7 @@ def _advance(queue: Queue[Any, Any], clock: ManualClock) -> bool:
     return True
 
 
-def _then(store: Store, run: Callable[[QueueKey], None]) -> Callable[..., list[Receipt]]:
+def _enqueue_then(store: Store, run: Callable[[QueueKey], None]) -> Callable[..., list[Receipt]]:
     enqueue = store.enqueue
 
     def enqueue_and_run(
@@ -287,17 +288,17 @@ def _then(store: Store, run: Callable[[QueueKey], None]) -> Callable[..., list[R
 def _find(
     queue: Queue[Any, Any], kind: str | None, payload: Any, id: str | None, state: str | None
 ) -> tuple[list[Job[Any]], list[Job[Any]]]:
-    """The jobs that match, and all there are."""
-    there = list(_all_jobs(queue))
+    """The jobs that match, and all jobs."""
+    existing = list(_all_jobs(queue))
     found = [
         job
-        for job in there
+        for job in existing
         if (kind is None or job.kind == kind)
         and (id is None or job.id == id)
         and (state is None or job.state == State(state))
         and (payload is ... or _same(queue, job, payload))
     ]
-    return found, there
+    return found, existing
 
 
 def _all_jobs(queue: Queue[Any, Any]) -> Iterator[Job[Any]]:
@@ -314,16 +315,16 @@ def _same(queue: Queue[Any, Any], job: Job[Any], payload: Any) -> bool:
     plain = queue.serdes.decode_payload(job.record, Any)
     if plain == payload:
         return True
-    # A payload of a type of its own reads back as plain data.
+    # A payload of a user's own type reads back as plain data.
     return job.record.payload == queue.serdes.encode_payload(payload)
 
 
 def _described(kind: str | None, payload: Any, id: str | None, state: str | None) -> str:
     parts = {"kind": kind, "id": id, "state": state and str(state)}
-    said = [f"{name} {value!r}" for name, value in parts.items() if value is not None]
+    described = [f"{name} {value!r}" for name, value in parts.items() if value is not None]
     if payload is not ...:
-        said.append(f"payload {payload!r}")
-    return f" with {', '.join(said)}" if said else ""
+        described.append(f"payload {payload!r}")
+    return f" with {', '.join(described)}" if described else ""
 
 
 def _listed(jobs: Sequence[Job[Any]]) -> str:

@@ -1,4 +1,4 @@
-"""Every step that the holder of a lease, or its sweeper, can take: what a token must fence."""
+"""All steps that the holder of a lease or a sweeper can take, which its token must fence."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Step = Callable[[Record], Transition]
 
 
 def failure_of(job: Record) -> Failure:
-    """Why an attempt failed, for a test."""
+    """A failure of an attempt, for a test."""
     return Failure(act=Act.FAIL, attempt=job.attempts, type="E", message=f"of {job.worker}")
 
 
@@ -36,7 +36,7 @@ def fenced_steps(
     extended: float,
     failure: Callable[[Record], Failure] = failure_of,
 ) -> dict[str, Step]:
-    """The steps by name, decided by a policy; two of them are other ways to do the same act."""
+    """The steps by name, decided by a policy; `complete` and `fail` have two variants."""
     return {
         "complete": lambda job: complete(job, b"1", policy_of(job)),
         "complete otherwise": lambda job: complete(job, None, policy_of(job)),

@@ -36,7 +36,7 @@ _POLICY = QueueSettings(policy=Policy(backoff=fixed(BACKOFF)))
 
 
 def policy_of(job: Record) -> Resolved:
-    """What the cases decide by: the job's own options, else 3 attempts and 10 s of backoff."""
+    """The policy in the cases: the job's own options, else 3 attempts and 10 s of backoff."""
     return resolve(job, _POLICY)
 
 
@@ -46,7 +46,7 @@ def failure(job: Record, message: str = "boom") -> Failure:
 
 
 def lapsed_lease(job: Record) -> Record:
-    """A leased job as a store shows it once its lease has lapsed: without what it carries."""
+    """A job as a store lists it once its lease has lapsed: without payload, progress, result."""
     return msgspec.structs.replace(job, payload=b"", progress=None, result=None)
 
 
@@ -62,14 +62,14 @@ def draft(
     replaces: frozenset[str] | None = None,
     **options: Any,
 ) -> Draft:
-    """A job on its way in; what is not named here is one of its options."""
+    """A job to enqueue; all further keyword arguments are its `Options`."""
     return Draft(
         id, kind, payload, priority, delay, run_at, Options(**options), surely_new, replaces
     )
 
 
 class Bench:
-    """A queue, its store, and the clock that both go by."""
+    """A queue, its store, and the clock that the store uses."""
 
     def __init__(self, store: Store, clock: ManualClock, queue: QueueKey) -> None:
         self.store = store
@@ -99,7 +99,7 @@ class Bench:
         kinds: Iterable[str] | None = None,
         transitions: Iterable[Transition] = (),
     ) -> Claimed:
-        """Claim, and see all that the store answers."""
+        """Claim, and return the whole answer of the store."""
         request = ClaimRequest(
             worker=worker,
             limit=limit,
@@ -109,7 +109,7 @@ class Bench:
         return self.store.claim(self.queue, request, list(transitions))
 
     def take(self, limit: int = 1, **more: Any) -> list[Record]:
-        """Claim, and see the jobs only."""
+        """Claim, and return only the jobs."""
         return self.claim(limit, **more).jobs
 
     def take_one(self, **more: Any) -> Record:
@@ -118,7 +118,7 @@ class Bench:
         return job
 
     def take_ids(self, limit: int = ENOUGH, **more: Any) -> list[str]:
-        """Claim, and see in which order the jobs came."""
+        """Claim, and return the ids in the order in which the jobs came."""
         return [job.id for job in self.take(limit, **more)]
 
     def taken(self, id: str, **more: Any) -> Record:
@@ -152,7 +152,7 @@ class Bench:
         return self.apply(*(expire(job, policy_of(job)) for job in jobs))
 
     def sweep(self) -> list[Verdict]:
-        """Expire what has lapsed, as the maintenance loop does."""
+        """Expire lapsed leases, as the maintenance loop does."""
         return self.expire(*self.store.leases(self.queue))
 
     def bury(self, id: str, **more: Any) -> Record:
@@ -187,7 +187,7 @@ class Bench:
         return job.state if job is not None else None
 
     def counts(self) -> dict[State, int]:
-        """How many jobs the store says there are, states without any left out."""
+        """The store's counts by state; states without jobs are left out."""
         [queue] = self.store.describe(self.queue.tenant, self.queue.name)
         return {state: count for state, count in queue.counts.items() if count}
 
@@ -209,8 +209,8 @@ class Bench:
         return list(self.store.events(self.queue, None, ENOUGH))
 
     def steps(self, id: str) -> list[tuple[Act, State | None, State | None]]:
-        """What the journal tells of one job."""
-        return [(e.act, e.source, e.to) for e in self.journal() if e.id == id]
+        """The journal entries of one job, as (act, source, to)."""
+        return [(event.act, event.source, event.to) for event in self.journal() if event.id == id]
 
     # --- operating ---
 

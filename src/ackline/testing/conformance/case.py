@@ -1,4 +1,4 @@
-"""What every group of cases stands on: a store, opened for one case."""
+"""The base of all groups of cases: opens a store for each case."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class StoreCase:
     """Opens the store that a subclass names, anew for each case."""
 
     def make_store(self, clock: Clock, place: Path) -> Store:
-        """Your store, not yet open: it goes by `clock` and keeps what it keeps under `place`.
+        """Your store, not yet open; it uses `clock` and keeps its data under `place`.
 
         The same place is the same data; another place is empty.
         """

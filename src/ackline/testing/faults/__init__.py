@@ -1,4 +1,4 @@
-"""Real processes, real signals: what a store and its workers are worth when things die.
+"""Real processes, real signals: what a store and its workers keep when processes die.
 
 `python -m ackline.testing.faults --store URL --faults 200` runs a campaign against any store.
 """

@@ -14,7 +14,7 @@ from ackline.testing.faults.campaign import Campaign, Plan
 def main(arguments: list[str] | None = None) -> int:
     """Run a campaign and print its report; 1 when a rule did not hold."""
     options = _parser().parse_args(arguments)
-    # Told to stop, it still ends what it has started.
+    # On SIGTERM it still ends the processes that it has started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="ackline-faults-") as place:
         plan = Plan(

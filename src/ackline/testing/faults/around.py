@@ -1,4 +1,4 @@
-"""A store around a store: every verb goes through, subclasses change some of them."""
+"""A store that wraps another: every call goes through, subclasses change some of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ackline.stores.base import (
 
 
 class StoreAround:
-    """Hands every verb on as it came."""
+    """Passes every call on unchanged."""
 
     def __init__(self, inner: Store) -> None:
         self.inner = inner

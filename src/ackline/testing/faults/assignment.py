@@ -1,4 +1,4 @@
-"""What a process of the harness is told to do, on its command line."""
+"""The assignment of a process of the harness, which it gets on its command line."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from ackline.worker.child import stop_with_parent
 from ackline.worker.signals import hear_signals
 
 MAX_ATTEMPTS = 30
-"""So many that no ordinary job is dead-lettered by the faults alone."""
+"""High enough that faults alone dead-letter no ordinary job."""
 
 QUEUE = "work"
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One process: its role is the module it runs, this is the rest."""
+    """What one process does, besides its role, which is the module it runs."""
 
     name: str
     store: str
@@ -38,7 +38,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str = ""
     """Where a relay takes its jobs from, to pass them on to the store."""
     variant: str = ""
-    """The name of a control or of a deviation, see `variants`; empty is the real thing."""
+    """The name of a control or of a deviation, see `variants`; empty is the store as it is."""
     jobs: int = 0
     """How many jobs a producer makes before it ends; 0 is no limit."""
     pause: float = 0.01
@@ -63,7 +63,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def from_command_line() -> Assignment:
-    """What this process was told."""
+    """The assignment of this process."""
     return msgspec.json.decode(sys.argv[1], type=Assignment)
 
 
@@ -73,7 +73,7 @@ def policy(lease: float) -> Policy:
 
 
 class Post:
-    """What every role needs: its history, its queue, and a way to be told to stop."""
+    """What every role needs: its history, its queue, and an event that asks it to stop."""
 
     def __init__(self, assignment: Assignment) -> None:
         self.assignment = assignment
@@ -94,7 +94,7 @@ class Post:
             stop_with_parent(self.stopping.set)
 
     def say(self, act: str, note: str = "") -> None:
-        """Tell the harness that something was reached."""
+        """Tell the harness, by the history, that this process has come so far."""
         self.history.write(
             Step(
                 what=What.PROCESS,

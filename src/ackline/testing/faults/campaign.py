@@ -25,7 +25,7 @@ IN_HAND = 0.3
 """Seconds to wait until a victim has a job in hand."""
 
 HARDLY_BEGUN = 0.1
-"""The share of faults that may also strike who is still starting."""
+"""The share of faults that may also strike a process that is still starting."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Campaign:
-    """Keeps the crew at strength, and strikes.
+    """Keeps enough processes running, and injects faults.
 
     >>> print(Campaign(Plan(store="sqlite:///jobs.db"), folder).run())  # doctest: +SKIP
     """
@@ -95,7 +95,7 @@ class Campaign:
     # --- the faults ---
 
     def _strike(self) -> int:
-        """Inject the next fault; 0 if there was nobody to strike."""
+        """Inject the next fault; 0 if there was no process to strike."""
         if not self._deck:
             self._deck = [name for name, weight in self._weights().items() for _ in range(weight)]
             self.random.shuffle(self._deck)
@@ -113,7 +113,7 @@ class Campaign:
         return 1
 
     def _weights(self) -> dict[str, int]:
-        """How often each comes in twenty."""
+        """How often each fault comes in twenty."""
         weights = {"kill worker": 7, "kill producer": 3, "pause worker": 3}
         if self.plan.supervised:
             weights |= {"kill supervised worker": 3, "kill supervisor": 1}
@@ -122,7 +122,7 @@ class Campaign:
         return weights
 
     def _victim(self, role: str) -> Member | None:
-        """Somebody at work; now and then, somebody who has hardly begun."""
+        """A process at work; now and then, one that has hardly begun."""
         ready = [member for member in self.crew.having(role) if member.ready]
         if self.random.random() > HARDLY_BEGUN:
             ready = [member for member in ready if member.has_worked()]
@@ -167,7 +167,7 @@ class Campaign:
         end = self.scene.begin_fault(f"{PAUSE} worker past its leases", victim.name)
         victim.send(signal.SIGSTOP)
         span = self.plan.lease * self.random.uniform(1.3, 2.5)
-        # By a timer: what it holds locked may keep this very thread waiting.
+        # By a timer: a lock that the stopped process holds may keep this very thread waiting.
         timer = threading.Timer(span, self.scene.resume, (victim, end))
         timer.start()
         self._paused.append(timer)
@@ -179,14 +179,14 @@ class Campaign:
 
 
 def _wait_until_busy(worker: Member) -> None:
-    """To lose a worker without a job costs nothing; but not for ever: there may be none."""
+    """Losing an idle worker tests nothing; but the wait is bounded: there may be no job."""
     until = time.monotonic() + IN_HAND
     while not worker.busy and time.monotonic() < until:
         time.sleep(0.001)
 
 
 def draw_point(random: random.Random) -> CrashPoint:
-    """Somewhere in writing the log, or in copying it back."""
+    """A random point in writing the log, or in copying it back."""
     file, operation, most = random.choice(
         (
             ("wal", "write", 60),
@@ -201,7 +201,7 @@ def draw_point(random: random.Random) -> CrashPoint:
 
 
 def crash(scene: Scene, point: CrashPoint) -> Member:
-    """Let a process die at a point, and see that it leaves nothing locked."""
+    """Let a process die at a point, and check that it leaves nothing locked."""
     crasher = scene.start("crasher", crash=str(point))
     crasher.wait()
     scene.probe(f"{crasher.name}, killed at {point}")
@@ -209,7 +209,7 @@ def crash(scene: Scene, point: CrashPoint) -> Member:
 
 
 def expect_end(scene: Scene, children: list[Child], patience: float = STOP_PATIENCE) -> None:
-    """The workers of a killed supervisor end by themselves."""
+    """Complain if workers of a killed supervisor do not end by themselves."""
     until = time.monotonic() + patience
     while time.monotonic() < until:
         if not any(child.alive for child in children):

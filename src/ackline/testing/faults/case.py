@@ -16,18 +16,18 @@ from ackline.testing.faults.history import Phase, Step, What
 from ackline.testing.faults.lives import Lease, replay
 
 PAUSE = "pause"
-"""How the act of a fault begins that stops a process and lets it go on."""
+"""The first word in the act of a fault that stops a process and lets it go on."""
 
 EVERYBODY = "everybody"
-"""The victim of a fault that strikes the server, and so all that hold a lease."""
+"""The victim of a fault that strikes the server, and so all workers that hold a lease."""
 
 STALL = 0.2
-"""Seconds without an entry in the journal that may mean: nobody could write."""
+"""Seconds without a journal entry that may mean that no process could write."""
 
 SETTLING = (Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.EXPIRE)
 
 Settling = tuple[str, int, str]
-"""Which job, under which token, by which act."""
+"""The job's id, the token, and the act."""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,11 +37,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     events: Sequence[Event]
     records: Mapping[str, Record]
     max_attempts: int = DEFAULTS.max_attempts
-    """Of jobs that do not say so themselves."""
+    """Of jobs without a `max_attempts` of their own."""
 
 
 class Fault(msgspec.Struct):
-    """Whom it struck, from when until when; a kill is next to a moment."""
+    """Which process it struck, from when until when; a kill takes hardly any time."""
 
     victim: str
     pause: bool
@@ -51,16 +51,16 @@ class Fault(msgspec.Struct):
     """Whether a stopped process seems to have kept all others from writing."""
 
     def can_cost(self, lease: Lease) -> bool:
-        """A worker that is killed or stopped loses what it holds.
+        """Whether a lease may be lost: a worker that is killed or stopped loses its leases.
 
-        If it was stopped with the store's write lock, nobody could extend a lease: then all
-        that were in flight meanwhile may be lost.
+        If it was stopped with the store's write lock, no worker could extend a lease: then all
+        leases that were in flight meanwhile may be lost.
         """
         struck = self.stalled or self.victim in (EVERYBODY, lease.worker)
         return struck and lease.in_flight(self.since, self.until)
 
     def note_stall(self, moments: Sequence[float]) -> None:
-        """See whether the journal, whose moments these are in order, stood still meanwhile."""
+        """Note whether the journal stood still meanwhile; `moments` are its times, sorted."""
         first, last = bisect_left(moments, self.since), bisect_right(moments, self.until)
         marks = [self.since, *moments[first:last], self.until]
         longest = max(after - before for before, after in itertools.pairwise(marks))
@@ -68,7 +68,7 @@ class Fault(msgspec.Struct):
 
 
 class Case:
-    """What was asked, what was answered, what was done, and what the journal has of it."""
+    """The requests, the answers, the work that was done, and what the journal records of it."""
 
     def __init__(self, evidence: Evidence) -> None:
         self.evidence = evidence
@@ -108,7 +108,7 @@ class Case:
                 pass
 
     def journalled(self) -> set[Settling]:
-        """Every end of a lease that the journal tells of."""
+        """Every end of a lease in the journal."""
         return {
             (life.id, token, str(act))
             for life in self.lives.values()

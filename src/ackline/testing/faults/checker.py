@@ -16,13 +16,13 @@ from ackline.testing.faults.history import Phase, What
 from ackline.testing.faults.report import Report, Rule, Violation
 
 DRAIN, ORPHANED, BLOCKED = "drain", "orphaned", "blocked"
-"""Acts of a process step: what the harness itself has to tell."""
+"""Acts of process steps that the harness itself writes."""
 
-_TOLD = {ORPHANED: Rule.ORPHANED, BLOCKED: Rule.BLOCKED}
+_REPORTED = {ORPHANED: Rule.ORPHANED, BLOCKED: Rule.BLOCKED}
 
 
 def check(evidence: Evidence, *, seed: int | None = None, title: str = "") -> Report:
-    """Hold everything against the rules."""
+    """Check the evidence against all rules."""
     case = Case(evidence)
     struck = Counter(
         step.act
@@ -49,7 +49,7 @@ def undrained(case: Case) -> Iterator[Violation]:
 
 
 def lost(case: Case) -> Iterator[Violation]:
-    """What was answered ok is there and finished."""
+    """Every job whose enqueue was answered ok is in the store and finished."""
     for id, phases in case.enqueues.items():
         record = case.records.get(id)
         if record is None:
@@ -60,7 +60,7 @@ def lost(case: Case) -> Iterator[Violation]:
 
 
 def undone(case: Case) -> Iterator[Violation]:
-    """What is completed was done, under the token that completed it."""
+    """Every completed job was done, under the token that completed it."""
     for id, life in case.lives.items():
         for token in life.completed_by:
             if (id, token) not in case.done:
@@ -69,7 +69,7 @@ def undone(case: Case) -> Iterator[Violation]:
 
 
 def unexpected(case: Case) -> Iterator[Violation]:
-    """Nothing runs and nothing is stored that nobody tried to enqueue."""
+    """Only jobs that some process tried to enqueue run or are stored."""
     delivered = {step.id for step in case.started}
     for id in sorted((delivered | case.records.keys()) - case.enqueues.keys()):
         yield Violation(Rule.UNEXPECTED, id)
@@ -146,7 +146,7 @@ def attempts(case: Case) -> Iterator[Violation]:
 
 
 def transitions(case: Case) -> Iterator[Violation]:
-    """Each step of the journal is legal, and the last one leads to where the job stands."""
+    """Each step of the journal is legal, and the last one leads to the job's state."""
     for id, life in case.lives.items():
         yield from life.violations
         record = case.records.get(id)
@@ -180,11 +180,11 @@ def skipped(case: Case) -> Iterator[Violation]:
                 return
 
 
-def told(case: Case) -> Iterator[Violation]:
-    """What the harness itself saw go wrong."""
+def reported(case: Case) -> Iterator[Violation]:
+    """Violations that the harness itself saw."""
     for step in case.evidence.steps:
-        if step.what is What.PROCESS and step.phase is Phase.FAIL and step.act in _TOLD:
-            yield Violation(_TOLD[step.act], step.worker, step.note)
+        if step.what is What.PROCESS and step.phase is Phase.FAIL and step.act in _REPORTED:
+            yield Violation(_REPORTED[step.act], step.worker, step.note)
 
 
 RULES: tuple[Callable[[Case], Iterator[Violation]], ...] = (
@@ -199,6 +199,6 @@ RULES: tuple[Callable[[Case], Iterator[Violation]], ...] = (
     transitions,
     extra,
     skipped,
-    told,
+    reported,
 )
-"""All that is held against the evidence."""
+"""All rules that the evidence is checked against."""

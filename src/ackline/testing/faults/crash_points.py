@@ -35,11 +35,11 @@ class CrashPoint(msgspec.Struct, frozen=True):
 
 
 Watch = Callable[[str, str], bool]
-"""Told of each file and operation; True tears the write in two and asks again with `torn`."""
+"""Called with each file and operation; True tears a write in two and calls again with `torn`."""
 
 
 class WatchedFiles(apsw.VFS):
-    """Makes every file of this process a watched one; keep it for as long as files are open."""
+    """Watches every SQLite file of this process; keep it for as long as files are open."""
 
     def __init__(self, watch: Watch, name: str = "ackline-watched") -> None:
         self._base = apsw.vfs_names()[0]
@@ -53,7 +53,7 @@ class WatchedFiles(apsw.VFS):
 
 
 class WatchedFile(apsw.VFSFile):
-    """Tells of each write and sync before it is done."""
+    """Reports each write and sync before it is done."""
 
     def __init__(
         self, base: str, name: str | apsw.URIFilename | None, flags: list[int], watch: Watch

@@ -23,7 +23,7 @@ def main() -> None:
     """Enqueue in bulk and copy the log back in between, until the crash point is met."""
     assignment = from_command_line()
     point = CrashPoint.parse(assignment.crash)
-    # `stays` is the control: stopped instead of killed, it keeps what it has locked.
+    # `stays` is the control: stopped instead of killed, the process keeps its locks.
     fault, number = (STOP, signal.SIGSTOP) if assignment.stays else (KILL, signal.SIGKILL)
 
     def die() -> None:

@@ -30,19 +30,19 @@ _WORK = {
     "producer": (What.ENQUEUE, Phase.OK),
     "worker": (What.DELIVERY, Phase.INVOKE),
 }
-"""By which step of its history a process shows that it is at work."""
+"""The step in the history of a process that shows that it is at work, by role."""
 
 
 class NotReached(AssertionError):
-    """What was waited for did not come."""
+    """A condition did not hold in time."""
 
 
-def wait_for(what: str, condition: Callable[[], bool], patience: float = PATIENCE) -> None:
+def wait_for(goal: str, condition: Callable[[], bool], patience: float = PATIENCE) -> None:
     """Wait until a condition holds."""
     until = time.monotonic() + patience
     while not condition():
         if time.monotonic() > until:
-            raise NotReached(f"waited {patience:g} s for {what}")
+            raise NotReached(f"waited {patience:g} s for {goal}")
         time.sleep(0.01)
 
 
@@ -54,8 +54,8 @@ class Member:
         self.assignment = assignment
         self.name = assignment.name
         self.stopped = False
-        # Its standard input closes with this process: then it stops by itself. In a group of
-        # its own, because the system wakes and ends a stopped group that nobody is left to wake.
+        # Its standard input closes when this process ends: then it stops by itself. It has a
+        # process group of its own, because the system wakes and ends an orphaned stopped group.
         self._process = subprocess.Popen(
             assignment.command(role), stdin=subprocess.PIPE, process_group=0
         )
@@ -70,7 +70,7 @@ class Member:
 
     @property
     def status(self) -> int | None:
-        """How it ended; -9 is killed, None is not yet."""
+        """Its exit status; -9 is killed, None is not ended yet."""
         return self._process.poll()
 
     @property
@@ -94,7 +94,7 @@ class Member:
         return self.alive and path_of(self.folder, self.name).exists()
 
     def has_worked(self, since: float = 0.0) -> bool:
-        """Whether it has done something of what its role is for."""
+        """Whether it has done any work of its role."""
         what, phase = _WORK[self.role]
         return any(
             step.what is what and step.phase is phase and step.at > since for step in self.steps()
@@ -147,7 +147,7 @@ class Crew:
         return member
 
     def having(self, role: str) -> list[Member]:
-        """Those of a role that live and are not stopped."""
+        """The processes of a role that live and are not stopped."""
         return [m for m in self.members if m.role == role and m.alive and not m.stopped]
 
     def __enter__(self) -> Self:
@@ -157,7 +157,7 @@ class Crew:
         supervisors = self.having("supervisor")
         children = [child for member in supervisors for child in children_of(member)]
         for member in supervisors:
-            # Killed, it might just have started a child that nobody knows of yet.
+            # A killed one might just have started a child that is not known yet.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 member.stop(patience=10.0)
         for member in self.members:
@@ -179,7 +179,7 @@ class Child:
         return is_alive(self._folder, self.name)
 
     def kill(self) -> None:
-        """SIGKILL; while its history is locked, the id is surely still its own."""
+        """SIGKILL; while its history is locked, the process id is surely still its own."""
         if self.alive:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)

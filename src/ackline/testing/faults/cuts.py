@@ -16,7 +16,7 @@ its answer."""
 
 
 class Cut(msgspec.Struct):
-    """So many cuts that are still to come, of exchanges with these bytes in request or answer."""
+    """The next `count` cuts, of exchanges with these bytes in the request or the answer."""
 
     moment: Moment
     count: int = 1
@@ -26,7 +26,7 @@ class Cut(msgspec.Struct):
 
 
 class Cuts:
-    """Decides over each exchange as it begins; any thread may ask."""
+    """Decides for each exchange whether it is cut; any thread may ask."""
 
     def __init__(self) -> None:
         self.done: Counter[Moment] = Counter()
@@ -36,7 +36,7 @@ class Cuts:
         self._lock = threading.Lock()
 
     def order(self, cut: Cut) -> None:
-        """Cut the next exchanges that it is meant for, after letting some pass."""
+        """Cut the next exchanges that match, after letting `skip` of them pass."""
         with self._lock:
             self._orders.append(msgspec.structs.replace(cut))
 
@@ -53,24 +53,24 @@ class Cuts:
             self._probability = 0.0
 
     def decide(self, request: bytes) -> Moment | None:
-        """What happens to the exchange that begins with this."""
+        """When to cut the exchange that begins with this request, if at all."""
         with self._lock:
-            asked = [cut for cut in self._orders if not cut.answering and cut.matching in request]
-            return self._count(self._next(asked) or self._drawn())
+            fitting = [cut for cut in self._orders if not cut.answering and cut.matching in request]
+            return self._count(self._next(fitting) or self._drawn())
 
     def decide_late(self, answer: bytes) -> Moment | None:
-        """What happens to an exchange that is answered so."""
+        """When to cut the exchange with this answer, if at all."""
         with self._lock:
-            asked = [cut for cut in self._orders if cut.answering and cut.answering in answer]
-            return self._count(self._next(asked))
+            fitting = [cut for cut in self._orders if cut.answering and cut.answering in answer]
+            return self._count(self._next(fitting))
 
     def _count(self, moment: Moment | None) -> Moment | None:
         if moment is not None:
             self.done[moment] += 1
         return moment
 
-    def _next(self, asked: Sequence[Cut]) -> Moment | None:
-        for cut in asked:
+    def _next(self, fitting: Sequence[Cut]) -> Moment | None:
+        for cut in fitting:
             if cut.skip:
                 cut.skip -= 1
                 continue

@@ -1,4 +1,4 @@
-"""The socket of a proxy that clients knock at."""
+"""The socket on which a proxy accepts clients."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collections.abc import Callable
 from ackline.testing.servers.ports import HOST, free_port
 
 TRIES = 20
-"""How often a port is tried to listen on."""
+"""How often to try to listen on a port."""
 
 
 class Door:
-    """Listens on a port, a free one unless told otherwise, until it is closed."""
+    """Listens on a port, a free one unless it is given, until it is closed."""
 
     def __init__(self, let_in: Callable[[socket.socket], None], port: int = 0) -> None:
         self._let_in = let_in
@@ -33,8 +33,8 @@ class Door:
     def _welcome(self) -> None:
         with self._listener, self._inside:
             while True:
-                knocking, _, _ = select.select([self._listener, self._inside], [], [])
-                if self._inside in knocking:
+                ready, _, _ = select.select([self._listener, self._inside], [], [])
+                if self._inside in ready:
                     return
                 with contextlib.suppress(OSError):
                     self._let_in(self._listener.accept()[0])

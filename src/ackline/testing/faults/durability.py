@@ -19,13 +19,13 @@ from ackline.testing.faults.crash_points import WatchedFiles
 JOBS = 10
 
 TRACE = ("strace", "-f", "-e", "trace=write,fsync,fdatasync", "-s", "32")
-"""What to put before the command, where there is strace."""
+"""What to put before the command, if strace is installed."""
 
 _MARK = re.compile(r'write\(1, "(before|answered) (\d+)')
 
 
 def main() -> None:
-    """Enqueue, and say when."""
+    """Enqueue, and print when."""
     with open_queues(sys.argv[1]) as queues:
         queue = queues["durability"]
         for number in range(JOBS):

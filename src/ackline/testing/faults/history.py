@@ -17,7 +17,7 @@ import msgspec
 
 
 class What(enum.StrEnum):
-    """Whose step it is."""
+    """What a step is about."""
 
     ENQUEUE = "enqueue"
     DELIVERY = "delivery"
@@ -28,7 +28,7 @@ class What(enum.StrEnum):
 
 
 class Phase(enum.StrEnum):
-    """How far it is. An invoke that nothing follows has an unknown outcome, as `info` says."""
+    """How far a step is. An invoke that nothing follows has an unknown outcome, as `info` has."""
 
     INVOKE = "invoke"
     OK = "ok"
@@ -82,7 +82,7 @@ def path_of(folder: Path, process: str) -> Path:
 
 
 def read_one(path: Path) -> list[Step]:
-    """The steps of one process; a last line that was torn never happened."""
+    """The steps of one process; a last line that is torn does not count."""
     try:
         text = path.read_bytes()
     except FileNotFoundError:
@@ -91,7 +91,7 @@ def read_one(path: Path) -> list[Step]:
 
 
 def first_step(path: Path) -> Step | None:
-    """How a history begins: with who writes it."""
+    """The first step of a history, which names its process."""
     with path.open("rb") as file:
         line = file.readline()
     return _decode(line) if line.endswith(b"\n") else None

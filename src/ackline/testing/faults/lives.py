@@ -13,7 +13,7 @@ from ackline.testing.legal import is_legal
 
 
 class Lease:
-    """One delivery, as the journal has it."""
+    """One delivery, as the journal records it."""
 
     def __init__(self, event: Event) -> None:
         self.token = event.token
@@ -40,7 +40,7 @@ class Life:
         self.violations: list[Violation] = []
 
     def step(self, event: Event) -> None:
-        """Take one entry of the journal in."""
+        """Take in one entry of the journal."""
         self._check_legal(event)
         if event.act is Act.CLAIM:
             self._claim(event)
@@ -86,7 +86,7 @@ class Life:
 
 
 def replay(events: Iterable[Event]) -> dict[str, Life]:
-    """The life of every job that the journal tells of."""
+    """The life of every job in the journal."""
     lives: dict[str, Life] = {}
     for event in events:
         if event.id:

@@ -1,10 +1,10 @@
-"""What a store may forget: the last answers before a crash, if that is all it promises.
+"""What a store may lose: the last answers before a crash, if it promises no more.
 
 A server that syncs its log each second, or replicates without waiting, answers before a change
-is safe. The fault itself says in the history how old the answers may be that it costs: its note
-is `may_lose(seconds)`. Such an answer, if its effect is gone, becomes an unknown outcome for the
-checker, and is counted here: the loss is measured and reported. Anything older that is gone
-breaks a rule, and so does any loss by a fault that says nothing.
+is safe. A fault says in the history how old the answers that it costs may be: its note is
+`may_lose(seconds)`. Such an answer, if its effect is gone, becomes an unknown outcome for the
+checker, and is counted here: the loss is measured and reported. The loss of an older answer
+breaks a rule, and so does any loss by a fault without such a note.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ class Loss(msgspec.Struct, frozen=True):
 
 
 def check_but_loss(evidence: Evidence, *, seed: int | None = None, title: str = "") -> Report:
-    """Hold everything against the rules but the allowed loss, and report that."""
+    """Check the evidence against all rules except for the allowed loss, which is reported."""
     excused, loss = excuse(evidence)
     report = check(excused, seed=seed, title=title)
     return msgspec.structs.replace(report, figures={**report.figures, **loss.figures()})
 
 
 def excuse(evidence: Evidence) -> tuple[Evidence, Loss]:
-    """The evidence with lost answers of the allowed time made unknown outcomes."""
+    """The evidence, with the lost answers that are allowed made unknown outcomes; and these."""
     spans = list(_spans(evidence.steps))
     journal = _moments(evidence.events)
     ages: dict[What, list[float]] = {What.ENQUEUE: [], What.SETTLE: []}
@@ -78,7 +78,7 @@ def excuse(evidence: Evidence) -> tuple[Evidence, Loss]:
         costs = [span for span in spans if span.may_cost(step.at)] if _is_answer(step) else []
         if not costs or _is_kept(step, journal):
             return step
-        # The fault that comes next took it; only if there is none, one that was just before.
+        # The next fault took it; only if there is none, the fault just before did.
         ahead = [span.since - step.at for span in costs if span.since > step.at]
         ages[step.what].append(min(ahead, default=0.0))
         return msgspec.structs.replace(step, phase=Phase.INFO, note="lost, as allowed")
@@ -106,7 +106,7 @@ def _is_answer(step: Step) -> bool:
 
 
 def _is_kept(step: Step, journal: dict[Answer, float]) -> bool:
-    # An entry from after the answer is not what was answered: it was done again.
+    # An entry later than the answer is not what was answered: the step was done again.
     return journal.get(_answer(step), float("inf")) <= step.at
 
 

@@ -25,11 +25,11 @@ SIDE = "side"
 """The queue that jobs are moved to, and back."""
 
 MOMENT = 0.03
-"""Seconds for which a meddler leases what it abandons."""
+"""Seconds for which a meddler leases the jobs that it abandons."""
 
 FEW = 8
 
-# Not to complete: what nobody has done must not count as done.
+# Not `complete`: a job that no handler has done must not count as done.
 _STALE = ("fail", "snooze", "release", "extend", "progress")
 
 
@@ -46,7 +46,7 @@ class Meddler:
         self._stale = [steps[name] for name in _STALE]
 
     def meddle(self) -> None:
-        """Do something, and note that it was done."""
+        """Do one of the acts, and note it."""
         acts = (self.abandon, self.settle_late, self.sweep, self.operate, self.move, self.tidy)
         act = self._random.choice(acts)
         act()
@@ -61,24 +61,24 @@ class Meddler:
         )
 
     def abandon(self) -> None:
-        """Claim for a moment, and forget it."""
+        """Claim jobs for a moment, and forget them."""
         request = ClaimRequest(worker=self._post.assignment.name, limit=FEW, lease=MOMENT)
         self._abandoned = self._store.claim(self._key, request).jobs + self._abandoned[:FEW]
 
     def settle_late(self) -> None:
-        """Settle what was abandoned: some of it is another's by now."""
+        """Settle the abandoned jobs: other processes hold some of them by now."""
         late, self._abandoned = self._abandoned, []
         self._store.apply(self._key, [self._random.choice(self._stale)(job) for job in late])
 
     def sweep(self) -> None:
-        """Expire what has lapsed, as others do at the same time."""
+        """Expire lapsed leases, as others do at the same time."""
         lapsed = self._store.leases(self._key)
         policy = self._post.queue.policies.of
         self._store.apply(self._key, [expire(job, policy(job)) for job in lapsed])
 
     def operate(self) -> None:
-        """Cancel, redrive and edit whatever is there."""
-        steps = [self._operation(job) for job in self._some(self._key)]
+        """Cancel, redrive and edit jobs in any state."""
+        steps = [self._operation(job) for job in self._sample(self._key)]
         self._store.apply(self._key, steps)
 
     def _operation(self, job: Record) -> Transition:
@@ -93,23 +93,23 @@ class Meddler:
         )
 
     def move(self) -> None:
-        """Hand jobs to the other queue, and those there back."""
-        self._move_all(self._key, self._side, self._some(self._key))
+        """Move jobs to the other queue, and those there back."""
+        self._move_all(self._key, self._side, self._sample(self._key))
         self.bring_back()
 
     def bring_back(self) -> None:
         """Leave nothing in the other queue."""
-        self._move_all(self._side, self._key, self._some(self._side, states=frozenset(State)))
+        self._move_all(self._side, self._key, self._sample(self._side, states=frozenset(State)))
 
     def _move_all(self, source: QueueKey, target: QueueKey, jobs: list[Record]) -> None:
         self._store.apply(source, [move(job.id, target) for job in jobs])
 
     def tidy(self) -> None:
-        """What every maintenance process does."""
+        """Promote and prune, as every maintenance process does."""
         self._store.promote(self._key, FEW)
         self._store.prune(self._key, FEW)
 
-    def _some(self, queue: QueueKey, states: frozenset[State] | None = None) -> list[Record]:
+    def _sample(self, queue: QueueKey, states: frozenset[State] | None = None) -> list[Record]:
         which = Filter(states=states or frozenset({self._random.choice(tuple(State))}))
         found = self._store.page(queue, which, None, 200).jobs
         return self._random.sample(found, min(FEW, len(found)))

@@ -31,7 +31,7 @@ def produce(post: Post) -> None:
         size = BULK if chance.random() < 0.2 else 1
         ids = [f"{assignment.name}-{next(numbers)}" for _ in range(size)]
         jobs = [random_job(chance, id) for id in ids]
-        # The outcome is unknown then, and noted so. A real producer would send them again.
+        # On an error the outcome is unknown, and noted so. A real producer would send again.
         with contextlib.suppress(StoreError):
             if size > 1:
                 post.queue.enqueue_many(jobs)

@@ -3,7 +3,7 @@
 It knows nothing of the protocol but this: an exchange begins with what a client sends, and is
 answered by what the server sends next. That is exact for a client that waits for each answer.
 On a connection to which the server also sends by itself, such as a subscription, a cut `after`
-may take such a piece of news for the answer.
+may take such a message for the answer.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Proxy:
         self.cuts.at_random(probability, seed)
 
     def cut_all(self) -> None:
-        """Cut all connections there are; new ones are welcome."""
+        """Cut all open connections; new ones are accepted."""
         for link in self.links():
             link.cut()
 
@@ -96,7 +96,7 @@ class Proxy:
             self._door = None
 
     def accept(self) -> None:
-        """Welcome new connections again, at the old address."""
+        """Accept new connections again, at the old address."""
         if self._door is None:
             self._door = Door(self._let_in, self._port)
 
@@ -133,18 +133,18 @@ class Proxy:
         link.start()
 
     def forget(self, link: Link) -> None:
-        """It is closed."""
+        """Forget a connection that is closed."""
         with self._lock:
             self._links.discard(link)
 
     def tell(self, moment: Moment) -> None:
-        """A connection is about to be cut."""
+        """Report that a connection is about to be cut."""
         if self._on_cut is not None:
             self._on_cut(moment)
 
 
 class Link:
-    """One client's connection and the server's other end of it."""
+    """A client's connection to the proxy, and the proxy's to the server."""
 
     def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
         self._proxy = proxy

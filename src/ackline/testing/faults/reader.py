@@ -1,4 +1,4 @@
-"""A process that only looks: `python -m ackline.testing.faults.reader ASSIGNMENT`."""
+"""A process that only reads: `python -m ackline.testing.faults.reader ASSIGNMENT`."""
 
 from __future__ import annotations
 

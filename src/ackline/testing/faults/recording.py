@@ -1,4 +1,4 @@
-"""Writes into the history what is asked of a store, and what the store answers."""
+"""Writes into the history what a store is asked to do, and what it answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RecordingStore(StoreAround):
         try:
             receipts = super().enqueue(queue, drafts, keys)
         except Exception as error:
-            # Whatever an error says, the job may be there: the answer was not ok.
+            # Whatever the error says, the jobs may be stored: only the answer was not ok.
             self._note_drafts(drafts, Phase.INFO, f"{type(error).__name__}: {error}")
             raise
         self._history.write(

@@ -26,7 +26,7 @@ from ackline.testing.servers.postgres import PostgresServer
 from ackline.testing.servers.redis import RedisServer
 
 SHORT, LONG = 0.7, 30.0
-"""Leases, in seconds: one to wait for, one that is surely not what frees the job."""
+"""Leases, in seconds: one to wait for, one so long that something else frees the job."""
 
 SLOW = 5.0
 """Seconds between sweeps of a queue that asks for fewer."""
@@ -51,7 +51,7 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     variant: str = ""
     sweep_every: float | None = None
     stores: Sequence[str] = ALL_STORES
-    """Where it is possible."""
+    """The stores on which it is possible."""
     bound: float
     """Seconds that it may take, on a slow and busy machine."""
 
@@ -133,7 +133,7 @@ WAYS = (
 
 
 def measure(way: Way, url: str, folder: Path, samples: int = 5) -> Measured:
-    """End so many workers, one after the other, each in the middle of a job."""
+    """End `samples` workers, one after the other, each in the middle of a job."""
     with Scene(url, folder, lease=way.lease) as scene:
         scene.queue.configure(sweep_every=way.sweep_every)
         for number in range(samples):
@@ -169,7 +169,7 @@ def _workers(scene: Scene) -> set[str]:
 
 
 def _started(folder: Path, times: int) -> int:
-    """How many jobs were started so often."""
+    """How many jobs were started at least `times` times."""
     starts = Counter(step.id for step in read_all(folder) if _is_start(step))
     return sum(count >= times for count in starts.values())
 
@@ -191,12 +191,12 @@ def _delays(steps: Sequence[Step]) -> list[float]:
 
 
 def table(measured: Sequence[Measured]) -> str:
-    """All of them in Markdown: a line for each way, a column for each store."""
-    stores = [name for name in ALL_STORES if any(one.store == name for one in measured)]
-    found = {(one.way.name, one.store): str(one) for one in measured}
+    """The measurements in Markdown: a line for each way, a column for each store."""
+    stores = [name for name in ALL_STORES if any(result.store == name for result in measured)]
+    cells_by_place = {(result.way.name, result.store): str(result) for result in measured}
     lines = [["way", "detects", *stores], ["---"] * (2 + len(stores))]
-    for way in (way for way in WAYS if any(one.way is way for one in measured)):
-        cells = [found.get((way.name, store), "") for store in stores]
+    for way in (way for way in WAYS if any(result.way is way for result in measured)):
+        cells = [cells_by_place.get((way.name, store), "") for store in stores]
         lines.append([way.name, way.detects, *cells])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -232,7 +232,7 @@ PLACES: Mapping[str, Callable[[Path], contextlib.AbstractContextManager[Callable
 
 
 def measure_store(store: str, ways: Sequence[Way], samples: int) -> list[Measured]:
-    """Measure every way that a store has, on an empty one each."""
+    """Measure every way that a store has, each on an empty store."""
     measured = []
     with (
         tempfile.TemporaryDirectory(prefix="ackline-recovery-") as folder,
@@ -254,9 +254,9 @@ def main() -> None:
     parser.add_argument("--store", choices=ALL_STORES, action="append", help="all, unless named")
     options = parser.parse_args()
     measured = [
-        one
+        result
         for store in options.store or ALL_STORES
-        for one in measure_store(store, WAYS, options.samples)
+        for result in measure_store(store, WAYS, options.samples)
     ]
     sys.stdout.write(f"{table(measured)}\n\nMedian and longest of {options.samples}.\n")
 

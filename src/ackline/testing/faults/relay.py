@@ -25,16 +25,16 @@ NAIVE = "no ledger"
 
 
 class NoLedger(Ledger):
-    """Knows nothing of what was passed on, as most relays do."""
+    """Keeps no record of what was passed on, as most relays do not."""
 
     broken = False
 
     def read(self) -> Page:
-        """Nothing."""
+        """An empty page."""
         return Page()
 
     def pass_on(self, jobs: Sequence[Record], settled: Passages, reading: int) -> list[Receipt]:
-        """Enqueue them all, and let the ids do the rest."""
+        """Enqueue all jobs, and let their ids prevent duplicates."""
         del settled, reading
         return self._target.store.enqueue(self._target.key, list(drafts_of(jobs)))
 
@@ -42,7 +42,7 @@ class NoLedger(Ledger):
 def main() -> None:
     """Pass jobs on until told to stop."""
     assignment = from_command_line()
-    # The variant is the relay's own, not one of its stores.
+    # The variant is one of relays here, not one of stores.
     post = Post(msgspec.structs.replace(assignment, variant=""))
     post.open()
     source = Queues(store_from_url(assignment.source))

@@ -36,7 +36,7 @@ BULK, REST = 20, 0.01
 """Jobs that are enqueued at once, and the seconds in between."""
 
 LONG = 60.0
-"""The lease of the workers, in seconds: none of them is struck, so none of theirs may lapse."""
+"""The lease of the workers, in seconds: no worker is struck, so no lease may lapse."""
 
 
 class RelayPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ class Relayed(msgspec.Struct, frozen=True, kw_only=True):
     """Run more than once."""
     unexpected: tuple[str, ...]
     report: Report | None = None
-    """What the checker says of the target, if it kept what was completed."""
+    """The checker's report on the target, if it kept completed jobs."""
 
     @property
     def ok(self) -> bool:
@@ -139,7 +139,7 @@ class Relaying:
         return last[max(last)] if last else None
 
     def _pause(self, victim: Member) -> None:
-        """Stop it past its lease; another goes on meanwhile."""
+        """Stop a relay past its lease; another takes over meanwhile."""
         end = self._scene.begin_fault(f"{PAUSE} relay", victim.name)
         victim.send(signal.SIGSTOP)
         self._keep_up()
@@ -153,7 +153,7 @@ class Relaying:
 
     def _check(self) -> Report | None:
         if not self._plan.keep:
-            # The checker wants to see every job in the end.
+            # The checker needs every job to be there in the end.
             return None
         self._scene.drain()
         return self._scene.check("relayed")

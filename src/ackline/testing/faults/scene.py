@@ -35,7 +35,7 @@ PROBE_PATIENCE = 4.0
 
 
 class Scene:
-    """Open it on an empty store and a folder for the histories; leave it, and all is ended.
+    """Enter it with an empty store and a folder for the histories; leaving ends all processes.
 
     >>> with Scene("sqlite:///jobs.db", folder) as scene:  # doctest: +SKIP
     ...     worker = scene.start("worker")
@@ -77,7 +77,7 @@ class Scene:
         return self.crew.start(role, assignment)
 
     def drain(self, *, patience: float = PATIENCE, **details: Any) -> bool:
-        """Let a fresh worker work everything off; False if it could not."""
+        """Let a new worker finish all jobs; False if it could not."""
         worker = self.start("worker", concurrency=16, **details)
         try:
             wait_for("the drain", lambda: not self.live(), patience)
@@ -102,20 +102,20 @@ class Scene:
         self.history.write(end)
 
     def begin_fault(self, act: str, victim: str, note: str = "") -> Step:
-        """Note a fault that goes on; write the answered step when it is over."""
+        """Note the beginning of a fault; write the returned step when it is over."""
         id = f"fault-{next(self._numbers)}"
         end = Step(what=What.FAULT, phase=Phase.OK, id=id, act=act, worker=victim)
         self.history.write(msgspec.structs.replace(end, phase=Phase.INVOKE, note=note))
         return end
 
     def complain(self, act: str, about: str, note: str) -> None:
-        """Note that a fault left something that must not be; the checker will tell."""
+        """Note an effect of a fault that must not be; the checker will report it."""
         self.history.write(
             Step(what=What.PROCESS, phase=Phase.FAIL, act=act, worker=about, note=note)
         )
 
     def probe(self, after: str, patience: float = PROBE_PATIENCE) -> threading.Thread:
-        """See that the store takes jobs; complains if it does not within a few seconds."""
+        """Check that the store takes jobs; complains if it does not within a few seconds."""
         thread = self._try_to_enqueue(patience)
         if thread.is_alive():
             self.complain(BLOCKED, after, f"no enqueue for {patience:g} s")
@@ -149,7 +149,7 @@ class Scene:
         self.queue.enqueue({"seconds": task.seconds, "failures": task.failures}, id=id, kind=kind)
 
     def _enqueue_one(self) -> None:
-        # An unknown outcome, noted as such.
+        # On an error the outcome is unknown, and noted so.
         with contextlib.suppress(StoreError):
             self.enqueue(f"probe-{next(self._numbers)}", Task())
 
@@ -180,5 +180,5 @@ class Scene:
                 return
 
     def check(self, title: str = "") -> Report:
-        """Hold it against the rules."""
+        """Check the evidence against the rules."""
         return check(self.evidence(), seed=self.seed, title=title)

@@ -18,8 +18,8 @@ def main() -> None:
     post.open()
 
     def command(id: str) -> list[str]:
-        told = post.assignment
-        return msgspec.structs.replace(told, name=id, parent=told.name).command("worker")
+        own = post.assignment
+        return msgspec.structs.replace(own, name=id, parent=own.name).command("worker")
 
     supervisor = Supervisor(
         [post.queue], command, processes=post.assignment.processes, grace=post.assignment.grace
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def _pass_on(post: Post) -> None:
-    """The supervisor itself ends by a signal; being told to stop is one."""
+    """A supervisor ends only by a signal: send one when this process is asked to stop."""
     post.stopping.wait()
     os.kill(os.getpid(), signal.SIGTERM)
 

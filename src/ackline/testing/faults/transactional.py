@@ -19,7 +19,7 @@ def main() -> None:
     """Begin one job, and hold the transaction open until told to stop, or killed."""
     post = Post(from_command_line())
     post.open()
-    # The store itself: what is done in another's transaction goes around the recording one.
+    # The plain store: steps in a caller's transaction bypass the recording one anyway.
     plain = Queues(store_from_url(post.assignment.store))
     plain.store.open()
     with psycopg.connect(read_address(post.assignment.store).conninfo) as connection:

@@ -38,7 +38,7 @@ ANSWERED_EARLY = 0.3
 
 
 class Deaf(StoreAround):
-    """Not broken, but a worker that never hears of a lost lease, and so settles as a zombie."""
+    """Not broken, but a worker never hears of its lost leases, and so settles as a zombie."""
 
     def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
         super().heartbeat(queue, beat, holds)
@@ -80,7 +80,7 @@ def _forge(transition: Transition, record: Record | None) -> Transition:
 
 
 class NoRepair(StoreAround):
-    """A claim does not tell of lapsed leases, so that only a sweep can find them."""
+    """A claim does not return lapsed leases, so that only a sweep can find them."""
 
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
@@ -124,8 +124,8 @@ class ResendsAsNew(StoreAround):
         except StoreUnavailable:
             renamed = [msgspec.structs.replace(draft, id=new_id()) for draft in drafts]
             receipts = self.inner.enqueue(queue, renamed, keys)
-            asked = zip(receipts, drafts, strict=True)
-            return [msgspec.structs.replace(receipt, id=draft.id) for receipt, draft in asked]
+            pairs = zip(receipts, drafts, strict=True)
+            return [msgspec.structs.replace(receipt, id=draft.id) for receipt, draft in pairs]
 
 
 class NoNews(StoreAround):
@@ -174,4 +174,4 @@ VARIANTS: Mapping[str, Callable[[Store], Store]] = {
     "resends as new": ResendsAsNew,
     "no news": NoNews,
 }
-"""By the name that an assignment calls for."""
+"""By the name in the `variant` of an assignment."""

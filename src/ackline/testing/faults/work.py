@@ -44,7 +44,7 @@ def random_job(random: random.Random, id: str) -> NewJob[Any]:
 
 
 def add_handlers(queue: Queue[Any, Any], history: History) -> None:
-    """Register one sync and one async handler, each of which tells what it does."""
+    """Register one sync and one async handler, which write what they do into the history."""
 
     @queue.handler(SYNC)
     def work(job: Job[Task]) -> str:

@@ -1,4 +1,4 @@
-"""Random histories, played on a store and on the memory store, that must not differ.
+"""Plays random histories on a store and on the memory store, which must not differ.
 
 Needs Hypothesis.
 """

@@ -1,4 +1,4 @@
-"""What may happen in a history: few names and round times, so that things collide."""
+"""What may happen in a history: with few names and round times, so that steps collide."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LOST = (("lost", "k"),)
 MAX_ATTEMPTS = 3
 RETENTION = 100.0
 SMALL_JOURNAL = 2 * len(IDS)
-"""More events than a prune writes: who has read all before it is never cut off."""
+"""More events than a prune writes: a reader that has read all before is never cut off."""
 
 _SETTINGS = QueueSettings(
     policy=Policy(backoff=fixed(10.0), keep_failed=RETENTION, keep_cancelled=50.0)
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 def policy_of(job: Record) -> Resolved:
-    """What the histories decide by."""
+    """The policy in all histories."""
     return resolve(job, _SETTINGS)
 
 
@@ -82,11 +82,11 @@ class Choice:
         self._groups = groups
 
     def of(self, *options: T) -> T:
-        """One of these."""
+        """One of the options."""
         return self._random.choice(options)
 
-    def some(self, make: Callable[[], T], most: int) -> list[T]:
-        """One of them, or a few."""
+    def list_of(self, make: Callable[[], T], most: int) -> list[T]:
+        """One of what `make` makes, or a few."""
         return [make() for _ in range(self._random.randint(1, most))]
 
     def queue(self) -> int:

@@ -16,7 +16,7 @@ MANY = 4096
 
 
 class Happening(msgspec.Struct, frozen=True):
-    """One thing that may happen: a method of `History`, and with what."""
+    """One thing that may happen: a method of `History`, and its arguments."""
 
     act: Callable[..., None]
     arguments: Mapping[str, Any]
@@ -25,12 +25,12 @@ class Happening(msgspec.Struct, frozen=True):
         self.act(history, **self.arguments)
 
     def __str__(self) -> str:
-        said = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
-        return f"{self.act.__name__}({said})"
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
+        return f"{self.act.__name__}({arguments})"
 
 
 def _enqueue(c: Choice) -> Happening:
-    return Happening(History.enqueue, {"queue": c.queue(), "drafts": c.some(c.draft, 4)})
+    return Happening(History.enqueue, {"queue": c.queue(), "drafts": c.list_of(c.draft, 4)})
 
 
 def _claim(c: Choice) -> Happening:
@@ -38,23 +38,23 @@ def _claim(c: Choice) -> Happening:
 
 
 def _enqueue_and_claim(c: Choice) -> Happening:
-    arguments = {"queue": c.queue(), "drafts": c.some(c.draft, 3), "request": c.request()}
+    arguments = {"queue": c.queue(), "drafts": c.list_of(c.draft, 3), "request": c.request()}
     return Happening(History.enqueue_and_claim, arguments)
 
 
 def _settle_and_claim(c: Choice) -> Happening:
-    arguments = {"settlings": c.some(c.settling, 3), "request": c.request()}
+    arguments = {"settlings": c.list_of(c.settling, 3), "request": c.request()}
     return Happening(History.settle_and_claim, arguments)
 
 
 def _settle(c: Choice) -> Happening:
     astray = c.of(*[False] * 15, True)
-    return Happening(History.settle, {"settlings": c.some(c.settling, 3), "astray": astray})
+    return Happening(History.settle, {"settlings": c.list_of(c.settling, 3), "astray": astray})
 
 
 def _heartbeat(c: Choice) -> Happening:
     arguments = {
-        "backs": c.some(c.back, 4),
+        "backs": c.list_of(c.back, 4),
         "worker": c.of(*WORKERS),
         "seconds": c.of(5.0, 30.0),
         "ttl": c.of(15.0, 15.0, 0.0),
@@ -81,7 +81,7 @@ def _crash_and_sweep(c: Choice) -> Happening:
 
 
 def _operate(c: Choice) -> Happening:
-    return Happening(History.operate, {"queue": c.queue(), "operations": c.some(c.operation, 4)})
+    return Happening(History.operate, {"queue": c.queue(), "operations": c.list_of(c.operation, 4)})
 
 
 def _promote(c: Choice) -> Happening:
@@ -147,4 +147,4 @@ CLIMATES: Mapping[str, Callable[[], tuple[Happening, ...]]] = {
     "groups": _climate({**_WORK, **_OPERATING, **_RARE}, ("g", "g", "h")),
     "everything": _climate({**_WORK, **_RACES, **_OPERATING, **_RARE}, (None, None, "g", "h")),
 }
-"""Each makes its list when it is first asked for: the same list every time."""
+"""Each makes its list at its first call, and returns the same list every time."""

@@ -48,7 +48,7 @@ class Work:
         return bool(found)
 
     def _steps(self, settlings: Sequence[tuple[int, str]]) -> Steps:
-        """Settle leases of any age: most are stale, and must be refused alike."""
+        """Settle leases of any age: most are stale, and both stores must refuse them alike."""
         steps = []
         for back, act in settlings:
             _, (ours, theirs) = self._lease(back)
@@ -57,8 +57,8 @@ class Work:
 
     def _claim(self, queue: QueueKey, request: ClaimRequest, steps: Steps) -> None:
         jobs, lapsed = self.sides.claim(queue, request, steps)
-        # Tokens tell apart the leases of one queue, by time. Two queues must not give out the
-        # same one at one moment here: a lease sent to the wrong queue would be taken for its own.
+        # Tokens are made from the time, and are unique within one queue. Two queues must not give
+        # out the same one here: a lease sent to the wrong queue would be taken for its own.
         self.sides.clock.advance(TICK)
         self.leases += [(queue, pair) for pair in jobs]
         if lapsed:

@@ -1,4 +1,4 @@
-"""The state machine: something happens to both stores, and all that must hold still holds."""
+"""The state machine: each step happens to both stores, and all invariants must hold."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Machine(RuleBasedStateMachine):
             for state in LIVE:
                 assert counts.get(queue, {}).get(state, 0) == states.count(state)
             for state in TERMINAL:
-                # What is past its retention counts until it is pruned, but cannot be seen.
+                # A job past its retention counts until it is pruned, but cannot be seen.
                 assert counts.get(queue, {}).get(state, 0) >= states.count(state)
 
     @invariant()

@@ -20,14 +20,14 @@ T = TypeVar("T")
 ENOUGH = 1000
 
 Pair = tuple[Record, Record]
-"""One job as the candidate and as the reference told of it."""
+"""One job as the candidate and as the reference returned it."""
 
 
 class Side:
     """One of the two stores.
 
-    Tokens are a store's own affair, as long as they grow; so each lease is numbered in the
-    order of the claims, and the numbers are compared instead.
+    Each store chooses its own tokens, as long as they grow; so leases are numbered in the order
+    of the claims, and these numbers are compared instead.
     """
 
     def __init__(self, store: Store) -> None:
@@ -51,7 +51,7 @@ class Side:
         return claimed
 
     def moved(self, queue: QueueKey, target: QueueKey, id: str) -> None:
-        """A job took the tokens of its leases along."""
+        """Note that a moved job took the tokens of its leases along."""
         for (owner, job, token), number in list(self._numbers.items()):
             if (owner, job) == (queue, id):
                 self._numbers[target, id, token] = number
@@ -70,11 +70,11 @@ class Side:
         return msgspec.structs.replace(record, token=number(record.token), history=history)
 
     def cursor(self, queue: QueueKey) -> str | None:
-        """Where the look at the journal ended."""
+        """Where the last look at the journal ended."""
         return self._cursors.get(queue)
 
     def news(self, queue: QueueKey) -> list[Event]:
-        """What the journal has told since the last look, by a cursor and in two steps."""
+        """The journal's entries since the last look, read by a cursor in two steps."""
         found: list[Event] = []
         for limit in (3, ENOUGH):
             found += self.store.events(queue, self._cursors.get(queue), limit)

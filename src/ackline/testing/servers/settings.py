@@ -15,7 +15,7 @@ Persistence = Literal["none", "everysec", "always"]
 
 
 class RedisSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a test may want to differ; `others` go to the server as they are."""
+    """The settings that a test may choose; `others` go to the server as they are."""
 
     persistence: Persistence = "none"
     maxmemory: int | None = None
@@ -23,14 +23,14 @@ class RedisSettings(msgspec.Struct, frozen=True, kw_only=True):
     others: Mapping[str, str] = {}
 
     def at(self, folder: Path, port: int, socket: Path | None) -> dict[str, str]:
-        """All settings of a server that lives in this folder and listens there."""
+        """All settings of a server with this folder and this port or socket."""
         return {
             "dir": str(folder),
             "bind": HOST,
             "port": str(port),
             **({"unixsocket": str(socket), "unixsocketperm": "700"} if socket else {}),
             "save": "",
-            # A test does not wait for what makes sense in production.
+            # A test does not wait for delays that make sense in production.
             "shutdown-timeout": "0",
             "repl-diskless-sync": "no",
             "repl-diskless-load": "swapdb",

@@ -1,4 +1,4 @@
-"""Leases out of a store: which job, in which order, for how long."""
+"""Claiming: which job is leased, in which order, for how long."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ class OrderRules(StoreCase):
 
 
 class ClaimRules(StoreCase):
-    """What a claim hands out, and what it tells."""
+    """What a claim hands out, and what else it returns."""
 
     def test_a_claim_leases_in_one_step(self, bench: Bench) -> None:
-        """Rules 2 and 5: a new lease and a counted attempt, with nothing in between."""
+        """Rules 2 and 5: a new lease and a counted attempt, in one atomic step."""
         bench.put("a", payload=b"work")
 
         job = bench.take_one(worker="w7", lease=12.0)
@@ -103,7 +103,7 @@ class ClaimRules(StoreCase):
         assert bench.store.leases(bench.queue, worker="w1") == jobs
 
     def test_a_leased_job_is_not_handed_out_again(self, bench: Bench) -> None:
-        """Rule 2: at most one live lease a job."""
+        """Rule 2: at most one live lease for each job."""
         bench.taken("a")
 
         assert bench.take(10) == []
@@ -197,7 +197,7 @@ class ClaimRules(StoreCase):
         assert claimed.verdicts == [Verdict(True, State.COMPLETED)]
 
     def test_a_claim_promotes_what_is_due(self, bench: Bench) -> None:
-        """The queue is right even when no maintenance runs."""
+        """Due jobs are handed out even when no maintenance runs."""
         bench.put("scheduled", delay=10.0)
         bench.fail(bench.taken("failing"), delay=10.0)
         bench.clock.advance(10.0)
@@ -221,7 +221,7 @@ class ClaimRules(StoreCase):
         assert bench.claim(0).lapsed == [lapsed_lease(first)]
 
     def test_a_paused_queue_still_tells_what_has_lapsed(self, bench: Bench) -> None:
-        """A pause lets nothing run for ever (river 1258)."""
+        """A lapsed lease must not last as long as a pause does (river 1258)."""
         job = bench.taken("a")
         bench.configure(paused=True)
         bench.clock.advance(LEASE)
@@ -237,7 +237,7 @@ class ClaimRules(StoreCase):
         assert bench.claim(1, lease=20.0).next_at == now + 20.0
 
     def test_a_lapsed_lease_is_no_reason_to_look_again(self, bench: Bench) -> None:
-        """It may be one that cannot be taken back: claimers would ask without a pause."""
+        """It may be a lease that cannot be expired: claimers would ask without a pause."""
         now = bench.clock.now()
         job = bench.taken("a")
         bench.clock.advance(LEASE)
@@ -250,7 +250,7 @@ class ClaimRules(StoreCase):
         assert bench.claim(1).next_at == now + LEASE + 50.0
 
     def test_a_paused_queue_is_no_reason_to_look_again(self, bench: Bench) -> None:
-        """What is due there waits for its resumption: else claimers would ask without a pause."""
+        """Due jobs wait for the resume there: else claimers would ask without a pause."""
         now = bench.clock.now()
         bench.fail(bench.taken("failing"))
         bench.put("scheduled", delay=50.0)
@@ -341,7 +341,7 @@ class TokenRules(StoreCase):
         assert bench.taken("a").token > old.token
 
     def test_tokens_grow_in_one_moment_of_many_claims(self, bench: Bench) -> None:
-        """Time stands still here: tokens must not lean on the clock alone."""
+        """Time stands still here: tokens must not depend on the clock alone."""
         bench.store.enqueue(bench.queue, [draft(str(n)) for n in range(50)])
 
         tokens = [bench.take_one().token for _ in range(50)]

@@ -1,4 +1,4 @@
-"""Dropping a queue: all of it is gone but the journal, and no job goes with it."""
+"""Dropping a queue: only its journal is left, and no job is lost with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PRODUCERS, ROUNDS = 3, 25
 
 
 class DropRules(StoreCase):
-    """A queue that holds jobs stays; of one that holds none, the journal does."""
+    """A queue with jobs is not dropped; of a queue without jobs, the journal stays."""
 
     def test_nothing_is_left_in_sight(self, bench: Bench) -> None:
         bench.configure(paused=True, max_jobs=7)
@@ -37,10 +37,10 @@ class DropRules(StoreCase):
         bench.store.purge(bench.queue, Filter(), 10)
         bench.store.drop(bench.queue, "me")
 
-        told = [(event.act, event.id, event.by) for event in bench.journal()]
+        recorded = [(event.act, event.id, event.by) for event in bench.journal()]
 
-        assert [act for act, _, _ in told] == [Act.ENQUEUE, Act.CLAIM, Act.PURGE, Act.DROP]
-        assert told[-1] == (Act.DROP, "", "me")
+        assert [act for act, _, _ in recorded] == [Act.ENQUEUE, Act.CLAIM, Act.PURGE, Act.DROP]
+        assert recorded[-1] == (Act.DROP, "", "me")
         assert bench.store.events(None, None, 10) == bench.journal()
 
     def test_a_queue_with_jobs_stays(self, bench: Bench) -> None:
@@ -155,9 +155,9 @@ class DropRules(StoreCase):
 
 
 def lost_beside_drops(store: Store, queue: QueueKey) -> list[str]:
-    """The jobs that are not there after their enqueue, while the queue is dropped all the time."""
+    """The jobs missing right after their enqueue, while another thread keeps dropping the queue."""
     lost: list[str] = []
-    over = threading.Event()
+    finished = threading.Event()
 
     def produce(name: int) -> None:
         for turn in range(ROUNDS):
@@ -168,7 +168,7 @@ def lost_beside_drops(store: Store, queue: QueueKey) -> list[str]:
             store.purge(queue, Filter(ids=frozenset({id})), 1)
 
     def drop() -> None:
-        while not over.is_set():
+        while not finished.is_set():
             store.drop(queue)
 
     producers = [threading.Thread(target=produce, args=[name]) for name in range(PRODUCERS)]
@@ -177,6 +177,6 @@ def lost_beside_drops(store: Store, queue: QueueKey) -> list[str]:
         thread.start()
     for thread in producers:
         thread.join()
-    over.set()
+    finished.set()
     dropper.join()
     return lost

@@ -15,7 +15,7 @@ from ackline.testing.conformance.case import StoreCase
 
 
 class EnqueueRules(StoreCase):
-    """What an enqueue answers, and what it leaves behind."""
+    """What an enqueue returns, and what it stores."""
 
     def test_a_new_job_is_queued(self, bench: Bench) -> None:
         """Rule 1: an answered enqueue is in the store."""
@@ -27,8 +27,8 @@ class EnqueueRules(StoreCase):
         assert (job.attempts, job.created_at) == (0, bench.clock.now())
 
     def test_all_options_of_a_job_come_back(self, bench: Bench) -> None:
-        """Rule 1: what the producer said is kept with the job."""
-        said = draft(
+        """Rule 1: the producer's options are stored with the job."""
+        sent = draft(
             "a",
             max_attempts=7,
             lease=12.5,
@@ -42,10 +42,10 @@ class EnqueueRules(StoreCase):
             codec="msgpack",
         )
 
-        bench.store.enqueue(bench.queue, [said])
+        bench.store.enqueue(bench.queue, [sent])
 
-        assert bench.look("a").options == said.options
-        assert bench.take_one().options == said.options
+        assert bench.look("a").options == sent.options
+        assert bench.take_one().options == sent.options
 
     def test_an_empty_batch_changes_nothing(self, bench: Bench) -> None:
         assert bench.store.enqueue(bench.queue, []) == []
@@ -92,7 +92,7 @@ class EnqueueRules(StoreCase):
         assert bench.counts() == {State.PROCESSING: 1}
 
     def test_one_short_ttl_does_not_erase_other_results(self, bench: Bench) -> None:
-        """Rule 7: the TTL of a result is its own (the seed's library erased them all)."""
+        """Rule 7: each result has its own TTL (the seed's library erased all results)."""
         bench.complete(bench.taken("short", result_ttl=1.0), b"1")
         bench.complete(bench.taken("long", result_ttl=100.0), b"2")
         bench.clock.advance(50.0)
@@ -102,7 +102,7 @@ class EnqueueRules(StoreCase):
         assert bench.put("long") == Receipt("long", False, State.COMPLETED, b"2")
 
     def test_a_failed_id_is_replaced(self, bench: Bench) -> None:
-        """Rule 6: a job in the DLQ gives way to a new one, with all its attempts."""
+        """Rule 6: a new job replaces the one in the DLQ, and has all its attempts."""
         bench.bury("a", payload=b"old")
 
         receipt = bench.put("a", payload=b"new")
@@ -114,7 +114,7 @@ class EnqueueRules(StoreCase):
 
     @pytest.mark.parametrize("state", [State.FAILED, State.CANCELLED])
     def test_a_draft_replaces_no_kind_that_it_may_not(self, bench: Bench, state: State) -> None:
-        """The control is that of the kinds it may: there, the same draft is a new job."""
+        """As a control, the same draft is accepted once it may replace the kind."""
         bench.put("a", kind="mail")
         if state is State.FAILED:
             bench.apply_one(bury(job := bench.take_one(), failure(job), policy_of(job)))
@@ -146,7 +146,7 @@ class EnqueueRules(StoreCase):
         assert bench.counts() == {State.FAILED: 1, State.QUEUED: 2}
 
     def test_drafts_of_one_id_may_replace_different_kinds(self, bench: Bench) -> None:
-        """The receipts are those of the drafts that were stored, not of the first in line."""
+        """Each receipt belongs to its own draft, not to the first draft of the id."""
         bench.bury("a")
         bench.bury("b")
         careful, free = frozenset[str](), None
@@ -172,7 +172,7 @@ class EnqueueRules(StoreCase):
     def test_a_new_job_does_not_inherit_the_attempts_of_the_one_it_replaced(
         self, bench: Bench
     ) -> None:
-        """Rule 6: nothing of the old one comes back, also not with the next failure."""
+        """Rule 6: nothing of the old job comes back, not even with the next failure."""
         bench.bury("a")
 
         job = bench.taken("a")
@@ -181,7 +181,7 @@ class EnqueueRules(StoreCase):
         assert [ended.token for ended in bench.look("a").history] == [job.token]
 
     def test_cancel_then_enqueue_runs_only_the_new_payload(self, bench: Bench) -> None:
-        """Rule 6: the seed's own library ran the old one."""
+        """Rule 6: the seed's own library ran the old payload."""
         bench.put("a", payload=b"old")
         bench.apply_one(cancel("a", policy_of(bench.look("a"))))
         bench.put("a", payload=b"new")
@@ -189,7 +189,7 @@ class EnqueueRules(StoreCase):
         assert [job.payload for job in bench.take(10)] == [b"new"]
 
     def test_a_retry_never_collides_with_its_own_id(self, bench: Bench) -> None:
-        """Rule 6: a failed attempt and a redrive run under the id they have."""
+        """Rule 6: after a failed attempt or a redrive, the job runs under the same id."""
         bench.fail(bench.taken("a", max_attempts=2), delay=0.0)
         bench.fail(bench.take_one())
 
@@ -197,7 +197,7 @@ class EnqueueRules(StoreCase):
         assert bench.take_one().id == "a"
 
     def test_duplicates_within_a_batch_make_one_job(self, bench: Bench) -> None:
-        """Rule 6: the first one wins."""
+        """Rule 6: the first draft wins."""
         drafts = [draft("a", payload=b"1"), draft("b"), draft("a", payload=b"2")]
 
         receipts = bench.store.enqueue(bench.queue, drafts)

@@ -38,7 +38,7 @@ class SweepRules(StoreCase):
         assert bench.store.leases(bench.queue) == [lapsed_lease(short)]
 
     def test_a_lapsed_lease_comes_without_what_its_job_carries(self, bench: Bench) -> None:
-        """Many large ones may have lapsed: each claim and each sweep would read them all."""
+        """Many large jobs may have lapsed: each claim and each sweep would read all payloads."""
         job = bench.taken(
             "a", payload=b"x" * 5000, max_attempts=1, keys_if_undelivered=(("lost", "a"),)
         )
@@ -69,7 +69,7 @@ class SweepRules(StoreCase):
         assert [job.id for job in bench.store.leases(bench.queue, limit=2)] == ["b", "c"]
 
     def test_however_many_have_lapsed_all_are_swept(self, bench: Bench) -> None:
-        """None may run for ever (river 1258: 5,133 jobs, up to 91 days)."""
+        """No lapsed lease may be left out for ever (river 1258: 5,133 jobs, up to 91 days)."""
         count = 2 * REPAIR_LIMIT + 1
         bench.put_all(str(n) for n in range(count))
         bench.take(count)
@@ -94,17 +94,17 @@ class SweepRules(StoreCase):
     def test_of_two_sweepers_one_wins(self, bench: Bench) -> None:
         job = bench.taken("a")
         bench.clock.advance(LEASE)
-        [seen_by_one] = bench.store.leases(bench.queue)
-        [seen_by_other] = bench.claim(0).lapsed
+        [seen_by_first] = bench.store.leases(bench.queue)
+        [seen_by_second] = bench.claim(0).lapsed
 
-        assert bench.expire(seen_by_one) == [Verdict(True, State.QUEUED)]
-        assert bench.expire(seen_by_other) == [Verdict(False, State.QUEUED)]
+        assert bench.expire(seen_by_first) == [Verdict(True, State.QUEUED)]
+        assert bench.expire(seen_by_second) == [Verdict(False, State.QUEUED)]
 
         assert len(bench.look("a").history) == 1
-        assert seen_by_one == seen_by_other == lapsed_lease(job)
+        assert seen_by_first == seen_by_second == lapsed_lease(job)
 
     def test_a_late_sweep_does_not_undo_an_ack(self, bench: Bench) -> None:
-        """The rescuer that overwrites a completed job (rq 2289, river 1302)."""
+        """A sweeper must not overwrite a completed job (rq 2289, river 1302)."""
         job = bench.taken("a")
         bench.clock.advance(LEASE)
         [seen] = bench.store.leases(bench.queue)
@@ -114,7 +114,7 @@ class SweepRules(StoreCase):
         assert bench.look("a").result == b"1"
 
     def test_a_heartbeat_between_look_and_expire_saves_the_lease(self, bench: Bench) -> None:
-        """Guarded by the deadline that was seen, not by the token alone."""
+        """Expire compares the deadline that was seen, not only the token."""
         job = bench.taken("a")
         bench.clock.advance(LEASE - 1)
         seen = bench.look("a")
@@ -272,7 +272,7 @@ class AttemptRules(StoreCase):
         assert bench.keys() == dict.fromkeys(keys, b"precious")
 
     def test_the_longest_key_is_written(self, bench: Bench) -> None:
-        """What an enqueue accepts the DLQ can take, else its lease could never be taken back."""
+        """The DLQ takes every key that an enqueue accepts, else such a lease could never expire."""
         letters = "".join(random.Random(7).choices(string.ascii_letters, k=LONGEST_KEY))
         foreign = bench.beside("work", tenant=letters[:LONGEST_NAME])
         parts = 4
@@ -296,7 +296,7 @@ class AttemptRules(StoreCase):
 
     @pytest.mark.parametrize("way", ["f", "e"])
     def test_a_job_asked_to_stop_is_not_dead_lettered(self, bench: Bench, way: str) -> None:
-        """Its last attempt ends as it was told to: cancelled, and not as undelivered."""
+        """Its last attempt ends as cancelled, as requested, and not as undelivered."""
         job = bench.taken("a", max_attempts=1, keys_if_undelivered=(("k",),))
         bench.clock.advance(LEASE)
         steps = {

@@ -56,7 +56,7 @@ class GroupRules(StoreCase):
         assert bench.take_ids() == ["d", "e", "f"]
 
     def test_a_job_held_back_can_be_edited_after_a_prune(self, bench: Bench) -> None:
-        """A prune forgets empty lines; the one that the job would stand in may be among them."""
+        """A prune deletes empty lines, possibly the line that the job belongs to."""
         bench.put_all("ab", group="g")
         first = bench.take_one()
         assert bench.take() == []
@@ -71,7 +71,7 @@ class GroupRules(StoreCase):
         self, bench: Bench
     ) -> None:
         bench.put_all("ab", group="g")
-        [job] = bench.take(2)  # which has seen that the other one has to wait
+        [job] = bench.take(2)  # this claim has seen that "b" must wait for its group
         bench.put("c")
 
         claimed = bench.claim(transitions=[complete(job, None, policy_of(job))])
@@ -107,7 +107,7 @@ class GroupRules(StoreCase):
     def test_taking_away_the_next_of_a_group_does_not_strand_the_rest(
         self, bench: Bench, way: Leaving
     ) -> None:
-        """The one that was let forward is gone; those behind it must still have their turn."""
+        """The next job of the group is gone; those behind it must still get their turn."""
         bench.put_all("abc", group="g")
         job = bench.take_one()
         assert bench.take() == []
@@ -129,7 +129,7 @@ class GroupRules(StoreCase):
     def test_an_edit_decides_anew_who_of_a_group_is_next(
         self, bench: Bench, id: str, priority: int
     ) -> None:
-        """Whether it is the one that was let forward, or one that waits behind it."""
+        """Whether the edited job is the next one of its group, or waits behind it."""
         bench.put_all("abc", group="g")
         job = bench.take_one()
         assert bench.take() == []
@@ -175,7 +175,7 @@ class GroupRules(StoreCase):
         assert bench.take_ids(kinds={"image"}) == ["i1"]
 
     def test_a_worker_of_one_kind_is_not_stopped_by_the_others_turn(self, bench: Bench) -> None:
-        """The next in the group's line may be of a kind that nobody wants."""
+        """The next job in the group's line may be of a kind that this worker does not want."""
         bench.put("m1", kind="mail", group="g")
         bench.put("i1", kind="image", group="g")
         bench.put("m2", kind="mail", group="g")

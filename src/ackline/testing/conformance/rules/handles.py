@@ -1,4 +1,4 @@
-"""Stores that outlive a process, or serve several: by their capabilities."""
+"""Stores that outlive a process or serve several processes, according to their capabilities."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SOON = 5.0
 
 
 class ReopenRules(StoreCase):
-    """For stores with the capability `persistent`: what was answered is there again."""
+    """For stores with the capability `persistent`: what was answered is there after reopening."""
 
     @pytest.fixture
     def reopen(

@@ -1,4 +1,4 @@
-"""Signs of life, and what they keep."""
+"""Heartbeats, and the leases that they keep."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ackline.testing.conformance.case import StoreCase
 
 
 class HeartbeatRules(StoreCase):
-    """Rule 10, the store's part: leases are kept, and the lost ones named."""
+    """Rule 10, the store's part: leases are extended, and the lost ones are named."""
 
     def test_a_heartbeat_extends_by_the_stores_clock(self, bench: Bench) -> None:
-        """Rule 9: a span is sent, so a worker's wrong clock changes nothing."""
+        """Rule 9: workers send a span of time, so a wrong clock of a worker changes nothing."""
         job = bench.taken("a")
         bench.clock.advance(20.0)
 
@@ -103,7 +103,7 @@ class HeartbeatRules(StoreCase):
 
 
 class WorkerRules(StoreCase):
-    """Who works on a queue."""
+    """Which workers a queue has."""
 
     def test_a_worker_is_known_by_its_signs_of_life(self, bench: Bench) -> None:
         bench.put_all("ab")
@@ -111,12 +111,12 @@ class WorkerRules(StoreCase):
         bench.beat(*jobs, worker="w1", ttl=15.0)
         bench.beat(worker="w2", ttl=5.0)
 
-        one, two = bench.store.workers(bench.queue)
+        first, second = bench.store.workers(bench.queue)
 
         now = bench.clock.now()
-        assert (one.beat.id, one.holds, one.expires_at) == ("w1", 2, now + 15.0)
-        assert (two.beat.id, two.holds, two.expires_at) == ("w2", 0, now + 5.0)
-        assert one.seen_at == now
+        assert (first.beat.id, first.holds, first.expires_at) == ("w1", 2, now + 15.0)
+        assert (second.beat.id, second.holds, second.expires_at) == ("w2", 0, now + 5.0)
+        assert first.seen_at == now
 
     def test_a_silent_worker_stays_listed_and_its_death_can_be_seen(self, bench: Bench) -> None:
         bench.beat(worker="w1", ttl=5.0)

@@ -17,7 +17,7 @@ from ackline.testing.conformance.case import StoreCase
 
 
 class CallersConnection(Protocol):
-    """What a caller holds: a connection on which a transaction begins with its first use."""
+    """A caller's connection, on which a transaction begins with the first use."""
 
     def commit(self) -> None: ...
 
@@ -27,7 +27,7 @@ class CallersConnection(Protocol):
 
 
 class Caller:
-    """A caller with a transaction of its own, and short words for what it does in it."""
+    """A caller with its own transaction, and short methods for what it does in it."""
 
     def __init__(self, bench: Bench, connection: Any) -> None:
         self.bench = bench
@@ -57,10 +57,10 @@ class Caller:
 
 
 class JoinRules(StoreCase):
-    """For stores with the capability `joins`: a step in a caller's transaction shares its fate."""
+    """For stores with the capability `joins`: a step commits or rolls back with its caller."""
 
     def make_connection(self, place: Path) -> CallersConnection:
-        """A connection as your users have it, to where the store of this place keeps its data."""
+        """A connection as your users have it, to the database of the store at this place."""
         raise NotImplementedError(f"{type(self).__name__} must say how callers connect")
 
     @pytest.fixture
@@ -74,8 +74,8 @@ class JoinRules(StoreCase):
             return callers[-1]
 
         yield call
-        for one in callers:
-            one.connection.close()
+        for opened in callers:
+            opened.connection.close()
 
     def test_a_store_that_cannot_says_so(self, store: Store) -> None:
         if store.capabilities.joins:
@@ -177,7 +177,7 @@ class JoinRules(StoreCase):
     def test_no_reader_skips_the_later_of_two_open_transactions(
         self, bench: Bench, caller: Callable[[], Caller], first: int
     ) -> None:
-        """Rule 14: their entries are committed in either order."""
+        """Rule 14: whichever of the two commits first."""
         bench.put("before")
         cursor = bench.journal()[-1].cursor
         transactions = [caller(), caller()]

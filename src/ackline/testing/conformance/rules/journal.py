@@ -88,7 +88,7 @@ class JournalRules(StoreCase):
         assert failed.note == "ValueError: boom"
 
     def test_a_priority_is_told_where_a_job_gets_it(self, bench: Bench) -> None:
-        """So a reader of the journal needs no look at the job."""
+        """So that a reader of the journal need not read the job."""
         other = bench.beside("other")
         bench.bury("a", priority=7)
         bench.put_all("bc", priority=2)
@@ -97,9 +97,9 @@ class JournalRules(StoreCase):
         bench.apply_one(redrive("a"))
         bench.apply_one(move("a", other.queue))
 
-        told = [(event.act, event.id, event.priority) for event in bench.journal()]
+        recorded = [(event.act, event.id, event.priority) for event in bench.journal()]
 
-        assert [one for one in told if one[2] is not None] == [
+        assert [entry for entry in recorded if entry[2] is not None] == [
             (Act.ENQUEUE, "a", 7),
             (Act.ENQUEUE, "b", 2),
             (Act.ENQUEUE, "c", 2),
@@ -110,7 +110,7 @@ class JournalRules(StoreCase):
         assert [(event.act, event.priority) for event in other.journal()] == [(Act.MOVE, 7)]
 
     def test_the_end_of_a_job_tells_where_it_calls_back(self, bench: Bench) -> None:
-        """Of this life: who reads it later may find the job gone, or enqueued anew."""
+        """The URL of this run: a later reader may find the job gone, or enqueued anew."""
         bench.put_all("ab", callback_url="http://done")
         bench.put_all("cd")
         jobs = bench.take(4)
@@ -122,9 +122,9 @@ class JournalRules(StoreCase):
         bench.apply_one(cancel("e", policy_of(bench.look("e"))))
         bench.store.purge(bench.queue, Filter(), ENOUGH)
 
-        told = [(event.act, event.id, event.callback) for event in bench.journal()]
+        recorded = [(event.act, event.id, event.callback) for event in bench.journal()]
 
-        assert [one for one in told if one[2] is not None] == [
+        assert [entry for entry in recorded if entry[2] is not None] == [
             (Act.COMPLETE, "a", "http://done"),
             (Act.COMPLETE, "b", "http://done"),
             (Act.FAIL, "e", "http://buried"),
@@ -153,9 +153,9 @@ class JournalRules(StoreCase):
         bench.clock.advance(LEASE)
         bench.sweep()
 
-        [told] = [event for event in bench.journal() if event.callback is not None]
+        [ended] = [event for event in bench.journal() if event.callback is not None]
 
-        assert (told.act, told.to, told.callback) == (Act.EXPIRE, _S.FAILED, "http://done")
+        assert (ended.act, ended.to, ended.callback) == (Act.EXPIRE, _S.FAILED, "http://done")
 
     def test_each_of_a_batch_tells_who_asked_for_it(self, bench: Bench) -> None:
         bench.put_all("abcd")
@@ -201,7 +201,7 @@ class JournalRules(StoreCase):
         ]
 
     def test_a_pause_with_other_settings_is_told_as_new_settings(self, bench: Bench) -> None:
-        """Whoever judges by the settings of now must see that there were others."""
+        """A reader that knows only the current settings must see that there were others."""
         bench.configure(paused=True, max_jobs=9)
         bench.configure(paused=False, max_jobs=8)
 
@@ -246,7 +246,7 @@ class FollowRules(StoreCase):
         assert [event.id for event in bench.store.events(bench.queue, cursor, 10)] == ["c"]
 
     def test_a_reader_can_start_at_the_end(self, bench: Bench) -> None:
-        """`info` tells the cursor behind all that has happened, in whatever queue."""
+        """`info` returns the cursor after the last event of all queues."""
         bench.put_all("ab")
         cursor = bench.store.info().cursor
         assert bench.store.events(None, cursor, 10) == []

@@ -14,7 +14,7 @@ from ackline.testing.conformance.case import StoreCase
 
 
 class KeyedEnqueueRules(StoreCase):
-    """Who enqueues under a key's version is fenced off when another has written the key."""
+    """An enqueue under a key's version is refused if another process has written the key."""
 
     def _enqueue(
         self, bench: Bench, value: bytes, version: int | None, *drafts: Draft
@@ -78,22 +78,22 @@ class KeyedEnqueueRules(StoreCase):
         assert self._ledger(bench) == (b"", 0)
 
     def test_several_keys_are_all_as_expected_or_nothing_is_stored(self, bench: Bench) -> None:
-        one, other = key_beside(bench.queue, "one"), key_beside(bench.queue, "other")
-        bench.write(*other, value=b"there")
+        missing, existing = key_beside(bench.queue, "missing"), key_beside(bench.queue, "existing")
+        bench.write(*existing, value=b"there")
 
         with pytest.raises(KeysChanged):
             bench.store.enqueue(
                 bench.queue,
                 [draft("a")],
                 [
-                    KeyWrite(key=one, value=b"1", version=0),
-                    KeyWrite(key=other, value=b"2", version=0),
+                    KeyWrite(key=missing, value=b"1", version=0),
+                    KeyWrite(key=existing, value=b"2", version=0),
                 ],
             )
 
         assert bench.find("a") is None
-        assert bench.keys(*one) == {}
-        assert bench.keys(*other) == {other: b"there"}
+        assert bench.keys(*missing) == {}
+        assert bench.keys(*existing) == {existing: b"there"}
 
     def test_a_key_is_dropped_in_the_same_step(self, bench: Bench) -> None:
         self._enqueue(bench, b"1", 0)

@@ -1,4 +1,4 @@
-"""The small key-value room of a tenant."""
+"""The small key-value store of a tenant."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class KeyRules(StoreCase):
         assert bench.keys() == {("a",): b""}
 
     def test_keys_are_read_on_behind_one(self, bench: Bench) -> None:
-        """Also behind one that is gone, or that others go on from."""
+        """Also after a key that does not exist, or that is the prefix of others."""
         keys = [("k",), ("k", ""), ("k", "\x00"), ("k", "a"), ("k", "a", "b"), ("k", "b"), ("kk",)]
         for key in (("b",), *keys):
             bench.write(*key, value=b"1")
@@ -57,7 +57,7 @@ class KeyRules(StoreCase):
         assert bench.keys() == {("a",): b"2"}
 
     def test_a_version_is_never_used_again(self, bench: Bench) -> None:
-        """Else a writer could mistake a new key for the one it had read."""
+        """Else a writer could mistake a new key for the key it has read."""
         bench.write("a", value=b"1")
         version = self._version(bench, "a")
         bench.write("a", value=None)

@@ -1,4 +1,4 @@
-"""Limits: whoever asks for more than a store gives at once is given less, and never refused."""
+"""Limits: a call that asks for more than a store returns at once gets less, never a refusal."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from ackline.testing.conformance.bench import Bench
 from ackline.testing.conformance.case import StoreCase
 
 VERY_MANY = 1_000_000
-"""More than any store gives at once."""
+"""More than any store returns at once."""
 
 
 class LimitRules(StoreCase):
-    """The same call works on every store: a page may be shorter, and is read on from its end."""
+    """The same call works on every store: a page may be shorter, and the next one continues."""
 
     def test_a_claim_may_ask_for_very_many(self, bench: Bench) -> None:
         bench.put_all("abc")
@@ -54,6 +54,6 @@ class LimitRules(StoreCase):
         assert [entry.key for entry in found] == [("k", "a"), ("k", "b"), ("k", "c")]
 
     def test_no_queue_may_be_listened_to(self, bench: Bench) -> None:
-        """Who reads all queues of a tenant listens before there is one."""
+        """A reader of all queues of a tenant may listen before the first queue exists."""
         with bench.store.listen([], "changes") as listener:
             listener.wait(0.0)

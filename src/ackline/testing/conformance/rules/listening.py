@@ -15,16 +15,16 @@ from ackline.testing.conformance.case import StoreCase
 Readying = Literal["release", "expire", "resume", "promote", "schedule"]
 
 SOON = 5.0
-"""Far more than a wake-up takes; only a missed one waits so long."""
+"""Seconds; far more than a wake-up takes, so only a missed one waits this long."""
 
 
 def quiet(listener: Listener) -> bool:
-    """Whether a listener comes to rest once the news it had is used up."""
+    """Whether a listener stops waking up once its pending wake-ups are used up."""
     return any(not listener.wait(0.01) for _ in range(20))
 
 
 class ListenRules(StoreCase):
-    """What happens after `listen` wakes the listener, also when it is not waiting yet."""
+    """Each change after `listen` wakes the listener, even if it is not waiting yet."""
 
     def test_nothing_happens_and_the_wait_ends(self, bench: Bench) -> None:
         bench.put("a")

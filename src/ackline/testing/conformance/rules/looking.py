@@ -1,4 +1,4 @@
-"""Counts, pages and descriptions tell the truth."""
+"""Counts, pages and descriptions are true."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ackline.testing.conformance.case import StoreCase
 
 
 class CountRules(StoreCase):
-    """The counts are kept with each step, and equal what is there after each of them."""
+    """The counts are updated with each step, and equal the stored jobs after every step."""
 
     def test_counts_equal_the_truth_after_every_step(self, bench: Bench) -> None:
         """Rule 1: every job in exactly one state."""
@@ -111,7 +111,7 @@ class DescribeRules(StoreCase):
     def test_settings_that_cannot_be_read_back_are_refused(
         self, bench: Bench, settings: QueueSettings
     ) -> None:
-        """One process must not write what stops every other one."""
+        """One process must not write settings that stop all others."""
         bench.put("a")
         kept = QueueSettings(ageing=7.0)
         bench.store.configure(bench.queue, kept)
@@ -124,17 +124,17 @@ class DescribeRules(StoreCase):
         assert bench.take_ids() == ["a"]
 
     def test_settings_that_others_have_changed_are_not_overwritten(self, bench: Bench) -> None:
-        """Two who change at once: the second is told, and looks again."""
+        """Two processes change settings at once: the second is refused, and must read again."""
         seen = QueueSettings()
         paused, limited = QueueSettings(paused=True), QueueSettings(group_limit=7)
 
         assert bench.store.configure(bench.queue, paused, expected=seen)
-        told = len(bench.journal())
+        entries = len(bench.journal())
         assert not bench.store.configure(bench.queue, limited, expected=seen)
 
         [info] = bench.store.describe("default", "work")
         assert info.settings == paused
-        assert len(bench.journal()) == told
+        assert len(bench.journal()) == entries
 
     def test_to_look_makes_no_queue(self, bench: Bench) -> None:
         bench.find("a")
@@ -147,7 +147,7 @@ class DescribeRules(StoreCase):
         assert bench.store.describe(None) == []
 
     def test_a_store_tells_what_it_is(self, bench: Bench) -> None:
-        """Rule 1: it names the point at which a job is safe."""
+        """Rule 1: its durability names the point at which a job is safe."""
         info = bench.store.info()
 
         assert info.name == bench.store.capabilities.name
@@ -194,7 +194,7 @@ class PageRules(StoreCase):
     def test_each_job_comes_once_though_others_change_their_state(self, bench: Bench) -> None:
         bench.put_all("abcdefgh")
         first, second = bench.take(2)
-        bench.clock.advance(5.0)  # what has just happened may count as a change, too
+        bench.clock.advance(5.0)  # so that the steps above do not count as changes
         pieces = each_job(bench.store, bench.queue, Filter(), size=2)
         found = next(pieces)  # leased jobs come behind those that are queued
         bench.apply(release(first, policy_of(first)))
@@ -250,8 +250,8 @@ class PageRules(StoreCase):
         assert len({job.state for job in whole}) == 4
         for size in (1, 2, 3, 7, 14):
             assert bench.listed(page=size, newest_first=True) == wanted
-        some = Filter(ids=frozenset(job.id for job in wanted[::2]))
-        assert bench.listed(some, page=2, newest_first=True) == wanted[::2]
+        every_second = Filter(ids=frozenset(job.id for job in wanted[::2]))
+        assert bench.listed(every_second, page=2, newest_first=True) == wanted[::2]
 
     def test_what_ends_between_pages_does_not_shift_the_older(self, bench: Bench) -> None:
         bench.put_all("abcdef")

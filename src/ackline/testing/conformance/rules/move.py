@@ -16,7 +16,7 @@ Resting = Literal["scheduled", "failing", "completed", "failed", "cancelled"]
 
 
 class MoveRules(StoreCase):
-    """A move takes the whole job along, or refuses; it is told in both journals."""
+    """A move takes the whole job along, or is refused; both journals record it."""
 
     def test_a_queued_job_runs_where_it_was_moved(self, bench: Bench) -> None:
         other = bench.beside("other")
@@ -70,7 +70,7 @@ class MoveRules(StoreCase):
         assert other.counts() == {State.QUEUED: 1}
 
     def test_another_tenants_queue_is_refused(self, bench: Bench) -> None:
-        """Tenants are apart, also for operators' slips."""
+        """Tenants stay separate, even if an operator makes a mistake."""
         foreign = bench.beside("other", tenant="somebody else")
         bench.put("a")
 
@@ -90,8 +90,8 @@ class MoveRules(StoreCase):
 
         bench.apply_one(move("a", other.queue))
 
-        told = [(e.queue, e.source, e.to) for e in bench.store.events(None, None, 100)][-2:]
-        assert told == [
+        recorded = [(e.queue, e.source, e.to) for e in bench.store.events(None, None, 100)][-2:]
+        assert recorded == [
             (bench.queue, State.QUEUED, None),
             (other.queue, None, State.QUEUED),
         ]

@@ -1,4 +1,4 @@
-"""Names and bytes: kept as they are, and never confused."""
+"""Names and bytes: stored unchanged, and never confused with each other."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class TenantRules(StoreCase):
     """Tenants see nothing of each other."""
 
     def test_ids_are_per_tenant(self, bench: Bench) -> None:
-        """Rule 6: idempotency keys global across tenants leak results (codeQ)."""
+        """Rule 6: ids that are global across tenants leak results (codeQ)."""
         foreign = bench.beside("work", tenant="acme")
         foreign.complete(foreign.taken("a"), b"secret")
 
@@ -133,7 +133,7 @@ class TenantRules(StoreCase):
         assert bench.put("a").accepted
 
     def test_no_verb_reaches_a_foreign_job(self, bench: Bench) -> None:
-        """Foreign and absent answer the same."""
+        """A foreign job gets the same answer as an absent one."""
         foreign = bench.beside("work", tenant="acme")
         foreign.bury("dead")
         job = foreign.taken("a")

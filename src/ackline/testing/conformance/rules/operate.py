@@ -23,7 +23,7 @@ from ackline.testing.conformance.case import StoreCase
 
 
 class CancelRules(StoreCase):
-    """What waits is cancelled; what runs is asked to stop."""
+    """A waiting job is cancelled; a running job is asked to stop."""
 
     @pytest.mark.parametrize("state", [State.QUEUED, State.SCHEDULED, State.FAILING])
     def test_a_waiting_job_is_cancelled(self, bench: Bench, state: State) -> None:
@@ -70,7 +70,7 @@ class CancelRules(StoreCase):
 
     @pytest.mark.parametrize("way", ["release", "snooze", "fail", "expire"])
     def test_a_job_that_was_asked_to_stop_does_not_run_again(self, bench: Bench, way: str) -> None:
-        """A request outlives the attempt that it came in, whether or not its worker saw it."""
+        """A request outlives the attempt during which it came, whether or not the worker saw it."""
         job = bench.taken("a", max_attempts=5)
         bench.apply_one(request_cancel("a"))
 
@@ -120,7 +120,7 @@ class RedriveRules(StoreCase):
         assert bench.journal()[-1].by == "me"
 
     def test_redrive_resets_attempts_and_keeps_the_policy(self, bench: Bench) -> None:
-        """It may fail all over again, and then goes to the DLQ again (pg-boss 874)."""
+        """It has all its attempts again, and may go to the DLQ again (pg-boss 874)."""
         options = bench.bury("a", max_attempts=1, keys_if_undelivered=(("k",),)).options
         bench.apply_one(redrive("a"))
 
@@ -136,7 +136,7 @@ class RedriveRules(StoreCase):
         assert [ended.type for ended in bench.look("a").history] == ["ValueError"]
 
     def test_redrive_of_one_failure_only(self, bench: Bench) -> None:
-        """Chosen by a failure, a job that has failed again since is left alone, and unchanged."""
+        """A redrive with the token of an older failure leaves the job unchanged."""
         first = bench.bury("a", payload=b"x").token
         bench.apply_one(redrive("a"))
         change = Edit(payload=b"y", priority=9)
@@ -205,7 +205,7 @@ class EditRules(StoreCase):
         assert bench.look("a").payload == b""
 
     def test_a_lower_priority_keeps_the_time_waited(self, bench: Bench) -> None:
-        """Rule 8: to change a priority is not to go to the end of the line."""
+        """Rule 8: a changed priority does not send the job to the end of the line."""
         bench.put("a", priority=9)
         bench.clock.advance(5.0)
         bench.put("b", priority=5)
@@ -254,13 +254,13 @@ class EditRules(StoreCase):
 
 
 class SeenRules(StoreCase):
-    """An edit of what was seen is refused when that is not what there is any more."""
+    """An edit of a job as it was seen is refused if the job has changed since."""
 
     @pytest.mark.parametrize(
         "state", [State.QUEUED, State.SCHEDULED, State.FAILING, State.FAILED, State.COMPLETED]
     )
     def test_what_was_seen_is_edited_once(self, bench: Bench, state: State) -> None:
-        """The first of two editors who saw the same wins; the other changes nothing."""
+        """The first of two editors who saw the same job wins; the other changes nothing."""
         self.bring(bench, "a", state)
         seen = seen_of(bench.look("a"))
 
@@ -271,7 +271,7 @@ class SeenRules(StoreCase):
         assert bench.look("a").payload == b"first"
 
     def test_whoever_did_not_look_overwrites(self, bench: Bench) -> None:
-        """The control: only what was seen keeps the second from winning as well."""
+        """The control: without `seen`, the second edit is applied as well."""
         bench.put("a")
 
         verdicts = [

@@ -1,4 +1,4 @@
-"""Registered readers: they go on where they ended, and their journal waits for them."""
+"""Registered readers: they continue where they ended, and the journal keeps what they need."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def reader_of(bench: Bench, name: str = "audit") -> JournalReader:
 
 
 def reads_every_queue(bench: Bench, cursor: str, name: str = "lake") -> KeptPlace:
-    """Someone who has read all queues of the tenant up to there."""
+    """The place of a reader that has read all queues of the tenant up to a cursor."""
     place = KeptPlace(bench.store, bench.queue.tenant, EVERY_QUEUE, name)
     place.begin(lambda: cursor)
     place.save(cursor)
@@ -32,14 +32,14 @@ def reads_every_queue(bench: Bench, cursor: str, name: str = "lake") -> KeptPlac
 
 
 def pruned(bench: Bench) -> str:
-    """What is left of a queue's journal after its time is over, but for what is needed."""
+    """Prune the journal except what readers need; returns the ids that are left."""
     needed = first_needed(bench.store, bench.queue)
     bench.store.prune(bench.queue, 100, needed)
     return ids(bench.journal())
 
 
 def ids(events: list[Event]) -> str:
-    """Which jobs they tell of."""
+    """The ids of the jobs of these events."""
     return "".join(event.id for event in events)
 
 
@@ -98,17 +98,17 @@ class ReaderRules(StoreCase):
 
     def test_two_of_one_name_notice(self, bench: Bench) -> None:
         bench.put_all("abc")
-        one, two = reader_of(bench), reader_of(bench)
-        one.read(1)
-        two.read(2)
-        one.save()
+        first, second = reader_of(bench), reader_of(bench)
+        first.read(1)
+        second.read(2)
+        first.save()
 
         with pytest.raises(ReaderMoved):
-            two.save()
+            second.save()
 
         assert ids(reader_of(bench).read()) == "bc"
-        one.read(1)
-        one.save()
+        first.read(1)
+        first.save()
         assert ids(reader_of(bench).read()) == "c"
 
     def test_what_a_reader_needs_outlives_its_age(self, bench: Bench) -> None:
@@ -167,7 +167,7 @@ class ReaderRules(StoreCase):
 
 
 class EveryQueueRules(StoreCase):
-    """Who reads every queue of a tenant is waited for in those too that are made later."""
+    """A reader of every queue of a tenant keeps the journals of queues made later, too."""
 
     def test_a_queue_made_later_keeps_all_for_it(self, bench: Bench) -> None:
         bench.put("a")
@@ -181,15 +181,15 @@ class EveryQueueRules(StoreCase):
 
     def test_what_it_has_read_is_dropped_in_each_queue(self, bench: Bench) -> None:
         benches = [bench, bench.beside("other")]
-        for one in benches:
-            one.configure(keep_journal=60.0)
-            one.put_all("ab")
+        for each in benches:
+            each.configure(keep_journal=60.0)
+            each.put_all("ab")
         reads_every_queue(bench, benches[-1].journal()[-1].cursor)
-        for one in benches:
-            one.put("c")
+        for each in benches:
+            each.put("c")
         bench.clock.advance(61.0)
 
-        assert [pruned(one) for one in benches] == ["c", "c"]
+        assert [pruned(each) for each in benches] == ["c", "c"]
 
     @pytest.mark.parametrize(("own", "of_all"), [(2, 11), (11, 2)])
     def test_whoever_is_slowest_says_what_is_needed(
@@ -216,8 +216,9 @@ class EveryQueueRules(StoreCase):
 
         found = waited_for(bench.store, bench.queue)
 
-        assert [(one.name, one.every_queue) for one in found] == [("audit", False), ("lake", True)]
-        assert [one.name for one in registered_readers(bench.store, bench.queue)] == ["audit"]
+        names = [(info.name, info.every_queue) for info in found]
+        assert names == [("audit", False), ("lake", True)]
+        assert [info.name for info in registered_readers(bench.store, bench.queue)] == ["audit"]
 
     @pytest.mark.parametrize(("own", "of_all"), [(2, 1), (2, 3)])
     def test_where_it_has_a_place_of_its_own_that_counts(
@@ -245,8 +246,8 @@ class EveryQueueRules(StoreCase):
     def test_two_of_one_name_notice(self, bench: Bench) -> None:
         bench.put_all("abc")
         first, second, third = (event.cursor for event in bench.journal())
-        one = reads_every_queue(bench, first)
+        place = reads_every_queue(bench, first)
         reads_every_queue(bench, second)
 
         with pytest.raises(ReaderMoved, match="'lake' of all queues"):
-            one.save(third)
+            place.save(third)

@@ -1,4 +1,4 @@
-"""What is let go: retention, and deletion on request."""
+"""What is deleted: by retention, and on request."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PruneRules(StoreCase):
         assert bench.counts() == {}
 
     def test_a_job_scheduled_beyond_retention_is_not_deleted(self, bench: Bench) -> None:
-        """It was deleted unseen (codeQ)."""
+        """Such jobs were deleted silently (codeQ)."""
         bench.put("a", delay=9 * 365 * 86400.0)
         bench.clock.advance(8 * 365 * 86400.0)
         bench.store.prune(bench.queue, 100)
@@ -95,10 +95,10 @@ class PurgeRules(StoreCase):
     """Purge: what matches, in this queue of this tenant, whatever its state."""
 
     def test_purge_reaches_only_this_queue_of_this_tenant(self, bench: Bench) -> None:
-        """The clear that ignored the queue's name (relay)."""
+        """The fault to avoid: a clear that ignored the queue's name (relay)."""
         others = [bench.beside("other"), bench.beside("work", tenant="acme")]
-        for one in (bench, *others):
-            one.put_all("ab")
+        for each in (bench, *others):
+            each.put_all("ab")
 
         assert bench.store.purge(bench.queue, Filter(), 100) == 2
 
@@ -117,7 +117,7 @@ class PurgeRules(StoreCase):
 
         assert bench.counts() == {}
         assert bench.complete(running) == Verdict(False, None)
-        assert {(e.act, e.by) for e in bench.journal()[-6:]} == {(Act.PURGE, "me")}
+        assert {(event.act, event.by) for event in bench.journal()[-6:]} == {(Act.PURGE, "me")}
 
     @pytest.mark.parametrize(
         ("which", "left"),

@@ -40,7 +40,7 @@ every_settling_act = pytest.mark.parametrize("act", SETTLING)
 
 
 class FencingRules(StoreCase):
-    """Rule 2: only the holder of the lease's token; else nothing changes."""
+    """Rule 2: only the holder of the lease's token may act; for all others nothing changes."""
 
     @every_fenced_act
     def test_a_wrong_token_is_refused(self, bench: Bench, act: str) -> None:
@@ -86,7 +86,7 @@ class FencingRules(StoreCase):
         bench.sweep()
         before = bench.look("a"), bench.journal()
 
-        # The same sweep sent again is the one exception that cannot be told from a zombie.
+        # A repeated expire looks like a zombie's: it is the one act that is refused when repeated.
         verdict = bench.apply_one(FENCED[act](zombie))
 
         assert verdict.state is State.QUEUED
@@ -121,7 +121,7 @@ class FencingRules(StoreCase):
 
 
 class SettleRules(StoreCase):
-    """Where each act leads, and what it leaves with the job."""
+    """Which state each act leads to, and what it stores with the job."""
 
     def test_complete_stores_the_result(self, bench: Bench) -> None:
         job = bench.taken("a", result_ttl=60.0)
@@ -136,7 +136,7 @@ class SettleRules(StoreCase):
 
     @pytest.mark.parametrize("result", [None, b"null", b"", bytes(range(256))])
     def test_none_and_empty_are_results(self, bench: Bench, result: bytes | None) -> None:
-        """Rule 7: `None` is a result, and no bytes are not the same as none."""
+        """Rule 7: `None` is a result, and is not the same as empty bytes."""
         bench.complete(bench.taken("a"), result)
 
         assert bench.look("a").result == result
@@ -247,7 +247,7 @@ class SettleRules(StoreCase):
         assert bench.store.leases(bench.queue, worker="w1") == []
 
     def test_part_of_a_batch_may_be_refused(self, bench: Bench) -> None:
-        """Rule 2: each for itself."""
+        """Rule 2: each transition is decided by itself."""
         bench.put_all("abc")
         a, b, c = bench.take(3)
         lost = msgspec.structs.replace(b, token=b.token + 1)
@@ -265,7 +265,7 @@ class SettleRules(StoreCase):
         ]
 
     def test_each_of_a_batch_is_settled_in_its_own_way(self, bench: Bench) -> None:
-        """Neighbours that are alike but for their delay or their reason."""
+        """Neighbours that differ only in their delay or their message."""
         bench.put_all("abc")
         delays = {"a": 5.0, "b": 9.0, "c": 9.0}
 
@@ -287,8 +287,8 @@ class SettleRules(StoreCase):
 
         bench.apply(*(complete(job, None, policy_of(job)) for job in bench.take(3)))
 
-        told = [(event.id, event.kind) for event in bench.journal()[-3:]]
-        assert told == [("a", "mail"), ("b", "image"), ("c", "mail")]
+        recorded = [(event.id, event.kind) for event in bench.journal()[-3:]]
+        assert recorded == [("a", "mail"), ("b", "image"), ("c", "mail")]
         assert bench.take_ids() == ["next"]
 
     def test_a_batch_is_applied_in_its_order(self, bench: Bench) -> None:
@@ -375,7 +375,7 @@ class RepeatRules(StoreCase):
     def test_a_settle_that_is_repeated_with_a_claim_answers_the_same(
         self, bench: Bench, act: str
     ) -> None:
-        """The answer of a claim was lost: what it settled is sent again with the next one."""
+        """The answer of a claim was lost: its transitions are sent again with the next claim."""
         job = bench.taken("a")
         bench.put("b")
         step = SETTLING[act](job)
@@ -389,7 +389,7 @@ class RepeatRules(StoreCase):
         assert bench.take_ids(1, transitions=[step]) == ["a" if act == "release" else "b"]
 
     def test_another_end_of_the_same_lease_is_refused(self, bench: Bench) -> None:
-        """A retry was applied: a burial with its token is not, also under the next lease."""
+        """After an applied fail, a bury with its token is refused, also under the next lease."""
         job = bench.taken("a")
         bench.apply_one(SETTLING["fail"](job))
 
@@ -432,7 +432,7 @@ class RepeatRules(StoreCase):
         assert bench.look("a").result == b"1"
 
     def test_a_repeat_does_not_write_its_keys_again(self, bench: Bench) -> None:
-        """Rule 3: what was cleaned up meanwhile must not come back."""
+        """Rule 3: a key that was deleted meanwhile must not come back."""
         job = bench.taken("a", max_attempts=1, keys_if_undelivered=(("lost", "a"),))
         step = SETTLING["fail"](job)
         bench.apply_one(step)

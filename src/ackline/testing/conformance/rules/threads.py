@@ -47,7 +47,7 @@ class ThreadRules(StoreCase):
         )
 
     def test_one_lease_settled_by_many_threads_has_one_effect(self, bench: Bench) -> None:
-        """Rule 3: different results race; one is stored, and only its senders hear yes."""
+        """Rule 3: different results race; one is stored, and only its sender hears so."""
         job = bench.taken("a")
         barrier = threading.Barrier(8)
 

@@ -1,4 +1,4 @@
-"""What is let go of the journal, and who is told."""
+"""What is dropped from the journal, and which readers are told."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ AGE = 60.0
 
 
 def left_of(bench: Bench) -> str:
-    """The ids of the jobs that the journal still tells of, after a prune."""
+    """Prune; returns the ids of the jobs that are still in the journal."""
     bench.store.prune(bench.queue, 100)
     return "".join(event.id for event in bench.journal())
 
 
 def cursors_of(bench: Bench) -> dict[str, str]:
-    """The cursor behind the event of each job; that of "" is behind a change of settings."""
+    """The cursor of each job's event; the one of "" is that of a change of settings."""
     return {event.id: event.cursor for event in bench.journal()}
 
 
 def old_and_new(bench: Bench) -> dict[str, str]:
-    """Three batches, two of them too old; returns their cursors."""
+    """Enqueue three batches, two of them too old to keep; returns their cursors."""
     bench.configure(keep_journal=AGE)
     bench.put_all("abc")
     bench.put_all("def")
@@ -37,7 +37,7 @@ def old_and_new(bench: Bench) -> dict[str, str]:
 
 
 def cut_behind_f(bench: Bench) -> dict[str, str]:
-    """Three batches, two of them dropped; returns the cursors that all of them had."""
+    """Enqueue three batches, drop the first two; returns the cursors of all three."""
     for ids in ("abc", "def", "ghi"):
         bench.put_all(ids)
         bench.clock.advance(1.0)
@@ -136,7 +136,7 @@ class NeededRules(StoreCase):
         assert [event.id for event in bench.journal()] == ["g", "h", "i"]
 
     def test_a_reader_of_another_queue_has_a_cursor_that_is_good_here(self, bench: Bench) -> None:
-        """Cursors are places of all journals: one that is not in this one is between two."""
+        """A cursor is a place in all journals: here it lies between two entries."""
         bench.configure(keep_journal=AGE)
         bench.put("a")
         bench.clock.advance(1.0)
@@ -261,7 +261,7 @@ class DroppedRules(StoreCase):
         assert [event.id for event in left] == ["g", "h", "i", ""]
 
     def test_a_long_journal_is_read_without_a_gap(self, bench: Bench) -> None:
-        """Whatever a store reads at once: who is cut off within one call is told at the next."""
+        """However much a store reads at once: a reader cut off in a call is told at the next."""
         for n in range(250):
             bench.put(str(n))
         half = bench.journal()[124].cursor

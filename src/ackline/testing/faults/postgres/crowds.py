@@ -1,4 +1,4 @@
-"""A crowd on one queue: deadlocks are the store's own affair, and are counted."""
+"""A crowd on one queue: the store itself handles deadlocks, which are counted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ackline.testing.faults.server.order import Order
 
 DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
 
-TOLD_LATE = 1.5
+STATISTICS_DELAY = 1.5
 """Seconds after which the server has counted what its sessions did."""
 
 
@@ -23,14 +23,14 @@ def meddle(order: Order) -> Report:
 
 
 def meddle_unfenced(order: Order) -> Report:
-    """The control: who settles by id alone settles what others hold."""
+    """The control: a meddler that settles by id alone settles jobs that others hold."""
     return _meddle(order, "unfenced")
 
 
 def _meddle(order: Order, variant: str) -> Report:
     with MortalPostgres() as server:
         report = crowd(server.url, order, variant=variant)
-        time.sleep(TOLD_LATE)
+        time.sleep(STATISTICS_DELAY)
         with server.connect() as connection:
             [(deadlocks,)] = connection.execute(DEADLOCKS).fetchall()
     figures = {**report.figures, "deadlocks, none of them told": deadlocks}

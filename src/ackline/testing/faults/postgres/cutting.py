@@ -11,7 +11,7 @@ from ackline.testing.faults.server.cutting import cut_connections
 from ackline.testing.faults.server.order import Order
 
 COMMITTED = b"COMMIT\0"
-"""What the server says when a transaction is committed."""
+"""What the server sends when a transaction is committed."""
 
 ANYWHERE = (Cut("before"), Cut("after"))
 
@@ -22,7 +22,7 @@ BEFORE_COMMIT = (Cut("before", matching=b"COMMIT"),)
 
 
 def cut(order: Order) -> Report:
-    """Before or after any request, or COMMIT's reply: whoever sends again is answered the same."""
+    """Before or after any request, or COMMIT's reply: a repeated call gets the same answer."""
     return _cut(order, (*ANYWHERE, *AROUND_REPLY))
 
 

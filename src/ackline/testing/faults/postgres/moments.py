@@ -1,7 +1,8 @@
 """Make sessions wait in the middle of what they do, so that they can be ended right there.
 
 A trigger on a table takes an advisory lock, shared. While the harness holds that lock for itself,
-whoever comes to that table waits, with its transaction open, and can be found among the waiting.
+each session that comes to that table waits, with its transaction open, and can be found in
+`pg_locks`.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Moments:
         self._keys = {name: key for key, name in enumerate(MOMENTS, 4711)}
 
     def install(self) -> None:
-        """Put the triggers in place; the schema is there."""
+        """Put the triggers in place; the schema must exist."""
         with self._server.connect() as connection:
             _run(connection, _FUNCTION.format(schema=self._schema))
             for name, moment in MOMENTS.items():
@@ -100,7 +101,7 @@ class Moments:
             yield _first_waiting(connection, key, name)
 
     def terminate(self, name: str) -> None:
-        """End a session in the middle of this, and see that it has ended."""
+        """End a session in the middle of this moment, and wait for its end."""
         with self.caught(name) as victim, self._server.connect() as connection:
             connection.execute("SELECT pg_terminate_backend(%s, 5000)", (victim,))
 

@@ -20,10 +20,10 @@ SLOTS = 30
 """Connections that the server has."""
 
 CREW = "crew"
-"""Who works; the harness itself is the superuser."""
+"""The user of all working processes; the harness itself is the superuser."""
 
 HELD = 2 * ANSWERED_EARLY
-"""Seconds for which nobody gets in."""
+"""Seconds for which no process can connect."""
 
 END_ALL = f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '{CREW}'"
 
@@ -34,7 +34,7 @@ def exhaust(order: Order) -> Report:
 
 
 def exhaust_early(order: Order) -> Report:
-    """The control: who has answered already, and then gets no connection, has lied."""
+    """The control: a producer that has answered already, and gets no connection, has lied."""
     return _exhaust(order, "answers before commit")
 
 
@@ -60,7 +60,7 @@ def _exhaust(order: Order, variant: str) -> Report:
 def _crowded(server: MortalPostgres) -> Iterator[None]:
     with contextlib.ExitStack() as crowd:
         first = crowd.enter_context(server.connect())
-        # Only while its places are taken: whoever is put out would be back before that.
+        # Only until its connections are taken: a process that is cut off would be back before that.
         first.execute(f"ALTER ROLE {CREW} CONNECTION LIMIT 0")
         first.execute(END_ALL)
         with contextlib.suppress(psycopg.OperationalError):

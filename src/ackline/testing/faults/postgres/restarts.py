@@ -1,4 +1,4 @@
-"""The server stops without a word and is started again: it recovers, and so do the workers."""
+"""The server stops at once and is started again: it recovers, and so do the workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def stop(order: Order) -> Report:
 
 def stop_forgetful(order: Order) -> Report:
     """The same with `synchronous_commit` off: the control, which must lose."""
-    # Answers before anything is written, and writes as late as it can.
+    # It answers before anything is written, and writes as late as it can.
     late = MortalPostgres(
         synchronous_commit="off",
         wal_writer_delay="10s",
@@ -26,7 +26,7 @@ def stop_forgetful(order: Order) -> Report:
         autovacuum="off",
     )
     with late as server:
-        # Not the schema as well: what is to be lost are answers.
+        # The schema must stay: only answers are to be lost.
         _keep_schema(server)
         return kill_server(
             order, server, "a server with synchronous_commit off and a late log", patience=3.0

@@ -18,21 +18,21 @@ LISTENERS = """
 SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
 WHERE application_name = 'ackline' AND query LIKE 'DELETE FROM %.waiting%'
 """
-"""Only whoever listens tidies up the table of those who wait, and that is the last it does."""
+"""Only a session that listens deletes from the table `waiting`, and does nothing after that."""
 
 
 def terminate(order: Order) -> Report:
-    """In the middle of everything, in turn."""
+    """In the middle of each moment, in turn."""
     return _terminate(order, list(MOMENTS))
 
 
 def terminate_claim(order: Order) -> Report:
-    """Its jobs are taken out of their lines, and not yet leased for good."""
+    """The jobs are taken out of their lines, and their leases are not committed yet."""
     return _terminate(order, ["claim"])
 
 
 def terminate_settle(order: Order) -> Report:
-    """Completed, and not yet committed."""
+    """The job is completed, and that is not committed yet."""
     return _terminate(order, ["settle"])
 
 
@@ -52,7 +52,7 @@ def terminate_early(order: Order) -> Report:
 
 
 def terminate_listen(order: Order) -> Report:
-    """Who listens is cut off: it listens again, and the next job is heard of at once."""
+    """A session that listens is ended: its worker listens again, and hears of the next job."""
     return _terminate_listen(order, "")
 
 

@@ -15,6 +15,6 @@ def kill_workers(order: Order) -> Report:
 
 
 def kill_hasty_workers(order: Order) -> Report:
-    """The control: who acknowledges first loses what it holds when it dies."""
+    """The control: a worker that acknowledges first loses its jobs when it dies."""
     with MortalPostgres() as server:
         return workers.kill_workers(server.url, order, variant="acks first")

@@ -12,14 +12,14 @@ from ackline.testing.faults.server.siege import Siege
 from ackline.testing.servers.redis import RedisServer
 
 KINDS = ("normal", "pubsub")
-"""Those who call, and those who listen."""
+"""Connections that call, and connections that listen."""
 
 SHORT_LEASE = 0.3
 """Seconds; a pause lasts two of them."""
 
 
 def kill_clients(order: Order) -> Report:
-    """CLIENT KILL of all callers or all listeners: nobody stays deaf."""
+    """CLIENT KILL of all callers or all listeners: each listener must hear again."""
     killed = dict.fromkeys(KINDS, 0)
     with (
         RedisServer() as server,

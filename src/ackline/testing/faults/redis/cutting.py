@@ -13,7 +13,7 @@ CUTS = (Cut("before"), Cut("after"))
 
 
 def cut(order: Order) -> Report:
-    """Each cut is survived: whoever sends again is answered the same, and nothing is done twice."""
+    """Each cut is survived: a repeated call gets the same answer, and nothing is done twice."""
     return _cut(order, "")
 
 

@@ -65,7 +65,7 @@ class Brim:
 
     @contextlib.contextmanager
     def full(self) -> Iterator[None]:
-        """Full for sure: what a connection takes and gives back makes no difference."""
+        """Full for sure, whatever memory connections take and give back."""
         self._fill()
         with self._server.client() as client:
             client.config_set("maxmemory", 1)
@@ -85,7 +85,7 @@ class Brim:
             self._scene.complain(BLOCKED, "enqueue", f"{TOO_MANY} jobs, and no StoreFull")
 
     def act(self) -> None:
-        """Everything but to enqueue."""
+        """Do everything except enqueue."""
         queue = self._queue
         with self._must("claim"):
             jobs = queue.claim(6)
@@ -101,14 +101,14 @@ class Brim:
             queue.cancel(self._ids(State.QUEUED)[0])
 
     def purge(self) -> None:
-        """Make room: what is finished, and half of what waits."""
+        """Make room: purge the finished jobs, and half of the waiting ones."""
         ids = [*self._ids(*TERMINAL), *self._ids(State.QUEUED)[::2]]
         with self._must("purge"):
             self._queue.purge(ids=ids)
             self.purged.update(ids)
 
     def expect_room(self) -> None:
-        """See that jobs come in again."""
+        """Check that jobs are accepted again."""
         with self._must("enqueue after a purge"):
             self._enqueue()
 
@@ -139,7 +139,7 @@ class Brim:
 
 
 def _without(evidence: Evidence, ids: set[str]) -> Evidence:
-    """What is purged is gone on purpose: the checker need not look for it."""
+    """The evidence without purged jobs, which are gone on purpose."""
     return msgspec.structs.replace(
         evidence,
         steps=[step for step in evidence.steps if step.id not in ids],

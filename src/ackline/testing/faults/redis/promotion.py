@@ -1,4 +1,4 @@
-"""The master dies, and its replica takes over with what it has got so far."""
+"""The master dies, and its replica takes over with what it has received so far."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ MARGIN = 0.02
 """Seconds that may go by between the measuring of a lag and the note of it."""
 
 WAITING = "?replicas=1&timeout=2"
-"""A store that answers only what a replica has."""
+"""Options of a store that answers only once a replica has the change."""
 
 
 def promote_lagging(order: Order) -> Report:
-    """Promote a replica that is behind: what it has not got is lost, and that is measured."""
+    """Promote a replica that is behind: what it has not received is lost, and measured."""
     return _promote(order, "")
 
 
 def promote_awaited(order: Order) -> Report:
-    """Promote a replica whose word was waited for: nothing that was answered is lost."""
+    """Promote a replica that confirmed each change: nothing that was answered is lost."""
     return _promote(order, WAITING)
 
 
@@ -68,7 +68,7 @@ def _promote(order: Order, options: str) -> Report:
 
 
 class Pair:
-    """A master and its replica; clients come by `front`, which leads to the master of the moment.
+    """A master and its replica; clients connect to `front`, which leads to the current master.
 
     The replica gets its master's changes through a proxy as well, which can hold them back: on
     one machine it would hardly ever be behind.
@@ -91,7 +91,7 @@ class Pair:
         self._started.close()
 
     def fall_behind(self, seconds: float) -> float:
-        """Hold back what the replica should get; returns since when it may lack something."""
+        """Hold changes back from the replica; returns since when it may lack some."""
         since = time.monotonic()
         wait_until_caught_up(self.replica, self.master)
         self._link.stall()

@@ -11,7 +11,7 @@ from ackline.testing.servers.redis import RedisServer
 from ackline.testing.servers.settings import Persistence
 
 NOTES: dict[Persistence, str] = {"everysec": may_lose(2.0)}
-"""What may be lost: where nothing is said, nothing."""
+"""What a kill may cost; without a note, nothing."""
 
 
 def kill_always(order: Order) -> Report:
@@ -36,6 +36,6 @@ def _kill(order: Order, persistence: Persistence) -> Report:
             server,
             f"a server with {persistence}",
             note=NOTES.get(persistence, ""),
-            # Without its settings, the queue of the control has long leases and rests.
+            # The control also loses the settings of its queue: its leases and backoffs are long.
             patience=3.0 if persistence == "none" else DRAIN_PATIENCE,
         )

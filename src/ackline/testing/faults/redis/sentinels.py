@@ -1,4 +1,4 @@
-"""A sentinel changes the roles of master and replica under the feet of everybody."""
+"""A sentinel changes the roles of master and replica while all processes work."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fail_over(order: Order) -> Report:
 def hand_over(order: Order) -> Report:
     """SENTINEL FAILOVER: the old master goes on for ten seconds, and must not be believed.
 
-    Whoever waits for replicas does not: it has none any more.
+    A store that waits for replicas does not believe it: that master has no replica any more.
     """
 
     def blow(servers: RedisSentinel, scene: ServerScene) -> None:

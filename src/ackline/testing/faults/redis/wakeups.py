@@ -1,4 +1,4 @@
-"""Workers that wait for news lose the connection by which they hear it."""
+"""Idle workers lose the connection by which they hear of new jobs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ackline.testing.servers.redis import RedisServer
 
 
 def wake_up(order: Order) -> Report:
-    """The next job after a cut is heard of at once."""
+    """The worker hears of the next job after a cut at once."""
     return _wake_up(order, "")
 
 

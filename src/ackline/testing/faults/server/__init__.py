@@ -1,1 +1,1 @@
-"""What drills of any server share: a crew at full work, blows, and the figures of recovery."""
+"""What drills of any server share: processes at full work, faults, and times of recovery."""

@@ -1,7 +1,7 @@
 """Many processes claim, settle, sweep, cancel and move the same jobs, and nothing breaks.
 
-Here nobody is killed. So every call must be answered: what others were doing at the same time is
-the store's own affair.
+Here no process is killed. So every call must be answered: conflicts with what others do at the
+same time are for the store itself to resolve.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ackline.testing.faults.work import ASYNC, Task
 CREW = {"producer": 2, "worker": 2, "meddler": 3}
 
 LONG_JOBS = 4
-"""So many are added at each look."""
+"""Jobs that are added at each look."""
 
 
 def crowd(url: str, order: Order, *, variant: str = "") -> Report:
-    """Let a crowd loose until the meddlers have done so many things."""
+    """Run all processes until the meddlers have done `order.count` acts."""
     with ServerScene(url, order.folder, seed=order.seed, lease=30.0) as scene:
         scene.alone = False
         members = [
@@ -53,7 +53,7 @@ def _wait_for_acts(scene: ServerScene, members: list[Member], count: int) -> Non
         acts = (step for member in meddlers for step in member.steps())
         if sum(step.what is What.FAULT for step in acts) >= count:
             return
-        # Held for long, so that there is time to take them for one's own.
+        # Held for long, so that a meddler has time to settle them as its own.
         for number in itertools.islice(numbers, LONG_JOBS):
             scene.enqueue(f"long-{number}", Task((0.4,)), kind=ASYNC)
         time.sleep(0.2)

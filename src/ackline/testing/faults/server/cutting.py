@@ -16,7 +16,7 @@ from ackline.testing.faults.server.scene import ServerScene
 from ackline.testing.faults.server.siege import Siege
 
 ROLES = ("producer", "worker")
-"""Each has a proxy of its own, so that both are met."""
+"""Each has a proxy of its own, so that both are cut."""
 
 _WHEN = {
     "before": "before the server acts",
@@ -33,7 +33,7 @@ def cut_connections(
     *,
     variant: str = "",
 ) -> Report:
-    """Cut so many connections; `url_of` names the server by the address of a proxy, or its own."""
+    """Cut `order.count` connections; `url_of` makes a URL of the server's or a proxy's address."""
     with contextlib.ExitStack() as stack:
         scene = stack.enter_context(
             ServerScene(url_of(server), order.folder, seed=order.seed, lease=order.lease)

@@ -16,7 +16,7 @@ from ackline.testing.faults.server.order import Order
 
 
 class Drill(msgspec.Struct, frozen=True):
-    """A fault to be repeated; a control has the rule that it must break, or some: one of them."""
+    """A fault to repeat; a control names the rule that it must break, or several: one of them."""
 
     name: str
     run: Callable[[Order], Report]
@@ -46,7 +46,7 @@ def run_command(
 ) -> int:
     """Run one drill, or all, and print the reports; 1 when one did not come out as it must."""
     options = _parser(program, drills).parse_args(arguments)
-    # Told to stop, it still ends what it has started.
+    # On SIGTERM it still ends the processes that it has started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     passed = [_run(drills[name], options) for name in options.fault or drills]
     return 0 if all(passed) else 1
@@ -58,9 +58,9 @@ def _run(drill: Drill, options: argparse.Namespace) -> bool:
         report = drill.run(Order(count=options.count, seed=options.seed, folder=folder))
     passes = drill.passes(report)
     if drill.breaks is not None:
-        said = "as it must" if passes else "AND DID NOT"
+        outcome = "as it must" if passes else "AND DID NOT"
         rules = " or ".join(rule.name for rule in drill.rules)
-        sys.stdout.write(f"control, to break {rules}, {said}: ")
+        sys.stdout.write(f"control, to break {rules}, {outcome}: ")
     sys.stdout.write(f"{report}\n")
     sys.stdout.flush()
     return passes

@@ -15,7 +15,7 @@ from ackline.testing.faults.report import Report
 
 
 def recoveries(evidence: Evidence, act: str) -> list[float]:
-    """Seconds from the end of each fault to the next claim; not if the next fault came first."""
+    """Seconds from the end of each fault to the next claim, unless the next fault came first."""
     claims = sorted(event.at for event in evidence.events if event.act is Act.CLAIM)
     found = []
     for _, end, next_fault in breaks(evidence, act):
@@ -34,7 +34,7 @@ def breaks(evidence: Evidence, act: str) -> Iterator[tuple[float, float, float]]
 
 
 def add_recovery(report: Report, evidence: Evidence, act: str) -> Report:
-    """The report with these figures."""
+    """The report with the times of recovery added."""
     seconds = recoveries(evidence, act)
     if not seconds:
         return report

@@ -1,4 +1,4 @@
-"""What is asked of a drill."""
+"""How much a drill does, and where it writes."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ Measure = Callable[[Mortal, Order], "Recovery"]
 
 
 class Recovery(msgspec.Struct, frozen=True):
-    """Seconds from the end of an outage until something was so again, one for each sample."""
+    """Seconds from the end of an outage until a condition held again, one for each sample."""
 
     name: str
     seconds: tuple[float, ...]
@@ -58,7 +58,7 @@ class Recovery(msgspec.Struct, frozen=True):
 
 
 def next_job(server: Mortal, order: Order, outage: float = 0.0) -> Recovery:
-    """Let the server be away for so long, again and again, and wait each time for the next job."""
+    """Take the server down for `outage` seconds, repeatedly, and wait for the next job."""
     with ServerScene(server.url, order.folder, seed=order.seed, lease=order.lease) as scene:
 
         def blow() -> None:
@@ -132,7 +132,7 @@ def _wait_for_a_claim(scene: ServerScene) -> None:
 
 
 def table(measured: Sequence[Recovery]) -> str:
-    """All of them, in Markdown."""
+    """The measurements in Markdown."""
     head = "| outage | median | max | n |\n|---|---|---|---|"
     return "\n".join([head, *map(str, measured)])
 

@@ -28,7 +28,7 @@ class Mortal(Protocol):
 def kill_server(
     order: Order, server: Mortal, title: str, *, note: str = "", patience: float = DRAIN_PATIENCE
 ) -> Report:
-    """Kill it so many times; the note says what that may cost."""
+    """Kill it `order.count` times; the note says what that may cost."""
     with ServerScene(server.url, order.folder, seed=order.seed, lease=order.lease) as scene:
 
         def blow() -> None:

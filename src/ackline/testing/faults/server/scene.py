@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 class ServerScene(Scene):
-    """The harness itself has to bear what its workers have to bear."""
+    """A scene whose harness itself must survive the faults of the server."""
 
     ways: Mapping[str, str] = {}
-    """URLs of roles that reach the server by a way of their own."""
+    """URLs of roles that do not reach the server by the URL of the scene."""
 
     def start(self, role: str, **details: Any) -> Member:
         """Start a process of this role; every one has a name of its own."""
@@ -30,7 +30,7 @@ class ServerScene(Scene):
             self.url = straight
 
     def feed(self) -> None:
-        """Give somebody something to do."""
+        """Enqueue a job, so that there is something to do."""
         self._enqueue_one()
 
     def live(self) -> int:
@@ -38,12 +38,12 @@ class ServerScene(Scene):
         return patiently(super().live)
 
     def strike(self, act: str, note: str = "") -> AbstractContextManager[None]:
-        """Note a fault of the server: it strikes all who hold a lease."""
+        """Note a fault of the server: it strikes all workers that hold a lease."""
         return self.fault(act, EVERYBODY, note)
 
 
 def patiently(ask: Callable[[], T], patience: float = PATIENCE) -> T:
-    """Ask until the store can be reached; only for what may be asked twice."""
+    """Ask until the store can be reached; only for calls that are safe to repeat."""
     until = time.monotonic() + patience
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Producers and workers at full work, while something happens to their server, again and again."""
+"""Producers and workers at full work, while faults strike their server again and again."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ackline.testing.faults.server.order import Order
 from ackline.testing.faults.server.scene import ServerScene
 
 REST = (0.0, 0.25)
-"""Seconds between two faults: often before everybody is back on their feet."""
+"""Seconds between two faults: often before all processes have recovered."""
 
 PROGRESS_PATIENCE = 15.0
-"""Seconds within which each process must have gone on after the last fault.
+"""Seconds within which each process must make progress after the last fault.
 
 A worker that cannot reach its store tries again after five seconds at the latest."""
 
@@ -23,7 +23,7 @@ DRAIN_PATIENCE = 60.0
 
 
 class Siege:
-    """Nobody is replaced here: a process that ends or falls silent is a finding."""
+    """No process is replaced here: one that ends or falls silent is a finding."""
 
     def __init__(
         self, scene: ServerScene, order: Order, *, producers: int = 1, workers: int = 2
@@ -37,7 +37,7 @@ class Siege:
     def run(
         self, blow: Callable[[], None], patience: float = DRAIN_PATIENCE, **details: object
     ) -> None:
-        """Strike so many times, see that everybody goes on, then let the work be finished."""
+        """Strike `order.count` times, check that each process makes progress, then drain."""
         self._muster(details)
         for _ in range(self._count):
             blow()

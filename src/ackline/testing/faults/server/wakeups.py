@@ -1,4 +1,4 @@
-"""Workers that wait for news lose the connection by which they hear it."""
+"""Idle workers lose the connection by which they hear of new jobs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ackline.testing.faults.server.scene import ServerScene
 from ackline.testing.faults.work import Task
 
 PROMPT = 0.3
-"""Seconds in which half of the jobs must have begun. Who only looks by itself takes about half
-of the second between two looks."""
+"""Seconds in which half of the jobs must have begun. A worker that only polls takes about half
+of the second between two polls."""
 
 IDLE = 0.3
 """Seconds after which a worker that has nothing to do listens."""
@@ -27,7 +27,7 @@ IDLE = 0.3
 def wake_up(
     order: Order, url: str, act: str, cut_listeners: Callable[[], object], *, variant: str = ""
 ) -> Report:
-    """Cut whoever listens, so many times; the next job must be heard of at once."""
+    """Cut the listeners `order.count` times; the worker must hear of each next job at once."""
     delays = []
     with ServerScene(url, order.folder, seed=order.seed, lease=order.lease) as scene:
         worker = scene.start("worker", variant=variant)
