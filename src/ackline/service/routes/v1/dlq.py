@@ -38,10 +38,10 @@ class RemedyBody(Body):
     kinds: list[str] | None = None
     text: str | None = None
     rate: Annotated[float, msgspec.Meta(gt=0, le=1_000_000)] | None = None
-    """With `redrive`: so many a second."""
+    """With `redrive`: how many a second."""
     dry_run: bool = False
     cursor: str | None = None
-    """To go on where a request that was the same otherwise has stopped."""
+    """The cursor of the same request before, to go on where that stopped."""
 
 
 class RemedyDone(msgspec.Struct):

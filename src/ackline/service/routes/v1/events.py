@@ -51,7 +51,7 @@ class EventPage(msgspec.Struct):
     sweeps: list[SweepDocument]
     cursor: str | None
     complete: bool | UnsetType = UNSET
-    """With `last`: false if older events may match too, for it looks back for a second at most."""
+    """With `last`: false if older events may match too, it looks back for a second at most."""
 
 
 @get("/", summary="Read events")
@@ -90,8 +90,8 @@ async def _page(
     complete: bool | UnsetType = UNSET,
 ) -> EventPage:
     sweeps = await journal.sweeps(events)
-    told = [sweep for one in events for sweep in sweeps.get(one.cursor, ())]
-    return EventPage([event_document(one) for one in events], told, cursor, complete)
+    ended = [sweep for one in events for sweep in sweeps.get(one.cursor, ())]
+    return EventPage([event_document(one) for one in events], ended, cursor, complete)
 
 
 @get("/stream", summary="Follow events (SSE)", media_type="text/event-stream")

@@ -57,10 +57,10 @@ class SettingsBody(Body):
     max_journal: Annotated[int, msgspec.Meta(ge=0)] | UnsetType | None = UNSET
 
     def changes(self) -> dict[str, Any]:
-        """The same for the library."""
+        """The changed settings as the library takes them."""
         fields = self.__struct_fields__
-        said = {name: getattr(self, name) for name in fields}
-        given = {name: value for name, value in said.items() if value is not UNSET}
+        values = {name: getattr(self, name) for name in fields}
+        given = {name: value for name, value in values.items() if value is not UNSET}
         if isinstance(self.policy, PolicyBody):
             given["policy"] = self.policy.policy()
         if isinstance(self.kinds, dict):
@@ -87,7 +87,7 @@ class WorkerDocument(msgspec.Struct):
     seen_at: float
     alive: bool
     alive_until: float
-    """When its last sign of life wears off; of one whose process was seen to end, just then."""
+    """When its last sign of life expires; if its process was seen to end, when that was."""
     holds: int
     concurrency: int
     kinds: tuple[str, ...] | None

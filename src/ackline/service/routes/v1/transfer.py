@@ -23,7 +23,7 @@ TAKEN = frozenset(
         "", "application/x-www-form-urlencoded",
     }
 )  # fmt: skip
-"""Also what programs say that were told nothing: curl does the last."""
+"""Also what programs send by default: curl sends the last one."""
 
 
 @post("/import", status_code=200, summary="Import jobs", request_max_body_size=None)

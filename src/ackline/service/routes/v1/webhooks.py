@@ -1,4 +1,4 @@
-"""Webhooks: who is told of what happens, and what became of it."""
+"""Webhooks: which receivers get which events, and what became of the deliveries."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class WebhookChanges(Body):
     active: bool | UnsetType = UNSET
     note: Note | UnsetType = UNSET
 
-    def said(self) -> dict[str, Any]:
+    def changes(self) -> dict[str, Any]:
         """What is to be changed."""
         values = {name: getattr(self, name) for name in self.__struct_fields__}
         return {name: value for name, value in values.items() if value is not UNSET}
@@ -99,7 +99,7 @@ class Sent(msgspec.Struct):
 
 
 class DeliveryDocument(msgspec.Struct):
-    """One delivery: what is told, how often it was tried, and what the receiver answered."""
+    """One delivery: what is sent, how often it was tried, and what the receiver answered."""
 
     id: str
     state: State
@@ -123,7 +123,7 @@ class Deliveries(msgspec.Struct):
 @get("/", summary="List webhooks")
 async def list_webhooks(caller: NamedDependency[Caller]) -> Webhooks:
     """All webhooks of the tenant, that of its callbacks among them."""
-    return Webhooks([_document(one) for one in await Desk(caller).all()])
+    return Webhooks([_document(webhook) for webhook in await Desk(caller).all()])
 
 
 @post("/", summary="Make a webhook")
@@ -146,7 +146,7 @@ async def change_webhook(
     id: Id, data: JSONBody[WebhookChanges], caller: NamedDependency[Caller]
 ) -> WebhookDocument:
     """Change where it goes or what it tells of; `active: false` switches it off."""
-    return _document(await Desk(caller).change(id, data.said()))
+    return _document(await Desk(caller).change(id, data.changes()))
 
 
 @delete("/{id:str}", status_code=204, summary="Delete a webhook")
@@ -179,7 +179,7 @@ async def list_deliveries(
 ) -> Deliveries:
     """What was told or is about to be. A page may have fewer than asked for, and go on."""
     page = await Desk(caller).deliveries(id, states, cursor, limit)
-    return Deliveries([DeliveryDocument(**one) for one in page.deliveries], page.cursor)
+    return Deliveries([DeliveryDocument(**delivery) for delivery in page.deliveries], page.cursor)
 
 
 @post("/{id:str}/deliveries/{delivery:str}/redeliver", status_code=202, summary="Deliver again")
