@@ -61,8 +61,8 @@ async def act_on_all(
 ) -> BulkDone:
     """Cancel, redrive, move or delete all jobs that match and can be; others are left alone.
 
-    After some seconds it stops, answers how many that were, and with a cursor to go on with. What
-    is enqueued or comes back after the first of such requests is left alone by all of them.
+    After some seconds it stops, and answers with the count so far and a cursor to go on with. Jobs
+    that are enqueued or come back after the first of these requests are left alone by all of them.
     """
     caller.require(Scope.ADMIN)
     target, runtime = _target(caller, data), caller.runtime

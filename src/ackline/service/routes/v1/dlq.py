@@ -70,9 +70,9 @@ async def list_groups(
 async def act_on_dlq(
     queue: Queue, data: JSONBody[RemedyBody], caller: NamedDependency[Caller]
 ) -> RemedyDone:
-    """All of a group, or all that match; a redrive no faster than a rate, if asked.
+    """All of a group, or all that match; with a `rate`, a redrive is no faster than that.
 
-    After some seconds it stops, answers how many that were, and with a cursor to go on with.
+    After some seconds it stops, and answers with the count so far and a cursor to go on with.
     """
     caller.require(Scope.ADMIN)
     if data.rate is not None and data.action != "redrive":

@@ -66,7 +66,7 @@ async def list_events(
 ) -> EventPage:
     """A page of the journal; 410 if what comes after the cursor is not kept any more.
 
-    410 too if the cursor is behind the end: it is of a store that was replaced, or restored.
+    410 too if the cursor is past the end: it is of a store that was replaced, or restored.
 
     With `act` or `text` a page may have few events or none, and yet there may be more: the
     cursor says where to read on. `last` looks back from the end until it has found so many.
@@ -103,7 +103,7 @@ async def stream_events(
 ) -> Stream:
     """Each event under the name of its act, with its cursor as id; from now on, or from a cursor.
 
-    A browser that was cut off reads on by itself where it ended.
+    A browser that was cut off goes on by itself where it stopped.
     """
     journal = Journal(caller, queue)
     return stream_response(journal.follow(_checked(last_event_id) or _checked(after)))

@@ -78,7 +78,7 @@ async def overview(caller: NamedDependency[Caller]) -> Overview:
 
 @get("/me", summary="Who am I?")
 async def me(caller: NamedDependency[Caller]) -> Me:
-    """What the shown token or key stands for, and what time it is for the store."""
+    """Who the token or key belongs to, what it allows, and the store's time."""
     who = caller.principal
     info = await caller.runtime.call(caller.runtime.store.info)
     return Me(

@@ -101,7 +101,7 @@ class Workers(msgspec.Struct):
 
 @get("/queues", summary="List queues")
 async def list_queues(caller: NamedDependency[Caller]) -> Queues:
-    """All queues with their counts; what they cost does not depend on the number of jobs."""
+    """All queues with their counts; the cost does not depend on the number of jobs."""
     return Queues([_document(info) for info in await _described(caller)])
 
 
@@ -121,7 +121,7 @@ async def configure(
     caller: NamedDependency[Caller],
     if_match: IfMatch = None,
 ) -> QueueDocument:
-    """Change some settings; a queue that is not there comes into being, unless `If-Match` is sent.
+    """Change some settings; a queue that does not exist is created, unless `If-Match` is sent.
 
     What `If-Match` says is checked in the same step as the change.
     """

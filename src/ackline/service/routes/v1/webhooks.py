@@ -30,7 +30,7 @@ Note = Annotated[str, msgspec.Meta(max_length=500)]
 
 
 class NewWebhook(Body):
-    """A receiver, and which events it is told of; what is left out or null is no limit."""
+    """A receiver, and which events it gets; what is left out or null is no limit."""
 
     url: str
     acts: list[Act] | None = None
@@ -59,7 +59,7 @@ class WebhookChanges(Body):
 
 
 class RotateBody(Body):
-    """For how many seconds the secret before is good beside the new one."""
+    """For how many seconds the previous secret stays valid beside the new one."""
 
     overlap: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_OVERLAP)] = 86_400.0
 
@@ -130,7 +130,7 @@ async def list_webhooks(caller: NamedDependency[Caller]) -> Webhooks:
 async def make_webhook(
     data: JSONBody[NewWebhook], caller: NamedDependency[Caller]
 ) -> WebhookDocument:
-    """From now on its URL is told of events. The answer has the secret, this once."""
+    """From now on its URL gets events. Only this answer shows the secret."""
     made = await Desk(caller).make(data.url, msgspec.structs.asdict(data))
     return _with_secret(made)
 
@@ -145,13 +145,13 @@ async def get_webhook(id: Id, caller: NamedDependency[Caller]) -> WebhookDocumen
 async def change_webhook(
     id: Id, data: JSONBody[WebhookChanges], caller: NamedDependency[Caller]
 ) -> WebhookDocument:
-    """Change where it goes or what it tells of; `active: false` switches it off."""
+    """Change its URL or which events it gets; `active: false` switches it off."""
     return _document(await Desk(caller).change(id, data.changes()))
 
 
 @delete("/{id:str}", status_code=204, summary="Delete a webhook")
 async def delete_webhook(id: Id, caller: NamedDependency[Caller]) -> None:
-    """No more is told; deliveries that have not been made are dropped."""
+    """It gets no more events; deliveries that have not been made are dropped."""
     await Desk(caller).delete(id)
 
 
@@ -177,7 +177,7 @@ async def list_deliveries(
     cursor: Cursor = None,
     limit: PageSize = 100,
 ) -> Deliveries:
-    """What was told or is about to be. A page may have fewer than asked for, and go on."""
+    """Deliveries made or to be made. A page may have fewer than `limit` although more follow."""
     page = await Desk(caller).deliveries(id, states, cursor, limit)
     return Deliveries([DeliveryDocument(**delivery) for delivery in page.deliveries], page.cursor)
 

@@ -43,7 +43,7 @@ class HeldJob(Body):
 
 
 class ExtendBody(ManyBody):
-    """Leases to be extended, by a worker that may tell who it is."""
+    """Leases to be extended, by a worker that may name itself."""
 
     leases: list[HeldJob]
     worker: str = "http"
@@ -76,7 +76,7 @@ async def settle(
 async def extend(
     queue: Queue, data: JSONBody[ExtendBody], caller: NamedDependency[Caller]
 ) -> Extended:
-    """A worker's heartbeat: it holds these leases for longer, and hears what it lost."""
+    """A worker's heartbeat: it holds these leases for longer, and learns which it lost."""
     caller.require_batch(len(data.leases))
     require_name("worker", data.worker)
     key = caller.queue(queue, Scope.CONSUME).sync.key
