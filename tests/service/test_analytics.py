@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ackline.service import Settings
-from ackline.service.analytics import Lake, whose
+from ackline.service.analytics import Lake, visible_to
 from tests.service.conftest import Api, client_for
 from tests.service.gold import make_gold
 
@@ -65,11 +65,11 @@ class TestFigures:
 
     def test_who_is_limited_sees_its_part(self, lake):
         found = Lake(lake, 1)
-        own = whose("acme", None, None)
+        own = visible_to("acme", None, None)
         assert [one.message for one in found.errors(**own)] == ["secret of acme"]
-        images = whose("default", {"images"}, None)
+        images = visible_to("default", {"images"}, None)
         assert [one.queue for one in found.objectives(**images)] == ["images"]
-        of_a_kind = whose("default", None, {"other"})
+        of_a_kind = visible_to("default", None, {"other"})
         assert (found.hours(**of_a_kind), found.workers(**of_a_kind)) == ([], [])
 
     def test_a_file_that_is_broken_is_said(self, api, lake):

@@ -13,7 +13,7 @@ export interface paths {
         };
         /**
          * List keys
-         * @description The keys that start so, in order.
+         * @description The keys that start with these parts, in order.
          */
         get: operations["keys_list_keys"];
         put?: never;
@@ -216,7 +216,8 @@ export interface paths {
          * Take the next message
          * @description The next message, locked for the caller; null if there is none.
          *
-         *     Of several queues, the one is next that those who ask like this had least of, by its weight.
+         *     Of several queues, the next is the one that got the least by its weight, counting all clients
+         *     that poll the same queues with the same weights.
          */
         get: operations["messages_poll"];
         put?: never;
@@ -328,7 +329,7 @@ export interface paths {
          * Read events
          * @description A page of the journal; 410 if what comes after the cursor is not kept any more.
          *
-         *     410 too if the cursor is behind the end: it is of a store that was replaced, or restored.
+         *     410 too if the cursor is past the end: it is of a store that was replaced, or restored.
          *
          *     With `act` or `text` a page may have few events or none, and yet there may be more: the
          *     cursor says where to read on. `last` looks back from the end until it has found so many.
@@ -353,7 +354,7 @@ export interface paths {
          * Follow events (SSE)
          * @description Each event under the name of its act, with its cursor as id; from now on, or from a cursor.
          *
-         *     A browser that was cut off reads on by itself where it ended.
+         *     A browser that was cut off goes on by itself where it stopped.
          */
         get: operations["v1_events_stream_events"];
         put?: never;
@@ -373,7 +374,7 @@ export interface paths {
         };
         /**
          * List keys
-         * @description The keys that start so, in order.
+         * @description The keys that start with these parts, in order.
          */
         get: operations["v1_keys_list_keys"];
         put?: never;
@@ -421,7 +422,7 @@ export interface paths {
         };
         /**
          * Who am I?
-         * @description What the shown token or key stands for, and what time it is for the store.
+         * @description Who the token or key belongs to, what it allows, and the store's time.
          */
         get: operations["v1_overview_me"];
         put?: never;
@@ -461,7 +462,7 @@ export interface paths {
         };
         /**
          * List queues
-         * @description All queues with their counts; what they cost does not depend on the number of jobs.
+         * @description All queues with their counts; the cost does not depend on the number of jobs.
          */
         get: operations["v1_queues_list_queues"];
         put?: never;
@@ -497,7 +498,7 @@ export interface paths {
         head?: never;
         /**
          * Change a queue's settings
-         * @description Change some settings; a queue that is not there comes into being, unless `If-Match` is sent.
+         * @description Change some settings; a queue that does not exist is created, unless `If-Match` is sent.
          *
          *     What `If-Match` says is checked in the same step as the change.
          */
@@ -517,8 +518,8 @@ export interface paths {
          * Act on all that match
          * @description Cancel, redrive, move or delete all jobs that match and can be; others are left alone.
          *
-         *     After some seconds it stops, answers how many that were, and with a cursor to go on with. What
-         *     is enqueued or comes back after the first of such requests is left alone by all of them.
+         *     After some seconds it stops, and answers with the count so far and a cursor to go on with. Jobs
+         *     that are enqueued or come back after the first of these requests are left alone by all of them.
          */
         post: operations["v1_bulk_act_on_all"];
         delete?: never;
@@ -558,9 +559,9 @@ export interface paths {
         put?: never;
         /**
          * Redrive or delete dead letters
-         * @description All of a group, or all that match; a redrive no faster than a rate, if asked.
+         * @description All of a group, or all that match; with a `rate`, a redrive is no faster than that.
          *
-         *     After some seconds it stops, answers how many that were, and with a cursor to go on with.
+         *     After some seconds it stops, and answers with the count so far and a cursor to go on with.
          */
         post: operations["v1_dlq_act_on_dlq"];
         delete?: never;
@@ -600,8 +601,8 @@ export interface paths {
          * Export jobs
          * @description Every job that matches, a line each, which an import takes as it is.
          *
-         *     Each job that is there all along is there once, also while workers are busy with them; those
-         *     that change meanwhile come last, as they are then.
+         *     Each job that exists all the time is exported once, even while workers change jobs; those that
+         *     change meanwhile come last, as they are then.
          */
         get: operations["v1_transfer_export_jobs"];
         put?: never;
@@ -623,7 +624,7 @@ export interface paths {
         put?: never;
         /**
          * Extend leases
-         * @description A worker's heartbeat: it holds these leases for longer, and hears what it lost.
+         * @description A worker's heartbeat: it holds these leases for longer, and learns which it lost.
          */
         post: operations["v1_work_extend"];
         delete?: never;
@@ -663,11 +664,11 @@ export interface paths {
         put?: never;
         /**
          * Import jobs
-         * @description Enqueue a job for each line, as they come; the body is as long as it likes.
+         * @description Enqueue a job for each line, as they come; the body may have any length.
          *
          *     Each line is a job as `POST …/jobs` takes it, or as an export has written it: then with the id,
          *     payload, priority, due time and options that it had, to be run anew. The first bad line ends
-         *     it; those before are stored, and with ids of their own all can be sent again.
+         *     the import; those before are stored. If all lines have ids, all can be sent again.
          */
         post: operations["v1_transfer_import_jobs"];
         delete?: never;
@@ -929,7 +930,7 @@ export interface paths {
          * List jobs in short
          * @description As `…/jobs`, without payloads and results but with their beginning, and with the time.
          *
-         *     The time is the store's: by it, and by no other clock, a deadline has passed.
+         *     The time is the store's: only this clock decides whether a deadline has passed.
          */
         get: operations["v1_rows_list_rows"];
         put?: never;
@@ -1066,7 +1067,7 @@ export interface paths {
          * Get a ticket for a stream
          * @description A ticket opens one stream, as `?ticket=…`, for whoever cannot send a header.
          *
-         *     It may what the caller may, and works once: who reads it in a log has nothing.
+         *     It allows what the caller may do, and works once: read from a log, it is of no use.
          */
         post: operations["v1_tickets_make_ticket"];
         delete?: never;
@@ -1113,7 +1114,7 @@ export interface paths {
         put?: never;
         /**
          * Make a webhook
-         * @description From now on its URL is told of events. The answer has the secret, this once.
+         * @description From now on its URL gets events. Only this answer shows the secret.
          */
         post: operations["v1_webhooks_make_webhook"];
         delete?: never;
@@ -1138,14 +1139,14 @@ export interface paths {
         post?: never;
         /**
          * Delete a webhook
-         * @description No more is told; deliveries that have not been made are dropped.
+         * @description It gets no more events; deliveries that have not been made are dropped.
          */
         delete: operations["v1_webhooks_delete_webhook"];
         options?: never;
         head?: never;
         /**
          * Change a webhook
-         * @description Change where it goes or what it tells of; `active: false` switches it off.
+         * @description Change its URL or which events it gets; `active: false` switches it off.
          */
         patch: operations["v1_webhooks_change_webhook"];
         trace?: never;
@@ -1159,7 +1160,7 @@ export interface paths {
         };
         /**
          * List deliveries
-         * @description What was told or is about to be. A page may have fewer than asked for, and go on.
+         * @description Deliveries made or to be made. A page may have fewer than `limit` although more follow.
          */
         get: operations["v1_webhooks_list_deliveries"];
         put?: never;
@@ -1324,8 +1325,8 @@ export interface paths {
          * Should it get requests?
          * @description Whether the store can be written and swept, and what an answered enqueue survives.
          *
-         *     503 while one of these is not so, and from the moment that the service was asked to stop.
-         *     Where callers have to show who they are, only those who do are told why.
+         *     503 while one of these fails, and from the moment that the service was asked to stop.
+         *     Where callers have to authenticate, only those who did see the checks.
          */
         get: operations["health_readyz"];
         put?: never;
@@ -1508,7 +1509,7 @@ export interface components {
         };
         /**
          * ClaimsBody
-         * @description The same, from several queues; their weights say how they share, the same for all if not.
+         * @description The same, from several queues, shared by their weights; by default all weigh the same.
          */
         ClaimsBody: {
             /** @default null */
@@ -1646,7 +1647,7 @@ export interface components {
         };
         /**
          * ExtendBody
-         * @description Leases to be extended, by a worker that may tell who it is.
+         * @description Leases to be extended, by a worker that may name itself.
          */
         ExtendBody: {
             /** @default 0 */
@@ -1914,7 +1915,7 @@ export interface components {
         };
         /**
          * NewWebhook
-         * @description A receiver, and which events it is told of; what is left out or null is no limit.
+         * @description A receiver, and which events it gets; what is left out or null is no limit.
          */
         NewWebhook: {
             /** @default null */
@@ -2104,7 +2105,7 @@ export interface components {
         };
         /**
          * RotateBody
-         * @description For how many seconds the secret before is good beside the new one.
+         * @description For how many seconds the previous secret stays valid beside the new one.
          */
         RotateBody: {
             /** @default 86400 */

@@ -1,4 +1,4 @@
-"""Letting jobs in: no more than a tenant may have, whichever way they come."""
+"""Admitting jobs: no more than a tenant may have, on whichever route they arrive."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def admitting(
     try:
         await asyncio.shield(taking)
     except QueueFull:
-        if len(ids) < jobs or not await _all_there(runtime, queue, ids):
+        if len(ids) < jobs or not await _all_exist(runtime, queue, ids):
             raise
         yield
         return
@@ -65,6 +65,6 @@ def _leave(limits: Limits, key: QueueKey, jobs: int, taken: asyncio.Future[None]
         limits.leave_room(key, jobs)
 
 
-async def _all_there(runtime: Runtime, queue: AsyncQueue[Any, Any], ids: Sequence[str]) -> bool:
+async def _all_exist(runtime: Runtime, queue: AsyncQueue[Any, Any], ids: Sequence[str]) -> bool:
     found = await runtime.call(runtime.store.get, queue.sync.key, ids)
     return all(job is not None and job.state not in REPLACED for job in found)

@@ -31,9 +31,9 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def over(self, general: Allowance) -> Allowance:
         """This allowance, with the general one where it is None."""
-        said = {
+        own = {
             name: getattr(self, name)
             for name in self.__struct_fields__
             if getattr(self, name) is not None
         }
-        return msgspec.structs.replace(general, **said)
+        return msgspec.structs.replace(general, **own)

@@ -1,4 +1,4 @@
-"""What a lake knows, for the dashboard: its gold tables, read by DuckDB from their files."""
+"""The figures of a lake for the dashboard: its gold tables, read by DuckDB from their files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Hour(msgspec.Struct):
 
 
 class ErrorCluster(msgspec.Struct):
-    """Like errors that filled the DLQ."""
+    """Similar errors that filled the DLQ."""
 
     queue: str
     kind: str
@@ -46,16 +46,16 @@ class ErrorCluster(msgspec.Struct):
     example: str | None
 
 
-class _Told(ErrorCluster):
-    """One with the messages of its latest jobs."""
+class _ClusterRow(ErrorCluster):
+    """A cluster as the query returns it, with the messages of its latest jobs."""
 
     said: list[str | None]
 
     def cluster(self) -> ErrorCluster:
         fields = msgspec.structs.asdict(self)
-        said = [message for message in fields.pop("said") if message]
-        if said:
-            fields["message"] = str(alike.Wording.of(said))
+        messages = [message for message in fields.pop("said") if message]
+        if messages:
+            fields["message"] = str(alike.Wording.of(messages))
         return ErrorCluster(**fields)
 
 
@@ -74,7 +74,7 @@ class Reliability(msgspec.Struct):
 
     worker: str
     queue: str
-    """Those that it works for, with commas between them."""
+    """The queues that it works for, with commas between them."""
     deliveries: int
     completed: int
     errors: int
@@ -95,24 +95,24 @@ class Lake:
         """Whether a run of the pipeline has left anything."""
         return self._gold.is_dir()
 
-    def hours(self, **whose: Any) -> list[Hour]:
-        """Hour by hour."""
-        return self._ask("hourly", "hours", Hour, **whose)
+    def hours(self, **visible: Any) -> list[Hour]:
+        """The figures of each hour."""
+        return self._ask("hourly", "hours", Hour, **visible)
 
-    def errors(self, **whose: Any) -> list[ErrorCluster]:
-        """The errors that were most."""
-        found = self._ask("errors", "errors", _Told, **whose)
-        return [one.cluster() for one in found]
+    def errors(self, **visible: Any) -> list[ErrorCluster]:
+        """The most frequent errors."""
+        rows = self._ask("errors", "errors", _ClusterRow, **visible)
+        return [row.cluster() for row in rows]
 
-    def objectives(self, **whose: Any) -> list[Objective]:
-        """Queues, the least attained first."""
-        return self._ask("slo", "objectives", Objective, **whose)
+    def objectives(self, **visible: Any) -> list[Objective]:
+        """The objectives of queues, the least attained first."""
+        return self._ask("slo", "objectives", Objective, **visible)
 
-    def workers(self, **whose: Any) -> list[Reliability]:
+    def workers(self, **visible: Any) -> list[Reliability]:
         """Workers, the least reliable first."""
-        return self._ask("workers", "workers", Reliability, **whose)
+        return self._ask("workers", "workers", Reliability, **visible)
 
-    def _ask(self, table: str, statement: str, row: type[T], **whose: Any) -> list[T]:
+    def _ask(self, table: str, statement: str, row_type: type[T], **visible: Any) -> list[T]:
         files = [
             str(file)
             for file in sorted((self._gold / table).glob("*.parquet"))
@@ -120,14 +120,14 @@ class Lake:
         ]
         if not files:
             return []
-        found = _query(sql(statement), {"files": files, **whose})
-        return [msgspec.convert(one, row) for one in found]
+        rows = _query(sql(statement), {"files": files, **visible})
+        return [msgspec.convert(row, row_type) for row in rows]
 
 
-def whose(
+def visible_to(
     tenant: str, queues: Collection[str] | None, kinds: Collection[str] | None
 ) -> dict[str, Any]:
-    """What a caller may see, as the statements ask for it."""
+    """What a caller may see, as parameters of the statements."""
     return {
         "tenant": tenant,
         "queues": sorted(queues) if queues is not None else None,
@@ -140,13 +140,13 @@ def _query(statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         import duckdb
     except ModuleNotFoundError:
         raise MissingExtra("the analytics page", "analytics") from None
-    # Nothing is fetched from anywhere: what reads Parquet is built in.
+    # DuckDB must download nothing: its Parquet reader is built in.
     settings: dict[str, Any] = {"autoinstall_known_extensions": False, "threads": 2}
     used = {name: value for name, value in parameters.items() if f"${name}" in statement}
     try:
         with duckdb.connect(config=settings) as connection:
             answer = connection.execute(statement, used)
             names = [column[0] for column in answer.description or ()]
-            return [dict(zip(names, one, strict=True)) for one in answer.fetchall()]
+            return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
     except duckdb.Error as error:
         raise StoreError(f"the lake cannot be read: {error}") from error

@@ -1,4 +1,4 @@
-"""The application: every route, what they are given, and how errors are answered."""
+"""The application: every route, its dependencies, and how errors are answered."""
 
 from __future__ import annotations
 
@@ -81,27 +81,29 @@ def create_routes(settings: Settings) -> Litestar:
 
 
 def attach(routes: Litestar, runtime: Runtime) -> ASGIApp:
-    """The application of a runtime, on routes that were created from its settings."""
+    """The application that serves a runtime, on routes created from its settings."""
     routes.state.runtime = runtime
     seated = WithoutBody(Seated(routes, runtime.limits))
     return KeepSegments(Measured(seated, runtime.metrics.requests))
 
 
 class _Branch(Router):
-    """Registered once, by whoever made it; Litestar would copy all routes below it again."""
+    """A router that is not copied: Litestar would copy all routes below it to register it."""
 
     def __deepcopy__(self, _memo: object) -> Self:
         return self
 
 
 def _routes(settings: Settings) -> Router:
-    of_many = [enqueue.batch_router, work.router, store.router]
-    wide = _Branch("/", route_handlers=of_many, request_max_body_size=settings.max_body)
+    batch_routers = [enqueue.batch_router, work.router, store.router]
+    with_large_bodies = _Branch(
+        "/", route_handlers=batch_routers, request_max_body_size=settings.max_body
+    )
     work_and_jobs = [queues, enqueue, jobs, claims, bulk, transfer, schedules, events, keys]
     for_readers = [overview, rows, dlq, search, analytics]
     for_programs = [tickets, webhooks]
     modules = (*work_and_jobs, *for_readers, *for_programs)
-    v1 = _Branch("/v1", route_handlers=[*(one.router for one in modules), wide])
+    v1 = _Branch("/v1", route_handlers=[*(module.router for module in modules), with_large_bodies])
     simple = [messages, dead_letters, keys, documentation]
     return _Branch(settings.base or "/", route_handlers=[v1, *(module.router for module in simple)])
 

@@ -1,4 +1,4 @@
-"""Waking those who wait for news of a store: one thread for all who wait for the same."""
+"""Waking requests that wait for news of a store: one thread for all that wait for the same."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST_WAIT = 1.0
 """Seconds after which to look again, because news can be lost."""
 
 TROUBLED_WAIT = 1.0
-"""Do not spin on a store that is down."""
+"""Seconds to wait after an error, so as not to spin on a store that is down."""
 
 LINGER = 10.0
 """Seconds that a bell outlives its last user: a client that polls comes back."""
@@ -31,8 +31,8 @@ class Bell:
     """Rings when a queue may have news: for one waiter after the other, or for all.
 
     A job is for one consumer, so `ready` wakes one, which wakes the next if it got all that it
-    asked for. All other news wakes everyone. A watcher wakes nobody, because nobody knows what it
-    does with the news: it hears all of it.
+    asked for. All other news wakes everyone. A watcher is outside this line and hears all news:
+    what it does with the news is unknown, so it cannot be relied on to wake the next waiter.
     """
 
     def __init__(self, store: Store, place: Place, loop: asyncio.AbstractEventLoop) -> None:
@@ -79,9 +79,9 @@ class Bell:
         self._watching.discard(waiter)
 
     def ring(self, news: bool = False) -> None:
-        """Wake the first in line, or whoever joins next; or all, who stay in line.
+        """Wake the first in line, or else the next one to join; or, unless `ready`, all in line.
 
-        Watchers are only woken by `news`, not because it is time to look.
+        Watchers are only woken by `news`, not because it is time to look again.
         """
         for waiter in self._watching if news else ():
             waiter.set()
@@ -118,12 +118,12 @@ class Bell:
             except Exception:
                 logger.warning("cannot listen for news of %s", self._place[0], exc_info=True)
                 time.sleep(TROUBLED_WAIT)
-                self._tell()
+                self._ring_soon()
 
     def _listen(self) -> None:
         keys, topic, kinds = self._place
         with self._store.listen(keys, topic, kinds) as self._listener:
-            self._tell()  # what came before the listener was there
+            self._ring_soon()  # there may be news from before the listener existed
             while True:
                 # News that wakes only one listener must not go to a process where nobody waits.
                 self._someone_waits.wait()
@@ -133,9 +133,9 @@ class Bell:
                 news = self._listener.wait(left)
                 if time.monotonic() >= self._due:
                     self._due = float("inf")
-                self._tell(news)
+                self._ring_soon(news)
 
-    def _tell(self, news: bool = True) -> None:
+    def _ring_soon(self, news: bool = True) -> None:
         self._someone_waits.clear()
         if not self._closed and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.ring, news)

@@ -24,10 +24,10 @@ from ackline.service.json_text import BadBody, look_through
 from ackline.service.problems import Refused, TooLarge, WrongMediaType
 
 LARGE = 64 * 1024
-"""Bytes of a body that is read in a thread, so that other requests do not wait for it."""
+"""Bytes; a larger body is read in a thread, so that other requests do not wait for it."""
 
 BESIDE_PAYLOAD = 128 * 1024
-"""Bytes of a body with one payload that are not its payload."""
+"""Bytes that a body with one payload may have in addition to it."""
 
 MOST_MEMBERS = 10_000
 """Objects in the list of a body: as many as `max_batch` can be."""
@@ -51,10 +51,10 @@ class PatientRequest(Request[Any, Any, Any]):
     """A request whose client may leave before it is complete, which is not an error."""
 
     ahead: Any = msgspec.UNSET
-    """A large body, read already."""
+    """A large body that was already read into its struct."""
 
     async def body(self) -> bytes:
-        """The body; a large one is also read into its struct, where nobody waits for it."""
+        """The body; a large one is also read into its struct, in a thread."""
         body = await super().body()
         if len(body) > LARGE and self.ahead is msgspec.UNSET:
             reader = self.route_handler.resolve_data_dto()
@@ -96,9 +96,9 @@ def read_json(
     except UnicodeDecodeError as error:
         raise BadBody(f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
     except RecursionError:
-        raise TooDeep from None  # of a stack that has little room left
+        raise TooDeep from None  # the stack had little room left
     except msgspec.ValidationError as error:
-        # An error of the library, raised where a struct checked itself, has its own answer.
+        # An error of the library, raised by a struct's own check, has an answer of its own.
         if isinstance(error.__cause__, InvalidJob):
             raise error.__cause__ from None
         _refuse(str(error))
@@ -107,7 +107,7 @@ def read_json(
 
 
 def _require_readable(number: bytes) -> None:
-    """Check the numbers of a payload: it is stored as it came, so nothing else has read them."""
+    """Refuse a number out of range: a payload is stored as it came, so nothing else reads it."""
     try:
         msgspec.json.decode(number)
     except (msgspec.DecodeError, ValueError):
@@ -115,9 +115,9 @@ def _require_readable(number: bytes) -> None:
 
 
 def _refuse(message: str) -> NoReturn:
-    said, _, place = message.partition(" - at `")
+    reason, _, place = message.partition(" - at `")
     at = place.rstrip("`") or "$"
-    raise BadBody(f"{said} at {at}", at=at)
+    raise BadBody(f"{reason} at {at}", at=at)
 
 
 _JSON = re.compile(r"application/(?:[\w.+-]+\+)?json", re.IGNORECASE)
@@ -129,7 +129,7 @@ def is_json(media_type: str) -> bool:
 
 
 class StrictBody(AbstractDTO[Any]):
-    """Has Litestar read bodies by `read_json`, straight into their struct."""
+    """Makes Litestar read bodies with `read_json`, straight into their struct."""
 
     decoder: msgspec.json.Decoder[Any]
     most_members: ClassVar[int | None]
@@ -142,8 +142,8 @@ class StrictBody(AbstractDTO[Any]):
         """Read a body that says that it is JSON."""
         media_type = self.asgi_connection.headers.get("content-type", "").partition(";")[0].strip()
         if not is_json(media_type):
-            said = repr(media_type) if media_type else "none"
-            raise WrongMediaType(f"the body must be application/json; its content type is {said}")
+            sent = repr(media_type) if media_type else "none"
+            raise WrongMediaType(f"the body must be application/json; its content type is {sent}")
         return read_json(value, self.decoder, self.most_members)
 
     @classmethod

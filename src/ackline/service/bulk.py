@@ -25,7 +25,7 @@ STATES: dict[Action, frozenset[State]] = {
     "move": frozenset(State) - {State.PROCESSING},
     "delete": frozenset(State),
 }
-"""What an action can be done to; the rest of what matches is left alone."""
+"""The states that an action applies to; matching jobs in other states are left alone."""
 
 
 def count(stint: Stint) -> Done:
@@ -40,16 +40,16 @@ def count(stint: Stint) -> Done:
 def act_within(
     limits: Limits, stint: Stint, action: Action, target: QueueKey | None, by: str
 ) -> Done:
-    """Do it to all that match, or to none if there is no room for them where it leads."""
+    """Act on all jobs that match, or on none if the queue they end up in has no room for them."""
     home = stint.queue.key
-    # As many are counted in time as can be acted on in time.
+    # Counting has as much time as acting, so it covers all jobs that this stint can act on.
     more = _added(stint, action) if limits.counts_jobs_of(home.tenant) else 0
     limits.require_room(target or home, more, moved=action == "move")
     return act(stint, action, target, by)
 
 
 def _added(stint: Stint, action: Action) -> int:
-    """How many more jobs would be live where it leads."""
+    """How many more jobs would be live in the queue they end up in."""
     which = stint.which
     match action:
         case "redrive":
@@ -64,13 +64,13 @@ def _added(stint: Stint, action: Action) -> int:
 
 
 def act(stint: Stint, action: Action, target: QueueKey | None, by: str) -> Done:
-    """Do it to all that match and were there when it began."""
+    """Act on all jobs that match and were there when the first stint began."""
     if action == "delete":
         return stint.delete(by)
     queue, decide = stint.queue, _decision(stint.queue, action, target, by)
 
     def act_on(jobs: Sequence[Record], place: Place) -> int:
-        # The caller has not seen what was enqueued or came back since.
+        # The caller has not seen jobs that were enqueued or came back since then.
         seen = [job for job in jobs if (job.finished_at or job.created_at) <= place.began]
         return sum(verdict.applied for verdict in queue.apply([decide(job) for job in seen]))
 

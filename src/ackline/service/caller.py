@@ -1,4 +1,4 @@
-"""Who calls, and what it may do: the only way from a request to a queue."""
+"""The caller and what it may do: the only way from a request to a queue."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ REPLACED = frozenset(State) - KEEPS_ID
 
 
 def taken(id: str) -> Conflict:
-    """An id belongs to a failed or cancelled job of a kind that the caller may not touch."""
+    """The error if an id belongs to a failed or cancelled job that the caller may not touch."""
     return Conflict(f"the id {id!r} is taken by a job that your token is not for")
 
 
@@ -68,7 +68,7 @@ class Caller:
         self.runtime = runtime
         self.principal = principal
         self.receive = receive
-        """Tells when the client leaves."""
+        """The ASGI channel that reports when the client leaves."""
         self.tenant = principal.tenant
 
     async def slowly(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -94,13 +94,13 @@ class Caller:
         return self.runtime.queue(QueueKey(self.tenant, name), keep=scope is not Scope.READ)
 
     async def known_queue(self, name: str, scope: Scope) -> ServedQueue:
-        """The same, but only one that exists: a typing error must not look like an empty queue."""
+        """Like `queue`, but it must exist: a typing error must not look like an empty queue."""
         queue = self.queue(name, scope)
         await self.describe(name, scope)
         return queue
 
     async def describe(self, name: str, scope: Scope) -> QueueInfo:
-        """What is known of a queue that exists."""
+        """The store's description of a queue, or `NotFound`."""
         key = self.queue(name, scope).sync.key
         found = await self.runtime.call(self.runtime.store.describe, key.tenant, key.name)
         if not found:
@@ -121,7 +121,7 @@ class Caller:
             raise Forbidden(f"your token is not for jobs of kind {kind!r}")
 
     def sees(self, queue: QueueKey, ids: Sequence[str]) -> list[bool]:
-        """Whether the caller may touch each job, or it does not exist. This blocks."""
+        """For each id: whether its job does not exist, or the caller may touch it. This blocks."""
         if self.principal.kinds is None:
             return [True] * len(ids)
         found = self.runtime.store.get(queue, ids)
@@ -133,7 +133,7 @@ class Caller:
             await self.runtime.call(self.require_own_ids, queue.sync.key, ids)
 
     def require_own_ids(self, queue: QueueKey, ids: Sequence[str]) -> None:
-        """The same, for code that may block."""
+        """Like `require_own`, for code that may block."""
         if self.principal.kinds is None:
             return
         for job in self.runtime.store.get(queue, ids):
@@ -149,12 +149,12 @@ class Caller:
         return msgspec.structs.replace(draft, replaces=wanted)
 
     def kinds(self, wanted: Iterable[str] | None) -> frozenset[str] | None:
-        """The kinds to hand out: those asked for, if the caller may use them."""
-        asked = frozenset(wanted) if wanted is not None else None
-        for kind in asked or ():
+        """The kinds to hand out: those wanted, if allowed; by default all that are allowed."""
+        requested = frozenset(wanted) if wanted is not None else None
+        for kind in requested or ():
             require_name("kind", kind)
             self.require_kind(kind)
-        return asked if asked is not None else self.principal.kinds
+        return requested if requested is not None else self.principal.kinds
 
     def require_batch(self, size: int) -> None:
         """Refuse a batch that is too large for one request."""
@@ -175,7 +175,7 @@ class Caller:
             )
 
     def require_keys(self, keys: Collection[object] | None) -> None:
-        """Refuse that a job is left under keys, which are the tenant's, to a caller so limited."""
+        """Refuse `keys_if_undelivered` to a limited caller: keys belong to the whole tenant."""
         if keys and (self.principal.queues is not None or self.principal.kinds is not None):
             raise Forbidden(
                 "keys_if_undelivered writes keys of the whole tenant, and your token is limited to "

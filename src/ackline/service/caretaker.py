@@ -71,7 +71,7 @@ class Census(Loop):
         self._broken = BrokenNotes()
 
     def due(self) -> Sequence[AnyQueue]:
-        """Those that have schedules, or had some until now; the queues are counted anew."""
+        """The queues with schedules, or with some until now; also gives all loops their queues."""
         found = self._survey.queues()
         if found != self.queues:
             self.queues = found
@@ -81,7 +81,7 @@ class Census(Loop):
         self._stored = schedules.stored(
             self._store, schedules.tenants(self._store), self._broken.warn
         )
-        # A queue need not be there: the first tick of its schedule makes it.
+        # A queue need not exist: the first tick of its schedule creates it.
         return [self._survey.queue(key) for key in self._stored.keys() | self._schedulers.keys()]
 
     def look_after(self, queue: AnyQueue) -> float:
@@ -101,7 +101,7 @@ class Census(Loop):
 
 
 class Caretaker:
-    """All loops of one process of the service; what two processes do at once does no harm."""
+    """All loops of one process of the service; other processes may safely run the same loops."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.deliverer = Deliverer(store, settings.webhooks)

@@ -16,7 +16,7 @@ from ackline.service.streams import StreamEnd
 
 
 class Claims:
-    """Takes from the queue that had least by its weight, of those that may have something."""
+    """Claims from the queue that got the least by its weight, among those that may have jobs."""
 
     def __init__(self, caller: Caller, weights: Weights, most: int, wish: Wish) -> None:
         queues = [caller.queue(name, Scope.CONSUME).sync for name, _ in weights]
@@ -31,24 +31,24 @@ class Claims:
 
     async def claim(self, limit: int) -> list[Handed]:
         """Claim what is there now, up to `limit`; a client that leaves meanwhile gets nothing."""
-        found: list[Handed] = []
-        left = [source for source in self._sources.values() if source.promising]
+        claimed: list[Handed] = []
+        candidates = [source for source in self._sources.values() if source.promising]
         try:
-            while left and len(found) < limit:
-                source, part = self._next(left, limit - len(found))
+            while candidates and len(claimed) < limit:
+                source, part = self._next(candidates, limit - len(claimed))
                 jobs = await source.claim(part)
-                found += [Handed(source.key, job) for job in jobs]
+                claimed += [Handed(source.key, job) for job in jobs]
                 if len(jobs) < part:
-                    left.remove(source)
+                    candidates.remove(source)
         except BaseException:
-            self.runtime.soon(self.release(found))
+            self.runtime.soon(self.release(claimed))
             raise
         self._pass_on()
-        return found
+        return claimed
 
-    def _next(self, among: list[Source], limit: int) -> tuple[Source, int]:
-        share, part = self._shares.next([source.share for source in among], limit)
-        return next(source for source in among if source.share is share), part
+    def _next(self, candidates: list[Source], limit: int) -> tuple[Source, int]:
+        share, part = self._shares.next([source.share for source in candidates], limit)
+        return next(source for source in candidates if source.share is share), part
 
     def _pass_on(self) -> None:
         for source in self._sources.values():
@@ -60,7 +60,7 @@ class Claims:
             await self._sources[key].release(records)
 
     async def take_back(self, jobs: Sequence[Handed]) -> None:
-        """Take back what a client was sent, in this order, and had not settled when it left."""
+        """Take back jobs, in the order they were sent, that a client left without settling."""
         first = jobs[0]
         for key, records in _by_queue(jobs).items():
             await self._sources[key].take_back(
@@ -71,7 +71,7 @@ class Claims:
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
-        """Hear news inside this block."""
+        """Hear news of the queues inside this block."""
         several = len(self._sources) > 1
         async with AsyncExitStack() as bells:
             for key, source in self._sources.items():
@@ -85,14 +85,14 @@ class Claims:
         self._sources[queue].look()
 
     async def news(self, stream: StreamEnd, seconds: float) -> None:
-        """Wait until a queue may have jobs, for a sign to the stream, or for so many seconds."""
+        """Wait until a queue may have jobs, the stream is woken, or the time is over."""
         for source in self._sources.values():
             source.join(stream.wake)
         try:
             await stream.pause(seconds)
         except asyncio.CancelledError:
             self._leave(stream.wake)
-            self._pass_on()  # what was rung for one who has left
+            self._pass_on()  # a bell may have rung for this client, which has left
             raise
         self._leave(stream.wake)
 
@@ -101,7 +101,7 @@ class Claims:
             source.leave(waiter)
 
     async def wait_for(self, limit: int, seconds: float, stream: StreamEnd) -> list[Handed]:
-        """Up to `limit` jobs, waiting so many seconds for the first."""
+        """Up to `limit` jobs, waiting up to `seconds` for the first."""
         until = time.monotonic() + seconds
         async with self.listening():
             while not stream.ended:
@@ -114,7 +114,7 @@ class Claims:
 
 
 def _by_queue(jobs: Iterable[Handed]) -> dict[QueueKey, list[Record]]:
-    found: dict[QueueKey, list[Record]] = {}
+    by_queue: dict[QueueKey, list[Record]] = {}
     for handed in jobs:
-        found.setdefault(handed.queue, []).append(handed.job)
-    return found
+        by_queue.setdefault(handed.queue, []).append(handed.job)
+    return by_queue

@@ -8,7 +8,7 @@ from types import TracebackType
 
 
 class CollectorPaused:
-    """While a large text is read, in however many threads.
+    """Pauses the collector while large texts are read, in any number of threads.
 
     None of a million new objects is garbage, and checking takes ten times as long as creating them.
     """

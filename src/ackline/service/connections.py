@@ -13,14 +13,14 @@ from ackline.service.problems import NotHttp, TooSlow, raw_answer
 from ackline.service.settings import Settings
 
 SLOWEST = 16 * 1024
-"""Bytes that have to come in a second, once the time for a small request is over."""
+"""Bytes that a client must send per second once the time for a small request is over."""
 
 
 class Connection(H11Protocol):
     """Adds time limits to uvicorn's connection, which would wait forever.
 
-    A request has to be complete within `receive_timeout` of its first byte, and the first one
-    must begin as soon; a large body has longer. A client has to read within `send_timeout`.
+    A request has to be complete within `receive_timeout` of its first byte, the first one within
+    as long of connecting; a large body has longer. A client has to read within `send_timeout`.
     """
 
     receive_timeout: float
@@ -36,11 +36,11 @@ class Connection(H11Protocol):
     def data_received(self, data: bytes) -> None:
         self._received += len(data)
         super().data_received(data)
-        self._look()
+        self._update_timer()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._look()
+        self._update_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget_request()
@@ -70,7 +70,7 @@ class Connection(H11Protocol):
         state = self.conn.their_state
         return state is h11.SEND_BODY or (state is h11.IDLE and bool(self.conn.trailing_data[0]))
 
-    def _look(self) -> None:
+    def _update_timer(self) -> None:
         if not self._halfway:
             self._forget_request()
         elif self._overdue is None:
@@ -86,7 +86,7 @@ class Connection(H11Protocol):
             self._overdue = None
 
     def _time_is_up(self) -> None:
-        # Allow more time for those that have sent much, and while we are the ones not reading.
+        # Allow more time to clients that have sent a lot, and while we are the ones not reading.
         more = 1.0 if self.flow.read_paused else self._received / SLOWEST
         if more >= 1.0:
             self._received = 0
@@ -103,12 +103,12 @@ _TOO_SLOW = raw_answer(TooSlow("the request did not arrive completely in time"))
 
 
 def connection_class(settings: Settings) -> type[asyncio.Protocol]:
-    """How connections are served, with the patience that the settings ask for."""
-    patience = {
+    """The connection class with the time limits of the settings."""
+    time_limits = {
         "receive_timeout": settings.receive_timeout,
         "send_timeout": settings.send_timeout,
     }
-    return type("Connection", (Connection,), patience)
+    return type("Connection", (Connection,), time_limits)
 
 
 def allow_many() -> None:

@@ -1,4 +1,4 @@
-"""What callers authenticate with, as the settings say: tokens of issuers, and API keys."""
+"""What callers authenticate with, by the settings: tokens of issuers, and API keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ackline.limits import require_name
 from ackline.service.caller import Principal, Scope
 
 SERVICE_TENANT = "ackline.service"
-"""Where the service keeps keys and tickets; nobody can be of this tenant."""
+"""The tenant under which the service keeps keys and tickets; no caller can belong to it."""
 
 Algorithm = Literal[
     "EdDSA", "ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512",
@@ -26,23 +26,23 @@ LONGEST_LEEWAY = 60.0
 
 
 class Issuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whose tokens (JWT) are believed, checked with which keys, and where they say what.
+    """An issuer whose tokens (JWT) are accepted: its keys, and the names of its claims.
 
     Either `jwks` or `key_file` has the keys.
     """
 
     issuer: str
-    """As `iss` has it, letter by letter."""
+    """The exact value of `iss`."""
     audience: str
-    """One of `aud`."""
+    """A value that `aud` must contain."""
     algorithm: Algorithm
-    """The only one that its tokens may be signed with."""
+    """The only algorithm that its tokens may be signed with."""
     jwks: str | None = None
     """Its public keys: an https URL, or the path of a file."""
     key_file: str | None = None
     """A file with its public key (PEM), or with the shared secret of an HS algorithm."""
     tenants: tuple[str, ...] | None = None
-    """The tenants that it may speak for; all, unless said."""
+    """The tenants that its tokens may name; by default all."""
     operators: bool = False
     """Whether the scope `operator` in its tokens counts."""
     leeway: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_LEEWAY)] = 10.0
@@ -70,7 +70,7 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is kept of an API key: a hash, and what it opens. `ackline token create` makes one."""
+    """What is kept of an API key: a hash, and what it allows. `ackline token create` makes one."""
 
     id: str
     hash: str
@@ -92,7 +92,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         require_tenant(self.tenant)
 
     def opens_with(self, key: str) -> bool:
-        """Whether this is the key, in a time that tells nothing about it."""
+        """Whether this is the key, compared in constant time."""
         return hmac.compare_digest(self.hash, hash_of(key))
 
     def expired(self, now: float) -> bool:
@@ -100,7 +100,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.expires is not None and self.expires.timestamp() <= now
 
     def principal(self, until: float) -> Principal:
-        """Who calls with it."""
+        """The principal that calls with it."""
         if self.expires is not None:
             until = min(until, self.expires.timestamp())
         return Principal(
@@ -118,7 +118,7 @@ HASHED_BY = "sha256:"
 
 
 def hash_of(key: str) -> str:
-    """The hash of an API key. It is as random as a hash is long, so one round is enough."""
+    """The hash of an API key. The key is as random as its hash is long: one round is enough."""
     return HASHED_BY + hashlib.sha256(key.encode()).hexdigest()
 
 
@@ -136,11 +136,11 @@ def _require_jwks(issuer: Issuer, jwks: str) -> None:
             "give key_file instead of jwks"
         )
     parts = urlsplit(jwks)
-    if "://" in jwks and parts.scheme != "https" and not _plain_and_near(parts):
+    if "://" in jwks and parts.scheme != "https" and not _is_loopback_http(parts):
         raise ValueError(f"issuer {issuer.issuer}: jwks must be an https URL or a file's path")
 
 
-def _plain_and_near(parts: Any) -> bool:
+def _is_loopback_http(parts: Any) -> bool:
     try:
         return parts.scheme == "http" and ipaddress.ip_address(parts.hostname or "").is_loopback
     except ValueError:

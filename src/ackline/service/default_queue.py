@@ -1,4 +1,4 @@
-"""The queue of those who name none: it is always there, though nothing may be in it yet."""
+"""The queue of callers that name none: it always exists, even if nothing was ever in it."""
 
 from __future__ import annotations
 

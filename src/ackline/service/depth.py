@@ -1,4 +1,4 @@
-"""How deeply a body may be nested, so that everyone can read it later."""
+"""How deeply a body may be nested, so that every reader can parse it later."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ackline.service.json_text import STRING
 from ackline.service.problems import Refused
 
 DEEPEST = 100
-"""Objects and arrays inside one another. Readers with a stack of their own give up somewhere."""
+"""Objects and arrays inside one another. Recursive readers give up at some depth."""
 
 
 class TooDeep(Refused):
@@ -27,10 +27,10 @@ _TOKENS = re.compile(STRING + rb"|[\[{]|[\]}]", re.DOTALL)
 
 
 def require_shallow(body: bytes) -> None:
-    """Refuse a JSON text that is nested too deeply; what is not JSON may pass.
+    """Refuse a JSON text that is nested too deeply; text that is not JSON may pass.
 
-    What is outside of strings is every second piece between quotes. Of its brackets, the
-    innermost pairs are dropped, level by level: that is much faster than to look at each.
+    Split at quotes, every second piece is outside of strings. Of the brackets in these, the
+    innermost pairs are dropped, level by level: that is much faster than looking at each one.
     """
     plain = _ESCAPES.sub(b"", body) if b"\\" in body else body
     left = b"".join(plain.split(b'"')[::2]).translate(None, _OTHERS)

@@ -44,9 +44,9 @@ def raw_or_base64(data: bytes) -> msgspec.Raw:
 
 
 def raw_result(data: bytes | None, codec: str | None) -> msgspec.Raw:
-    """A result or progress as JSON; `codec` is what wrote the payload.
+    """A result or progress as JSON; `codec` is that of the job's payload.
 
-    What wrote the result is not recorded, and may be another than what wrote a payload of JSON.
+    The codec of a result is not recorded, and may differ from that of a JSON payload.
     """
     return raw(data, codec) if data is None or codec is not None else raw_or_base64(data)
 
@@ -57,7 +57,7 @@ def _base64(data: bytes, codec: str) -> msgspec.Raw:
 
 
 def codec_of(record: Record) -> str:
-    """What wrote a job's payload."""
+    """The codec of a job's payload."""
     return record.options.codec or "json"
 
 
@@ -173,10 +173,10 @@ def event_document(event: Event) -> EventDocument:
     return shown(EventDocument, (event,), queue=event.queue.name)
 
 
-def shown(kind: type[T], sources: Sequence[msgspec.Struct], **said: Any) -> T:
-    """A document: what is said, and what the sources have under the same names."""
+def shown(kind: type[T], sources: Sequence[msgspec.Struct], **given: Any) -> T:
+    """A document of the given fields, and of the sources' fields with the same names."""
     for source in sources:
         for name in source.__struct_fields__:
             if name in kind.__struct_fields__:
-                said.setdefault(name, getattr(source, name))
-    return kind(**said)
+                given.setdefault(name, getattr(source, name))
+    return kind(**given)

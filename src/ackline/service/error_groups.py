@@ -52,8 +52,8 @@ def groups_in(queue: Queue[Any, Any], which: Filter) -> tuple[list[ErrorGroup], 
     groups: dict[str, _Gathered] = {}
     until = time.monotonic() + PATIENCE
     complete = True
-    for step in _steps(queue, which):
-        for record in step:
+    for page in _pages(queue, which):
+        for record in page:
             name = fingerprint(record)
             if name not in groups:
                 groups[name] = _Gathered(name, record)
@@ -61,12 +61,12 @@ def groups_in(queue: Queue[Any, Any], which: Filter) -> tuple[list[ErrorGroup], 
         if time.monotonic() > until:
             complete = False
             break
-    largest = sorted((one.told() for one in groups.values()), key=lambda one: -one.count)
+    largest = sorted((one.finished() for one in groups.values()), key=lambda group: -group.count)
     return largest[:MOST_GROUPS], complete and len(largest) <= MOST_GROUPS
 
 
-def _steps(queue: Queue[Any, Any], which: Filter) -> Iterator[list[Record]]:
-    """The dead letters that match, some at a time."""
+def _pages(queue: Queue[Any, Any], which: Filter) -> Iterator[list[Record]]:
+    """The dead letters that match, page by page."""
     cursor: str | None = None
     while True:
         page = queue.store.page(queue.key, which, cursor, STEP)
@@ -108,7 +108,7 @@ class _Gathered:
             if record.failure is not None:
                 group.traceback = record.failure.traceback[-LONGEST_SAMPLE:]
 
-    def told(self) -> ErrorGroup:
+    def finished(self) -> ErrorGroup:
         self._group.message = str(self._wording)
         return self._group
 

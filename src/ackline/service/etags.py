@@ -1,7 +1,7 @@
 """ETags: what has not changed is not sent again, and what has is not overwritten unseen.
 
-A tag has two parts. The first changes with what clients can edit, and `If-Match` goes by it.
-The second changes with all else that the answer shows, and `If-None-Match` goes by both.
+A tag has two parts. The first changes with what clients can edit: `If-Match` compares only this
+one. The second changes with all else that the answer shows: `If-None-Match` compares both.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TAGGED: dict[str, Any] = {
         ResponseHeader(name="etag", documentation_only=True, description="Which state this is.")
     ],
 }
-"""What a route declares whose answers have a tag."""
+"""What a route declares if its answers have a tag."""
 
 
 class Changed(Refused):
@@ -54,7 +54,7 @@ def tagged(document: T, editable: object, rest: object, known: str | None) -> Re
     """A response with its tag, or 304 if the caller already has this."""
     tag = f'"{_hash(editable)}-{_hash(rest)}"'
     headers = {"etag": tag, "cache-control": "private, no-cache"}
-    if known is not None and any(one in ("*", tag) for one in _tags(known)):
+    if known is not None and any(sent in ("*", tag) for sent in _tags(known)):
         return Response(None, status_code=304, headers=headers)  # type: ignore[arg-type]
     return Response(document, headers=headers)
 
@@ -64,7 +64,7 @@ def require_match(wanted: str | None, editable: object) -> None:
     if wanted is None:
         return
     now = _hash(editable)
-    if not any(one == "*" or one.strip('"').partition("-")[0] == now for one in _tags(wanted)):
+    if not any(tag == "*" or tag.strip('"').partition("-")[0] == now for tag in _tags(wanted)):
         raise Changed("it has changed since you read it: read it again, then decide", at="If-Match")
 
 
@@ -74,7 +74,7 @@ def names_a_state(wanted: str | None) -> bool:
 
 
 def _tags(header: str) -> list[str]:
-    return [one.strip().removeprefix("W/") for one in header.split(",")]
+    return [tag.strip().removeprefix("W/") for tag in header.split(",")]
 
 
 def _hash(value: object) -> str:

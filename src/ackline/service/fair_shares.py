@@ -10,19 +10,19 @@ from ackline.service.problems import Unfit
 from ackline.worker.shares import Share, Shares
 
 MOST_QUEUES = 64
-"""That one client takes from at once; each of them is listened to."""
+"""Queues that one client may take from at once; each of them is listened to."""
 
 LEAST_WEIGHT, MOST_WEIGHT = 0.001, 1000.0
 
 MOST_REMEMBERED = 1000
-"""Sets of queues; of one that is forgotten, the shares begin anew."""
+"""Sets of queues that are remembered; the shares of a forgotten set begin anew."""
 
 Weights = tuple[tuple[str, float], ...]
 """Queues by name, each with its weight."""
 
 
 def weighted(queues: Sequence[str], weights: Sequence[float] | None) -> Weights:
-    """Each queue with its weight, 1 unless said.
+    """Each queue with its weight, 1 by default.
 
     >>> weighted(["email", "billing"], [1, 3])
     (('email', 1), ('billing', 3))
@@ -49,7 +49,7 @@ class FairShares:
         self._known = OrderedDict()
 
     def of(self, tenant: str, weights: Weights, most: int) -> tuple[Shares, list[Share]]:
-        """The shares of these queues, for clients that take up to so many jobs at once."""
+        """The shares of these queues, for clients that take up to `most` jobs at once."""
         if len(weights) == 1:
             return _shares(weights, most)  # nothing to remember
         place = (tenant, weights, most)
@@ -63,6 +63,6 @@ class FairShares:
 
 def _shares(weights: Weights, most: int) -> tuple[Shares, list[Share]]:
     numbers = [weight for _, weight in weights]
-    # A queue that comes back makes up for two claims, not for all the time that it was empty.
+    # A queue with jobs again catches up by two claims, not by all that it missed while empty.
     shares = Shares(math.ceil(2 * most * max(numbers) / min(numbers)))
     return shares, [shares.add(weight) for weight in numbers]

@@ -11,8 +11,8 @@ from ackline.service.held import Handed, Place, Window
 from ackline.service.streams import PING, StreamEnd
 
 FIRST_LOOK, LAST_LOOK = 0.01, 1.0
-"""Seconds after which a full window is looked at: doubled each time. Another process of the
-service may have settled its jobs, and who worked for long can wait a little longer."""
+"""Seconds after which a full window is looked at, doubled each time: another process of the
+service may have settled its jobs. A client that worked for long can wait a little longer."""
 
 Write = Callable[[Handed], bytes]
 
@@ -76,7 +76,7 @@ class Feed:
             await self._look_for_lost()
 
     async def _look_for_lost(self) -> None:
-        """Make room for what was settled elsewhere, and for leases that have lapsed."""
+        """Drop jobs that were settled elsewhere, or whose leases have lapsed, from the window."""
         held = dict(self._window.jobs)
         found, now = await self._runtime.call(self._look_up, list(held))
         for (queue, id), job in held.items():

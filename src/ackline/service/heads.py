@@ -13,7 +13,7 @@ get_or_head = partial(route, http_method=["GET", "HEAD"])
 
 
 class WithoutBody:
-    """Around all routes: nothing but the head of an answer to HEAD leaves, of an error neither."""
+    """Wraps all routes: answers to HEAD, errors as well, are sent without their body."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

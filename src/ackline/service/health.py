@@ -19,14 +19,14 @@ PATIENCE = 2.0
 """Seconds that the store has for an answer."""
 
 REMEMBERED = 1.0
-"""Seconds for which an answer of the store is good: a look writes to it."""
+"""Seconds for which a check of the store is remembered: each one writes to it."""
 
 LATE = 30.0
 """Seconds that a loop may be behind its time before someone should look."""
 
 
 NEEDED = ("draining", "store", "sweep")
-"""Without one of these, requests should go elsewhere; the rest is good to know."""
+"""If one of these checks fails, requests should go elsewhere; the others are for information."""
 
 
 class Check(msgspec.Struct, omit_defaults=True):
@@ -44,7 +44,7 @@ class Readiness(msgspec.Struct):
 
 
 class StoreChecks:
-    """What was found out about the store, remembered for a moment because anyone may ask."""
+    """The checks of the store, remembered for a moment because anyone may ask."""
 
     def __init__(self) -> None:
         self._looking = asyncio.Lock()
@@ -83,7 +83,10 @@ async def _store(runtime: Runtime) -> dict[str, Check]:
         "store": Check(True, f"{info.name} {info.version}, written"),
         "schema": Check(True, str(info.schema)),
         "durability": Check(True, info.durability),
-        **{one.what: Check(not one.grave, f"{one.says}. {one.do}") for one in info.troubles},
+        **{
+            trouble.what: Check(not trouble.grave, f"{trouble.says}. {trouble.do}")
+            for trouble in info.troubles
+        },
     }
 
 

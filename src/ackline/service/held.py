@@ -26,7 +26,7 @@ class Handed(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def place(self) -> Place:
-        """Where it is among others."""
+        """Its queue and its id."""
         return self.queue, self.job.id
 
 
@@ -50,7 +50,7 @@ class Window:
         self.extend(handed.place, (job.deadline or 0.0) - (job.started_at or 0.0))
 
     def extend(self, place: Place, seconds: float) -> None:
-        """Its lease runs from now on."""
+        """Its lease lasts `seconds` from now."""
         self._deadlines[place] = time.monotonic() + seconds
 
     def drop(self, place: Place, token: int) -> None:
@@ -73,19 +73,19 @@ class Held:
     def __init__(self) -> None:
         self._jobs: OrderedDict[Place, tuple[Record, Window | None]] = OrderedDict()
 
-    def add(self, handed: Iterable[Handed], window: Window | None = None) -> None:
+    def add(self, jobs: Iterable[Handed], window: Window | None = None) -> None:
         """Jobs were handed out."""
-        for one in handed:
-            self._jobs[one.place] = (one.job, window)
+        for handed in jobs:
+            self._jobs[handed.place] = (handed.job, window)
             if window is not None:
-                window.add(one)
+                window.add(handed)
         while len(self._jobs) > MOST_HELD:
             self._jobs.popitem(last=False)
 
     def find(self, key: QueueKey, id: str, token: int) -> Record | None:
         """A job as it was handed out under this token.
 
-        Another process may have handed it out again since, so its id alone tells nothing.
+        Another process may have handed it out again since, so its id alone is not enough.
         """
         found = self._jobs.get((key, id))
         return found[0] if found is not None and found[0].token == token else None

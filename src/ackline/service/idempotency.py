@@ -21,7 +21,7 @@ PREFIX, MANY_PREFIX = "idempotency-key:", "idempotency-key-of-many:"
 """Keep ids made of keys apart from the ids that producers choose."""
 
 NONE: frozenset[str] = frozenset()
-"""Kinds whose failed jobs a key runs again: the first request decided, and it was answered."""
+"""No kinds: a repeated key replaces no failed job, because the first request was answered."""
 
 IdempotencyKey = Annotated[
     str | None,
@@ -46,7 +46,7 @@ class KeyReused(Refused):
 async def enqueue_once(
     caller: Caller, queue: ServedQueue, payload: Any, options: EnqueueOptions, key: str | None
 ) -> Enqueued:
-    """Enqueue; with a key and no id, the key decides whether it has been done before."""
+    """Enqueue; with a key and no id, the key decides whether this was enqueued before."""
     if key is not None and "id" not in options:
         drafts = _marked(queue, [NewJob(payload, **options)], [PREFIX + key])
         return (await _each_once(caller.runtime, queue, drafts, key))[0]
@@ -72,14 +72,14 @@ async def enqueue_many_once(
 
 
 async def _put_own(caller: Caller, queue: ServedQueue, jobs: list[NewJob[Any]]) -> list[Enqueued]:
-    """Replace failed jobs of the caller's kinds only, whatever has failed since it looked."""
+    """Enqueue, replacing only failed jobs of the caller's kinds, even if they failed just now."""
     return await queue.put([caller.owned(_draft(queue, job)) for job in jobs])
 
 
 def _marked(queue: ServedQueue, jobs: Sequence[NewJob[Any]], names: Sequence[str]) -> list[Draft]:
-    """What a request asks for, each job with its mark, and named by the key if it has no id.
+    """The drafts of a request, each with the request's mark, named by the key if it has no id.
 
-    A failed job stays as it is. The mark is of the whole request: a longer batch is another one.
+    A failed job is not replaced. The mark is of the whole request: a longer batch has another.
     """
     drafts = [_draft(queue, _named(job, name)) for job, name in zip(jobs, names, strict=True)]
     mark = _mark(drafts)
@@ -99,12 +99,12 @@ def _named(job: NewJob[Any], id: str) -> NewJob[Any]:
 
 
 def _mark(drafts: Sequence[Draft]) -> str:
-    """The same for the same request, whose trace may be of another try."""
-    said = [
+    """A hash that is the same when the request is sent again, perhaps with another trace."""
+    untraced = [
         msgspec.structs.replace(draft, options=msgspec.structs.replace(draft.options, trace=None))
         for draft in drafts
     ]
-    return hashlib.blake2b(_encode(said), digest_size=16).hexdigest()
+    return hashlib.blake2b(_encode(untraced), digest_size=16).hexdigest()
 
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
@@ -113,13 +113,13 @@ _encode = msgspec.msgpack.Encoder(order="sorted").encode
 async def _each_once(
     runtime: Runtime, queue: ServedQueue, drafts: Sequence[Draft], key: str
 ) -> list[Enqueued]:
-    """Return jobs that exist, whatever became of them; a failed one is not run again."""
-    known = await _there(runtime, queue, drafts, key)
+    """Enqueue what is new and return what exists, in any state; a failed job is not run again."""
+    known = await _existing(runtime, queue, drafts, key)
     new = [draft for draft in drafts if draft.id not in known]
     stored = await queue.put(new) if new else []
-    # The same request was sent twice at once, and the other one was first.
-    second = {answer.id for answer in stored if not isinstance(answer, Queued)}
-    await _there(runtime, queue, [draft for draft in drafts if draft.id in second], key)
+    # Sent twice at the same time: the other request has stored these.
+    duplicates = {answer.id for answer in stored if not isinstance(answer, Queued)}
+    await _existing(runtime, queue, [draft for draft in drafts if draft.id in duplicates], key)
     answers = iter(stored)
     return [
         _answer(queue, known[draft.id]) if draft.id in known else next(answers) for draft in drafts
@@ -134,21 +134,21 @@ def _answer(queue: ServedQueue, job: Record) -> Enqueued:
     return queue.sync.answer(Receipt(job.id, False, job.state, job.result))
 
 
-async def _there(
+async def _existing(
     runtime: Runtime, queue: ServedQueue, drafts: Sequence[Draft], key: str
 ) -> dict[str, Record]:
-    """The jobs that exist under these ids; refused if one of them is of another request."""
+    """The jobs that exist under these ids; `KeyReused` if another request made one of them."""
     if not drafts:
         return {}
     ids = [draft.id for draft in drafts]
     found = await runtime.call(runtime.store.get, queue.sync.key, ids)
-    there = {job.id: job for job in found if job is not None}
+    existing = {job.id: job for job in found if job is not None}
     for draft in drafts:
-        # What the job has become says nothing: it may be edited, snoozed or run again by now.
-        made_by = there[draft.id].options.request if draft.id in there else None
+        # The job itself cannot be compared: it may be edited, snoozed or run again by now.
+        made_by = existing[draft.id].options.request if draft.id in existing else None
         if made_by is not None and made_by != draft.options.request:
             raise KeyReused(
                 f"the key {key!r} was sent before, with another payload, other options or another "
                 "number of jobs; nothing was enqueued. Use a new key for a new request"
             )
-    return there
+    return existing

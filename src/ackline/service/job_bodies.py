@@ -28,7 +28,7 @@ class BackoffBody(Body):
     delays: tuple[Seconds, ...] = ()
 
     def backoff(self) -> Backoff:
-        """The same for the library."""
+        """As the library's `Backoff`."""
         return Backoff(**msgspec.structs.asdict(self))
 
 
@@ -61,7 +61,7 @@ class JobOptions(Body):
     trace: str | UnsetType = UNSET
 
     def for_enqueue(self) -> EnqueueOptions:
-        """The same for the library."""
+        """The options as the library takes them."""
         given = {
             name: value
             for name in JobOptions.__struct_fields__
@@ -77,9 +77,9 @@ class JobBody(JobOptions):
 
     payload: msgspec.Raw | UnsetType = UNSET
 
-    def new_job(self, usual: EnqueueOptions) -> NewJob[Any]:
-        """The same for the library; what it does not say is as usual."""
-        options: EnqueueOptions = {**usual, **self.for_enqueue()}
+    def new_job(self, defaults: EnqueueOptions) -> NewJob[Any]:
+        """The job as the library takes it; `defaults` has the options that it leaves out."""
+        options: EnqueueOptions = {**defaults, **self.for_enqueue()}
         return NewJob(self.value, **options)
 
     @property
@@ -106,7 +106,7 @@ class PolicyBody(Body):
     keep_cancelled: Seconds | None = None
 
     def policy(self) -> Policy:
-        """The same for the library."""
+        """As the library's `Policy`."""
         values: Mapping[str, Any] = msgspec.structs.asdict(self)
         backoff = backoff_of(self.backoff) if self.backoff is not None else None
         return Policy(**{**values, "backoff": backoff})

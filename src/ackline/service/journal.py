@@ -23,7 +23,7 @@ BEGIN = "0.0"
 _encode = msgspec.json.Encoder().encode
 
 
-Told = EventDocument | SweepDocument
+Entry = EventDocument | SweepDocument
 
 
 class Journal:
@@ -50,12 +50,12 @@ class Journal:
         return self._visible(page), page[-1].cursor if page else after
 
     async def require_written(self, cursor: str | None) -> None:
-        """Refuse a cursor behind the end: it is of a store that was replaced, or restored."""
+        """Refuse a cursor past the end: it is of a store that was replaced, or restored."""
         if cursor is not None and read_cursor(cursor) > read_cursor(await self.end()):
             raise EventsDropped("the service", cursor, BEGIN)
 
     async def sweeps(self, events: Sequence[Event]) -> dict[str, list[SweepDocument]]:
-        """What the sweeps did that end among these events, by the cursor of their last one."""
+        """Summaries of sweeps that end among these events, by the cursor of their last event."""
         if not any(one.act is Act.EXPIRE for one in events):
             return {}
         return await self._runtime.call(sweeps_among, self._store, events, self._visible)
@@ -87,20 +87,20 @@ class Journal:
             tenant, cursor = self._caller.tenant, after or await self.end()
             async with News(self._runtime, stream, tenant, "changes", self._queue) as news:
                 yield PING
-                unsure = after
+                unchecked = after
                 while not stream.ended:
                     try:
-                        await self.require_written(unsure)
-                        unsure = None
+                        await self.require_written(unchecked)
+                        unchecked = None
                         events, cursor = await self._next(cursor)
                     except EventsDropped as error:
-                        unsure, cursor = None, error.cursor
+                        unchecked, cursor = None, error.cursor
                         yield event("dropped", _encode({"cursor": cursor}), cursor)
                         continue
-                    told = tell(events, await self.sweeps(events))
-                    if said := b"".join(map(_wire, told)):
+                    entries = with_sweeps(events, await self.sweeps(events))
+                    if chunk := b"".join(map(_wire, entries)):
                         news.spoke()
-                        yield said
+                        yield chunk
                     elif news.silent:
                         news.spoke()
                         yield PING
@@ -117,15 +117,17 @@ class Journal:
             cursor = end
 
 
-def tell(events: Iterable[Event], sweeps: Mapping[str, list[SweepDocument]]) -> Iterator[Told]:
+def with_sweeps(
+    events: Iterable[Event], sweeps: Mapping[str, list[SweepDocument]]
+) -> Iterator[Entry]:
     """Each event; and before the last one of a sweep, what the sweep did."""
     for one in events:
-        # Before the last event: whoever continues after that one must have seen this.
+        # Before the last event: a client that continues after that one must have seen the sweep.
         yield from sweeps.get(one.cursor, ())
         yield event_document(one)
 
 
-def _wire(told: Told) -> bytes:
-    if isinstance(told, SweepDocument):
-        return event(told.type, _encode(told))
-    return event(told.act.value, _encode(told), told.cursor)
+def _wire(entry: Entry) -> bytes:
+    if isinstance(entry, SweepDocument):
+        return event(entry.type, _encode(entry))
+    return event(entry.act.value, _encode(entry), entry.cursor)

@@ -10,10 +10,10 @@ import msgspec
 from ackline.service.problems import Refused
 
 STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
-"""A string; one without an end goes on to the end of the text, so that each byte is met once."""
+"""A string; without a closing quote it goes to the end of the text, so each byte is met once."""
 
 _MARKS = re.compile(
-    rb'[^"{}\dNI-]*+(?:'  # what tells nothing
+    rb'[^"{}\dNI-]*+(?:'  # what does not matter
     rb"(" + STRING + rb")(\s*+:)?"  # a string; a name, if a colon follows
     rb"|([{}])"
     rb"|(-?\d[\d.eE+-]*+)"
@@ -24,7 +24,7 @@ _MARKS = re.compile(
 _STRING, _NAME, _BRACE, _NUMBER, _CONSTANT = range(1, 6)
 
 LONG_NUMBER = 300
-"""Digits that may be too many for those who read it."""
+"""Characters; a longer number may be too large for its readers."""
 
 
 class BadBody(Refused):
@@ -34,18 +34,18 @@ class BadBody(Refused):
 
 
 class Seen(NamedTuple):
-    """What was met in a text."""
+    """What was seen in a text."""
 
     numbers: list[bytes]
     """Those that may be out of range."""
     members: int
-    """Objects that stand in the outermost one, not deeper."""
+    """Objects inside the outermost one, but not inside one of those."""
 
 
 def look_through(body: bytes) -> Seen:
     """Refuse duplicate names in one object, and NaN; other invalid JSON may pass.
 
-    It goes by small steps of Python, so that other threads have their turn meanwhile.
+    It goes in small steps of Python code, so that other threads can run meanwhile.
     """
     numbers: list[bytes] = []
     objects: list[set[bytes]] = []

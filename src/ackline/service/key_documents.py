@@ -23,5 +23,5 @@ class GoneDocument(msgspec.Struct):
 
 
 def key_document(entry: Key) -> KeyDocument:
-    """A key with its value; it reads all of it."""
+    """A key with its value; this reads the whole value, to see whether it is JSON."""
     return KeyDocument(entry.key, raw_or_base64(entry.value), entry.version)

@@ -1,4 +1,4 @@
-"""A tenant's keys: read, written, and watched without an end."""
+"""A tenant's keys: read, written, and watched in an endless stream."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ class Room:
                 yield PING
                 while not stream.ended:
                     woken = await stream.pause(self._runtime.settings.ping_every)
-                    if (said := watcher.take()) or not woken:
-                        yield said or PING
+                    if (events := watcher.take()) or not woken:
+                        yield events or PING
                 if watcher.refusal is not None:
                     yield event("error", _encode(problem_of(watcher.refusal)))
         finally:

@@ -1,4 +1,4 @@
-"""Watching keys: each prefix is read once for all who watch it, and only changes are written."""
+"""Watching keys: each prefix is read once for all its watchers, and only changes are encoded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_WATCHED = 10_000
 """Keys under one watched prefix."""
 
 REST = 4
-"""How many times as long as a look took to wait before the next: it uses a fifth of a thread."""
+"""The pause after a look, as a multiple of its duration: looks use a fifth of a thread."""
 
 LINGER = 2.0
 """Seconds that a prefix is looked at after its last watcher has left."""
@@ -44,7 +44,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What a look found: the versions, what is new to those who follow, and to those who begin."""
+    """What a look found: the versions, the changes for old watchers, and all keys for new ones."""
 
     versions: Versions
     changes: bytes
@@ -52,7 +52,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 def look(store: Store, place: Place, known: Versions, whole: bool) -> Seen:
-    """Read all keys under a prefix: with only some of them, nobody could tell which are gone."""
+    """Read all keys under a prefix: with only some of them, deleted keys could not be found out."""
     found = read_keys(store, *place, MOST_WATCHED + 1)
     if len(found) > MOST_WATCHED:
         raise Unfit(
@@ -80,18 +80,18 @@ def _gone(key: tuple[str, ...]) -> bytes:
 
 
 class Watcher:
-    """One who watches a prefix: what it has not been sent yet waits here."""
+    """A stream that watches a prefix, and the events that it has not been sent yet."""
 
     def __init__(self, stream: StreamEnd) -> None:
         self._stream = stream
         self._waiting: list[bytes] = []
         self.refusal: Unfit | None = None
-        """Why there is nothing more to come."""
+        """Why the watch ended, if it was refused."""
 
-    def tell(self, said: bytes) -> None:
-        """There is something to be sent."""
-        if said:
-            self._waiting.append(said)
+    def add(self, events: bytes) -> None:
+        """Add events to be sent."""
+        if events:
+            self._waiting.append(events)
             self._stream.wake.set()
 
     def end(self, why: Exception | None) -> None:
@@ -102,12 +102,12 @@ class Watcher:
 
     def take(self) -> bytes:
         """What is to be sent now."""
-        said, self._waiting = b"".join(self._waiting), []
-        return said
+        events, self._waiting = b"".join(self._waiting), []
+        return events
 
 
 class Lookout:
-    """Looks at one prefix, for all who watch it."""
+    """Looks at one prefix, for all its watchers."""
 
     def __init__(self, runtime: Runtime, tenant: str, prefix: Prefix) -> None:
         self.place: Place = (tenant, prefix)
@@ -115,7 +115,7 @@ class Lookout:
         self._runtime = runtime
         self._versions: Versions = {}
         self._new: set[Watcher] = set()
-        """They are told of everything by the next look that begins."""
+        """Watchers that get all keys from the next look that begins."""
         self._following: set[Watcher] = set()
         self._woken = StreamEnd()
         self._begun = asyncio.Event()
@@ -126,12 +126,12 @@ class Lookout:
         return bool(self._new or self._following)
 
     def join(self, watcher: Watcher) -> None:
-        """Be told of everything once, then of changes."""
+        """Give a watcher all keys once, then changes."""
         self._new.add(watcher)
         self.wake()
 
     def leave(self, watcher: Watcher) -> None:
-        """Watch no more."""
+        """Remove a watcher."""
         self._new.discard(watcher)
         self._following.discard(watcher)
 
@@ -165,7 +165,7 @@ class Lookout:
 
     async def _look(self) -> None:
         new, self._new = self._new, set()
-        self._following |= new  # so that those who leave meanwhile are told nothing
+        self._following |= new  # so that `leave` also finds those that go meanwhile
         runtime, tenant = self._runtime, self.place[0]
         try:
             seen = await runtime.slow_work.call(
@@ -179,7 +179,7 @@ class Lookout:
             return
         self._versions = seen.versions
         for watcher in self._following:
-            watcher.tell(seen.whole if watcher in new else seen.changes)
+            watcher.add(seen.whole if watcher in new else seen.changes)
         self._begun.set()
 
 
@@ -201,7 +201,7 @@ class KeyWatches:
 
     @contextmanager
     def watching(self, tenant: str, prefix: Prefix, stream: StreamEnd) -> Iterator[Watcher]:
-        """Watch a prefix meanwhile."""
+        """Watch a prefix inside the block."""
         lookout, watcher = self._lookout(tenant, prefix), Watcher(stream)
         lookout.join(watcher)
         try:
@@ -218,7 +218,7 @@ class KeyWatches:
                 lookout.wake()
 
     async def close(self) -> None:
-        """End all of them."""
+        """End all lookouts."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

@@ -36,8 +36,8 @@ class MessageOptions(Body, rename="camel"):
     headers: dict[str, str] | None = None
 
     def for_enqueue(self) -> EnqueueOptions:
-        """The same for the library, whose times are in seconds."""
-        said: dict[str, Any] = {
+        """The options as the library takes them, with times in seconds."""
+        options: dict[str, Any] = {
             "id": self.id,
             "kind": self.kind,
             "priority": self.priority,
@@ -51,8 +51,8 @@ class MessageOptions(Body, rename="camel"):
             "headers": self.headers,
         }
         if self.backoff_schedule == []:
-            said["max_attempts"] = self.max_attempts or 1
-        given = {name: value for name, value in said.items() if value not in (None, [])}
+            options["max_attempts"] = self.max_attempts or 1
+        given = {name: value for name, value in options.items() if value not in (None, [])}
         return cast(EnqueueOptions, given)
 
 
@@ -64,7 +64,7 @@ class NewMessage(Body):
 
 
 class Accepted(msgspec.Struct):
-    """The message is stored; `duplicate` says that it was so before."""
+    """The message is stored; `duplicate` says that it was stored before."""
 
     ok: bool
     id: str

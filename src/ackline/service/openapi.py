@@ -71,10 +71,10 @@ def complete(described: dict[str, Any]) -> dict[str, Any]:
     schemas |= _bodies(schemas) | {"Problem": PROBLEM}
     components["responses"] = statuses.responses()
     components["securitySchemes"] = {"bearer": BEARER}
-    # Without auth, on this machine, nothing has to be shown.
+    # The empty one: without auth, on this machine, no credentials are needed.
     described["security"] = [{"bearer": []}, {}]
     for path in described["paths"].values():
-        path.pop("head", None)  # the same as `get`, by what HTTP says
+        path.pop("head", None)  # the same as `get`, as HTTP defines it
         for method, operation in path.items():
             if isinstance(operation, dict):
                 _complete_operation(operation, method)
@@ -82,20 +82,20 @@ def complete(described: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bodies(named: Collection[str]) -> dict[str, Any]:
-    """What bodies can be, told by what reads them: it knows limits inside of unions."""
+    """The schemas of bodies, from msgspec, which reads them: it knows limits inside unions."""
     bodies = [body for body in _family(Body) if body.__name__ in named]
     _, schemas = msgspec.json.schema_components(bodies, ref_template="#/components/schemas/{name}")
     return {body.__name__: schemas[body.__name__] for body in bodies}
 
 
 def _family(kind: type[Body]) -> list[type[Body]]:
-    return [kind, *(one for below in kind.__subclasses__() for one in _family(below))]
+    return [kind, *(body for below in kind.__subclasses__() for body in _family(below))]
 
 
 def _complete_parameter(parameter: dict[str, Any]) -> None:
     """A parameter that may be left out can still not be null."""
     schema = parameter["schema"]
-    match [one for one in schema.get("oneOf", ()) if one != {"type": "null"}]:
+    match [choice for choice in schema.get("oneOf", ()) if choice != {"type": "null"}]:
         case [only]:
             del schema["oneOf"]
             schema |= only
@@ -106,12 +106,12 @@ def _complete_parameter(parameter: dict[str, Any]) -> None:
 def _complete_operation(operation: dict[str, Any], method: str) -> None:
     for parameter in operation.get("parameters", ()):
         _complete_parameter(parameter)
-    operation["responses"].pop("400", None)  # Litestar's own idea of a problem
+    operation["responses"].pop("400", None)  # Litestar's own format of errors
     for status in statuses.problems_of(operation, method):
         operation["responses"].setdefault(str(status), statuses.reference(status))
     if operation["operationId"] in statuses.OPEN_TO_ALL:
         operation["security"] = []
-    if any(STREAM in one.get("content", {}) for one in operation["responses"].values()):
+    if any(STREAM in answer.get("content", {}) for answer in operation["responses"].values()):
         operation.setdefault("parameters", []).append(TICKET_PARAMETER)
     example = EXAMPLES.get(operation["operationId"].removeprefix("v1_"))
     body = operation.get("requestBody")
@@ -133,7 +133,7 @@ def openapi_config(base: str) -> OpenAPIConfig:
         title="Ackline",
         version=version("ackline"),
         description=DESCRIPTION,
-        # The root of its router is taken as well, and at "/" stands the dashboard.
+        # Litestar also answers at the root of this router, and "/" is the dashboard's.
         openapi_router=Router(
             base or "/openapi.json", route_handlers=[], opt=OPEN, include_in_schema=False
         ),

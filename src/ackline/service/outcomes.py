@@ -111,37 +111,37 @@ def _look_up(
             held[index] = record
 
 
-def _transition(queue: Queue[Any, Any], said: OutcomeBody, job: Record) -> Transition:
+def _transition(queue: Queue[Any, Any], report: OutcomeBody, job: Record) -> Transition:
     policy = queue.policies.of(job)
-    match said.outcome:
+    match report.outcome:
         case "complete":
             return lifecycle.complete(
-                job, queue.serdes.encode_result(unless_null(said.result)), policy
+                job, queue.serdes.encode_result(unless_null(report.result)), policy
             )
         case "fail":
-            return lifecycle.fail(job, _failure(said, job), policy, queue.random, said.delay)
+            return lifecycle.fail(job, _failure(report, job), policy, queue.random, report.delay)
         case "bury":
-            return lifecycle.bury(job, _failure(said, job), policy)
+            return lifecycle.bury(job, _failure(report, job), policy)
         case "snooze":
-            return lifecycle.snooze(job, said.delay or 0.0, policy)
+            return lifecycle.snooze(job, report.delay or 0.0, policy)
         case "release":
             return lifecycle.release(job, policy)
         case "cancel":
-            return lifecycle.stop(job, _error(said).message or "cancelled by its worker", policy)
+            return lifecycle.stop(job, _error(report).message or "cancelled by its worker", policy)
         case "progress":
-            return lifecycle.progress(job, queue.serdes.encode_progress(unless_null(said.result)))
+            return lifecycle.progress(job, queue.serdes.encode_progress(unless_null(report.result)))
         case _:
-            assert_never(said.outcome)
+            assert_never(report.outcome)
 
 
-def _error(said: OutcomeBody) -> ErrorBody:
-    if isinstance(said.error, ErrorBody):
-        return said.error
-    return ErrorBody(message=said.error or "")
+def _error(report: OutcomeBody) -> ErrorBody:
+    if isinstance(report.error, ErrorBody):
+        return report.error
+    return ErrorBody(message=report.error or "")
 
 
-def _failure(said: OutcomeBody, job: Record) -> Failure:
-    error = _error(said)
+def _failure(report: OutcomeBody, job: Record) -> Failure:
+    error = _error(report)
     return Failure(
         act=Act.FAIL,
         attempt=job.attempts,

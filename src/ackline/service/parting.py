@@ -1,6 +1,6 @@
 """What becomes of the jobs of a consumer that has left without settling them.
 
-It may have gone politely, or one of its jobs may have crashed it: the connection looks the same.
+It may have left cleanly, or one of its jobs may have crashed it: the connection looks the same.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ackline.queue.recovery import Way
 
 MOST_GIVEN_BACK = 3
 """How often a job is given back that its consumer may not have begun. Then it is a suspect too:
-consumers that work at many jobs at once are crashed by any of them."""
+a consumer that works on many jobs at once can be crashed by any of them."""
 
 REASON = "its consumer left"
 
@@ -24,8 +24,8 @@ REASON = "its consumer left"
 def take_back(queue: Queue[Any, Any], sent: Sequence[Record], first: str | None) -> None:
     """Take back what a consumer was sent; `first` is the job that it had the longest. This blocks.
 
-    A consumer that was at work was at that one, so it has cost an attempt, as any crash does: a
-    poison job must reach the DLQ. The others return to their places, and to all their attempts.
+    A consumer that was at work was at that job, so it costs the job an attempt, as any crash does:
+    a poison job must reach the DLQ. The others return to their places, with all their attempts.
     """
     held = _still_held(queue, sent)
     suspects = {job.id for job in held if job.id == first or _given_back(job) >= MOST_GIVEN_BACK}
@@ -35,7 +35,7 @@ def take_back(queue: Queue[Any, Any], sent: Sequence[Record], first: str | None)
 
 
 def _still_held(queue: Queue[Any, Any], sent: Sequence[Record]) -> list[Record]:
-    """As they are now: a lease that was extended has another deadline than the one sent."""
+    """The jobs still leased, as they are now: an extended lease has another deadline."""
     found = queue.store.get(queue.key, [job.id for job in sent])
     return [
         now

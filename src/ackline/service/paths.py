@@ -19,7 +19,7 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 BATCH, A_JOB_OF_THAT_NAME = "/jobs/batch", "/jobs/%62atch"
 OF_ONE_JOB = frozenset({"GET", "HEAD", "PATCH", "DELETE"})
-"""A job may be called as the route for many is, which can only be posted to."""
+"""A job may have the id `batch`, like the route for many jobs, which only takes POST."""
 
 WHOLE_KEY = "key"
 """The one path parameter that has several segments."""
@@ -28,30 +28,30 @@ WHOLE_KEY = "key"
 class KeepSegments:
     """Keeps an encoded slash apart from one between segments: `a%2Fb` is one name, `a/b` two.
 
-    Servers decode the whole path before anyone has split it. So it is decoded here, with the
-    two characters that would be misread encoded again, and `prepare` undoes that.
+    Servers decode the whole path before it is split. So the raw path is split and decoded here,
+    with the two characters that would be misread encoded again, and `prepare` undoes that.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        asked = cast("dict[str, Any]", scope)
-        raw: bytes = asked.get("raw_path") or b""
-        kept = path = asked.get("path", "")
+        fields = cast("dict[str, Any]", scope)
+        raw: bytes = fields.get("raw_path") or b""
+        kept = path = fields.get("path", "")
         if b"%" in raw:
-            given = raw.partition(b"?")[0].decode("latin-1")
-            segments = (unquote(segment, errors="surrogateescape") for segment in given.split("/"))
+            sent = raw.partition(b"?")[0].decode("latin-1")
+            segments = (unquote(segment, errors="surrogateescape") for segment in sent.split("/"))
             kept = "/".join(s.replace("%", "%25").replace("/", "%2F") for s in segments)
-        if kept.endswith(BATCH) and asked.get("method") in OF_ONE_JOB:
+        if kept.endswith(BATCH) and fields.get("method") in OF_ONE_JOB:
             kept = kept.removesuffix(BATCH) + A_JOB_OF_THAT_NAME
         if kept != path:
-            scope = cast("Scope", {**asked, "path": kept})
+            scope = cast("Scope", {**fields, "path": kept})
         await self._app(scope, receive, send)
 
 
 async def prepare(request: Request[Any, Any, Any]) -> Response[None] | None:
-    """What is done with each request before its route gets it."""
+    """Answer OPTIONS; for other requests, decode names and refuse what the route would ignore."""
     if request.method == "OPTIONS":
         return _allowed(request)
     _decode_names(request)
@@ -65,7 +65,7 @@ async def prepare(request: Request[Any, Any, Any]) -> Response[None] | None:
 
 
 def _allowed(request: Request[Any, Any, Any]) -> Response[None]:
-    """What can be asked of a path; Litestar's own answer knows the first of its routes only."""
+    """The methods of a path; Litestar's own answer knows only the first of its routes."""
     path = request.scope["path_template"]
     routes = (route for route in request.app.routes if route.path_format == path)
     methods = {name for route in routes if isinstance(route, HTTPRoute) for name in route.methods}
@@ -73,7 +73,7 @@ def _allowed(request: Request[Any, Any, Any]) -> Response[None]:
 
 
 def _refuse_unchecked(request: Request[Any, Any, Any]) -> None:
-    """A condition that nobody checks must not be taken for one that holds."""
+    """Refuse a condition that the route does not check: it must not be taken to hold."""
     if IF_MATCH not in _parameters_of(request.route_handler):
         raise Refused(
             f"this route does not check {IF_MATCH}, so nothing was done: leave the header out",
@@ -82,7 +82,7 @@ def _refuse_unchecked(request: Request[Any, Any, Any]) -> None:
 
 
 def _decode_names(request: Request[Any, Any, Any]) -> None:
-    """Give routes the names as they were meant."""
+    """Give routes the decoded names: this undoes what `KeepSegments` encoded."""
     # A new dict: Litestar hands out the same one to all requests of a path.
     request.scope["path_params"] = {
         name: unquote(value) if isinstance(value, str) and name != WHOLE_KEY else value
@@ -102,7 +102,7 @@ def _refuse_unknown(request: Request[Any, Any, Any]) -> None:
 
 
 class Parameter(NamedTuple):
-    """Of a query: whether it may be there several times, and whether it is a number."""
+    """A query parameter: whether it may be there several times, and whether it is a number."""
 
     many: bool
     number: bool
@@ -121,8 +121,8 @@ def _parameters_of(handler: Any) -> dict[str, Parameter]:
 def _parameter(field: FieldDefinition) -> Parameter:
     types = (field, *field.inner_types)
     return Parameter(
-        many=any(one.is_non_string_sequence for one in types),
-        number=any(one.annotation in (int, float) for one in types),
+        many=any(type_.is_non_string_sequence for type_ in types),
+        number=any(type_.annotation in (int, float) for type_ in types),
     )
 
 

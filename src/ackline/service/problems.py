@@ -169,7 +169,7 @@ ANSWERS: Mapping[type[AcklineError], tuple[int, str]] = {
     errors.StoreReadOnly: (503, "store-read-only"),
     errors.StoreMismatch: (503, "store-mismatch"),
 }
-"""Which status and type an error of the library has; that of the nearest class counts."""
+"""The status and type of each error of the library; the nearest base class counts."""
 
 
 def problem_of(error: Exception) -> Problem:
@@ -208,7 +208,7 @@ def to_response(request: Request[Any, Any, Any], error: Exception) -> Response[P
 
 
 def raw_answer(error: Refused) -> bytes:
-    """An answer as it goes over the wire, for a request that was never read; it is the last."""
+    """The bytes of an answer to a request that was never read; the connection ends with it."""
     problem = problem_of(error)
     body = msgspec.json.encode(problem)
     lines = [
@@ -233,12 +233,12 @@ def _of_library(error: AcklineError) -> Problem:
 
 
 def _of_parameters(error: ValidationException) -> Problem:
-    found = error.extra if isinstance(error.extra, list) else []
-    said = [f"{one.get('key', 'request')}: {one.get('message', '')}" for one in found]
-    at = found[0].get("key") if found else None
+    faults = error.extra if isinstance(error.extra, list) else []
+    messages = [f"{fault.get('key', 'request')}: {fault.get('message', '')}" for fault in faults]
+    at = faults[0].get("key") if faults else None
     if at == "data":
         return _problem(400, "bad-body", "the body is missing", at="$")
-    return _problem(400, "bad-request", "; ".join(said) or error.detail, at=at)
+    return _problem(400, "bad-request", "; ".join(messages) or error.detail, at=at)
 
 
 def _wrong_method(request: Request[Any, Any, Any], error: MethodNotAllowedException) -> WrongMethod:

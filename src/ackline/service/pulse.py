@@ -1,4 +1,4 @@
-"""The pulse of the queues: how many jobs went in, were completed and failed, of late.
+"""The pulse of the queues: how many jobs went in, were completed and failed recently.
 
 It is counted from the journal, so a restart forgets nothing that the journal keeps.
 """
@@ -81,12 +81,12 @@ class Pulse:
         return False
 
     def _count(self, events: Iterable[Event]) -> None:
-        for one in events:
-            self._cursor = one.cursor
-            column = COLUMNS.get(one.act)
+        for event in events:
+            self._cursor = event.cursor
+            column = COLUMNS.get(event.act)
             if column is not None:
-                buckets = self._counts[one.queue]
-                buckets.setdefault(int(one.at // BUCKET), [0, 0, 0])[column] += 1
+                buckets = self._counts[event.queue]
+                buckets.setdefault(int(event.at // BUCKET), [0, 0, 0])[column] += 1
 
     def _forget(self, now: float) -> None:
         oldest = int(now // BUCKET) - SPAN
@@ -112,7 +112,7 @@ def rate(column: list[int]) -> float:
 def first_since(store: Store, since: float, queue: QueueKey | None = None) -> str:
     """A cursor before everything that happened since then, and after most of what came before.
 
-    Batches are numbered in order, so it is found by halving, without reading the journal.
+    Batches are numbered in order, so it is found by bisection, without reading the journal.
     """
     oldest = store.events(queue, None, 1)
     end, _ = read_cursor(store.info().cursor)

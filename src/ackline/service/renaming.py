@@ -1,4 +1,4 @@
-"""Giving a queue another name: by moving all that it has."""
+"""Giving a queue another name, by moving everything that it has."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Line = Queue[Any, Any]
 def rename(source: Line, target: Line, by: str, *, merge: bool = False) -> None:
     """Move jobs, settings and what is noted about the queue; all of it or nothing.
 
-    The source is paused first, so that no job is handed out on its way. Jobs that run keep it
-    where it is: their workers know them under the old name. With `merge`, the target may be
-    there already, as it is after a rename that a crash has interrupted.
+    The source is paused first, so that no job is handed out on its way. It is refused while jobs
+    run, because their workers know them under the old name. With `merge`, the target may exist
+    already, as it does after a rename that a crash has interrupted.
     """
     if source.key == target.key:
         raise Conflict(f"queue {source.name!r} already has this name")
@@ -51,7 +51,7 @@ def _require_free(target: Line) -> None:
 
 
 def _require_apart(source: Line, target: Line) -> None:
-    """Before anything is moved: an id that both have could not be."""
+    """Refuse, before anything is moved, an id that both queues have: its job could not be moved."""
     for ids in _pages(source):
         taken = [job.id for job in target.store.get(target.key, ids) if job is not None]
         if taken:
@@ -76,10 +76,10 @@ def _move(source: Line, target: Line, settings: QueueSettings, by: str) -> None:
     try:
         _move_all(source, target, by, moved)
         while not source.store.drop(source.key, by):
-            source.store.prune(source.key, STEP)  # what was past its time did not move
+            source.store.prune(source.key, STEP)  # jobs past their time did not move
             _move_all(source, target, by, moved)
     except BaseException:
-        # Enqueued meanwhile in both under one id: as if nobody had begun.
+        # Such as an id that was enqueued in both meanwhile: undo everything.
         _move_back(source, target, by, moved)
         if fresh:
             target.store.configure(target.key, DEFAULT_SETTINGS, by)
@@ -88,7 +88,7 @@ def _move(source: Line, target: Line, settings: QueueSettings, by: str) -> None:
 
 
 def _copy(notes: Iterable[Key], target: Line) -> None:
-    """What is noted about a queue, under the new name; what the target has stays."""
+    """Copy the notes about a queue to its new name; notes that the target has stay."""
     for note in notes:
         own, sort, _, *rest = note.key
         write = KeyWrite(key=(own, sort, target.name, *rest), value=note.value, version=0)

@@ -12,7 +12,7 @@ from ackline.queue import Queue
 from ackline.service.documents import codec_of, error_of, payload_of, shown
 
 PREVIEW = 160
-"""Characters of a payload or an error that a line shows."""
+"""Characters of a payload or an error that a row shows."""
 
 
 class Row(msgspec.Struct, kw_only=True):

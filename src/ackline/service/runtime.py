@@ -1,4 +1,4 @@
-"""What all requests of one process share: the store, its queues, the streams, the stop."""
+"""What all requests of one process share: the store, its queues, the streams, the shutdown."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ class Runtime:
 
     @classmethod
     def from_settings(cls, settings: Settings, shared: Path | None = None) -> Runtime:
-        """Make what the settings ask for; nothing is opened yet.
+        """Create the runtime that the settings describe; nothing is opened yet.
 
-        The processes of one service share a folder, for their limits and figures.
+        `shared` is a folder in which the processes of one service keep their limits and metrics.
         """
         store = store_from_url(settings.store)
         return cls(settings, store, authenticator_for(settings, store), shared)
@@ -93,7 +93,7 @@ class Runtime:
     def queue(self, key: QueueKey, *, keep: bool = True) -> ServedQueue:
         """A queue, ready to be used from the event loop.
 
-        One that is only looked at need not be kept open: it may not even exist.
+        A queue that is only read need not be kept open: it may not even exist.
         """
         queue = self._queues.get(key)
         if queue is not None:
@@ -107,7 +107,7 @@ class Runtime:
 
     @contextmanager
     def using(self, key: QueueKey) -> Iterator[ServedQueue]:
-        """A queue that stays open meanwhile, however many others are used."""
+        """A queue that stays open inside the block, however many others are used."""
         self._used[key] += 1
         try:
             yield self.queue(key)
@@ -134,7 +134,7 @@ class Runtime:
         return await self.threads.call(function, *args, **kwargs)
 
     def soon(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Do something that no request waits for; only the stop does."""
+        """Start something that no request waits for; only `close` does."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -150,7 +150,7 @@ class Runtime:
             await self.call(self.metrics.publish)
 
     async def close(self) -> None:
-        """Close everything, after what is in progress."""
+        """Close everything, after the tasks in progress."""
         self.drain()
         self._publishing.cancel()
         while self._tasks:

@@ -19,22 +19,22 @@ ROOM = (OWN_KEYS, "schedules")
 """Under it, for each queue: its schedules by name."""
 
 TENANTS = (OWN_KEYS, "scheduling")
-"""In the service's own room: the tenants that have made schedules. Their queues do not tell, for
-a schedule may be there before its queue."""
+"""In the service's own room: the tenants that have made schedules. They cannot be found by their
+queues, because a schedule may exist before its queue."""
 
 MOST_TENANTS = 100_000
 
 PARTS = len(ROOM) + 2
-"""Of a schedule's key."""
+"""Parts of a schedule's key."""
 
 MOST_SCHEDULES = 1000
-"""Of one queue."""
+"""Schedules of one queue."""
 
 MOST_OF_TENANT = 10_000
-"""Of all its queues."""
+"""Schedules of all queues of a tenant."""
 
 MOST_READ = 2 * MOST_OF_TENANT
-"""Requests at the same moment may pass a limit together; what they made is read all the same."""
+"""Concurrent requests may exceed a limit together; the schedules they made are still read."""
 
 
 class Stored(msgspec.Struct):
@@ -48,7 +48,7 @@ class Stored(msgspec.Struct):
     options: dict[str, Any] = {}
 
     def schedule(self, name: str) -> Schedule:
-        """The same for the library; refuses an invalid one."""
+        """As the library's `Schedule`; raises if it is invalid."""
         return Schedule(
             name,
             self.cron,
@@ -61,7 +61,7 @@ class Stored(msgspec.Struct):
 
 
 def tenants(store: Store) -> list[str]:
-    """Those that have schedules, or had some."""
+    """The tenants that have schedules, or had some."""
     found = store.read_keys(SERVICE_TENANT, TENANTS, MOST_TENANTS)
     return [entry.key[len(TENANTS)] for entry in found]
 
@@ -69,7 +69,7 @@ def tenants(store: Store) -> list[str]:
 def stored(
     store: Store, tenants: Iterable[str], on_broken: OnBroken = warn_of_broken
 ) -> dict[QueueKey, list[Key]]:
-    """What is kept of the schedules of all queues that have any."""
+    """The stored entries of all schedules of these tenants, by queue."""
     found: dict[QueueKey, list[Key]] = {}
     for tenant in tenants:
         for entry in store.read_keys(tenant, ROOM, MOST_READ):
@@ -82,14 +82,14 @@ def stored(
 
 def read_all(store: Store, key: QueueKey) -> list[Schedule]:
     """All schedules of a queue, by name."""
-    # Two queues that were merged may have more than one is given.
+    # A queue that two were merged into may have more than the limit.
     return readable(key, store.read_keys(key.tenant, _room(key), MOST_READ))
 
 
 def readable(
     key: QueueKey, entries: Iterable[Key], on_broken: OnBroken = warn_of_broken
 ) -> list[Schedule]:
-    """Those of a queue's schedules that can be read; the others keep none of them from firing."""
+    """A queue's schedules that can be read; an unreadable one does not keep them from firing."""
     found = []
     for entry in entries:
         try:
@@ -113,7 +113,7 @@ def require_room(store: Store, key: QueueKey) -> None:
 
 
 def find(store: Store, key: QueueKey, name: str) -> tuple[Schedule | None, int]:
-    """One schedule, if it is there, and a number that changes with each write."""
+    """One schedule, if it exists, and a number that changes with each write."""
     entry = find_key(store, key.tenant, (*_room(key), name))
     if entry is None:
         return None, 0
@@ -121,7 +121,7 @@ def find(store: Store, key: QueueKey, name: str) -> tuple[Schedule | None, int]:
 
 
 def write(store: Store, key: QueueKey, schedule: Schedule, version: int | None = None) -> bool:
-    """Keep a schedule, in place of one of the same name; with a version, only of that one."""
+    """Store a schedule, replacing one of the same name; with a version, only that version."""
     stored = Stored(
         schedule.cron,
         schedule.kind,
@@ -137,18 +137,18 @@ def write(store: Store, key: QueueKey, schedule: Schedule, version: int | None =
 
 
 def delete(store: Store, key: QueueKey, name: str, version: int) -> bool:
-    """Forget a schedule as it was found; False if it has changed since."""
+    """Delete a schedule if it still has this version; False if it has changed."""
     path = (*_room(key), name)
     return store.write_keys(key.tenant, [KeyWrite(key=path, value=None, version=version)])
 
 
 def read(entry: Key) -> Schedule:
-    """One schedule, as it was kept."""
+    """One schedule, as it was stored."""
     return msgspec.json.decode(entry.value, type=Stored).schedule(entry.key[-1])
 
 
 def _note_tenant(store: Store, tenant: str) -> None:
-    """Before its first schedule is kept, so that none is overlooked."""
+    """Record a tenant before its first schedule is stored, so that none is overlooked."""
     store.write_keys(SERVICE_TENANT, [KeyWrite(key=(*TENANTS, tenant), value=b"", version=0)])
 
 

@@ -14,21 +14,21 @@ from ackline.service.metrics.work import Work
 
 
 class JsonUnread(Json):
-    """Writes results as JSON, and leaves them as they are stored: other serdes wrote some."""
+    """Writes results as JSON, but does not decode them: other serdes wrote some."""
 
     def loads(self, data: bytes, type: Any = Any) -> Any:  # noqa: ARG002
         return data
 
 
 class ServedQueue(AsyncQueue[Any, Any]):
-    """A queue that tells what became of jobs."""
+    """A queue that reports what was settled to the metrics."""
 
     def __init__(self, queue: Queue[Any, Any], threads: Threads, work: Work) -> None:
         super().__init__(queue, threads)
         self._work = work
 
     async def put(self, drafts: list[Draft]) -> list[Enqueued]:
-        """Store drafts as they are, in one step; one alone shares it with other requests."""
+        """Store drafts as they are, in one step; a single draft shares it with other requests."""
         if len(drafts) == 1:
             receipts = [await self._enqueues.submit(drafts[0])]
         else:

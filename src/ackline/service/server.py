@@ -1,4 +1,4 @@
-"""One process of the service on its sockets: from the first request to a stop without loss."""
+"""One process of the service on its sockets: from the first request to a shutdown without loss."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BACKLOG = 2048
 
 
 def bind(settings: Settings) -> socket.socket:
-    """Take the address, so that it is known before anything else happens."""
+    """Bind the address before anything else happens, so that it is known."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     # The protocol is named because asyncio sets TCP_NODELAY only then: a response, which is
     # written in two pieces, would otherwise wait 40 ms for the client's acknowledgement.
@@ -45,13 +45,13 @@ def bind(settings: Settings) -> socket.socket:
 
 
 def address_of(listener: socket.socket, settings: Settings) -> str:
-    """Where clients find it."""
+    """The URL of the service."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     return f"http://{host}:{listener.getsockname()[1]}"
 
 
 class QuietServer(uvicorn.Server):
-    """Leaves signals to us: our stop has steps before its own."""
+    """Leaves signals to us: our shutdown has steps before uvicorn's own."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -59,7 +59,7 @@ class QuietServer(uvicorn.Server):
 
 
 class Server:
-    """Serves until it is told to stop: first not ready, then no streams, then no connections."""
+    """Serves until asked to stop: then it is not ready, ends streams, and closes connections."""
 
     def __init__(
         self,
@@ -85,10 +85,10 @@ class Server:
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         self._server = QuietServer(config)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop_asked = False
+        self._stop_requested = False
 
     def run(self, listener: socket.socket) -> None:
-        """Serve on this socket until SIGTERM, SIGINT or SIGHUP; a second one does not wait."""
+        """Serve on this socket until SIGTERM, SIGINT or SIGHUP; a second one stops at once."""
         allow_many()
         deafen = hear_signals(lambda _number: self.request_stop())
         try:
@@ -100,8 +100,8 @@ class Server:
 
     def request_stop(self) -> None:
         """Begin to stop; any thread may call it."""
-        again, self._stop_asked = self._stop_asked, True
-        if again:
+        repeated, self._stop_requested = self._stop_requested, True
+        if repeated:
             self._server.force_exit = self._server.should_exit = True
         elif self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._drain)
@@ -109,7 +109,7 @@ class Server:
     async def serve(self, listener: socket.socket) -> None:
         """Serve on this socket until `request_stop`."""
         self._loop = asyncio.get_running_loop()
-        if self._stop_asked:
+        if self._stop_requested:
             return
         announcing = self._loop.create_task(self._announce())
         try:

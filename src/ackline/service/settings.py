@@ -27,7 +27,7 @@ FROM_SEEDS: Mapping[str, tuple[str, float]] = {
     "REQUEUE_BATCH_SIZE": ("sweep_batch", 1),
     "OVERDUE_CHECK_INTERVAL_MS": ("sweep_every", 0.001),
 }
-"""Variables that other queues like this use: which setting, and in which unit."""
+"""Variables that similar queues use: the setting of each, and the factor to our unit."""
 
 FROM_MANIFEST: Mapping[str, tuple[str, float]] = {
     "lockDuration": ("lease", 0.001),
@@ -36,7 +36,7 @@ FROM_MANIFEST: Mapping[str, tuple[str, float]] = {
 """Names of a manifest's `queue` section, in milliseconds."""
 
 FILE_ONLY = ("issuers", "api_keys", "limits", "tenants", "webhooks")
-"""Too much for a variable: each has many settings."""
+"""Too large for an environment variable: each has many settings of its own."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -157,46 +157,46 @@ def load(
     >>> load(environment={"ACK_TIMEOUT_SECONDS": "60"}, flags={"port": 9000}).lease
     60.0
     """
-    said: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     if file is not None:
-        said |= _from_file(file)
-    said |= _from_environment(os.environ if environment is None else environment)
+        values |= _from_file(file)
+    values |= _from_environment(os.environ if environment is None else environment)
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     for name, value in given.items():
         _settings({name: value}, f"--{name.replace('_', '-')} {value}")
-    return _settings(said | given, "the settings together")
+    return _settings(values | given, "the settings together")
 
 
 def _from_file(file: Path) -> dict[str, Any]:
     try:
-        said = tomllib.loads(file.read_text())
+        values = tomllib.loads(file.read_text())
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} is not TOML: {error}") from None
-    manifest = said.pop("queue", {})
+    manifest = values.pop("queue", {})
     if not isinstance(manifest, dict) or manifest.keys() - FROM_MANIFEST.keys():
         known = ", ".join(FROM_MANIFEST)
         raise ConfigError(f"{file}: the section [queue] can only have {known}")
     for name, value in manifest.items():
         field, unit = FROM_MANIFEST[name]
-        said.setdefault(field, _number(f"{file}: queue.{name}", value) * unit)
-    _settings(said, str(file))
-    return said
+        values.setdefault(field, _number(f"{file}: queue.{name}", value) * unit)
+    _settings(values, str(file))
+    return values
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    said: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, (field, unit) in FROM_SEEDS.items():
         if name in environment:
-            said[field] = _number(name, environment[name]) * unit
+            values[field] = _number(name, environment[name]) * unit
     for field in Settings.__struct_fields__:
         name = PREFIX + field.upper()
         if name in environment and field in FILE_ONLY:
             raise ConfigError(f"{name} cannot be a variable: set {field} in the file of --config")
         if name in environment:
-            said[field] = _read(name, environment[name], field)
-    return said
+            values[field] = _read(name, environment[name], field)
+    return values
 
 
 def _read(name: str, text: str, field: str) -> Any:
@@ -217,15 +217,15 @@ def _number(name: str, value: Any) -> float:
     return int(number) if number.is_integer() else number
 
 
-def _settings(said: Mapping[str, Any], where: str) -> Settings:
+def _settings(values: Mapping[str, Any], where: str) -> Settings:
     try:
-        return _lax(said)
+        return _lax(values)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where} is not valid: {error}") from None
 
 
-def _lax(said: Mapping[str, Any]) -> Settings:
-    return msgspec.convert(said, Settings, strict=False)
+def _lax(values: Mapping[str, Any]) -> Settings:
+    return msgspec.convert(values, Settings, strict=False)
 
 
 def _require(name: str, holds: bool, wanted: str, value: object) -> None:

@@ -20,7 +20,7 @@ LARGEST_TOKEN = 2**63 - 1
 
 
 class Lease:
-    """The lease that a client speaks of."""
+    """The lease that a client's request is about."""
 
     def __init__(self, runtime: Runtime, queue: AsyncQueue[Any, Any], record: Record) -> None:
         self._runtime = runtime
@@ -32,7 +32,7 @@ class Lease:
     async def find(
         cls, caller: Caller, queue: AsyncQueue[Any, Any], id: str, receipt: str | None
     ) -> Lease:
-        """By its receipt; without one, the lease that the job has now.
+        """Find a lease by its receipt; without one, the lease that the job has now.
 
         Without a receipt, deliveries cannot be told apart: whoever knows the id settles the job.
         """
@@ -50,18 +50,18 @@ class Lease:
         return cls(runtime, queue, record)
 
     async def usual_span(self, queue: AsyncQueue[Any, Any]) -> float:
-        """For how long this job is leased when nobody says otherwise."""
+        """For how long this job is leased by default, in seconds."""
         policy = await self._runtime.call(queue.sync.policies.of, self.record)
         return policy.lease
 
     async def end(self, settling: Awaitable[None]) -> None:
-        """Settle it: there is room in the window of the stream that it came by."""
+        """Settle the job, which makes room in the window of the stream that sent it."""
         with self._forgotten_if_lost():
             await settling
         self._forget()
 
     async def extend(self, extending: Awaitable[None], seconds: float) -> None:
-        """Extend it: it runs from now on."""
+        """Extend the lease, to `seconds` from now."""
         with self._forgotten_if_lost():
             await extending
         self._runtime.held.extended(self._key, self.record.id, seconds)
@@ -79,8 +79,8 @@ class Lease:
 
 
 def as_leased(record: Record, token: int) -> Record:
-    """A job as the holder of this token had it, who may repeat its settling after losing it."""
-    ended = (one.attempt for one in record.history if one.token == token)
+    """A job as the holder of this token had it; it may settle again after losing the lease."""
+    ended = (failure.attempt for failure in record.history if failure.token == token)
     attempt = next(ended, record.attempts)
     return msgspec.structs.replace(record, token=token, attempts=attempt)
 
@@ -90,13 +90,13 @@ def receipt_of(record: Record) -> str:
     return str(record.token)
 
 
-def token_of(said: str, at: str) -> int:
-    """The token that a client sends back, in a field that is called as the last part of `at`."""
-    if not (said.isascii() and said.isdecimal() and len(said) < 20):
+def token_of(text: str, at: str) -> int:
+    """The token that a client sends back, in the field that the last part of `at` names."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 20):
         name = at.rpartition(".")[2]
         raise Unfit(
-            f"{said!r} is not a {name}: send back the one that came with the job. "
+            f"{text!r} is not a {name}: send back the one that came with the job. "
             "Nothing was changed",
             at=at,
         )
-    return min(int(said), LARGEST_TOKEN)
+    return min(int(text), LARGEST_TOKEN)

@@ -14,10 +14,10 @@ P = ParamSpec("P")
 
 THREADS = 4
 AT_ONCE = 2
-"""Of one tenant: half of the threads, so that its searches do not keep others from theirs."""
+"""Calls of one tenant at once: half of the threads, so that its searches do not block others."""
 
 MOST_WAITING = 32
-"""Of one tenant; more are refused."""
+"""Calls of one tenant that may wait; more are refused."""
 
 
 class TooManyLooks(TooMany):

@@ -50,7 +50,7 @@ class Source:
 
     @property
     def promising(self) -> bool:
-        """Whether a claim may bring something: not after one that brought too few, until news."""
+        """Whether a claim may bring jobs: after one that brought too few, only upon news."""
         return self._news.is_set() or time.monotonic() >= self._look_at
 
     def look(self) -> None:
@@ -58,7 +58,7 @@ class Source:
         self._news.set()
 
     async def claim(self, limit: int) -> list[Record]:
-        """What is there now; a client that leaves meanwhile gets nothing, and nothing is lost."""
+        """Claim what is there now; if the client leaves meanwhile, no job is lost."""
         self.share.take(limit)
         self._news.clear()
         jobs: list[Record] = []
@@ -118,7 +118,7 @@ class Source:
     # --- its bell, which rings when there may be something to claim ---
 
     def hear(self, bell: Bell, always: bool) -> None:
-        """Wait at this bell from now on; `always` hears the news also while nobody waits.
+        """Use this bell from now on; with `always`, hear its news even while nobody waits.
 
         A client that is busy with other queues needs that to learn that this one has jobs.
         """
@@ -143,6 +143,6 @@ class Source:
             self.look()
 
     def pass_on(self) -> None:
-        """Tell others that there may be more than this client takes."""
+        """Wake another client: there may be more than this one takes."""
         if self._bell is not None and self.promising:
             self._bell.ring()

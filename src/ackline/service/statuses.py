@@ -13,7 +13,7 @@ from ackline.service.problems import MEDIA_TYPE
 
 OPEN_TO_ALL = frozenset({"health_livez"})
 HALF_OPEN = frozenset({"health_readyz"})
-"""Operations that ask nobody, or not everybody, who they are."""
+"""Operations that need no authentication, or work without it too."""
 
 MEANT: Mapping[int, str] = {
     400: "A parameter or the body cannot be read.",
@@ -88,7 +88,7 @@ OWN: Mapping[str, tuple[int, ...]] = {
     "v1_webhooks_rotate": (404, 409),
     "v1_webhooks_send_test": (404, 409),
 }
-"""What an operation answers with beside what all of its sort do."""
+"""Statuses of an operation, in addition to those that all of its sort have."""
 
 
 def problems_of(operation: Mapping[str, Any], method: str) -> list[int]:
@@ -114,12 +114,12 @@ def _of_sort(operation: Mapping[str, Any], method: str) -> Iterable[int]:
 
 
 def reference(status: int) -> dict[str, str]:
-    """Where the description has what such a response looks like."""
+    """A reference to the response of this status."""
     return {"$ref": f"#/components/responses/{_name(status)}"}
 
 
 def responses() -> dict[str, Any]:
-    """What the responses look like, by name."""
+    """The responses of all problems, by name."""
     return {_name(status): _response(status, meaning) for status, meaning in MEANT.items()}
 
 

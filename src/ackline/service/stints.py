@@ -23,25 +23,25 @@ class Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     """Where a stint, or a step of it, begins."""
 
     began: float
-    """When the first one did: what has changed since is not what its caller has seen."""
+    """When the first stint began: the caller has not seen what changed since."""
     done: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """By those before."""
+    """How many jobs the stints before have acted on."""
     page: str | None = None
 
     def after(self, count: int, page: str | None = None) -> Place:
-        """The place behind so many more."""
+        """The place after acting on `count` more."""
         return Place(self.began, self.done + count, page)
 
 
 class Done(msgspec.Struct, frozen=True):
-    """To how many it was done, and where to go on; None if nothing is left."""
+    """How many jobs were acted on, and where to go on; None if nothing is left."""
 
     count: int
     rest: Place | None = None
 
     @property
     def cursor(self) -> str | None:
-        """The rest as a client gets it, to bring it back."""
+        """The rest as text, which the client sends back with its next request."""
         return msgspec.json.encode(self.rest).decode() if self.rest is not None else None
 
 
@@ -52,10 +52,10 @@ class Stint(msgspec.Struct, frozen=True):
     which: Filter
     place: Place
     stopping: Callable[[], bool]
-    """Tells whether the service is about to stop: the rest is for another one."""
+    """Whether the service is about to stop: then the rest is left to another request."""
 
     def on_pages(self, act: Callable[[Sequence[Record], Place], int]) -> Done:
-        """Act on one page of jobs after another; `act` tells to how many of them it was done."""
+        """Act on one page of jobs after another; `act` returns how many it acted on."""
 
         def step(place: Place) -> Done:
             page = self._page(place.page)

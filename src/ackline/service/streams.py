@@ -90,7 +90,7 @@ class Streams:
         return len(self._open)
 
     def open(self, until: float | None = None, stream: StreamEnd | None = None) -> StreamEnd:
-        """Begin a stream, which ends at this time; one that comes too late ends at once."""
+        """Begin a stream, which ends at `until`; when the service is stopping, it ends at once."""
         stream = stream or StreamEnd()
         self._open[stream] = None if until is None else _end_later(stream, until)
         if self._draining:
@@ -104,7 +104,7 @@ class Streams:
             timer.cancel()
 
     def end_all(self) -> None:
-        """End all of them."""
+        """End all streams, and those that begin later."""
         self._draining = True
         for stream in self._open:
             stream.end()

@@ -16,7 +16,7 @@ from ackline.service.settings import Settings
 from ackline.stores.base import QueueInfo, Store
 
 REFRESH = 2.0
-"""Seconds after which to look although the journal has not grown: it does not tell of settings."""
+"""Seconds after which to look although the journal has not grown: settings are not in it."""
 
 AnyQueue = Queue[Any, Any]
 
@@ -39,7 +39,7 @@ class Survey:
         self._looked_at = -math.inf
 
     def queues(self, states: frozenset[State] = frozenset()) -> tuple[AnyQueue, ...]:
-        """Those that hold jobs in one of these states; all, unless states are named."""
+        """The queues that hold jobs in one of these states; by default all queues."""
         with self._lock:
             self._look()
             if states not in self._chosen:

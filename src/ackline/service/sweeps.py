@@ -1,4 +1,4 @@
-"""Sweeps, which took leases back: each is told as one, however the journal is cut into pages."""
+"""Sweeps, which took leases back: each is reported once, however the journal is paged."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ class SweepDocument(msgspec.Struct):
 def sweeps_among(
     store: Store, events: Sequence[Event], visible: Visible
 ) -> dict[str, list[SweepDocument]]:
-    """What the sweeps did that end among these events, by the cursor of their last event.
+    """Summaries of sweeps that end among these events, by the cursor of their last event.
 
-    One that began before them, or goes on after them, is looked up: it counts as a whole, once.
+    One that began before them, or goes on after them, is read whole: it is reported once.
     """
     found: dict[str, list[SweepDocument]] = {}
     for entries in _batches(events):
-        if not any(one.act is Act.EXPIRE for one in entries):
+        if not any(event.act is Act.EXPIRE for event in entries):
             continue
         cut = entries[0] is events[0] or entries[-1] is events[-1]
         whole = visible(_whole_batch(store, entries[0])) if cut else entries
-        if whole[-1].cursor == entries[-1].cursor:  # else it is told where it ends
-            found[whole[-1].cursor] = list(_told(whole))
+        if whole[-1].cursor == entries[-1].cursor:  # else it is reported where it ends
+            found[whole[-1].cursor] = list(_summaries(whole))
     return found
 
 
 def _batches(events: Sequence[Event]) -> Iterator[list[Event]]:
-    """What was done in one step, together."""
+    """The events, grouped by the step that wrote them."""
     for _, batch in groupby(events, _batch_of):
         yield list(batch)
 
@@ -63,22 +63,22 @@ def _batch_of(event: Event) -> tuple[QueueKey, int]:
     return event.queue, read_cursor(event.cursor)[0]
 
 
-def _whole_batch(store: Store, one: Event) -> list[Event]:
-    """All that was done in the same step. This blocks."""
+def _whole_batch(store: Store, member: Event) -> list[Event]:
+    """All events of the same step. This blocks."""
     whole: list[Event] = []
-    cursor = f"{read_cursor(one.cursor)[0]}.0"
-    while page := store.events(one.queue, cursor, STEP):
-        mine = [event for event in page if _batch_of(event) == _batch_of(one)]
-        whole += mine
-        if len(mine) < len(page):
+    cursor = f"{read_cursor(member.cursor)[0]}.0"
+    while page := store.events(member.queue, cursor, STEP):
+        inside = [event for event in page if _batch_of(event) == _batch_of(member)]
+        whole += inside
+        if len(inside) < len(page):
             break
         cursor = page[-1].cursor
     return whole
 
 
-def _told(entries: Sequence[Event]) -> Iterator[SweepDocument]:
-    swept = [one for one in entries if one.act is Act.EXPIRE]
-    dead = sum(one.to is State.FAILED for one in swept)
+def _summaries(entries: Sequence[Event]) -> Iterator[SweepDocument]:
+    swept = [event for event in entries if event.act is Act.EXPIRE]
+    dead = sum(event.to is State.FAILED for event in swept)
     at = round(swept[-1].at * 1000)
     requeued = {
         "count": len(swept) - dead,
@@ -91,5 +91,5 @@ def _told(entries: Sequence[Event]) -> Iterator[SweepDocument]:
 
 
 def _trigger(note: str) -> str:
-    reason = note.partition(": ")[2]  # behind the type of the failure
-    return next((word for said, word in TRIGGERS.items() if reason.startswith(said)), "scheduler")
+    reason = note.partition(": ")[2]  # after the type of the failure
+    return next((word for start, word in TRIGGERS.items() if reason.startswith(start)), "scheduler")

@@ -48,7 +48,7 @@ def look_back(store: Store, key: QueueKey | None, end: str, count: int, choose: 
     """Step back from the end until enough is found, or the beginning is reached."""
     found: list[Event] = []
     until, step = read_cursor(end), FIRST_STEP
-    # The nearest steps are always read to their end: right after a bulk they are long ones.
+    # The nearest step is always read to its end: right after a bulk it is a long one.
     give_up = None
     patience = time.monotonic() + PATIENCE
     while until > (0, 0) and len(found) < count:
@@ -69,11 +69,11 @@ def _between(
     choose: Choose,
     give_up: float | None,
 ) -> list[Event] | None:
-    """What was chosen between two places; None if it took too long."""
+    """The chosen events between two cursors; None if it took too long."""
     found: list[Event] = []
     cursor = make_cursor(*start)
     while page := _read(store, key, cursor):
-        inside = [one for one in page if read_cursor(one.cursor) <= until]
+        inside = [event for event in page if read_cursor(event.cursor) <= until]
         found += choose(inside)
         if len(inside) < len(page):
             break

@@ -25,7 +25,7 @@ from ackline.stores.base import Filter
 
 CHUNK = 1000
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-"""What some editors begin a text with."""
+"""Some editors begin a text with it."""
 
 LONGEST_LINE = 4 * 1024 * 1024
 
@@ -35,7 +35,7 @@ class LineBody(JobOptions):
 
     payload: msgspec.Raw = NULL
     codec: str | UnsetType = UNSET
-    # What became of it then, which is passed over.
+    # What became of the exported job; an import ignores it.
     queue: msgspec.Raw = NULL
     state: msgspec.Raw = NULL
     attempts: msgspec.Raw = NULL
@@ -48,7 +48,7 @@ class LineBody(JobOptions):
     history: msgspec.Raw = NULL
 
     def draft(self, queue: Queue[Any, Any]) -> Draft:
-        """The same for the store; raises what is wrong with it."""
+        """The draft for the store; raises if the line is invalid."""
         codec = self.codec if isinstance(self.codec, str) else None
         return draft_of(queue, bytes(self.payload), codec, self.for_enqueue())
 
@@ -75,7 +75,7 @@ class Import:
         self._queue = queue
         self._jobs: list[Draft] = []
         self._first = 1
-        """The line that the first of them came in."""
+        """The line of the first of these jobs."""
         self.counts = Imported()
 
     async def read(self, pieces: AsyncIterator[bytes]) -> Imported:
@@ -117,7 +117,7 @@ class Import:
             return self._read(line)
 
     async def _store(self) -> bool:
-        """Enqueue what was read; if it is refused, it ends with the first of these lines."""
+        """Enqueue what was read; if that is refused, stop at the first of these lines."""
         jobs, self._jobs = self._jobs, []
         if not jobs:
             return True

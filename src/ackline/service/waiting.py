@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 async def wait_for(caller: Caller, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """What the work answers, unless nobody waits for it any more."""
+    """The result of the work, unless the client leaves or the service stops before."""
     with caller.runtime.limits.seated(caller.tenant):
         return await _wait_for(caller, work())
 

@@ -1,4 +1,4 @@
-"""Who calls: nobody in particular on this machine, or whom a token or an API key names."""
+"""Authentication: by a token or an API key, or none for callers on this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Authenticator", "authenticator_for"]
 
 
 def authenticator_for(settings: Settings, store: Store) -> Authenticator:
-    """The authenticator that the settings ask for; none is only for loopback."""
+    """The authenticator of the settings; without auth, only a loopback address is served."""
     if settings.auth:
         return Bearer(settings, store)
     if settings.loopback:

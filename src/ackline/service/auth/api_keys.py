@@ -16,23 +16,23 @@ from ackline.service.problems import Unauthorized
 from ackline.stores.base import Key, KeyWrite, Store, find_key
 
 PREFIX = "ack_"
-"""What every key begins with, so that people and scanners of secrets know one."""
+"""The start of every key, by which people and secret scanners recognize one."""
 
 ROOM = (OWN_KEYS, "api-keys")
 MOST_KEYS = 10_000
 
 REMEMBERED = 10_000
 REMEMBERED_FOR = 5.0
-"""Seconds after which the store is asked again: a key that is revoked opens nothing any more."""
+"""Seconds after which the store is asked again; by then a revoked key is refused."""
 
 TRUSTED_FOR = 600.0
-"""Seconds that a stream goes on for before its client has to show the key again."""
+"""Seconds that a stream may last before its client has to authenticate again."""
 
 Look = Callable[[str], Awaitable[ApiKey | None]]
 
 
 def new_key() -> tuple[str, str]:
-    """A key, and the part of it by which it is found."""
+    """A new key, and the id inside it by which it is looked up."""
     id = secrets.token_hex(8)
     return f"{PREFIX}{id}_{secrets.token_urlsafe(32)}", id
 
@@ -46,13 +46,13 @@ class ApiKeys:
         self._found: OrderedDict[str, tuple[ApiKey | None, float]] = OrderedDict()
 
     def knows(self, text: str) -> bool:
-        """Whether this is a key that is known without a look at the store."""
+        """Whether this key is known to be right without asking the store."""
         id = text.removeprefix(PREFIX).partition("_")[0]
         key = self._keys.get(id) or self._found.get(id, (None, 0.0))[0]
         return key is not None and key.opens_with(text)
 
     async def check(self, text: str) -> Principal:
-        """Who shows this key, or `Unauthorized`."""
+        """The principal of this key, or `Unauthorized`."""
         id = text.removeprefix(PREFIX).partition("_")[0]
         key = self._keys.get(id) or await self._stored(id)
         if key is None or not key.opens_with(text) or key.expired(time.time()):
@@ -80,7 +80,7 @@ def _is_id(text: str) -> bool:
 
 
 def read_key(store: Store, id: str) -> ApiKey | None:
-    """One key, if it is there."""
+    """One key, if it exists."""
     found = find_key(store, SERVICE_TENANT, (*ROOM, id))
     return None if found is None else _decode(found)
 
@@ -91,13 +91,13 @@ def list_keys(store: Store) -> list[ApiKey]:
 
 
 def keep_key(store: Store, key: ApiKey) -> None:
-    """Keep a new key."""
+    """Store a new key."""
     write = KeyWrite(key=(*ROOM, key.id), value=msgspec.json.encode(key))
     store.write_keys(SERVICE_TENANT, [write])
 
 
 def revoke_key(store: Store, id: str) -> bool:
-    """Forget a key; False if there is none. It opens nothing any more within seconds."""
+    """Delete a key; False if there is none. Within seconds every process refuses it."""
     if read_key(store, id) is None:
         return False
     return store.write_keys(SERVICE_TENANT, [KeyWrite(key=(*ROOM, id), value=None)])

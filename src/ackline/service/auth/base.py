@@ -1,4 +1,4 @@
-"""The seam: from a request to a principal."""
+"""The interface that finds the principal of a request."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Connection = ASGIConnection[Any, Any, Any, Any]
 
 
 class Authenticator(Protocol):
-    """Says who calls, or raises `Unauthorized` or `Forbidden`."""
+    """Identifies the caller, or raises `Unauthorized` or `Forbidden`."""
 
     def knows(self, connection: Connection) -> bool:
-        """Whether what it shows was believed a short while ago: then it is no guess."""
+        """Whether these credentials were accepted a short while ago: then they are no guess."""
 
     async def authenticate(self, connection: Connection) -> Principal: ...

@@ -1,4 +1,4 @@
-"""Auth by what a request shows: a token, an API key, or a ticket for a stream."""
+"""Authentication by a token, an API key, or a ticket for a stream."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ackline.stores.base import Store
 
 
 class Bearer:
-    """Everyone who shows something that is believed."""
+    """Accepts callers with a valid token, API key or ticket."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self._store = store
@@ -25,19 +25,19 @@ class Bearer:
         self._keys = ApiKeys(settings.api_keys, self._look if settings.stored_keys else None)
 
     def knows(self, connection: Connection) -> bool:
-        shown = _shown(connection)
-        return self._checks(shown).knows(shown) if shown else False
+        credential = _credential(connection)
+        return self._checker(credential).knows(credential) if credential else False
 
     async def authenticate(self, connection: Connection) -> Principal:
-        shown = _shown(connection)
-        if shown is None:
+        credential = _credential(connection)
+        if credential is None:
             return await self._by_ticket(connection)
-        if not shown:
+        if not credential:
             raise Unauthorized("send `Authorization: Bearer …` with a token or an API key")
-        return await self._checks(shown).check(shown)
+        return await self._checker(credential).check(credential)
 
-    def _checks(self, shown: str) -> ApiKeys | Tokens:
-        return self._keys if shown.startswith(PREFIX) else self._tokens
+    def _checker(self, credential: str) -> ApiKeys | Tokens:
+        return self._keys if credential.startswith(PREFIX) else self._tokens
 
     async def _by_ticket(self, connection: Connection) -> Principal:
         ticket = connection.query_params.get(TICKET)
@@ -49,10 +49,10 @@ class Bearer:
         return await asyncio.to_thread(read_key, self._store, id)
 
 
-def _shown(connection: Connection) -> str | None:
-    """What a request shows in its header; empty if it is nothing that is understood."""
+def _credential(connection: Connection) -> str | None:
+    """The token or key in the header; None without a header, empty if it is not a bearer header."""
     header = connection.headers.get("authorization")
     if header is None:
         return None
-    scheme, _, shown = header.partition(" ")
-    return shown.strip() if scheme.lower() == "bearer" else ""
+    scheme, _, credential = header.partition(" ")
+    return credential.strip() if scheme.lower() == "bearer" else ""

@@ -1,4 +1,4 @@
-"""The door of every route: nothing of a request is read before it is known who calls."""
+"""The guard of every route: nothing of a request is read before its caller is known."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from ackline.service.runtime import Runtime
 
 OPEN: dict[str, Any] = {"auth": "none"}
-"""The `opt` of routes for everyone. Such a route tells nothing about any tenant."""
+"""The `opt` of routes without authentication. Such a route reveals nothing about any tenant."""
 
 HALF_OPEN: dict[str, Any] = {"auth": "optional"}
-"""The `opt` of routes that tell more to those who are known."""
+"""The `opt` of routes that reveal more to authenticated callers."""
 
 SETTLES: dict[str, Any] = {"pace": "never refused"}
-"""The `opt` of routes that settle and hold claimed jobs: they are counted, but never too soon.
+"""The `opt` of routes that settle jobs or extend leases: counted, but never refused as too soon.
 
-What is done and cannot be settled would be done again; and claims are what bounds these.
+A finished job that cannot be settled would run again; and the limit on claims bounds these too.
 """
 
 PACED_BY_ITSELF: dict[str, Any] = {"pace": "by itself"}
-"""The `opt` of a route that has to read its request to know whether it is too soon."""
+"""The `opt` of a route that checks the rate limit itself, because it depends on the body."""
 
 
 async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Find out who calls, for all routes but those that say that they are open.
+    """Identify the caller, for all routes except those marked as open.
 
-    It is also where limits are asked: whoever is over one costs no more than this look.
+    Limits are checked here too, so that a caller over its limit costs no more than this check.
     """
     connection.scope["user"] = None
     rule = handler.opt.get("auth")

@@ -21,13 +21,13 @@ from ackline.service.problems import Refused
 logger = logging.getLogger("ackline.service")
 
 FRESH = 300.0
-"""Seconds after which a set is fetched again, whoever asks for a key."""
+"""Seconds after which the next request for a key fetches the set again."""
 
 COOLDOWN = 30.0
-"""Seconds between two fetches at least: unknown keys in made-up tokens cause no more."""
+"""Least seconds between two fetches, however many made-up tokens name unknown keys."""
 
 STALE = 86_400.0
-"""Seconds for which a set is believed that could not be fetched again."""
+"""Seconds for which a set is trusted while it cannot be fetched again."""
 
 PATIENCE = 5.0
 LONGEST_SET = 1024 * 1024
@@ -39,17 +39,17 @@ KEYS_OF: dict[Algorithm, tuple[str, str | None]] = {
     "ES512": ("EC", "P-521"),
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", None)),
 }
-"""The type and the curve of keys that an algorithm can be checked with."""
+"""The type and the curve of the keys that verify signatures of an algorithm."""
 
 SHORTEST_SECRET = {"HS256": 32, "HS384": 48, "HS512": 64}
 """Bytes; a shorter secret can be guessed from a token."""
 
 FAULTS = (OSError, ValueError, RecursionError, http.client.HTTPException)
-"""What fetching and reading a set can end in."""
+"""The errors that fetching and reading a set can raise."""
 
 
 class KeysUnavailable(Refused):
-    """The keys that tokens are checked with could not be had."""
+    """The keys that verify tokens could not be fetched."""
 
     status = 503
     type = "auth-unavailable"
@@ -62,7 +62,7 @@ class Keys(Protocol):
 
 
 class StaticKey:
-    """One key, whatever a token calls it."""
+    """One key, whatever `kid` a token names."""
 
     def __init__(self, key: Any) -> None:
         self._key = key
@@ -82,13 +82,13 @@ class KeySet:
         self._monotonic = monotonic
         self._keys: dict[str | None, Any] = {}
         self._fetched_at = self._tried_at = float("-inf")
-        self._turn = asyncio.Lock()
+        self._fetching = asyncio.Lock()
 
     async def find(self, kid: str | None) -> Any | None:
-        """The key of this name; without one, the only key that there is."""
+        """The key with this `kid`; without a `kid`, the only key of the set."""
         known = self._pick(kid) is not None
-        # One who finds the set old fetches it; the others go on with the key that they know.
-        if not known or (self._age > FRESH and not self._turn.locked()):
+        # The first request to find the set old fetches it; the others go on with the old key.
+        if not known or (self._age > FRESH and not self._fetching.locked()):
             await self._refetch(kid)
         if self._age > STALE:
             raise KeysUnavailable("the keys that tokens are checked with cannot be had")
@@ -104,7 +104,7 @@ class KeySet:
         return self._keys.get(kid)
 
     async def _refetch(self, kid: str | None) -> None:
-        async with self._turn:
+        async with self._fetching:
             if self._age <= FRESH and self._pick(kid) is not None:
                 return  # someone else has just fetched it
             if self._monotonic() - self._tried_at < COOLDOWN:
@@ -115,14 +115,14 @@ class KeySet:
                 self._keys = keys_in(text, self._issuer.algorithm)
             except FAULTS as error:
                 # Not the error's text: it may quote what was read.
-                what = type(error).__name__
-                logger.warning("the keys of %s cannot be had: %s", self._issuer.issuer, what)
+                fault = type(error).__name__
+                logger.warning("the keys of %s cannot be had: %s", self._issuer.issuer, fault)
             else:
                 self._fetched_at = self._monotonic()
 
 
 def read_source(source: str) -> bytes:
-    """The bytes of a set; redirects are not followed, for they may lead anywhere."""
+    """The bytes of a set; redirects are not followed, because they may lead anywhere."""
     if "://" not in source:
         return Path(source).read_bytes()
     with _opener.open(source, timeout=PATIENCE) as answer:
@@ -141,12 +141,12 @@ _opener = urllib.request.build_opener(_NoRedirects)
 
 
 def keys_in(text: bytes, algorithm: Algorithm) -> dict[str | None, Any]:
-    """The keys of a set that this algorithm can be checked with, by `kid`."""
+    """The keys of a set that verify signatures of this algorithm, by `kid`."""
     described = msgspec.json.decode(text, type=dict[str, Any]).get("keys")
     if not isinstance(described, list):
         raise ValueError("not a set of keys")
-    usable = [one for one in described if isinstance(one, dict) and _serves(one, algorithm)]
-    return {one.get("kid"): _public_key(one, algorithm) for one in usable}
+    usable = [key for key in described if isinstance(key, dict) and _serves(key, algorithm)]
+    return {key.get("kid"): _public_key(key, algorithm) for key in usable}
 
 
 def _serves(key: dict[str, Any], algorithm: Algorithm) -> bool:

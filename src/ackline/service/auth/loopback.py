@@ -12,7 +12,7 @@ from ackline.service.problems import Forbidden
 
 
 class Loopback:
-    """Everyone on this machine, without a token; but no page of a foreign site in its browser."""
+    """Accepts every program on this machine, but no page of a foreign site in its browser."""
 
     def knows(self, connection: Connection) -> bool:  # noqa: ARG002
         return True
@@ -22,7 +22,7 @@ class Loopback:
         if not _is_here(_host_of(f"//{headers.get('host', '')}")):
             # A foreign name that resolves to this machine: DNS rebinding.
             raise Forbidden("without auth, this service is called by a loopback name only")
-        # Older browsers do not send the first, and all send the second where it matters.
+        # Older browsers do not send Sec-Fetch-Site, but all send Origin where it matters.
         origin = headers.get("origin")
         foreign = origin is not None and not _is_here(_host_of(origin))
         if foreign or headers.get("sec-fetch-site") == "cross-site":

@@ -15,11 +15,11 @@ from ackline.service.problems import Unauthorized
 from ackline.stores.base import KeyWrite, Store, find_key
 
 LIFE = 30
-"""Seconds from the making of a ticket to its use."""
+"""Seconds for which a ticket can be used."""
 
 ROOM = (OWN_KEYS, "tickets")
 SWEPT = 100
-"""Unused tickets that are cleared away when a new one is made."""
+"""How many expired tickets are deleted at most when a new one is made."""
 
 
 class Stub(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ def issue(store: Store, principal: Principal) -> str:
 
 
 def redeem(store: Store, ticket: str) -> Principal:
-    """Who asked for this ticket. It is gone in the same step, whoever else shows it."""
+    """The principal that asked for a ticket, which is deleted in the same step: it works once."""
     key = _key(ticket)
     found = find_key(store, SERVICE_TENANT, key)
     if found is None or int(key[2]) <= time.time():
@@ -58,13 +58,13 @@ def _key(ticket: str) -> tuple[str, ...]:
     expires, _, _ = ticket.partition("-")
     if not (expires.isascii() and expires.isdecimal() and len(expires) <= 10):
         raise _refused()
-    # By time, so that the expired ones are the first.
+    # Ordered by expiry, so that the expired ones come first.
     return (*ROOM, expires.zfill(10), hashlib.sha256(ticket.encode()).hexdigest())
 
 
 def _sweep(store: Store) -> None:
     now = time.time()
     kept = store.read_keys(SERVICE_TENANT, ROOM, SWEPT)
-    old = [KeyWrite(key=one.key, value=None) for one in kept if int(one.key[2]) <= now]
-    if old:
-        store.write_keys(SERVICE_TENANT, old)
+    expired = [KeyWrite(key=entry.key, value=None) for entry in kept if int(entry.key[2]) <= now]
+    if expired:
+        store.write_keys(SERVICE_TENANT, expired)

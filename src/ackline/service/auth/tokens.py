@@ -28,7 +28,7 @@ REMEMBERED_FOR = 30.0
 LONGEST_NAME = 200
 
 _FAULTS = (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError)
-"""What reading a text that only looks like a token can end in."""
+"""The errors that reading a malformed token can raise."""
 
 
 class Tokens:
@@ -48,7 +48,7 @@ class Tokens:
         return self._checked.get(digest, (None, 0.0))[1] > time.time()
 
     async def check(self, token: str) -> Principal:
-        """Who shows this token, or `Unauthorized`."""
+        """The principal of this token, or `Unauthorized`."""
         if len(token) > LONGEST_TOKEN:
             raise Unauthorized("the token is too long")
         digest, now = hashlib.sha256(token.encode()).digest(), time.time()
@@ -74,7 +74,7 @@ class Tokens:
             raise Unauthorized("the token is not of an issuer that is known here")
         issuer, keys = found
         header = unverified["header"]
-        # Before any key is looked at: the token does not choose how it is checked.
+        # Before any key is looked up: a token must not choose how it is verified.
         if header.get("alg") != issuer.algorithm:
             raise Unauthorized(f"tokens of this issuer are signed with {issuer.algorithm}")
         kid = header.get("kid")
@@ -132,7 +132,7 @@ def _tenant(issuer: Issuer, claims: dict[str, Any]) -> str:
 
 
 def _scopes(claim: Any, name: str) -> frozenset[str]:
-    """Words in a text (RFC 8693), or a list of them; scopes of others are left alone."""
+    """Words in a text (RFC 8693), or a list of them; some may be scopes of other services."""
     words = claim.split() if isinstance(claim, str) else claim
     return _names(words, name) or frozenset()
 

@@ -24,7 +24,7 @@ ALGORITHM = "EdDSA"
 
 
 class KeyPair:
-    """A private key in a file that only its owner can read; beside it the set for the service."""
+    """A private key in a file that only its owner can read, and its public key set in another."""
 
     def __init__(self, directory: Path, key: Any) -> None:
         self._directory = directory
@@ -48,7 +48,7 @@ class KeyPair:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the service has to be told to believe it."""
+        """The issuer's settings for the service, to have its tokens accepted."""
         return {
             "issuer": ISSUER,
             "audience": AUDIENCE,
@@ -58,9 +58,9 @@ class KeyPair:
         }
 
     def sign(self, claims: dict[str, Any], expires_at: float) -> str:
-        """A token."""
-        said = {"iss": ISSUER, "aud": AUDIENCE, "sub": "test", "exp": int(expires_at), **claims}
-        return jwt.encode(said, self._key, ALGORITHM, headers={"kid": KEY_ID})
+        """A signed token with these claims."""
+        payload = {"iss": ISSUER, "aud": AUDIENCE, "sub": "test", "exp": int(expires_at), **claims}
+        return jwt.encode(payload, self._key, ALGORITHM, headers={"kid": KEY_ID})
 
 
 def _write_new(file: Path, key: Ed25519PrivateKey) -> None:

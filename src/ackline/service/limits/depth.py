@@ -1,4 +1,4 @@
-"""How many live jobs a tenant may have: counted by the store, guessed upwards in between."""
+"""The limit on a tenant's live jobs: counted by the store, estimated upwards in between."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ackline.service.allowance import Allowance
 from ackline.stores.base import QueueInfo, Store
 
 FRESH = 1.0
-"""Seconds for which a count is believed; what others enqueue meanwhile is not seen."""
+"""Seconds for which a count is used; what other processes enqueue meanwhile is not seen."""
 
 PAUSE = 0.05
 """Seconds between two looks at a tenant that has no room."""
@@ -25,15 +25,15 @@ class Depth:
         self._tenant = tenant
         self._counted: Counter[str] = Counter()
         self._since: Counter[str] = Counter()
-        """What has arrived since the last look."""
+        """Jobs that have arrived since the last look."""
         self._coming: Counter[str] = Counter()
-        """What is on its way to the store."""
+        """Jobs on their way to the store."""
         self._looked_at = float("-inf")
         self._changing = threading.Lock()
         self._looking = threading.Lock()
 
     def take(self, queue: str, jobs: int, allowance: Allowance) -> bool:
-        """Let jobs in if there is room; it may look at the store, so off the event loop."""
+        """Reserve room for jobs, if there is any; it may ask the store, so off the event loop."""
         if self._age > FRESH:
             self._look(FRESH)
         taken = self._try(queue, jobs, allowance)
@@ -43,7 +43,7 @@ class Depth:
         return taken
 
     def arrived(self, queue: str, jobs: int) -> None:
-        """They are stored, or refused."""
+        """Jobs were stored, or refused."""
         with self._changing:
             self._since[queue] += jobs
             self._coming[queue] -= jobs
@@ -86,7 +86,7 @@ class Depths:
         self._depths: dict[str, Depth] = {}
 
     def of(self, key: QueueKey) -> Depth:
-        """Of one tenant."""
+        """The depth of one tenant."""
         depth = self._depths.get(key.tenant)
         if depth is None:
             depth = self._depths.setdefault(key.tenant, Depth(self._store, key.tenant))

@@ -1,4 +1,4 @@
-"""What each caller owes, in memory that the processes of one service share."""
+"""How much of its rate each caller has used, in memory that the service's processes share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ackline.service.limits.rate import Rate
 
 BUCKETS = 4096
 PLACES = 8
-"""In each bucket. When all are taken, whoever owes least is forgotten: mostly it owes nothing."""
+"""In each bucket. When all are taken, the name that owes least, mostly nothing, is dropped."""
 
 _BUCKET = struct.Struct("Qd" * PLACES)
 _PLACE = struct.Struct("Qd")
@@ -26,11 +26,11 @@ SIZE = BUCKETS * _BUCKET.size
 
 SEATS_FROM = 1 << 40
 SEATS_EACH = 1 << 20
-"""Behind the table are bytes that nobody reads: each stands for a stream, and is locked by it."""
+"""Behind the table are bytes that nobody reads: each stands for a stream, which locks it."""
 
 
 def new_file(folder: Path | None = None) -> int:
-    """Room for a ledger: in the folder that processes share, or without a name for one alone."""
+    """A file for a ledger: in the folder that processes share, or without a name for one alone."""
     if folder is None:
         with tempfile.TemporaryFile() as nameless:
             file = os.dup(nameless.fileno())
@@ -41,17 +41,17 @@ def new_file(folder: Path | None = None) -> int:
 
 
 class Ledger:
-    """A table of debts, by name, and of seats that are taken."""
+    """A table of what each name owes to its rate, and the seats that are taken."""
 
     def __init__(self, file: int, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._file = file
         self._table = mmap.mmap(file, SIZE)
         self._monotonic = monotonic
-        self._mine = threading.Lock()
+        self._lock = threading.Lock()
         self._seats: dict[int, set[int]] = {}
 
     def charge(self, name: str, rate: Rate, cost: float = 1.0) -> float:
-        """Let something in, or return how many seconds it has to wait."""
+        """Admit something of this cost, or return how many seconds it has to wait."""
         mark = _mark(name)
         with self._bucket(mark) as at:
             place, due = self._find(at, mark)
@@ -67,36 +67,36 @@ class Ledger:
             return rate.charge(self._find(at, mark)[1], self._monotonic(), 1.0)[1]
 
     def take_seat(self, name: str, most: int) -> int | None:
-        """A seat of those that a name has, if one is free; a process that dies leaves all."""
+        """One of a name's `most` seats, if any is free; a process that dies frees its seats."""
         begin = SEATS_FROM + (_mark(name) >> 24) * SEATS_EACH
-        with self._mine:
-            mine = self._seats.setdefault(begin, set())
+        with self._lock:
+            taken = self._seats.setdefault(begin, set())
             for seat in range(begin, begin + most):
-                if seat not in mine and self._lock_seat(seat):
-                    mine.add(seat)
+                if seat not in taken and self._lock_seat(seat):
+                    taken.add(seat)
                     return seat
         return None
 
     def leave_seat(self, seat: int) -> None:
-        """Somebody else may have it."""
+        """Free a seat."""
         begin = seat - (seat - SEATS_FROM) % SEATS_EACH
-        with self._mine:
-            mine = self._seats[begin]
-            mine.discard(seat)
-            if not mine:
+        with self._lock:
+            taken = self._seats[begin]
+            taken.discard(seat)
+            if not taken:
                 del self._seats[begin]
             fcntl.lockf(self._file, fcntl.LOCK_UN, 1, seat)
 
     def close(self) -> None:
-        """Let go of the memory."""
+        """Release the memory and its file."""
         self._table.close()
         os.close(self._file)
 
     @contextmanager
     def _bucket(self, mark: int) -> Iterator[int]:
         at = mark % BUCKETS * _BUCKET.size
-        # The file's lock keeps other processes out, and knows nothing of threads.
-        with self._mine:
+        # The file's lock keeps other processes out, but not other threads of this one.
+        with self._lock:
             fcntl.lockf(self._file, fcntl.LOCK_EX, 1, at)
             try:
                 yield at
@@ -104,9 +104,9 @@ class Ledger:
                 fcntl.lockf(self._file, fcntl.LOCK_UN, 1, at)
 
     def _find(self, at: int, mark: int) -> tuple[int, float]:
-        """Where a name stands, and what it owes; a new one gets the place of who owes least."""
-        found = _BUCKET.unpack_from(self._table, at)
-        marks, dues = found[::2], found[1::2]
+        """A name's place, and what it owes; a new name gets the place of one that owes least."""
+        entries = _BUCKET.unpack_from(self._table, at)
+        marks, dues = entries[::2], entries[1::2]
         if mark in marks:
             index = marks.index(mark)
             return at + index * _PLACE.size, dues[index]

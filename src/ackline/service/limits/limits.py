@@ -26,7 +26,7 @@ from ackline.stores.base import Store
 
 
 class Limits:
-    """What tenants and addresses may use; what is not limited costs nothing."""
+    """The limits of tenants and addresses; checking one that is not set costs nothing."""
 
     def __init__(self, settings: Settings, store: Store, folder: Path | None = None) -> None:
         self._folder = folder
@@ -37,7 +37,7 @@ class Limits:
         self._own = {name: own.over(self._general) for name, own in settings.tenants.items()}
 
     def open(self) -> None:
-        """Take hold of what the processes share, or of memory of its own."""
+        """Open the ledger that the processes share, or one of its own."""
         self._ledger = Ledger(new_file(self._folder))
 
     def of(self, tenant: str) -> Allowance:
@@ -74,7 +74,7 @@ class Limits:
 
     @contextmanager
     def admitting(self, key: QueueKey, jobs: int) -> Iterator[None]:
-        """Around an enqueue of so many jobs; it may block."""
+        """Wraps an enqueue, which is refused if it has too many jobs; it may block."""
         self.admit_jobs(key.tenant, jobs)
         if not jobs or not self.counts_jobs_of(key.tenant):
             yield
@@ -86,18 +86,18 @@ class Limits:
             self.leave_room(key, jobs)
 
     def require_room(self, key: QueueKey, jobs: int, *, moved: bool = False) -> None:
-        """Before an operator's act that makes so many more jobs of a queue live; it may block.
+        """Refuse an operator's act if it makes too many more jobs of a queue live; it may block.
 
-        Those that are `moved` count for the queue only: the tenant has them already. The room is
-        not kept for as long as the act takes, which may be minutes: what has arrived would count
-        twice, and enqueues would be refused for it.
+        Jobs that are `moved` count for the queue only: the tenant has them already. The room is
+        not reserved while the act runs, which may take minutes: jobs that have arrived would count
+        twice, and enqueues would be refused because of that.
         """
         if jobs and self.counts_jobs_of(key.tenant):
             self.take_room(key, jobs, moved=moved)
             self.leave_room(key, jobs)
 
     def take_room(self, key: QueueKey, jobs: int, *, moved: bool = False) -> None:
-        """Keep room for jobs, until they are stored and it is left; it may block."""
+        """Reserve room for jobs until `leave_room`; it may block."""
         allowance = self.of(key.tenant)
         if moved:
             allowance = msgspec.structs.replace(allowance, tenant_jobs=None)
@@ -105,7 +105,7 @@ class Limits:
             raise QueueFull(_full(key, allowance), "live-jobs")
 
     def leave_room(self, key: QueueKey, jobs: int) -> None:
-        """They are stored, or refused."""
+        """End a reservation: the jobs were stored, or refused."""
         self._depths.of(key).arrived(key.name, jobs)
 
     def take_seat(self, tenant: str) -> int | None:
@@ -120,7 +120,7 @@ class Limits:
 
     @contextmanager
     def seated(self, tenant: str) -> Iterator[None]:
-        """Around a request that waits: it holds as much as a stream."""
+        """Wraps a request that waits: it holds as many resources as a stream."""
         seat = self.take_seat(tenant)
         try:
             yield
@@ -129,7 +129,7 @@ class Limits:
                 self.leave_seat(seat)
 
     def leave_seat(self, seat: int) -> None:
-        """A stream has ended."""
+        """Free the place of a stream that has ended."""
         self._ledger.leave_seat(seat)
 
     def require_trust(self, address: str) -> None:
@@ -147,7 +147,7 @@ class Limits:
             self._ledger.charge(_place(address), self._failures)
 
     def close(self) -> None:
-        """Let go of what the processes share."""
+        """Close the ledger."""
         self._ledger.close()
 
 
@@ -156,16 +156,16 @@ def _rate(per_second: float | None, burst: float | None) -> Rate | None:
 
 
 def _full(key: QueueKey, allowance: Allowance) -> str:
-    said = []
+    limits = []
     if allowance.queue_jobs:
-        said.append(f"{allowance.queue_jobs:,} live jobs in a queue")
+        limits.append(f"{allowance.queue_jobs:,} live jobs in a queue")
     if allowance.tenant_jobs:
-        said.append(f"{allowance.tenant_jobs:,} in all")
-    return f"queue {key.name!r} is full for now: your tenant may have {' and '.join(said)}"
+        limits.append(f"{allowance.tenant_jobs:,} in all")
+    return f"queue {key.name!r} is full for now: your tenant may have {' and '.join(limits)}"
 
 
 def _place(address: str) -> str:
-    """Whose address it is: of IPv6, everybody has a whole network."""
+    """The name that an address is counted under; for IPv6 its network, which has one owner."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

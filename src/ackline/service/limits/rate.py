@@ -1,4 +1,4 @@
-"""A rate with bursts (GCRA): one number for each who is limited, and no timer."""
+"""A rate with bursts (GCRA): one number for each limited caller, and no timer."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import msgspec
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """So many in a second in the long run, and up to `burst` of them at once."""
+    """`per_second` in the long run, and up to `burst` at once."""
 
     per_second: float
     burst: float
 
     def charge(self, due: float, now: float, cost: float) -> tuple[float, float]:
-        """When all that was let in will be paid for, and how long to wait instead (0: it is in).
+        """When all that was admitted will be paid for, and how long to wait instead (0: admitted).
 
-        What is larger than a whole burst is let in when nothing is owed, and paid for afterwards:
-        it would wait for ever otherwise.
+        A cost larger than a whole burst is admitted when nothing is owed, and paid for afterwards:
+        otherwise it would wait forever.
 
         >>> Rate(per_second=10, burst=5).charge(due=0.0, now=100.0, cost=5)
         (100.5, 0.0)

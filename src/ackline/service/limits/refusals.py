@@ -13,9 +13,9 @@ class TooMany(Refused):
     status = 429
     type = "too-many"
 
-    def __init__(self, detail: str, what: str, seconds: float = 1.0) -> None:
+    def __init__(self, detail: str, limit: str, seconds: float = 1.0) -> None:
         super().__init__(f"{detail}; nothing was done")
-        self.what = what
+        self.limit = limit
         self.seconds = max(1, math.ceil(seconds))
 
     @property
@@ -23,7 +23,7 @@ class TooMany(Refused):
         """When to try again, for programs."""
         return {
             "retry-after": str(self.seconds),
-            "ratelimit": f'"{self.what}";r=0;t={self.seconds}',
+            "ratelimit": f'"{self.limit}";r=0;t={self.seconds}',
         }
 
 

@@ -1,4 +1,4 @@
-"""The seats of streams: taken at the door, left when the request is over, however it ends."""
+"""The seats of streams: taken by the guard, freed when the request is over, however it ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SEAT = "ackline.seat"
 
 
 class Seated:
-    """Around all routes: whoever had a seat leaves it."""
+    """Wraps all routes: frees the seat of a request that took one."""
 
     def __init__(self, app: ASGIApp, limits: Limits) -> None:
         self._app = app
@@ -28,5 +28,5 @@ class Seated:
 
 
 def take_seat(limits: Limits, tenant: str, scope: Any) -> None:
-    """Have a seat for this request, or `TooManyStreams`."""
+    """Take a seat for this request, or `TooManyStreams`."""
     scope[_SEAT] = limits.take_seat(tenant)

@@ -35,7 +35,7 @@ class Metrics:
         self._siblings = Siblings(folder, runtime.worker) if folder is not None else None
 
     def publish(self) -> None:
-        """Let the other processes know how much it is by now."""
+        """Publish this process's figures for the other processes."""
         if self._siblings is not None:
             self._siblings.publish(generate_latest(self._own))
 
@@ -48,7 +48,7 @@ class Metrics:
         return generate_latest(registry)
 
     def text_for(self, tenant: str, may_see: Callable[[str], bool]) -> bytes:
-        """What the queues of one tenant hold, those that it may see."""
+        """What the queues of one tenant hold, as far as the caller may see them."""
         registry = CollectorRegistry()
         registry.register(Queues(self._runtime, self._broken, tenant, may_see))
         return generate_latest(registry)

@@ -54,9 +54,9 @@ class Queues(Collector):
             for state, number in info.counts.items():
                 jobs.add_metric([*place, state], number)
             oldest.add_metric(place, age_of_first(store, info, now))
-            back = recovered(store, info.key, self._broken.warn)
+            by_way = recovered(store, info.key, self._broken.warn)
             for way in Way:
-                expired.add_metric([*place, way], back[way].jobs if way in back else 0)
+                expired.add_metric([*place, way], by_way[way].jobs if way in by_way else 0)
         yield from (jobs, oldest, expired)
 
     def _wanted(self, info: QueueInfo) -> bool:

@@ -63,7 +63,7 @@ class Measured:
             route = str(cast("dict[str, object]", scope).get("path_template") or "none")
             method = str(cast("dict[str, object]", scope)["method"])
             if method not in METHODS:
-                method = "other"  # strangers may make up as many as they like
+                method = "other"  # clients can make up any number of methods
             self._requests.count.labels(method, route, status or 499).inc()
             if not streams:
                 self._requests.seconds.labels(method, route).observe(time.perf_counter() - began)

@@ -1,4 +1,4 @@
-"""Figures of several processes as one: each leaves its own in a folder, and any adds them up."""
+"""Figures of several processes as one: each writes its own to a folder, any adds them up."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 PUBLISH_EVERY = 1.0
-"""Seconds; so old may the figures of the other processes be."""
+"""Seconds; the figures of other processes may be this old."""
 
 DEAD_AFTER = 10.0
-"""Seconds without a sign: what it has done still counts, what it has open does not."""
+"""Seconds without publishing after which a process is dead: its gauges no longer count."""
 
 LEAST = frozenset({"ackline_loop_lag_seconds"})
-"""Not added up: it is enough if one process has run a loop of late."""
+"""Of these the least value counts, not the sum: one process that ran a loop is enough."""
 
 
 class Siblings:
@@ -27,13 +27,13 @@ class Siblings:
         self._mine = folder / f"{name}.metrics"
 
     def publish(self, text: bytes) -> None:
-        """Replace what this process has left there; nobody reads half of it."""
+        """Replace this process's file in one step, so that nobody reads half of it."""
         draft = self._mine.with_suffix(".draft")
         draft.write_bytes(text)
         draft.replace(self._mine)
 
     def read(self) -> Iterator[list[Metric]]:
-        """The figures of the others."""
+        """The figures of the other processes."""
         for file in sorted(self._folder.glob("*.metrics")):
             if file != self._mine:
                 alive = time.time() - file.stat().st_mtime < DEAD_AFTER
@@ -52,8 +52,10 @@ def merge(processes: Iterable[Iterable[Metric]]) -> Iterator[Metric]:
             if sample.name.endswith("_created"):
                 continue
             place = (sample.name, tuple(sorted(sample.labels.items())))
-            had = values.get(place)
-            values[place] = sample.value if had is None else _add(family.name, had, sample.value)
+            before = values.get(place)
+            values[place] = (
+                sample.value if before is None else _add(family.name, before, sample.value)
+            )
     for name, first in families.items():
         merged = Metric(name, first.documentation, first.type)
         for (sample_name, labels), value in sums[name].items():

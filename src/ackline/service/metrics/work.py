@@ -20,7 +20,7 @@ from ackline.stores.base import Claimed
 
 BOUNDS = (0.005, 0.025, 0.1, 0.25, 1.0, 2.5, 10.0, 60.0, 300.0, 1800.0, 7200.0, 86_400.0)
 MOST_BEGUN = 100_000
-"""So many jobs under way are remembered; of an older one it is not told how long it ran."""
+"""Running jobs that are remembered; how long older ones ran is not measured."""
 
 
 class Spans:
@@ -31,19 +31,19 @@ class Spans:
         self.total = 0.0
 
     def add(self, seconds: float) -> None:
-        """One more."""
+        """Count one more span."""
         self.counts[bisect_left(BOUNDS, seconds)] += 1
         self.total += seconds
 
     @property
     def buckets(self) -> list[tuple[str, float]]:
-        """As Prometheus has them: all up to a length."""
+        """As Prometheus wants them: how many up to each length."""
         bounds = [*map(str, BOUNDS), "+Inf"]
         return list(zip(bounds, map(float, accumulate(self.counts)), strict=True))
 
 
 class Work(Collector):
-    """Told of each claim and each settling that goes through this process, batch by batch."""
+    """Measures the claims and settlings that go through this process, batch by batch."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -68,7 +68,7 @@ class Work(Collector):
     def settled(
         self, key: QueueKey, steps: Sequence[Transition], verdicts: Sequence[Verdict]
     ) -> None:
-        """The store has answered what became of jobs."""
+        """The store has answered these transitions."""
         now = time.monotonic()
         with self._lock:
             for step, verdict in zip(steps, verdicts, strict=True):
@@ -82,13 +82,13 @@ class Work(Collector):
                         self._runs[key].add(now - began)
 
     def keep(self, queues: Collection[QueueKey]) -> None:
-        """Know these queues, also before anything happens; forget all others: those are gone."""
+        """Report these queues, even before anything happens; forget all others: they are gone."""
         with self._lock:
             self._stale.update({key: 0 for key in queues if key not in self._stale})
             figures: tuple[dict[QueueKey, Any], ...] = (self._waits, self._runs, self._stale)
-            for found in figures:
-                for key in found.keys() - set(queues):
-                    del found[key]
+            for by_queue in figures:
+                for key in by_queue.keys() - set(queues):
+                    del by_queue[key]
 
     def collect(self) -> Iterator[Metric]:
         labels = ["tenant", "queue"]
@@ -102,8 +102,8 @@ class Work(Collector):
             "ackline_stale_settles", "Settlings that came too late and were refused.", labels=labels
         )
         with self._lock:
-            for family, found in ((waits, self._waits), (runs, self._runs)):
-                for key, spans in found.items():
+            for family, by_queue in ((waits, self._waits), (runs, self._runs)):
+                for key, spans in by_queue.items():
                     family.add_metric([key.tenant, key.name], spans.buckets, spans.total)
             for key, number in self._stale.items():
                 stale.add_metric([key.tenant, key.name], number)

@@ -51,7 +51,7 @@ class File(msgspec.Struct, frozen=True):
 
 @get_or_head(["/", *(f"/{view}" for view in VIEWS), "/queues/{path:path}"], include_in_schema=False)
 async def page(request: AnyRequest, runtime: NamedDependency[Runtime]) -> Response[bytes]:
-    """The page; which view it shows, it reads from its address."""
+    """The page, which reads from its address which view to show."""
     return _answer(request, _page(runtime.settings.base), PAGE)
 
 
@@ -78,14 +78,14 @@ def _answer(request: AnyRequest, found: File, headers: dict[str, str]) -> Respon
 @functools.cache
 def _page(base: str) -> File:
     content = (files("ackline.service") / "static" / "dashboard" / "index.html").read_bytes()
-    said = html.escape(base).encode()
-    return _file("index.html", content.replace(BASE, BASE.replace(b"/api", said)))
+    escaped = html.escape(base).encode()
+    return _file("index.html", content.replace(BASE, BASE.replace(b"/api", escaped)))
 
 
 @functools.cache
 def _assets() -> dict[str, File]:
     folder = files("ackline.service") / "static" / "dashboard" / "assets"
-    return {one.name: _file(one.name, one.read_bytes()) for one in folder.iterdir()}
+    return {asset.name: _file(asset.name, asset.read_bytes()) for asset in folder.iterdir()}
 
 
 def _file(name: str, content: bytes) -> File:

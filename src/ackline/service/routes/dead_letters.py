@@ -125,7 +125,7 @@ def _absent(queue: str, id: str) -> NotFound:
 
 
 def _slice(queue: AsyncQueue[Any, Any], which: Filter, offset: int, limit: int) -> list[Record]:
-    """The store pages by cursor, so what lies before the offset is read over."""
+    """The store pages by cursor, so what lies before the offset is read and skipped."""
     store, key = queue.sync.store, queue.sync.key
     found: list[Record] = []
     cursor = None

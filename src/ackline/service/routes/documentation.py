@@ -31,7 +31,7 @@ HEADERS = {
 def page(request: Request[Any, Any, Any]) -> Response[bytes] | Redirect:
     """The page."""
     if request.scope["raw_path"].partition(b"?")[0].endswith(b"/"):
-        # What the page names would be looked for one level too deep.
+        # The page's relative links would lead one level too deep.
         return Redirect(request.scope["path_template"])
     content = (files("ackline.service") / "static" / "docs.html").read_bytes()
     return Response(content, media_type="text/html", headers=HEADERS)

@@ -39,8 +39,8 @@ async def readyz(
 ) -> Response[Readiness]:
     """Whether the store can be written and swept, and what an answered enqueue survives.
 
-    503 while one of these is not so, and from the moment that the service was asked to stop.
-    Where callers have to show who they are, only those who do are told why.
+    503 while one of these fails, and from the moment that the service was asked to stop.
+    Where callers have to authenticate, only those who did see the checks.
     """
     readiness = await examine(runtime)
     if request.scope["user"] is None:

@@ -41,7 +41,7 @@ async def list_keys(
     prefix: Prefix = None,
     limit: Annotated[int, QueryParameter(ge=1, le=10_000)] = 1000,
 ) -> list[KeyDocument]:
-    """The keys that start so, in order."""
+    """The keys that start with these parts, in order."""
     return await Room(caller).find_all(tuple(prefix or ()), limit)
 
 

@@ -106,7 +106,8 @@ async def poll(
 ) -> Polled:
     """The next message, locked for the caller; null if there is none.
 
-    Of several queues, the one is next that those who ask like this had least of, by its weight.
+    Of several queues, the next is the one that got the least by its weight, counting all clients
+    that poll the same queues with the same weights.
     """
     claims = _claims(caller, queues, weights, 1, kinds)
     jobs = await hand_out(claims, 1, wait, caller.receive)

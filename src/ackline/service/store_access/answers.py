@@ -18,14 +18,14 @@ from ackline.service.store_access.scopes import Arguments
 from ackline.stores.base import Claimed, Key, Page, QueueInfo, StoreInfo
 
 PASSED_AT_ONCE = 5000
-"""Events that are read together, to pass over those that are not the caller's."""
+"""Events that are read at once, to skip those that are not the caller's."""
 
 PATIENCE = 0.5
-"""Seconds to pass over them in one request."""
+"""Seconds that one request may spend on skipping events."""
 
 
 class ReadOn(msgspec.Struct, frozen=True):
-    """Nothing was found in time: where the next request goes on."""
+    """Nothing was found in time; the next request goes on at this cursor."""
 
     cursor: str
 
@@ -56,7 +56,7 @@ def _require_room_for_steps(
     transitions: Sequence[Transition] = (),
     **_more: Any,
 ) -> None:
-    """Before steps that may make jobs live where they were not: redrives and moves."""
+    """Refuse steps that would make too many jobs of a queue live: redrives and moves."""
     limits = caller.runtime.limits
     steps = [step for step in transitions if step.act in (Act.REDRIVE, Act.MOVE)]
     if queue is None or not steps or not limits.counts_jobs_of(caller.tenant):
@@ -88,13 +88,13 @@ def _count(
 
 
 def _step_within_kinds(caller: Caller, verb: str, arguments: Arguments) -> Any:
-    """Jobs of other kinds are not there for the caller: their steps are answered like that."""
+    """Take steps on jobs of the caller's kinds; others do not exist for it, and are answered so."""
     steps: list[Transition] = arguments["transitions"]
     seen = caller.sees(arguments["queue"], [step.id for step in steps])
     mine = [step for step, sees in zip(steps, seen, strict=True) if sees]
     answer = getattr(caller.runtime.store, verb)(**{**arguments, "transitions": mine})
-    given = iter(answer.verdicts if isinstance(answer, Claimed) else answer)
-    verdicts = [next(given) if sees else Verdict(False, None) for sees in seen]
+    applied = iter(answer.verdicts if isinstance(answer, Claimed) else answer)
+    verdicts = [next(applied) if sees else Verdict(False, None) for sees in seen]
     if isinstance(answer, Claimed):
         return msgspec.structs.replace(answer, verdicts=verdicts)
     return verdicts
@@ -103,7 +103,7 @@ def _step_within_kinds(caller: Caller, verb: str, arguments: Arguments) -> Any:
 def _events_seen(
     caller: Caller, queue: QueueKey | None, after: str | None, limit: int
 ) -> list[Event] | ReadOn:
-    """The next events that are the caller's; others are passed over, as long as there is time."""
+    """The next events that are the caller's; others are skipped, as long as there is time."""
     until = time.monotonic() + PATIENCE
     while limit and (
         page := Events.of(caller.runtime.store.events(queue, after, max(limit, PASSED_AT_ONCE)))
@@ -143,8 +143,8 @@ def _sees(caller: Caller, one: Record | Event | QueueInfo | Key) -> bool:
         case Record():
             return kinds is None or one.kind in kinds
         case Event():
-            theirs = kinds is None or not one.id or one.kind in kinds
-            return one.queue.tenant == caller.tenant and caller.may_see(one.queue.name) and theirs
+            of_kind = kinds is None or not one.id or one.kind in kinds
+            return one.queue.tenant == caller.tenant and caller.may_see(one.queue.name) and of_kind
         case QueueInfo():
             return caller.may_see(one.key.name)
         case Key():
@@ -154,7 +154,7 @@ def _sees(caller: Caller, one: Record | Event | QueueInfo | Key) -> bool:
 
 
 def _seen_info(caller: Caller, info: StoreInfo) -> StoreInfo:
-    """What a store is, without where it is: that is the service's own."""
+    """What a store is, without its location and details, which only concern the service."""
     admin = Scope.ADMIN in caller.principal.scopes
     return msgspec.structs.replace(
         info, location="", details={}, troubles=info.troubles if admin else ()

@@ -1,6 +1,6 @@
 """Ackline's own notes in a tenant's room: who may write which over HTTP, and what they look like.
 
-The service reads them for all tenants, so one that it could not read would be everybody's trouble.
+The service reads them for all tenants, so one that it could not read would affect all tenants.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     """One sort of notes."""
 
     writers: frozenset[Scope]
-    """Besides admins."""
+    """Scopes that may write it, besides admin."""
     parts: int | None = None
-    """Of its key; None is any number."""
+    """How many parts its key has; None is any number."""
     read: Read | None = None
-    """Raises if a value is none; None if the service never reads it."""
+    """Reads a value, and raises if it is invalid; None if the service never reads it."""
     is_set: bool = True
-    """Whether it may be given a value; if not, only be deleted."""
+    """Whether it may be given a value; otherwise it may only be deleted."""
     is_changed: bool = True
-    """Whether it may be changed or deleted; if not, only be made."""
+    """Whether it may be changed or deleted; otherwise it may only be created."""
     is_reached: bool = False
     """Whether it is a cursor: the journal must have reached it."""
 
@@ -70,12 +70,12 @@ NOTES: Mapping[str, Note] = {
         read=lambda value: read_place(value).cursor,
         is_reached=True,
     ),
-    # Made by routes of their own; who drops a queue deletes them with it.
+    # Made by routes of their own; dropping a queue deletes them.
     "schedules": Note(writers=frozenset(), parts=4, is_set=False),
     "spark": Note(writers=frozenset({Scope.CONSUME})),
     BESIDE: Note(writers=frozenset({Scope.CONSUME, Scope.PRODUCE})),
 }
-"""By the second part of their keys; all others are the service's own."""
+"""By the second part of their keys; only the service itself writes all others."""
 
 
 def is_note(write: KeyWrite) -> bool:
@@ -84,7 +84,7 @@ def is_note(write: KeyWrite) -> bool:
 
 
 def require_note(caller: Caller, write: KeyWrite) -> None:
-    """Refuse a note that is not this caller's to write, or that nobody could read."""
+    """Refuse a note that this caller may not write, or that nobody could read."""
     key, name = write.key, " / ".join(write.key)
     note = NOTES.get(key[1]) if len(key) >= LEAST_PARTS else None
     if note is None:
@@ -107,7 +107,7 @@ def require_note(caller: Caller, write: KeyWrite) -> None:
 
 
 def _require_not_fired_here(caller: Caller, write: KeyWrite) -> None:
-    """The ticks of a schedule that the service fires are its own; a drop may delete them."""
+    """Refuse to write the ticks of a schedule that the service fires; a drop may delete them."""
     dropping = write.value is None and Scope.ADMIN in caller.principal.scopes
     queue, name = QueueKey(caller.tenant, write.key[2]), write.key[3]
     if not dropping and schedules.find(caller.runtime.store, queue, name)[0] is not None:

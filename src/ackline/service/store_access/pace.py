@@ -1,4 +1,4 @@
-"""The request rate of a client that speaks to the store itself: its body says what it wants."""
+"""The request rate of a client that calls the store itself: it depends on the request's body."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ackline.service.store_access.scopes import Arguments
 from ackline.stores.base import Claimed
 
 PACED_BY_BODY = frozenset({"claim", "apply", "heartbeat"})
-"""Verbs that settle and hold jobs, or may do so; all others are refused before they are read."""
+"""Verbs that may settle or hold jobs; others beyond the rate are refused before they are read."""
 
 
 def ask_within_rate(caller: Caller, verb: str, arguments: Arguments) -> Any:
-    """What the store answers, unless it is too soon; settling and holding never is. It blocks."""
+    """What the store answers, within the rate; settling and holding is never refused. It blocks."""
     limits, steps = caller.runtime.limits, arguments.get("transitions", ())
     if verb in PACED_BY_BODY and (verb == "heartbeat" or _settles(steps)):
         wait = limits.count_request(caller.tenant)
@@ -29,14 +29,14 @@ def ask_within_rate(caller: Caller, verb: str, arguments: Arguments) -> Any:
 
 
 def _settles(steps: Sequence[Transition]) -> bool:
-    """Whether all of these are taken by the holders of leases."""
+    """Whether there are steps, and holders of leases take all of them."""
     return bool(steps) and all(
         step.act in FENCED or (step.act is Act.CANCEL and step.token is not None) for step in steps
     )
 
 
 def _settle_alone(caller: Caller, arguments: Arguments, wait: float) -> Claimed:
-    """Do what a claim settles, and have it look for jobs when it is admitted again."""
+    """Settle what a claim settles, but claim nothing until `next_at`, when it is admitted again."""
     steps = {"queue": arguments["queue"], "transitions": arguments["transitions"]}
     verdicts = ask(caller, "apply", steps)
     now = caller.runtime.store.info().now

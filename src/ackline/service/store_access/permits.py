@@ -1,6 +1,6 @@
-"""What is asked of the store: checked here as `Queue` checks it at the other end.
+"""Arguments for the store, checked here as `Queue` checks them.
 
-That may be any program.
+The client may be any program, so it cannot be relied on to use `Queue`.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from ackline.service.store_access.steps import permitted_step, with_own_keys
 from ackline.stores.base import BESIDE, ClaimRequest, Filter, Hold, WorkerBeat
 
 LATEST = 1e11
-"""Seconds since 1970: no moment is later."""
+"""Seconds since 1970; moments must be before this one."""
 
 BATCHES = ("drafts", "transitions", "holds", "ids", "keys", "writes")
-"""Arguments that are many of something: no more in one request than elsewhere."""
+"""Arguments that are batches: no larger in one request than on other routes."""
 
 
 def permit(caller: Caller, verb: str, arguments: Arguments) -> Arguments:
@@ -62,15 +62,15 @@ def permit(caller: Caller, verb: str, arguments: Arguments) -> Arguments:
     return {**arguments, **check(caller, arguments)} if check is not None else arguments
 
 
-def _enqueue(caller: Caller, said: Arguments) -> Arguments:
-    for draft in said["drafts"]:
+def _enqueue(caller: Caller, given: Arguments) -> Arguments:
+    for draft in given["drafts"]:
         _require_draft(caller, draft)
-    caller.require_own_ids(said["queue"], [draft.id for draft in said["drafts"]])
-    for write in said["keys"]:
-        if write.key[:3] != (OWN_KEYS, BESIDE, said["queue"].name):
+    caller.require_own_ids(given["queue"], [draft.id for draft in given["drafts"]])
+    for write in given["keys"]:
+        if write.key[:3] != (OWN_KEYS, BESIDE, given["queue"].name):
             raise InvalidOption("an enqueue writes keys that stand beside its queue, no others")
         require_write(caller, write)
-    return {"drafts": list(map(caller.owned, said["drafts"]))}
+    return {"drafts": list(map(caller.owned, given["drafts"]))}
 
 
 def _require_draft(caller: Caller, draft: Draft) -> None:
@@ -87,62 +87,62 @@ def _require_draft(caller: Caller, draft: Draft) -> None:
         require_others_key(key)
 
 
-def _claim(caller: Caller, said: Arguments) -> Arguments:
-    request: ClaimRequest = said["request"]
+def _claim(caller: Caller, given: Arguments) -> Arguments:
+    request: ClaimRequest = given["request"]
     require_name("worker", request.worker)
     require_limit(request.limit)
     for lease in (request.lease, *request.lease_of_kind.values()):
         require_lease(lease)
     kinds = caller.kinds(request.kinds)
-    # It asks for so many at most: who wants more claims again.
+    # A limit is a maximum: a client that wants more claims again.
     limit = min(request.limit, caller.runtime.settings.max_batch)
     return {
         "request": msgspec.structs.replace(request, kinds=kinds, limit=limit),
-        **_apply(caller, said),
+        **_apply(caller, given),
     }
 
 
-def _apply(caller: Caller, said: Arguments) -> Arguments:
-    steps = [permitted_step(caller, step) for step in said["transitions"]]
-    return {"transitions": with_own_keys(caller.runtime.store, said["queue"], steps)}
+def _apply(caller: Caller, given: Arguments) -> Arguments:
+    steps = [permitted_step(caller, step) for step in given["transitions"]]
+    return {"transitions": with_own_keys(caller.runtime.store, given["queue"], steps)}
 
 
-def _heartbeat(caller: Caller, said: Arguments) -> Arguments:
-    beat: WorkerBeat = said["beat"]
+def _heartbeat(caller: Caller, given: Arguments) -> Arguments:
+    beat: WorkerBeat = given["beat"]
     require_name("worker", beat.id)
     require_seconds("ttl", beat.ttl)
-    holds: list[Hold] = said["holds"]
+    holds: list[Hold] = given["holds"]
     for hold in holds:
         require_seconds("seconds", hold.seconds)
-    if not all(caller.sees(said["queue"], [hold.id for hold in holds])):
+    if not all(caller.sees(given["queue"], [hold.id for hold in holds])):
         raise Forbidden("some of these leases are for kinds that your token is not for")
     return {}
 
 
-def _leases(_caller: Caller, said: Arguments) -> Arguments:
-    if said["worker"] is not None:
-        require_name("worker", said["worker"])
+def _leases(_caller: Caller, given: Arguments) -> Arguments:
+    if given["worker"] is not None:
+        require_name("worker", given["worker"])
     return {}
 
 
-def _page(caller: Caller, said: Arguments) -> Arguments:
-    """Who consumes sees what is leased, as `leases` shows it, and no other jobs."""
-    if said["which"].states != {State.PROCESSING}:
+def _page(caller: Caller, given: Arguments) -> Arguments:
+    """Let consumers see jobs that are leased, as `leases` shows them, and no others."""
+    if given["which"].states != {State.PROCESSING}:
         caller.require(Scope.READ)
     return {}
 
 
-def _configure(caller: Caller, said: Arguments) -> Arguments:
-    settings: QueueSettings = said["settings"]
-    expected: QueueSettings | None = said["expected"]
-    # A worker tells what its handlers were given; the rest of the settings is not its own.
+def _configure(caller: Caller, given: Arguments) -> Arguments:
+    settings: QueueSettings = given["settings"]
+    expected: QueueSettings | None = given["expected"]
+    # A worker publishes the policies of its handlers; other settings are not its own.
     published = expected is not None and settings == msgspec.structs.replace(
         expected, kinds=settings.kinds
     )
     require_one_of(caller, {Scope.CONSUME, Scope.ADMIN} if published else {Scope.ADMIN})
     if not published or not _changes_own_kinds(caller, settings, expected):
         caller.require_all_kinds()
-    return {} if published and not said["by"] else {"by": signed(caller, said["by"])}
+    return {} if published and not given["by"] else {"by": signed(caller, given["by"])}
 
 
 def _changes_own_kinds(caller: Caller, new: QueueSettings, old: QueueSettings | None) -> bool:
@@ -151,34 +151,34 @@ def _changes_own_kinds(caller: Caller, new: QueueSettings, old: QueueSettings | 
     return all(caller.may_touch(kind) for kind in kinds if new.kinds.get(kind) != before.get(kind))
 
 
-def _prune(caller: Caller, said: Arguments) -> Arguments:
-    """What a reader still needs is kept, whoever the caller believes to be reading."""
-    said_by_caller, needed = said["keep_from"], first_needed(caller.runtime.store, said["queue"])
-    cursors = [cursor for cursor in (said_by_caller, needed) if cursor is not None]
+def _prune(caller: Caller, given: Arguments) -> Arguments:
+    """Keep what any reader still needs, also readers that the caller does not know of."""
+    requested, needed = given["keep_from"], first_needed(caller.runtime.store, given["queue"])
+    cursors = [cursor for cursor in (requested, needed) if cursor is not None]
     return {"keep_from": min(cursors, key=read_cursor, default=None)}
 
 
-def _purge(caller: Caller, said: Arguments) -> Arguments:
-    which: Filter = said["which"]
+def _purge(caller: Caller, given: Arguments) -> Arguments:
+    which: Filter = given["which"]
     return {
         "which": msgspec.structs.replace(which, kinds=caller.kinds(which.kinds)),
-        "by": signed(caller, said["by"]),
+        "by": signed(caller, given["by"]),
     }
 
 
-def _drop(caller: Caller, said: Arguments) -> Arguments:
+def _drop(caller: Caller, given: Arguments) -> Arguments:
     caller.require_all_kinds()
-    return {"by": signed(caller, said["by"])}
+    return {"by": signed(caller, given["by"])}
 
 
-def _listen(caller: Caller, said: Arguments) -> Arguments:
-    if len(said["queues"]) > MOST:
+def _listen(caller: Caller, given: Arguments) -> Arguments:
+    if len(given["queues"]) > MOST:
         raise InvalidOption(f"a listener hears at most {MOST:,} queues")
-    return {"kinds": caller.kinds(said["kinds"])}
+    return {"kinds": caller.kinds(given["kinds"])}
 
 
-def _write_keys(caller: Caller, said: Arguments) -> Arguments:
-    for write in said["writes"]:
+def _write_keys(caller: Caller, given: Arguments) -> Arguments:
+    for write in given["writes"]:
         require_write(caller, write)
         if is_note(write):
             require_note(caller, write)

@@ -32,7 +32,7 @@ SCOPES: Mapping[str, frozenset[Scope]] = {
     "events": frozenset({Scope.READ}),
     "purge": frozenset({Scope.ADMIN}),
     "drop": frozenset({Scope.ADMIN}),
-    # These four depend on what is asked for, see below.
+    # These four depend on their arguments as well, see `permits`.
     "page": frozenset({Scope.CONSUME, Scope.READ}),
     "apply": EVERYONE,
     "configure": EVERYONE,
@@ -48,25 +48,25 @@ STEPS: Mapping[Act, Scope] = {
     Act.EDIT: Scope.ADMIN,
     Act.MOVE: Scope.ADMIN,
 }
-"""What a transition needs; the acts that are not here are verbs of their own."""
+"""The scope that a transition needs; acts that are not here are verbs of their own."""
 
 
 def require_one_of(caller: Caller, scopes: Collection[Scope]) -> None:
-    """Refuse who has none of these."""
+    """Refuse a caller that has none of these scopes."""
     if not caller.principal.scopes & frozenset(scopes):
         words = " or ".join(sorted(scopes))
         raise Forbidden(f"this needs the scope {words}, which your token does not have")
 
 
-def require_queues(caller: Caller, said: QueueKey | str | list[QueueKey] | None) -> None:
-    """Refuse queues that the caller is not for; they go by their key or their name."""
-    for one in said if isinstance(said, list) else [said] if said is not None else []:
-        name = one.name if isinstance(one, QueueKey) else one
+def require_queues(caller: Caller, queues: QueueKey | str | list[QueueKey] | None) -> None:
+    """Refuse queues, given by key or by name, that the caller may not use."""
+    for queue in queues if isinstance(queues, list) else [queues] if queues is not None else []:
+        name = queue.name if isinstance(queue, QueueKey) else queue
         require_name("queue", name)
         if not caller.may_see(name):
             raise Forbidden(f"your token is not for queue {name!r}")
 
 
 def signed(caller: Caller, by: str) -> str:
-    """Who did it: first who that is for sure, then who it says it is."""
+    """Who did it: first the authenticated name, then the name that the client gave."""
     return ": ".join(name for name in (caller.by, by) if name)

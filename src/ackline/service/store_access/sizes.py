@@ -1,4 +1,4 @@
-"""How large things may be that are kept for a caller."""
+"""How large batches, keys and values of a caller may be."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ MOST = 10_000
 
 
 def require_limit(limit: int) -> None:
-    """Refuse to answer with more than that."""
+    """Refuse a limit above `MOST`."""
     if not 0 <= limit <= MOST:
         raise InvalidOption(f"limit must be 0 to {MOST:,}, not {limit}")
 
 
 def require_ids(which: Filter | None) -> None:
-    """Refuse to look for more ids at once."""
+    """Refuse a filter with more than `MOST` ids."""
     if which is not None and len(which.ids or ()) > MOST:
         raise InvalidOption(f"which has {len(which.ids or ()):,} ids; the limit is {MOST:,}")
 

@@ -1,4 +1,4 @@
-"""Transitions that somebody else decided: only what the lifecycle could have, by who may."""
+"""Transitions that clients decided: only what the lifecycle allows, by callers that may."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def permitted_step(caller: Caller, step: Transition) -> Transition:
     _require_possible(caller, step)
     if step.target is not None:
         require_queues(caller, step.target)
-    # Who settles what it holds is known by its lease; all else is written under its name.
+    # The lease tells who settles a held job; all else is signed with the caller's name.
     if held and not step.by:
         return step
     return msgspec.structs.replace(step, by=signed(caller, step.by))
 
 
 def with_own_keys(store: Store, queue: QueueKey, steps: list[Transition]) -> list[Transition]:
-    """The same, but each writes only keys that its job was enqueued with. This blocks.
+    """The steps, each writing only keys that its job was enqueued with. This blocks.
 
-    Others are left out instead of refused: of a job that was replaced by one of the same id, a
-    worker may still have the keys, and its late step must not stop those that are sent with it.
+    Other keys are left out instead of refused: a worker may still have those of a job that was
+    replaced by one of the same id, and its late step must not stop those that are sent with it.
     """
     ids = [step.id for step in steps if step.keys]
     if not ids:

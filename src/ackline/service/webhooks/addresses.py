@@ -20,14 +20,14 @@ NOT_PUBLIC = tuple(
             "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
             "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16",
             "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
-            # Of the IPv6 addresses that are handed out: tunnels to IPv4, and what is for books.
+            # Of the IPv6 addresses that are allocated: tunnels to IPv4, and documentation.
             "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
         ),
     )
 )  # fmt: skip
 """Written out, because what Python calls global differs between its versions."""
 
-HANDED_OUT = ipaddress.ip_network("2000::/3")
+ALLOCATED = ipaddress.ip_network("2000::/3")
 """The only public addresses of IPv6. Mapped IPv4, NAT64, local and multicast are outside."""
 
 
@@ -36,7 +36,7 @@ class NotAllowed(Exception):
 
 
 class Allowed:
-    """Says what may be called, by the settings."""
+    """Decides by the settings what may be called."""
 
     def __init__(self, settings: WebhookSettings) -> None:
         self._settings = settings
@@ -66,7 +66,7 @@ class Allowed:
 
 def is_public(address: Address) -> bool:
     """Whether an address is one of the public internet."""
-    if address.version == 6 and address not in HANDED_OUT:
+    if address.version == 6 and address not in ALLOCATED:
         return False
     return not any(address in network for network in NOT_PUBLIC)
 

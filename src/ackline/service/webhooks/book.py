@@ -18,31 +18,31 @@ _decode = msgspec.json.Decoder(Webhook).decode
 
 
 def read_all(store: Store) -> list[Webhook]:
-    """Those of all tenants."""
+    """The webhooks of all tenants."""
     return [_decode(entry.value) for entry in store.read_keys(SERVICE_TENANT, ROOM, MOST)]
 
 
 def read_of(store: Store, tenant: str) -> list[Webhook]:
-    """Those of one tenant, the oldest first."""
+    """The webhooks of one tenant, the oldest first."""
     found = store.read_keys(SERVICE_TENANT, (*ROOM, tenant), MOST)
-    return sorted((_decode(entry.value) for entry in found), key=lambda one: one.created_at)
+    return sorted((_decode(entry.value) for entry in found), key=lambda webhook: webhook.created_at)
 
 
 def find(store: Store, tenant: str, id: str) -> Webhook | None:
-    """One of a tenant's, if it is there."""
+    """A webhook of a tenant, if it exists."""
     entry = _entry(store, tenant, id)
     return _decode(entry.value) if entry is not None else None
 
 
 def add(store: Store, webhook: Webhook) -> bool:
-    """Keep a new one; False if its id is taken."""
+    """Store a new webhook; False if its id is taken."""
     return _write(store, webhook, 0)
 
 
 def change(
     store: Store, tenant: str, id: str, alter: Callable[[Webhook], Webhook]
 ) -> Webhook | None:
-    """Change one without undoing concurrent changes; None if there is none."""
+    """Change a webhook without undoing concurrent changes; None if there is none."""
     while (entry := _entry(store, tenant, id)) is not None:
         changed = alter(_decode(entry.value))
         if _write(store, changed, entry.version):
@@ -51,7 +51,7 @@ def change(
 
 
 def delete(store: Store, tenant: str, id: str) -> bool:
-    """Forget one; False if there was none."""
+    """Delete a webhook; False if there was none."""
     entry = _entry(store, tenant, id)
     if entry is None:
         return False

@@ -120,7 +120,7 @@ class Deliverer:
         return await self._sender.post(url, headers, body)
 
     async def _one_for_this_loop(self) -> AsyncGenerator[Sender, None]:
-        """A sender that is closed by the event loop, which is the worker's, when that ends."""
+        """A sender that the worker's event loop closes when it ends."""
         sender = Sender(self._settings, self._resolver)
         try:
             yield sender

@@ -28,13 +28,13 @@ LONGEST_RESULT = 256 * 1024
 """Bytes of a result that a callback carries; a larger one has to be fetched."""
 
 LONGEST_PAYLOAD = 4 * 1024 * 1024
-"""Bytes of a delivery: always enough, for its parts have limits of their own."""
+"""Bytes of a delivery: always enough, because its parts have limits of their own."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is sent, on behalf of which webhook; a callback says where to, as well."""
+    """What is sent on behalf of which webhook; a callback has its own URL."""
 
     tenant: str
     webhook: str
@@ -58,17 +58,17 @@ def open_queue(store: Store) -> Queue[Delivery, Any]:
 
 
 def of_event(webhook: Webhook, event: Event, lanes: int) -> NewJob[Delivery]:
-    """Tell a webhook of an event."""
+    """The delivery of an event to a webhook."""
     return _job(webhook, event, msgspec.to_builtins(event_document(event)), None, lanes)
 
 
 def of_end(webhook: Webhook, event: Event, record: Record | None, lanes: int) -> NewJob[Delivery]:
-    """Call a job's own URL at its end, with its result or its error.
+    """The callback to a job's own URL at its end, with its result or its error.
 
     The event has the URL: by now the job may be gone, moved, or replaced by one with another URL.
     """
     data: dict[str, Any] = msgspec.to_builtins(event_document(event))
-    data |= _outcome(record) if _ended_so(record, event) else _untold(event)
+    data |= _outcome(record) if _unchanged_since(record, event) else _outcome_from_event(event)
     return _job(webhook, event, data, event.callback, lanes)
 
 
@@ -78,12 +78,12 @@ def of_test(webhook: Webhook, id: str, now: float, lanes: int) -> NewJob[Deliver
     return _new(webhook, id, body, None, lanes)
 
 
-def _ended_so(record: Record | None, event: Event) -> TypeGuard[Record]:
-    """Whether the job is still as this event left it, in the same life."""
+def _unchanged_since(record: Record | None, event: Event) -> TypeGuard[Record]:
+    """Whether the job is still as this event left it, under the same token."""
     return record is not None and record.state is event.to and record.token == event.token
 
 
-def _untold(event: Event) -> dict[str, Any]:
+def _outcome_from_event(event: Event) -> dict[str, Any]:
     if event.to is State.COMPLETED:
         return {"result_left_out": True}
     return {"error": event.note or None}
@@ -113,7 +113,7 @@ def _new(webhook: Webhook, id: str, body: Body, url: str | None, lanes: int) -> 
 
 
 def delivery_id(webhook: Webhook, event: Event) -> str:
-    """The same for the same event and webhook, whoever makes it and however often."""
+    """An id that is the same for the same event and webhook, whichever process makes it."""
     words = (webhook.tenant, webhook.id, event.queue.name, event.cursor)
     digest = hashlib.sha256(_encode(words)).digest()
     return "msg_" + base64.b32encode(digest[:20]).decode().lower()

@@ -58,36 +58,36 @@ class Desk:
     # --- webhooks ---
 
     async def all(self) -> list[Webhook]:
-        """Those of the tenant."""
+        """All webhooks of the tenant."""
         return await self._call(book.read_of, self._store, self._tenant)
 
     async def find(self, id: str) -> Webhook:
-        """One of them, or `NotFound`."""
-        return _there(await self._call(book.find, self._store, self._tenant, id), id)
+        """One webhook, or `NotFound`."""
+        return _required(await self._call(book.find, self._store, self._tenant, id), id)
 
-    async def make(self, url: str, said: dict[str, Any]) -> Webhook:
-        """Make one with a secret of its own."""
+    async def make(self, url: str, fields: dict[str, Any]) -> Webhook:
+        """Create a webhook with a secret of its own."""
         self._require_url(url)
-        there = await self.all()
-        if len(there) >= self._settings.most:
-            raise Conflict(f"{len(there)} webhooks are the limit: delete one first")
+        existing = await self.all()
+        if len(existing) >= self._settings.most:
+            raise Conflict(f"{len(existing)} webhooks are the limit: delete one first")
         info = await self._call(self._store.info)
-        webhook = new_webhook(self._tenant, url, info, note=said["note"], **filters(said))
+        webhook = new_webhook(self._tenant, url, info, note=fields["note"], **filters(fields))
         await self._call(book.add, self._store, webhook)
         return webhook
 
-    async def change(self, id: str, said: dict[str, Any]) -> Webhook:
-        """Change some of its fields."""
-        if id == CALLBACKS and said.keys() - {"active", "note"}:
+    async def change(self, id: str, fields: dict[str, Any]) -> Webhook:
+        """Change some fields of a webhook."""
+        if id == CALLBACKS and fields.keys() - {"active", "note"}:
             raise InvalidOption("only active and note of the callbacks can be changed")
-        if "url" in said:
-            self._require_url(said["url"])
-        changes = {**said, **filters(said)}
+        if "url" in fields:
+            self._require_url(fields["url"])
+        changes = {**fields, **filters(fields)}
         end = (await self._call(self._store.info)).cursor
         return await self._change(id, lambda found: altered(found, changes, end))
 
     async def rotate(self, id: str, overlap: float) -> Webhook:
-        """Give it a new secret; that of the callbacks is made if there is none yet."""
+        """Give a webhook a new secret; that of the callbacks is made if there is none yet."""
         info = await self._call(self._store.info)
         if id == CALLBACKS:
             own = callbacks_of(self._tenant, info.cursor, info.now)
@@ -100,14 +100,14 @@ class Desk:
         )
 
     async def delete(self, id: str) -> None:
-        """Forget it."""
+        """Delete a webhook."""
         if id == CALLBACKS:
             raise Conflict("the callbacks cannot be deleted: turn them off with `active: false`")
         if not await self._call(book.delete, self._store, self._tenant, id):
             raise _absent(id)
 
     async def _change(self, id: str, alter: Any) -> Webhook:
-        return _there(await self._call(book.change, self._store, self._tenant, id, alter), id)
+        return _required(await self._call(book.change, self._store, self._tenant, id, alter), id)
 
     def _require_url(self, url: str) -> None:
         require_url("url", url)
@@ -133,7 +133,7 @@ class Desk:
     async def deliveries(
         self, id: str, states: Iterable[State] | None, cursor: str | None, limit: int
     ) -> DeliveryPage:
-        """What was told or is about to be."""
+        """Deliveries that were made or will be."""
         webhook = await self.find(id)
         which = Filter(
             states=frozenset(states) if states is not None else frozenset(State),
@@ -156,7 +156,7 @@ class Desk:
             raise WrongState("redrive", delivery_id, verdict.state or job.state)
 
 
-def _there(found: Webhook | None, id: str) -> Webhook:
+def _required(found: Webhook | None, id: str) -> Webhook:
     if found is None:
         raise _absent(id)
     return found
@@ -167,7 +167,7 @@ def _absent(id: str) -> NotFound:
 
 
 def _written(webhook: Webhook) -> str:
-    """How its deliveries begin."""
+    """The text that payloads of its deliveries begin with."""
     empty = Delivery(webhook.tenant, webhook.id, msgspec.Raw(b"0"))
     return msgspec.json.encode(empty).decode().removesuffix(',"body":0}')
 

@@ -1,4 +1,4 @@
-"""From the journal to deliveries: each event that somebody asked for, once, and none left out."""
+"""From the journal to deliveries: each event that is wanted, once, and none left out."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _UNKNOWN = object()
 
 
 class Dispatcher(Loop):
-    """Reads the journals of queues that somebody wants to hear of, and enqueues deliveries.
+    """Reads the journals of queues with webhooks or callbacks, and enqueues deliveries.
 
-    A page's deliveries are stored before its place is saved. If that never happens, the page is
-    read again, and its deliveries, whose ids follow from the events, are there already.
+    A page's deliveries are stored before the reader's place is saved. If that is never saved, the
+    page is read again; its deliveries, whose ids follow from the events, exist already.
     """
 
     name = "dispatcher"
@@ -59,7 +59,7 @@ class Dispatcher(Loop):
         self._broken = BrokenNotes()
 
     def due(self) -> Sequence[Queue[Any, Any]]:
-        """The queues of tenants that want to hear, and those still read for nobody."""
+        """The queues of tenants with webhooks or callbacks, and those still read for nobody."""
         self._webhooks = _by_tenant(book.read_all(self._store))
         if self._webhooks:
             self._on_wanted()
@@ -75,7 +75,7 @@ class Dispatcher(Loop):
         try:
             return bool(self._webhooks.get(tenant)) or self._callbacks_since(tenant) is not None
         except ValueError:
-            # A note of its own that cannot be read is trouble of its queues, and of no others.
+            # A note that cannot be read concerns the queues of its tenant, and no others.
             return True
 
     def look_after(self, queue: Queue[Any, Any]) -> float:
@@ -97,7 +97,7 @@ class Dispatcher(Loop):
         return 0.0 if len(events) == PAGE else NOTHING_KNOWN
 
     def _pass_on(self, key: QueueKey, events: list[Event], reader: JournalReader) -> None:
-        # Until it has saved, its place is behind events that nobody may have been told of.
+        # Until it has saved, the reader is past events that may have no deliveries yet.
         del self._readers[key]
         deliveries = self._deliveries_for(key, events)
         self._deliveries.enqueue_many(deliveries)
@@ -107,10 +107,10 @@ class Dispatcher(Loop):
             reader.save()
             self._readers[key] = reader
 
-    # --- who wants to hear ---
+    # --- which events are wanted ---
 
     def _wanted_since(self, key: QueueKey) -> str | None:
-        """Behind which event of a queue somebody may want to hear; None if nobody does."""
+        """The cursor after which events of a queue may be wanted; None if none are."""
         wanted = [
             webhook.since_for(key.name)
             for webhook in self._webhooks.get(key.tenant, ())
@@ -129,7 +129,7 @@ class Dispatcher(Loop):
         self._asked_at[tenant] = time.monotonic()
         if found is not None:
             info = self._store.info()
-            # Nothing can have been noted behind the journal's end, except in a store put back.
+            # A note can only be past the journal's end in a store that was restored.
             found = min(found, info.cursor, key=read_cursor)
             self._callbacks[tenant] = found
             book.add(self._store, callbacks_of(tenant, found, info.now))
@@ -146,7 +146,7 @@ class Dispatcher(Loop):
         return reader
 
     def _has_place(self, key: QueueKey) -> bool:
-        """Whether there is one to go on from; one behind the journal's end would tell nobody."""
+        """Whether a place is saved to go on from; past the journal's end it would miss events."""
         place = _place(self._store, key)
         if place is None:
             return False
@@ -161,7 +161,7 @@ class Dispatcher(Loop):
         return kept
 
     def _stop_reading(self, key: QueueKey) -> None:
-        """Give up the place in the journal, so that it is not kept for nobody."""
+        """Give up the place in the journal, so that no events are kept for nobody."""
         reader = self._readers.get(key)
         if key in self._readers and reader is None:
             return
@@ -169,22 +169,22 @@ class Dispatcher(Loop):
             (reader or JournalReader(self._store, key, READER)).forget()
         self._readers[key] = None
 
-    # --- what is made of events ---
+    # --- the deliveries of events ---
 
     def _deliveries_for(self, key: QueueKey, events: list[Event]) -> list[NewJob[Delivery]]:
         # Read again, after the events: a webhook that existed when they happened is there now.
-        known = book.read_of(self._store, key.tenant)
-        found = [
+        webhooks = book.read_of(self._store, key.tenant)
+        deliveries = [
             delivery.of_event(webhook, event, self._lanes)
             for event in events
-            for webhook in known
+            for webhook in webhooks
             if webhook.wants(event)
         ]
-        own = next((one for one in known if one.id == CALLBACKS and one.active), None)
+        own = next((one for one in webhooks if one.id == CALLBACKS and one.active), None)
         if own is not None:
             ends = [e for e in events if e.callback is not None and e.note != callbacks.RELAYED]
-            found += self._callbacks_for(own, key, ends)
-        return found
+            deliveries += self._callbacks_for(own, key, ends)
+        return deliveries
 
     def _callbacks_for(
         self, own: Webhook, key: QueueKey, events: list[Event]
@@ -194,12 +194,12 @@ class Dispatcher(Loop):
             yield delivery.of_end(own, event, job, self._lanes)
 
 
-def _by_tenant(found: list[Webhook]) -> dict[str, list[Webhook]]:
+def _by_tenant(webhooks: list[Webhook]) -> dict[str, list[Webhook]]:
     by_tenant: dict[str, list[Webhook]] = {}
-    for webhook in found:
+    for webhook in webhooks:
         by_tenant.setdefault(webhook.tenant, []).append(webhook)
     return by_tenant
 
 
 def _place(store: Store, key: QueueKey) -> ReaderInfo | None:
-    return next((one for one in registered_readers(store, key) if one.name == READER), None)
+    return next((info for info in registered_readers(store, key) if info.name == READER), None)

@@ -1,4 +1,4 @@
-"""How deliveries share their places: each tenant has few lanes, whatever URLs it names."""
+"""How tenants share the places for deliveries: each has few lanes, whatever URLs it names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from ackline.service.webhooks.settings import WebhookSettings
 
 SHARES = 4
-"""One tenant has at most one in so many of the places for deliveries."""
+"""One tenant has at most one in this many of the places for deliveries."""
 
 
 class Lanes(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ def lanes_by(settings: WebhookSettings) -> Lanes:
 def lane_of(tenant: str, url: str, count: int) -> str:
     """The group of a delivery: all that go to one receiver are in the same lane.
 
-    Were each receiver a group of its own, a tenant that names many could hold all places.
+    If each receiver were a group of its own, a tenant that names many could hold all places.
     """
     parts = urlsplit(url)
     receiver = (parts.scheme, parts.hostname, parts.port)

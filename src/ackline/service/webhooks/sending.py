@@ -61,7 +61,7 @@ class CheckedNetwork(httpcore.AnyIOBackend):
         socket_options: typing.Iterable[typing.Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         addresses = list(await self._resolve(host, port))[:MOST_ADDRESSES]
-        # All of them: a name that is public only in part is not to be trusted.
+        # All of them: a name with public and other addresses is not to be trusted.
         for address in addresses:
             self._allowed.require_address(host, address)
         failure: Exception = httpcore.ConnectError(f"{host} has no address")
@@ -87,8 +87,8 @@ class CheckedNetwork(httpcore.AnyIOBackend):
 class Pools:
     """Connections that are used again, in a pool for each receiver.
 
-    One for all would be simpler, but what a request costs there grows with the square of the
-    connections.
+    One pool for all would be simpler, but there the cost of a request grows with the square of
+    the connections.
     """
 
     def __init__(self, settings: WebhookSettings, network: CheckedNetwork) -> None:
@@ -111,13 +111,13 @@ class Pools:
         return pool
 
     async def tidy(self) -> None:
-        """Let go of the pools that were not used for longest, if there are too many."""
+        """Close the pools that were not used for longest, if there are too many."""
         for origin in list(self._pools)[: max(0, len(self._pools) - MOST_POOLS)]:
             if all(connection.is_idle() for connection in self._pools[origin].connections):
                 await self._pools.pop(origin).aclose()
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         while self._pools:
             await self._pools.popitem()[1].aclose()
 
@@ -148,10 +148,10 @@ class Sender:
         parts = urlsplit(url)
         # Written here because an IPv6 address needs its brackets.
         host = {"host": parts.netloc}
-        said = [(name.encode(), value.encode()) for name, value in {**host, **headers}.items()]
+        lines = [(name.encode(), value.encode()) for name, value in {**host, **headers}.items()]
         pool = self._pools.pool(f"{parts.scheme}://{parts.netloc}")
         await self._pools.tidy()
-        async with pool.stream("POST", url, headers=said, content=body) as response:
+        async with pool.stream("POST", url, headers=lines, content=body) as response:
             size = 0
             async for piece in response.aiter_stream():
                 size += len(piece)
@@ -160,11 +160,11 @@ class Sender:
             return Answer(response.status, _retry_after(response.headers))
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         await self._pools.close()
 
 
 def _retry_after(headers: list[tuple[bytes, bytes]]) -> float | None:
-    said = next((value for name, value in headers if name.lower() == b"retry-after"), b"")
+    pause = next((value for name, value in headers if name.lower() == b"retry-after"), b"")
     # A date is also allowed there; then the usual backoff will do.
-    return float(said) if said.isdigit() and len(said) < 10 else None
+    return float(pause) if pause.isdigit() and len(pause) < 10 else None

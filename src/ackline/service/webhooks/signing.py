@@ -1,4 +1,4 @@
-"""Signatures by which receivers know who calls, as in Standard Webhooks."""
+"""Signatures by which receivers recognize the sender, as in Standard Webhooks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 PREFIX = "whsec_"
-"""What every secret begins with, so that people and scanners of secrets know one."""
+"""The start of every secret, by which people and secret scanners recognize one."""
 
 LENGTH = 32
 

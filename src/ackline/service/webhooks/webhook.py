@@ -1,4 +1,4 @@
-"""A webhook: who wants to hear of which events."""
+"""A webhook: a receiver, and the events that it wants."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CALLBACKS = "callbacks"
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A receiver and what it is told of; None is no limit."""
+    """A receiver and the events that it gets; None is no limit."""
 
     id: str
     tenant: str
@@ -36,17 +36,17 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     secrets: tuple[Secret, ...]
     """The newest first."""
     since: str
-    """The journal's end when it was made: it hears of what comes behind."""
+    """The journal's end when it was made: it gets the events after that."""
     since_of: dict[str, str] = {}
-    """The same for single queues: of one that was added later it hears nothing that was before."""
+    """The same for single queues: it gets no events from before a queue was added to its own."""
     created_at: float
 
     def since_for(self, queue: str) -> str:
-        """Behind which event of a queue it hears."""
+        """The cursor after which it gets events of a queue."""
         return self.since_of.get(queue, self.since)
 
     def wants(self, event: Event) -> bool:
-        """Whether it is to be told of an event."""
+        """Whether it gets an event."""
         return (
             self.active
             and self.url is not None
@@ -63,8 +63,8 @@ def new_id() -> str:
     return f"wh_{secrets.token_hex(12)}"
 
 
-def new_webhook(tenant: str, url: str, now: StoreInfo, **said: Any) -> Webhook:
-    """A webhook with a secret of its own, which hears of what comes from now on."""
+def new_webhook(tenant: str, url: str, now: StoreInfo, **fields: Any) -> Webhook:
+    """A webhook with a secret of its own, which gets events from now on."""
     return Webhook(
         id=new_id(),
         tenant=tenant,
@@ -72,18 +72,18 @@ def new_webhook(tenant: str, url: str, now: StoreInfo, **said: Any) -> Webhook:
         secrets=(new_secret(),),
         since=now.cursor,
         created_at=now.now,
-        **said,
+        **fields,
     )
 
 
-def filters(said: Mapping[str, Any]) -> dict[str, Any]:
-    """What somebody asked for, as a webhook has it."""
-    found = {name: said[name] for name in FILTERS if name in said}
+def filters(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The filters among these fields, as a webhook has them."""
+    found = {name: fields[name] for name in FILTERS if name in fields}
     return {name: None if value is None else frozenset(value) for name, value in found.items()}
 
 
 def altered(found: Webhook, changes: Mapping[str, Any], end: str) -> Webhook:
-    """A webhook with other fields; of what it did not hear of until now, it hears from `end` on."""
+    """A webhook with other fields; events that it did not get until now, it gets from `end` on."""
     since, since_of = found.since, found.since_of
     if changes.get("active") and not found.active:
         since, since_of = end, {}
@@ -93,13 +93,13 @@ def altered(found: Webhook, changes: Mapping[str, Any], end: str) -> Webhook:
 
 
 def _widened(found: Webhook, queues: frozenset[str] | None, end: str) -> tuple[str, dict[str, str]]:
-    heard = found.queues
+    before = found.queues
     if queues is not None:
-        new = frozenset() if heard is None else queues - heard
-        return found.since, {one: end if one in new else found.since_for(one) for one in queues}
-    if heard is None:
+        new = frozenset() if before is None else queues - before
+        return found.since, {name: end if name in new else found.since_for(name) for name in queues}
+    if before is None:
         return found.since, found.since_of
-    return end, {one: found.since_for(one) for one in heard}
+    return end, {name: found.since_for(name) for name in before}
 
 
 def callbacks_of(tenant: str, since: str, now: float) -> Webhook:

@@ -10,7 +10,7 @@ from litestar import Router, get
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
-from ackline.service.analytics import ErrorCluster, Hour, Lake, Objective, Reliability, whose
+from ackline.service.analytics import ErrorCluster, Hour, Lake, Objective, Reliability, visible_to
 from ackline.service.caller import Caller, Scope
 
 Days = Annotated[int, QueryParameter(ge=1, le=90, description="How many days back, today too.")]
@@ -21,7 +21,7 @@ class Analytics(msgspec.Struct, kw_only=True):
     """The lake's figures; `made` is false as long as no pipeline has run."""
 
     lake: bool
-    """Whether the service was told where the lake is."""
+    """Whether the settings name a lake."""
     made: bool
     hours: list[Hour] = []
     errors: list[ErrorCluster] = []
@@ -47,7 +47,7 @@ def _read(caller: Caller, days: int, queue: str | None) -> Analytics:
     if not lake.made():
         return Analytics(lake=True, made=False)
     queues = {queue} if queue is not None else caller.principal.queues
-    own = whose(caller.tenant, queues, caller.principal.kinds)
+    own = visible_to(caller.tenant, queues, caller.principal.kinds)
     return Analytics(
         lake=True,
         made=True,

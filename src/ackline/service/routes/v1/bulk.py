@@ -40,7 +40,7 @@ class BulkBody(Body):
     to: str | None = None
     """With `move`, the queue; jobs can be counted without it."""
     cursor: str | None = None
-    """To go on where a request that was the same otherwise has stopped."""
+    """The cursor of the same request before, to go on where that stopped."""
 
 
 class BulkDone(msgspec.Struct):
@@ -61,8 +61,8 @@ async def act_on_all(
 ) -> BulkDone:
     """Cancel, redrive, move or delete all jobs that match and can be; others are left alone.
 
-    After some seconds it stops, answers how many that were, and with a cursor to go on with. What
-    is enqueued or comes back after the first of such requests is left alone by all of them.
+    After some seconds it stops, and answers with the count so far and a cursor to go on with. Jobs
+    that are enqueued or come back after the first of these requests are left alone by all of them.
     """
     caller.require(Scope.ADMIN)
     target, runtime = _target(caller, data), caller.runtime
@@ -79,19 +79,19 @@ async def act_on_all(
 
 
 def _filter(caller: Caller, data: BulkBody, place: Place) -> Filter:
-    said = data.filter
-    before = said.created_before
+    given = data.filter
+    before = given.created_before
     if before is None and data.action == "delete" and not data.dry_run:
-        # What is enqueued while it deletes is not what the caller has seen.
+        # The caller has not seen jobs that are enqueued while it deletes.
         before = math.nextafter(place.began, math.inf)
-    states = frozenset(said.states) if said.states is not None else frozenset(State)
+    states = frozenset(given.states) if given.states is not None else frozenset(State)
     return Filter(
         states=states & STATES[data.action],
-        kinds=caller.kinds(said.kinds),
-        ids=frozenset(said.ids) if said.ids is not None else None,
-        created_after=said.created_after,
+        kinds=caller.kinds(given.kinds),
+        ids=frozenset(given.ids) if given.ids is not None else None,
+        created_after=given.created_after,
         created_before=before,
-        text=said.text,
+        text=given.text,
     )
 
 

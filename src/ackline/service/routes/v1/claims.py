@@ -43,7 +43,7 @@ class ClaimBody(Body):
 
 
 class ClaimsBody(ClaimBody, kw_only=True):
-    """The same, from several queues; their weights say how they share, the same for all if not."""
+    """The same, from several queues, shared by their weights; by default all weigh the same."""
 
     queues: list[str]
     weights: list[float] | None = None

@@ -38,10 +38,10 @@ class RemedyBody(Body):
     kinds: list[str] | None = None
     text: str | None = None
     rate: Annotated[float, msgspec.Meta(gt=0, le=1_000_000)] | None = None
-    """With `redrive`: so many a second."""
+    """With `redrive`: how many a second."""
     dry_run: bool = False
     cursor: str | None = None
-    """To go on where a request that was the same otherwise has stopped."""
+    """The cursor of the same request before, to go on where that stopped."""
 
 
 class RemedyDone(msgspec.Struct):
@@ -70,9 +70,9 @@ async def list_groups(
 async def act_on_dlq(
     queue: Queue, data: JSONBody[RemedyBody], caller: NamedDependency[Caller]
 ) -> RemedyDone:
-    """All of a group, or all that match; a redrive no faster than a rate, if asked.
+    """All of a group, or all that match; with a `rate`, a redrive is no faster than that.
 
-    After some seconds it stops, answers how many that were, and with a cursor to go on with.
+    After some seconds it stops, and answers with the count so far and a cursor to go on with.
     """
     caller.require(Scope.ADMIN)
     if data.rate is not None and data.action != "redrive":

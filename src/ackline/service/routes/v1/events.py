@@ -51,7 +51,7 @@ class EventPage(msgspec.Struct):
     sweeps: list[SweepDocument]
     cursor: str | None
     complete: bool | UnsetType = UNSET
-    """With `last`: false if older events may match too, for it looks back for a second at most."""
+    """With `last`: false if older events may match too, it looks back for a second at most."""
 
 
 @get("/", summary="Read events")
@@ -66,7 +66,7 @@ async def list_events(
 ) -> EventPage:
     """A page of the journal; 410 if what comes after the cursor is not kept any more.
 
-    410 too if the cursor is behind the end: it is of a store that was replaced, or restored.
+    410 too if the cursor is past the end: it is of a store that was replaced, or restored.
 
     With `act` or `text` a page may have few events or none, and yet there may be more: the
     cursor says where to read on. `last` looks back from the end until it has found so many.
@@ -90,8 +90,8 @@ async def _page(
     complete: bool | UnsetType = UNSET,
 ) -> EventPage:
     sweeps = await journal.sweeps(events)
-    told = [sweep for one in events for sweep in sweeps.get(one.cursor, ())]
-    return EventPage([event_document(one) for one in events], told, cursor, complete)
+    ended = [sweep for one in events for sweep in sweeps.get(one.cursor, ())]
+    return EventPage([event_document(one) for one in events], ended, cursor, complete)
 
 
 @get("/stream", summary="Follow events (SSE)", media_type="text/event-stream")
@@ -103,7 +103,7 @@ async def stream_events(
 ) -> Stream:
     """Each event under the name of its act, with its cursor as id; from now on, or from a cursor.
 
-    A browser that was cut off reads on by itself where it ended.
+    A browser that was cut off goes on by itself where it stopped.
     """
     journal = Journal(caller, queue)
     return stream_response(journal.follow(_checked(last_event_id) or _checked(after)))

@@ -1,4 +1,4 @@
-"""The overview: everything at a glance, in one request; and who asks."""
+"""The overview: everything at a glance, in one request; and who the caller is."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ class Me(msgspec.Struct, kw_only=True):
     queues: list[str] | None
     kinds: list[str] | None
     until: float | None
-    """When it has to show again who it is."""
+    """When it has to authenticate again."""
     auth: bool
-    """Whether callers have to show who they are at all."""
+    """Whether callers have to authenticate at all."""
     now: float
     """The store's time."""
     cursor: str
@@ -78,7 +78,7 @@ async def overview(caller: NamedDependency[Caller]) -> Overview:
 
 @get("/me", summary="Who am I?")
 async def me(caller: NamedDependency[Caller]) -> Me:
-    """What the shown token or key stands for, and what time it is for the store."""
+    """Who the token or key belongs to, what it allows, and the store's time."""
     who = caller.principal
     info = await caller.runtime.call(caller.runtime.store.info)
     return Me(
@@ -98,15 +98,15 @@ def _overview(caller: Caller) -> Overview:
     runtime = caller.runtime
     info = runtime.store.info()
     complete = runtime.pulse.catch_up(info.now)
-    found = [one for one in runtime.store.describe(caller.tenant) if caller.may_see(one.key.name)]
-    living = {one.key: _living(runtime.store, one.key, info.now) for one in found}
+    queues = [one for one in runtime.store.describe(caller.tenant) if caller.may_see(one.key.name)]
+    living = {queue.key: _living(runtime.store, queue.key, info.now) for queue in queues}
     return Overview(
         now=info.now,
         bucket=BUCKET,
         complete=complete,
         store=_store(info),
         workers=len(frozenset().union(*living.values())),
-        queues=[_figures(caller, one, len(living[one.key]), info.now) for one in found],
+        queues=[_figures(caller, queue, len(living[queue.key]), info.now) for queue in queues],
     )
 
 
@@ -115,7 +115,7 @@ def _store(info: StoreInfo) -> StoreFigures:
 
 
 def _living(store: Store, key: QueueKey, now: float) -> frozenset[str]:
-    return frozenset(one.beat.id for one in store.workers(key) if one.expires_at > now)
+    return frozenset(worker.beat.id for worker in store.workers(key) if worker.expires_at > now)
 
 
 def _figures(caller: Caller, info: QueueInfo, workers: int, now: float) -> QueueFigures:

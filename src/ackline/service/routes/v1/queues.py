@@ -57,10 +57,10 @@ class SettingsBody(Body):
     max_journal: Annotated[int, msgspec.Meta(ge=0)] | UnsetType | None = UNSET
 
     def changes(self) -> dict[str, Any]:
-        """The same for the library."""
+        """The changed settings as the library takes them."""
         fields = self.__struct_fields__
-        said = {name: getattr(self, name) for name in fields}
-        given = {name: value for name, value in said.items() if value is not UNSET}
+        values = {name: getattr(self, name) for name in fields}
+        given = {name: value for name, value in values.items() if value is not UNSET}
         if isinstance(self.policy, PolicyBody):
             given["policy"] = self.policy.policy()
         if isinstance(self.kinds, dict):
@@ -87,7 +87,7 @@ class WorkerDocument(msgspec.Struct):
     seen_at: float
     alive: bool
     alive_until: float
-    """When its last sign of life wears off; of one whose process was seen to end, just then."""
+    """When its last sign of life expires; if its process was seen to end, when that was."""
     holds: int
     concurrency: int
     kinds: tuple[str, ...] | None
@@ -101,7 +101,7 @@ class Workers(msgspec.Struct):
 
 @get("/queues", summary="List queues")
 async def list_queues(caller: NamedDependency[Caller]) -> Queues:
-    """All queues with their counts; what they cost does not depend on the number of jobs."""
+    """All queues with their counts; the cost does not depend on the number of jobs."""
     return Queues([_document(info) for info in await _described(caller)])
 
 
@@ -121,7 +121,7 @@ async def configure(
     caller: NamedDependency[Caller],
     if_match: IfMatch = None,
 ) -> QueueDocument:
-    """Change some settings; a queue that is not there comes into being, unless `If-Match` is sent.
+    """Change some settings; a queue that does not exist is created, unless `If-Match` is sent.
 
     What `If-Match` says is checked in the same step as the change.
     """

@@ -33,7 +33,7 @@ async def list_rows(
 ) -> Rows:
     """As `…/jobs`, without payloads and results but with their beginning, and with the time.
 
-    The time is the store's: by it, and by no other clock, a deadline has passed.
+    The time is the store's: only this clock decides whether a deadline has passed.
     """
     line = (await caller.known_queue(queue, Scope.READ)).sync
     which = Filter(

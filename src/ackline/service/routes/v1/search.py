@@ -17,14 +17,14 @@ from ackline.stores.base import Filter, Store
 
 MOST = 50
 PER_QUEUE = 10
-"""Hits of one queue, so that one does not hide the others."""
+"""Hits of one queue at most, so that one queue does not hide the others."""
 
 STEP = 1000
 PATIENCE = 2.0
 """Seconds to look through all queues."""
 
 PATIENCE_FOR_IDS = 1.0
-"""Of these, for ids that begin so: the rest is for kinds and payloads."""
+"""Seconds of these for ids that begin so: the rest is for kinds and payloads."""
 
 Searched = Annotated[
     str, QueryParameter(description="An id, a kind, or a piece of a payload.", max_length=1000)
@@ -84,12 +84,12 @@ class _Search:
     def _look(self, key: QueueKey, by: str) -> None:
         line = self._caller.queue(key.name, Scope.READ).sync
         found = self._by_id(line.store, key) if by == "id" else self._page(line.store, key, by)
-        mine = (one for one in found if self._caller.may_touch(one.kind))
-        for row in rows_of(line, mine):
+        own = (job for job in found if self._caller.may_touch(job.kind))
+        for row in rows_of(line, own):
             self._hits.setdefault((key.name, row.id), Hit(key.name, by, row))
 
     def _by_id(self, store: Store, key: QueueKey) -> list[Record]:
-        whole = [one for one in store.get(key, [self._text]) if one is not None]
+        whole = [job for job in store.get(key, [self._text]) if job is not None]
         return whole or self._beginning(store, key)
 
     def _beginning(self, store: Store, key: QueueKey) -> list[Record]:
@@ -97,7 +97,7 @@ class _Search:
         which = Filter(kinds=self._caller.principal.kinds)
         while True:
             page = store.page(key, which, cursor, STEP)
-            found += [one for one in page.jobs if one.id.casefold().startswith(start)]
+            found += [job for job in page.jobs if job.id.casefold().startswith(start)]
             cursor = page.cursor
             if cursor is None or len(found) >= PER_QUEUE:
                 return found[:PER_QUEUE]

@@ -54,7 +54,7 @@ async def welcome(request: AnyRequest, caller: NamedDependency[Caller]) -> Respo
     """Whose queues these credentials open, and what the store can do."""
     _require_tenant(request, caller)
     runtime = caller.runtime
-    said = Welcome(
+    answer = Welcome(
         tenant=caller.tenant,
         capabilities=_over_http(runtime.store.capabilities),
         version=f"ackline {version('ackline')}",
@@ -64,11 +64,11 @@ async def welcome(request: AnyRequest, caller: NamedDependency[Caller]) -> Respo
         ping_every=runtime.settings.ping_every,
     )
     encode = msgspec.json.encode if _media_type(request) == JSON else msgspec.msgpack.encode
-    return Response(encode(said), media_type=_media_type(request))
+    return Response(encode(answer), media_type=_media_type(request))
 
 
 def _over_http(kept: Capabilities) -> Capabilities:
-    """What a store can do, but for what only a process with a connection of its own can."""
+    """What a store can do, except what needs a connection of one's own to it."""
     return msgspec.structs.replace(
         kept, name="http", shared=True, one_machine=False, joins=False, hands_over=False
     )
@@ -100,21 +100,21 @@ async def call_verb(
 async def listen(request: AnyRequest, caller: NamedDependency[Caller]) -> Stream:
     """`listening` when nothing is missed any more, then `news` when there may be something."""
     _require_tenant(request, caller)
-    said = _read(LISTEN, _media_type(request), await request.body(), caller)
-    return stream_response(_news(caller, permit(caller, LISTEN.name, said)))
+    arguments = _read(LISTEN, _media_type(request), await request.body(), caller)
+    return stream_response(_news(caller, permit(caller, LISTEN.name, arguments)))
 
 
 def _answer(
     caller: Caller, verb: Verb, media_type: str, body: bytes
 ) -> tuple[bytes, Mapping[str, str]]:
     """All that takes time, in a thread: the answer, and the headers that go with it."""
-    said = _read(verb, media_type, body, caller)
+    arguments = _read(verb, media_type, body, caller)
     try:
-        answer = ask_within_rate(caller, verb.name, permit(caller, verb.name, said))
+        answer = ask_within_rate(caller, verb.name, permit(caller, verb.name, arguments))
     except ValueError as error:
         if isinstance(error, AcklineError):
             raise
-        raise Refused(str(error)) from None  # a cursor that is none
+        raise Refused(str(error)) from None  # not a cursor
     if isinstance(answer, ReadOn):
         return verb.formats[media_type].write([]), {READ_ON_HEADER: answer.cursor}
     return verb.formats[media_type].write(answer), {}
@@ -123,22 +123,24 @@ def _answer(
 def _read(verb: Verb, media_type: str, body: bytes, caller: Caller) -> Arguments:
     calls = verb.formats[media_type].calls
     try:
-        said = read_json(body, calls) if media_type == JSON else calls.decode(body)
+        call = read_json(body, calls) if media_type == JSON else calls.decode(body)
     except msgspec.ValidationError as error:
-        # An error of the library, raised where a struct checked itself, has its own answer.
+        # An error of the library, raised by a struct's own check, has an answer of its own.
         if isinstance(error.__cause__, AcklineError):
             raise error.__cause__ from None
         raise BadBody(str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadBody(f"the body is not MessagePack: {error}") from None
-    return verb.unpack(said, caller.tenant)
+    return verb.unpack(call, caller.tenant)
 
 
-async def _news(caller: Caller, said: Arguments) -> AsyncIterator[bytes]:
+async def _news(caller: Caller, arguments: Arguments) -> AsyncIterator[bytes]:
     runtime = caller.runtime
     stream = runtime.streams.open(caller.principal.until)
     try:
-        async with runtime.bells.bell(said["queues"], said["topic"], said["kinds"]) as bell:
+        async with runtime.bells.bell(
+            arguments["queues"], arguments["topic"], arguments["kinds"]
+        ) as bell:
             bell.watch(stream.wake)
             try:
                 yield event(LISTENING)
@@ -152,17 +154,17 @@ async def _news(caller: Caller, said: Arguments) -> AsyncIterator[bytes]:
 
 
 def _require_tenant(request: AnyRequest, caller: Caller) -> None:
-    """Refuse who means another tenant's queues; it would get its own ones instead."""
-    said = request.headers.get(TENANT_HEADER)
-    if said is not None and unquote(said) != caller.tenant:
-        raise Forbidden(f"your token is for tenant {caller.tenant!r}, not for {unquote(said)!r}")
+    """Refuse a client that expects another tenant's queues: it would get its own instead."""
+    named = request.headers.get(TENANT_HEADER)
+    if named is not None and unquote(named) != caller.tenant:
+        raise Forbidden(f"your token is for tenant {caller.tenant!r}, not for {unquote(named)!r}")
 
 
 def _media_type(request: AnyRequest) -> str:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in (MSGPACK, JSON):
-        said = repr(media_type) if media_type else "none"
-        raise WrongMediaType(f"the body must be {MSGPACK} or {JSON}; its content type is {said}")
+        sent = repr(media_type) if media_type else "none"
+        raise WrongMediaType(f"the body must be {MSGPACK} or {JSON}; its content type is {sent}")
     return media_type
 
 

@@ -21,7 +21,7 @@ class Ticket(msgspec.Struct):
 async def make_ticket(caller: NamedDependency[Caller]) -> Ticket:
     """A ticket opens one stream, as `?ticket=…`, for whoever cannot send a header.
 
-    It may what the caller may, and works once: who reads it in a log has nothing.
+    It allows what the caller may do, and works once: read from a log, it is of no use.
     """
     ticket = await caller.runtime.call(issue, caller.runtime.store, caller.principal)
     return Ticket(ticket, LIFE)

@@ -23,18 +23,18 @@ TAKEN = frozenset(
         "", "application/x-www-form-urlencoded",
     }
 )  # fmt: skip
-"""Also what programs say that were told nothing: curl does the last."""
+"""Also what programs send by default: curl sends the last one."""
 
 
 @post("/import", status_code=200, summary="Import jobs", request_max_body_size=None)
 async def import_jobs(
     queue: Queue, request: Request[Any, Any, Any], caller: NamedDependency[Caller]
 ) -> Imported:
-    """Enqueue a job for each line, as they come; the body is as long as it likes.
+    """Enqueue a job for each line, as they come; the body may have any length.
 
     Each line is a job as `POST …/jobs` takes it, or as an export has written it: then with the id,
     payload, priority, due time and options that it had, to be run anew. The first bad line ends
-    it; those before are stored, and with ids of their own all can be sent again.
+    the import; those before are stored. If all lines have ids, all can be sent again.
     """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in TAKEN and not is_json(media_type):
@@ -53,8 +53,8 @@ async def export_jobs(
 ) -> Stream:
     """Every job that matches, a line each, which an import takes as it is.
 
-    Each job that is there all along is there once, also while workers are busy with them; those
-    that change meanwhile come last, as they are then.
+    Each job that exists all the time is exported once, even while workers change jobs; those that
+    change meanwhile come last, as they are then.
     """
     line = await caller.known_queue(queue, Scope.READ)
     which = Filter(states=frozenset(states or State), kinds=caller.kinds(kinds), text=text)

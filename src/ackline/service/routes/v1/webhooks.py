@@ -1,4 +1,4 @@
-"""Webhooks: who is told of what happens, and what became of it."""
+"""Webhooks: which receivers get which events, and what became of the deliveries."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Note = Annotated[str, msgspec.Meta(max_length=500)]
 
 
 class NewWebhook(Body):
-    """A receiver, and which events it is told of; what is left out or null is no limit."""
+    """A receiver, and which events it gets; what is left out or null is no limit."""
 
     url: str
     acts: list[Act] | None = None
@@ -52,14 +52,14 @@ class WebhookChanges(Body):
     active: bool | UnsetType = UNSET
     note: Note | UnsetType = UNSET
 
-    def said(self) -> dict[str, Any]:
+    def changes(self) -> dict[str, Any]:
         """What is to be changed."""
         values = {name: getattr(self, name) for name in self.__struct_fields__}
         return {name: value for name, value in values.items() if value is not UNSET}
 
 
 class RotateBody(Body):
-    """For how many seconds the secret before is good beside the new one."""
+    """For how many seconds the previous secret stays valid beside the new one."""
 
     overlap: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_OVERLAP)] = 86_400.0
 
@@ -99,7 +99,7 @@ class Sent(msgspec.Struct):
 
 
 class DeliveryDocument(msgspec.Struct):
-    """One delivery: what is told, how often it was tried, and what the receiver answered."""
+    """One delivery: what is sent, how often it was tried, and what the receiver answered."""
 
     id: str
     state: State
@@ -123,14 +123,14 @@ class Deliveries(msgspec.Struct):
 @get("/", summary="List webhooks")
 async def list_webhooks(caller: NamedDependency[Caller]) -> Webhooks:
     """All webhooks of the tenant, that of its callbacks among them."""
-    return Webhooks([_document(one) for one in await Desk(caller).all()])
+    return Webhooks([_document(webhook) for webhook in await Desk(caller).all()])
 
 
 @post("/", summary="Make a webhook")
 async def make_webhook(
     data: JSONBody[NewWebhook], caller: NamedDependency[Caller]
 ) -> WebhookDocument:
-    """From now on its URL is told of events. The answer has the secret, this once."""
+    """From now on its URL gets events. Only this answer shows the secret."""
     made = await Desk(caller).make(data.url, msgspec.structs.asdict(data))
     return _with_secret(made)
 
@@ -145,13 +145,13 @@ async def get_webhook(id: Id, caller: NamedDependency[Caller]) -> WebhookDocumen
 async def change_webhook(
     id: Id, data: JSONBody[WebhookChanges], caller: NamedDependency[Caller]
 ) -> WebhookDocument:
-    """Change where it goes or what it tells of; `active: false` switches it off."""
-    return _document(await Desk(caller).change(id, data.said()))
+    """Change its URL or which events it gets; `active: false` switches it off."""
+    return _document(await Desk(caller).change(id, data.changes()))
 
 
 @delete("/{id:str}", status_code=204, summary="Delete a webhook")
 async def delete_webhook(id: Id, caller: NamedDependency[Caller]) -> None:
-    """No more is told; deliveries that have not been made are dropped."""
+    """It gets no more events; deliveries that have not been made are dropped."""
     await Desk(caller).delete(id)
 
 
@@ -177,9 +177,9 @@ async def list_deliveries(
     cursor: Cursor = None,
     limit: PageSize = 100,
 ) -> Deliveries:
-    """What was told or is about to be. A page may have fewer than asked for, and go on."""
+    """Deliveries made or to be made. A page may have fewer than `limit` although more follow."""
     page = await Desk(caller).deliveries(id, states, cursor, limit)
-    return Deliveries([DeliveryDocument(**one) for one in page.deliveries], page.cursor)
+    return Deliveries([DeliveryDocument(**delivery) for delivery in page.deliveries], page.cursor)
 
 
 @post("/{id:str}/deliveries/{delivery:str}/redeliver", status_code=202, summary="Deliver again")

@@ -43,7 +43,7 @@ class HeldJob(Body):
 
 
 class ExtendBody(ManyBody):
-    """Leases to be extended, by a worker that may tell who it is."""
+    """Leases to be extended, by a worker that may name itself."""
 
     leases: list[HeldJob]
     worker: str = "http"
@@ -52,7 +52,7 @@ class ExtendBody(ManyBody):
     concurrency: Annotated[int, msgspec.Meta(ge=0, le=2**31)] = 0
     kinds: list[str] | None = None
     ttl: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_TTL)] | None = None
-    """With it, the worker counts as alive for so long, and as dead afterwards; 0 says goodbye."""
+    """With it, the worker counts as alive for this many seconds, then as dead; 0 signs it off."""
 
 
 class Extended(msgspec.Struct):
@@ -76,7 +76,7 @@ async def settle(
 async def extend(
     queue: Queue, data: JSONBody[ExtendBody], caller: NamedDependency[Caller]
 ) -> Extended:
-    """A worker's heartbeat: it holds these leases for longer, and hears what it lost."""
+    """A worker's heartbeat: it holds these leases for longer, and learns which it lost."""
     caller.require_batch(len(data.leases))
     require_name("worker", data.worker)
     key = caller.queue(queue, Scope.CONSUME).sync.key
@@ -96,7 +96,7 @@ async def extend(
 
 
 def _heartbeat(caller: Caller, key: QueueKey, beat: WorkerBeat, holds: list[Hold]) -> BeatReply:
-    """Extend what is of a kind that the caller may touch; the rest is lost to it."""
+    """Extend leases on jobs of kinds that the caller may touch; the others count as lost."""
     store = caller.runtime.store
     if caller.principal.kinds is None:
         return store.heartbeat(key, beat, holds)
@@ -109,7 +109,7 @@ def _heartbeat(caller: Caller, key: QueueKey, beat: WorkerBeat, holds: list[Hold
 
 
 def _beat(data: ExtendBody) -> WorkerBeat:
-    """A sign of life; without a `ttl` it is of nobody, and only the leases count."""
+    """A sign of life; without a `ttl` it is of no worker, and only extends leases."""
     return WorkerBeat(
         id=data.worker if data.ttl is not None else "nobody over http",
         host=data.host,
