@@ -39,7 +39,7 @@ class Json:
 
     def dumps(self, value: Any) -> bytes:
         data = self._encode(value)
-        # msgspec writes NaN as null, or as a key "nan". Only output with these needs the slow check.
+        # msgspec writes NaN as null, or as a key "nan". Only text with these needs the slow check.
         # `find` is faster than `in`, which first tries to read its left operand as a number.
         find = data.find
         suspect = find(b"null") >= 0 or find(b'nan":') >= 0 or find(b'inf":') >= 0
@@ -191,4 +191,4 @@ def _find_not_finite(value: Any, path: str = "$") -> str | None:
     else:
         return None
     paths = (_find_not_finite(item, where) for where, item in items)
-    return next((path for path in paths if path is not None), None)
+    return next((where for where in paths if where is not None), None)

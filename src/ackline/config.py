@@ -39,7 +39,7 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=F
     keep_failed: float | None = None
     keep_cancelled: float | None = None
     by_handler: bool = False
-    """Whether a worker stored it for a handler; it goes when that handler has no policy any more."""
+    """Whether a worker stored it for a handler; it goes when the handler has no policy any more."""
 
     def __post_init__(self) -> None:
         Options(

@@ -130,7 +130,7 @@ class Unread(Sequence[Entry]):
         self._entries: list[Entry] | None = None
 
     def alike(self) -> list[Alike]:
-        """These entries in runs that look alike, not unpacked; empty if they cannot be grouped so."""
+        """These entries in runs that look alike, still packed; empty if they cannot be grouped."""
         parts: list[Alike] = []
         start, end = self._places.start, self._places.stop
         for alike in self._packed.alike():

@@ -184,7 +184,7 @@ def holds(
 
 
 def guarded_by_token(transition: Transition, state: State) -> bool:
-    """Whether a token can guard this act in this state: a lease's or, for a redrive, a failure's."""
+    """Whether a token can guard this act in this state: a lease's, or a failure's for a redrive."""
     return state is (State.FAILED if transition.act is Act.REDRIVE else State.PROCESSING)
 
 
