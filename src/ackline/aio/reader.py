@@ -23,7 +23,7 @@ class AsyncJournalReader:
 
     @property
     def cursor(self) -> str | None:
-        """Behind which event it reads on; set it to read from elsewhere. None before it began."""
+        """After which event it continues; set it to read from elsewhere. None before it began."""
         return self.sync.cursor
 
     @cursor.setter

@@ -14,7 +14,7 @@ ROOM = (OWN_KEYS, "callbacks")
 """Keys under it hold, for each queue with such jobs, the journal's end before the first one."""
 
 RELAYED = "relayed"
-"""The note of a completion that is not the job's end: it goes on, and calls back, elsewhere."""
+"""The note of a completion by a relay: the job goes on, and calls back, in another store."""
 
 MOST_QUEUES = 10_000
 

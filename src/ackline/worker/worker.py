@@ -100,7 +100,7 @@ class Worker:
     def run(self) -> None:
         """Work until a signal or `stop` says otherwise; a store that is down is waited for.
 
-        Raises `HandlersHang` when too many handlers do not stop: only a new process ends them.
+        Raises `HandlersHang` when too many handlers do not stop: only a restart gets rid of them.
         Raises `StoreClosed` when this program has closed the store: that does not pass.
         """
         main = threading.current_thread() is threading.main_thread()
