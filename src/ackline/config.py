@@ -155,7 +155,7 @@ def resolve(record: Record, settings: QueueSettings, defaults: Resolved = DEFAUL
 
 
 def _kept_for_callback(policy: Resolved) -> Resolved:
-    # Not `result_ttl`: the handler may still set it, so `lifecycle.complete` sees to that.
+    # Not `result_ttl`, which the handler may still set: `lifecycle.complete` raises that.
     spans = ("keep_failed", "keep_cancelled")
     kept = {name: max(CALLBACK_KEPT, getattr(policy, name)) for name in spans}
     return msgspec.structs.replace(policy, **kept)
@@ -169,7 +169,7 @@ def _resolve_kind(kind: Policy, queue: Policy, defaults: Resolved) -> Resolved:
     return _narrow(_narrow(defaults, queue), kind)
 
 
-def said_attempts(policy: Policy) -> int:
+def attempts_set_by(policy: Policy) -> int:
     """How many attempts a policy itself sets; 0 if it leaves them to the next wider level."""
     return _narrow(_NO_ATTEMPTS, policy).max_attempts
 

@@ -38,7 +38,7 @@ class Act(enum.StrEnum):
 
 
 TELLS_PRIORITY = frozenset({Act.ENQUEUE, Act.EDIT, Act.REDRIVE})
-"""Acts whose entries have the job's priority; the entry of its arrival in another queue has too."""
+"""Acts whose entries have the job's priority. So has the entry of a job's arrival by a move."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):

@@ -45,5 +45,5 @@ class AsyncJournalReader:
         await self._threads.call(self.sync.save)
 
     async def forget(self) -> None:
-        """Give the name up: nothing is kept for it any more, and the next read begins anew."""
+        """Give the name up: nothing is kept for it any more, and the next read starts over."""
         await self._threads.call(self.sync.forget)

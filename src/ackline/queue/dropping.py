@@ -55,7 +55,7 @@ def notes_of(queue: Operator[Any, Any]) -> list[Key]:
 
 
 def forget(queue: Operator[Any, Any], notes: list[Key]) -> None:
-    """Delete notes, but none that was written anew since it was read."""
+    """Delete notes, except those that were written again since they were read."""
     for entry in notes:
         write = KeyWrite(key=entry.key, value=None, version=entry.version)
         queue.store.write_keys(queue.key.tenant, [write])

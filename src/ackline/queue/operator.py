@@ -185,10 +185,10 @@ class Operator(Observer[P, R]):
         while True:
             after = msgspec.structs.replace(which, created_after=later)
             page = self.store.page(self.key, after, cursor, BULK)
-            left = self._there_at(began, [(job.id, job.created_at) for job in page.jobs])
-            if left:
-                those = msgspec.structs.replace(which, ids=frozenset(left))
-                total += _purge(self.store, self.key, those, by)
+            older = self._there_at(began, [(job.id, job.created_at) for job in page.jobs])
+            if older:
+                only_older = msgspec.structs.replace(which, ids=frozenset(older))
+                total += _purge(self.store, self.key, only_older, by)
             cursor = page.cursor
             if cursor is None:
                 return total

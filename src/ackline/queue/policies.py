@@ -15,10 +15,10 @@ from ackline.config import (
     DEFAULTS,
     QueueSettings,
     Resolved,
+    attempts_set_by,
     hint_for,
     readable,
     resolve,
-    said_attempts,
 )
 from ackline.errors import ConfigError, StoreError
 from ackline.forks import renew_in_child
@@ -128,7 +128,7 @@ class Policies:
         published = [(kind, policy) for kind, policy in stored.kinds.items() if policy.by_handler]
         own: dict[str, int] = {}
         for kind, policy in (*published, *self._handlers.policies.items()):
-            own[kind] = max(own.get(kind, 0), said_attempts(policy))
+            own[kind] = max(own.get(kind, 0), attempts_set_by(policy))
         if self.defaults.max_attempts > DEFAULTS.max_attempts:
             own[EVERY_KIND] = self.defaults.max_attempts
         return own

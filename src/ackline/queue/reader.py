@@ -82,7 +82,7 @@ class JournalReader:
         self._place.save(self._begin())
 
     def forget(self) -> None:
-        """Give the name up: nothing is kept for it any more, and the next read begins anew."""
+        """Give the name up: nothing is kept for it any more, and the next read starts over."""
         self._place.forget()
         self._cursor = None
 

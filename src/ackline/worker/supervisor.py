@@ -146,7 +146,7 @@ class Supervisor:
 
     @contextlib.contextmanager
     def _logging_failure(self, child: Child, where: str) -> Iterator[None]:
-        """Log an error with one queue, so that the others are still seen to."""
+        """Log an error with one queue, so that the jobs in the others are still freed."""
         try:
             yield
         except Exception as error:
