@@ -1,7 +1,7 @@
 """When two errors are the same error: one rule for the live dead letters and for the lake.
 
-Alike are errors of one exception, whose messages differ only in numbers, ids and quoted values, and
-which came by the same way through the code.
+Two errors are alike if they have the same exception type and the same path through the code, and
+their messages differ only in numbers, ids and quoted values.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ BLANKS = (
     (r"\d+(\.\d+)*", "#"),
     (r"\s+", " "),
 )
-"""What is left out of a message, and what stands in its place; Java reads these patterns alike."""
+"""What is left out of a message, and its placeholder; Java reads these patterns the same way."""
 
 LONGEST = 200
 """Characters of a message that count."""
 
 FRAME = r'File "[^"]*?([^"/\\]+)", line \d+, in (\S+)'
-"""One step of a traceback: file and function, without lines, which change with every release."""
+"""One step of a traceback: file and function; line numbers change with every release."""
 
 MARK_LENGTH = 12
 
@@ -50,19 +50,19 @@ def normalised(message: str) -> str:
 
 
 class Wording:
-    """What alike messages say: only what differs among them is left out.
+    """The common wording of messages that are alike: only what differs is left out.
 
     >>> str(Wording.of(["no key 'city' in order 7", "no key 'city' in order 8"]))
     "no key 'city' in order #"
     """
 
     def __init__(self, message: str) -> None:
-        self._said = message
+        self._first = message
         self._pieces: list[tuple[str, str]] | None = None
 
     @classmethod
     def of(cls, messages: Iterable[str]) -> Wording:
-        """Of at least one message."""
+        """The wording of at least one message."""
         first, *others = messages
         wording = cls(first)
         for message in others:
@@ -70,14 +70,14 @@ class Wording:
         return wording
 
     def add(self, message: str) -> None:
-        """One more message that is alike."""
+        """Take in one more message that is alike."""
         if self._pieces is None:
-            if message == self._said:
+            if message == self._first:
                 return
-            self._pieces = list(_pieces(self._said))
+            self._pieces = list(_pieces(self._first))
         other = list(_pieces(message))
         if [blank for _, blank in other] != [blank for _, blank in self._pieces]:
-            # They were alike as far as they count, and differ behind it.
+            # They are alike in their first `LONGEST` characters, and differ after these.
             self._pieces = [(normalised(message),) * 2]
             return
         self._pieces = [
@@ -87,14 +87,14 @@ class Wording:
 
     def __str__(self) -> str:
         if self._pieces is None:
-            return self._said
+            return self._first
         return "".join(text for text, _ in self._pieces).strip(" ")
 
 
 def _common(mine: str, theirs: str, blank: str) -> str:
     if mine == theirs:
         return mine
-    # A `KeyError` quotes all that it says: what is inside may be alike, too.
+    # A `KeyError` quotes its whole message: the texts inside the quotes may be alike, too.
     inside = normalised(mine[1:-1])
     if blank == QUOTED and mine[0] == theirs[0] and inside == normalised(theirs[1:-1]):
         return f"{mine[0]}{inside}{mine[0]}"
@@ -102,7 +102,7 @@ def _common(mine: str, theirs: str, blank: str) -> str:
 
 
 def _pieces(message: str) -> Iterator[tuple[str, str]]:
-    """A message cut at what may differ: each piece, and what stands for it if it does."""
+    """A message cut at the parts that may differ: each piece, and its placeholder if it does."""
     cut = [(message[:_READ], "")]
     for pattern, blank in _BLANKS:
         cut = [piece for old in cut for piece in _cut(old, pattern, blank)]
@@ -115,17 +115,17 @@ def _cut(piece: tuple[str, str], pattern: re.Pattern[str], blank: str) -> Iterat
         yield piece
         return
     end = 0
-    for found in pattern.finditer(text):
-        if found.start() > end:
-            yield text[end : found.start()], ""
-        yield found.group(), blank
-        end = found.end()
+    for match in pattern.finditer(text):
+        if match.start() > end:
+            yield text[end : match.start()], ""
+        yield match.group(), blank
+        end = match.end()
     if end < len(text):
         yield text[end:], ""
 
 
 def way(traceback: str) -> str:
-    """The functions that a traceback passes.
+    """The functions that a traceback passes through.
 
     >>> way('File "shop/tasks.py", line 7, in send')
     'tasks.py:send'
@@ -134,6 +134,6 @@ def way(traceback: str) -> str:
 
 
 def fingerprint(exception: str, message: str, traceback: str) -> str:
-    """The same for errors that are alike."""
-    said = "\n".join((exception, normalised(message), way(traceback)))
-    return hashlib.sha256(said.encode()).hexdigest()[:MARK_LENGTH]
+    """A hash that is the same for errors that are alike."""
+    identity = "\n".join((exception, normalised(message), way(traceback)))
+    return hashlib.sha256(identity.encode()).hexdigest()[:MARK_LENGTH]

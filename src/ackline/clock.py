@@ -22,9 +22,9 @@ class SystemClock:
     """The machine's clock, without its small steps back.
 
     After a step back of up to ten seconds (NTP, mostly) time goes on at half its pace until
-    the machine has caught up: no later moment has an earlier time, and none stands still.
-    A longer one is followed at once. The other processes that share a store go by the
-    machine's clock, and one that was far ahead of them would take their leases for lapsed.
+    the machine has caught up: time never goes back, and never stands still.
+    A longer step is followed at once. The other processes that share a store use the
+    machine's clock, and a process far ahead of them would consider their leases lapsed.
     """
 
     def __init__(
@@ -38,9 +38,9 @@ class SystemClock:
         self._last = (float("-inf"), self._monotonic())
 
     def now(self) -> float:
-        last, then = self._last
+        last_reading, last_moment = self._last
         reading, moment = self._wall(), self._monotonic()
-        least = last + max(0.0, moment - then) / 2
+        least = last_reading + max(0.0, moment - last_moment) / 2
         if reading < least <= reading + FARTHEST_AHEAD:
             reading = least
         self._last = (reading, moment)

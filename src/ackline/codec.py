@@ -17,8 +17,8 @@ DEFAULT_MAX_PAYLOAD = 1024 * 1024
 class Serde(Protocol):
     """Turns values into bytes and back.
 
-    `name` is stored with each job that is not JSON, so keep it: a job is read by the serde of the
-    name that wrote it. `type` is what the reader declared, `Any` if nothing.
+    `name` is stored with each job that is not JSON, so never change it: a job is read by the serde
+    whose name it was written under. `type` is what the reader declared, `Any` if nothing.
     """
 
     name: str
@@ -39,13 +39,13 @@ class Json:
 
     def dumps(self, value: Any) -> bytes:
         data = self._encode(value)
-        # msgspec writes a NaN as null, or as a key. Only a text that has it needs the slow look.
-        # `find` is faster than `in`, which first takes what it looks for to be a number.
+        # msgspec writes NaN as null, or as a key "nan". Only text with these needs the slow check.
+        # `find` is faster than `in`, which first tries to read its left operand as a number.
         find = data.find
         suspect = find(b"null") >= 0 or find(b'nan":') >= 0 or find(b'inf":') >= 0
         if suspect and (path := _find_not_finite(value)) is not None:
             raise ValueError(f"{path} is NaN or infinite, which JSON cannot represent")
-        # What a `msgspec.Raw` holds was copied as it is.
+        # The content of a `msgspec.Raw` was copied without a check.
         if isinstance(value, msgspec.Raw):
             msgspec.json.decode(data)
         else:
@@ -84,7 +84,7 @@ class DumpsLoads(Protocol):
 
 
 class Custom:
-    """Gives a plain dumps/loads object the face of a `Serde`."""
+    """Adapts a plain dumps/loads object to `Serde`."""
 
     def __init__(self, inner: DumpsLoads, name: str | None = None) -> None:
         self._inner = inner
@@ -99,7 +99,7 @@ class Custom:
 
 
 def _own_name(serde: object) -> str:
-    """What a serde calls itself: by `name`, or, as a module does, by `__name__`."""
+    """A serde's own name: its `name` or, if it is a module, its `__name__`."""
     names = (getattr(serde, attribute, "") for attribute in ("name", "__name__"))
     return next((name for name in names if name and isinstance(name, str)), "")
 
@@ -129,7 +129,7 @@ def serde_from(value: Serde | DumpsLoads | str | None) -> Serde:
 
 
 def encode(what: str, value: Any, serde: Serde, limit: int) -> bytes:
-    """Encode a payload or result, refusing what cannot be kept as it is."""
+    """Encode a payload or result, refusing a value that cannot be stored unchanged."""
     try:
         data = serde.dumps(value)
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
@@ -152,7 +152,7 @@ def decode(what: str, data: bytes, serde: Serde, type: Any) -> Any:
 
 
 def is_json(data: bytes) -> bool:
-    """Whether bytes are JSON; its values are not built."""
+    """Whether bytes are JSON, checked without building its values."""
     try:
         _require_json(data)
     except ValueError:
@@ -164,7 +164,7 @@ def _require_json(data: bytes) -> None:
     try:
         _skip(data)
         if not data.isascii():
-            data.decode()  # a text that is skipped may have any bytes
+            data.decode()  # `_skip` does not look into strings, which may hold any bytes
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(
             f"it gives JSON that cannot be read, as a broken msgspec.Raw in it does: {error}"
@@ -190,5 +190,5 @@ def _find_not_finite(value: Any, path: str = "$") -> str | None:
         items = [(f"{path}.{name}", getattr(value, name)) for name in names]
     else:
         return None
-    found = (_find_not_finite(item, where) for where, item in items)
-    return next((where for where in found if where is not None), None)
+    paths = (_find_not_finite(item, where) for where, item in items)
+    return next((where for where in paths if where is not None), None)

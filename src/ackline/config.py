@@ -22,7 +22,7 @@ T = TypeVar("T")
 HOUR, DAY = 3600.0, 86400.0
 
 CALLBACK_KEPT = DAY
-"""Seconds that a finished job is kept, at least, if it wants a callback, which tells of it."""
+"""Seconds that a finished job with a callback is kept at least: the callback refers to the job."""
 
 SHORTEST_SWEEP = 0.01
 """Seconds: more often would only keep the store busy."""
@@ -39,7 +39,7 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=F
     keep_failed: float | None = None
     keep_cancelled: float | None = None
     by_handler: bool = False
-    """Whether a worker wrote it for a handler: then it goes when that one says nothing more."""
+    """Whether a worker stored it for a handler; it goes when the handler has no policy any more."""
 
     def __post_init__(self) -> None:
         Options(
@@ -53,17 +53,17 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=F
 
 
 def hint_for(unknown: Iterable[str], known: Iterable[str]) -> str:
-    """What to do about names that do not exist here; empty if nobody can guess."""
+    """What to do about unknown option names, as the end of a message; empty if unclear."""
     names = sorted(unknown)
     if of_policy := [name for name in names if name in Policy.__struct_fields__]:
-        said = ", ".join(f"{name}=…" for name in of_policy)
-        return f". For a whole queue, write queue.configure(policy=ackline.Policy({said}))"
+        arguments = ", ".join(f"{name}=…" for name in of_policy)
+        return f". For a whole queue, write queue.configure(policy=ackline.Policy({arguments}))"
     guesses = (difflib.get_close_matches(name, list(known), 1) for name in names)
-    return next((f". Did you mean {found[0]}?" for found in guesses if found), "")
+    return next((f". Did you mean {guess[0]}?" for guess in guesses if guess), "")
 
 
 def hinting(function: Callable[Q, T]) -> Callable[Q, T]:
-    """Have a function say where options belong that it does not have."""
+    """Make a function's error about unknown options say where they belong."""
     known = inspect.signature(function).parameters.keys()
 
     @functools.wraps(function)
@@ -111,7 +111,7 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     recovery: bool = True
     """Whether lapsed leases, and those of silent workers, are recovered automatically."""
     sweep_every: float | None = None
-    """Seconds between two sweeps for such leases; None uses the maintenance interval."""
+    """Seconds between two sweeps for these leases; None uses the maintenance interval."""
     stuck_after: float = 300.0
     """Seconds past its deadline after which a lease that nobody took back is reported."""
 
@@ -126,7 +126,7 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
 
 
 def _require(what: str, value: float | None, least: float) -> None:
-    # A NaN is not at least anything.
+    # A NaN fails this comparison, too.
     if value is not None and not least <= value <= LONGEST_DELAY * 1e6:
         raise ConfigError(f"{what} must be a number, {least:g} or more, not {value!r}")
 
@@ -135,9 +135,9 @@ DEFAULT_SETTINGS = QueueSettings()
 
 
 def readable(settings: QueueSettings) -> QueueSettings:
-    """The settings as every process will read them; `ConfigError` if none could.
+    """The settings as every process will read them; `ConfigError` if they cannot be read.
 
-    Every store calls it before it writes: settings that cannot be read stop the whole tenant.
+    Every store calls it before it writes: unreadable settings would stop the whole tenant.
     """
     try:
         return as_read_back(settings, QueueSettings)
@@ -155,7 +155,7 @@ def resolve(record: Record, settings: QueueSettings, defaults: Resolved = DEFAUL
 
 
 def _kept_for_callback(policy: Resolved) -> Resolved:
-    # Its result's time is the handler's to say, and so is seen to when it completes.
+    # Not `result_ttl`, which the handler may still set: `lifecycle.complete` raises that.
     spans = ("keep_failed", "keep_cancelled")
     kept = {name: max(CALLBACK_KEPT, getattr(policy, name)) for name in spans}
     return msgspec.structs.replace(policy, **kept)
@@ -169,8 +169,8 @@ def _resolve_kind(kind: Policy, queue: Policy, defaults: Resolved) -> Resolved:
     return _narrow(_narrow(defaults, queue), kind)
 
 
-def said_attempts(policy: Policy) -> int:
-    """How many attempts a policy itself gives; 0 if it leaves them to the next wider level."""
+def attempts_set_by(policy: Policy) -> int:
+    """How many attempts a policy itself sets; 0 if it leaves them to the next wider level."""
     return _narrow(_NO_ATTEMPTS, policy).max_attempts
 
 
@@ -178,13 +178,13 @@ _NO_ATTEMPTS = Resolved(max_attempts=0)
 
 
 def _narrow(wide: Resolved, narrow: Policy | Options) -> Resolved:
-    said = {
+    given = {
         name: value
         for name in Resolved.__struct_fields__
         if (value := getattr(narrow, name, None)) is not None
     }
-    backoff = said.get("backoff")
-    if backoff is not None and backoff.shape == "schedule" and "max_attempts" not in said:
+    backoff = given.get("backoff")
+    if backoff is not None and backoff.shape == "schedule" and "max_attempts" not in given:
         # A schedule lists the waits between attempts, so it also says how many there are.
-        said["max_attempts"] = len(backoff.delays) + 1
-    return msgspec.structs.replace(wide, **said) if said else wide
+        given["max_attempts"] = len(backoff.delays) + 1
+    return msgspec.structs.replace(wide, **given) if given else wide

@@ -1,4 +1,4 @@
-"""Cron schedules, pure: which moments lie between two others."""
+"""Cron schedules as pure functions: which ticks lie between two moments."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ LATE = 60.0
 """With `catch_up="none"`, a tick that is older than this many seconds is left out."""
 
 _FOLD = 3 * 3600
-"""Seconds by which a clock that is put back repeats itself at most, and some more."""
+"""More seconds than a local clock repeats when it is put back."""
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """A job to be enqueued at each tick of a cron expression, once, however many watch it.
+    """A job to be enqueued once at each tick of a cron expression, however many workers watch it.
 
     >>> nightly = Schedule("report", "0 3 * * *", kind="report", timezone="Europe/Berlin")
     >>> nightly.job_id(nightly.next_tick(1_700_000_000.0))
@@ -66,12 +66,12 @@ class Schedule(msgspec.Struct, frozen=True):
         self._require_ticks()
 
     def next_tick(self, after: float) -> float:
-        """The first moment of this schedule after another."""
+        """The first tick after a moment."""
         ticks = (tick.timestamp() for tick in self._simulate(after))
         return next(tick for tick in ticks if tick > after)
 
     def ticks_between(self, after: float, until: float, limit: int = MOST_CAUGHT_UP) -> list[float]:
-        """The moments after the one and up to the other, in order; the latest `limit` of them."""
+        """The ticks after one moment and up to another, in order; only the latest `limit`."""
         # Backwards, so that years of downtime cost no more than the ticks that are wanted.
         start = until + (1.0 if self.timezone == "UTC" else _FOLD)
         back = (tick.timestamp() for tick in self._simulate(start, reverse=True))
@@ -80,7 +80,7 @@ class Schedule(msgspec.Struct, frozen=True):
         return sorted(set(latest))
 
     def due(self, after: float, now: float) -> list[float]:
-        """The moments to make up for, when `after` is the last that was looked after."""
+        """The ticks to enqueue now, if all up to `after` have been dealt with."""
         match self.catch_up:
             case "one":
                 return self.ticks_between(after, now, limit=1)
@@ -119,5 +119,5 @@ class Schedule(msgspec.Struct, frozen=True):
 
 @functools.lru_cache(maxsize=64)
 def _zone(name: str) -> datetime.tzinfo:
-    # cronsim knows this very object as the zone whose clock is never put forward or back.
+    # cronsim recognises this very object as the zone whose clock is never put forward or back.
     return datetime.UTC if name == "UTC" else zoneinfo.ZoneInfo(name)

@@ -12,7 +12,7 @@ from ackline.forks import renew_in_child
 
 
 class _Bits:
-    """One Bloom filter: some bits of each key, set once seen."""
+    """One Bloom filter: each key sets some bits when it is first seen."""
 
     def __init__(self, capacity: int, error_rate: float) -> None:
         bits = -capacity * math.log(error_rate) / math.log(2) ** 2

@@ -284,4 +284,4 @@ def text_of(error: BaseException) -> str:
 
 
 PASSING = (StoreUnavailable, StoreFull, StoreReadOnly)
-"""Trouble that passes, or that somebody has to end: the same call may succeed later."""
+"""Errors that pass, or that an operator has to resolve: the same call may succeed later."""

@@ -1,4 +1,4 @@
-"""The journal's entries: what happened to which job, by the batch."""
+"""The journal's entries: what happened to which job, in batches."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ class Act(enum.StrEnum):
 
 
 TELLS_PRIORITY = frozenset({Act.ENQUEUE, Act.EDIT, Act.REDRIVE})
-"""Acts whose entries have the job's priority, as its arrival from another queue has."""
+"""Acts whose entries have the job's priority. So has the entry of a job's arrival by a move."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
     """One line of a journal batch; `source` and `to` are None for a job not (or no longer) there.
 
-    `id` is empty for an act on the whole queue. `priority` is told where a job may have got one:
-    see `TELLS_PRIORITY`. None is unknown, as in entries of earlier versions. `callback` is the URL
-    that the job named, where its life ends: who calls it needs no look at what may be gone by then.
+    `id` is empty for an act on the whole queue. `priority` is set where a job may have got a new
+    one, see `TELLS_PRIORITY`; None is unknown, as in entries of earlier versions. `callback` is
+    the job's callback URL, set where its life ends: the job itself may be gone when it is called.
     """
 
     act: Act
@@ -84,43 +84,43 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 
 class Alike(msgspec.Struct, frozen=True, gc=False):
-    """Entries that look as if they differed by nothing but their ids, as their store has them.
+    """Entries that seem to differ only in their ids, in their store's encoding.
 
-    They are rows of bytes, all of one width. If the bytes around the ids are the same as in
-    `first`, then so is all that `entry` says, and none of the others has to be made.
+    They are rows of bytes, all of one width. If the bytes around the ids equal those of `first`,
+    then all but the ids is as in `entry`, and no other entry has to be decoded.
     """
 
     entry: Entry
     first: bytes
-    """The row of `entry`, which need not be among them."""
+    """The row of `entry`, which need not be among `rows`."""
     rows: bytes
     width: int
     ids: slice
-    """Where a row has its id, without its length."""
+    """Where the id is in a row, without its encoded length."""
 
     def __len__(self) -> int:
         return len(self.rows) // self.width
 
     def part(self, start: int, end: int) -> Alike:
-        """Some of them, by their places among these."""
+        """The rows from `start` up to `end`."""
         rows = self.rows[max(start, 0) * self.width : max(end, 0) * self.width]
         return Alike(self.entry, self.first, rows, self.width, self.ids)
 
 
 class Packed(Protocol):
-    """A batch of entries as its store has it."""
+    """A batch of entries in its store's encoding."""
 
     def unpack(self) -> list[Entry]:
-        """All of them."""
+        """All entries."""
         ...
 
     def alike(self) -> list[Alike]:
-        """All of them, if each looks like its neighbours; else nothing."""
+        """All entries in runs that look alike; empty if they cannot be grouped like that."""
         ...
 
 
 class Unread(Sequence[Entry]):
-    """Entries that follow each other in a packed batch, unpacked when one is looked at."""
+    """Consecutive entries of a packed batch, unpacked when one is first read."""
 
     __slots__ = ("_entries", "_packed", "_places")
 
@@ -130,13 +130,13 @@ class Unread(Sequence[Entry]):
         self._entries: list[Entry] | None = None
 
     def alike(self) -> list[Alike]:
-        """All of these, if each looks like its neighbours; else nothing. None is unpacked."""
-        found: list[Alike] = []
+        """These entries in runs that look alike, still packed; empty if they cannot be grouped."""
+        parts: list[Alike] = []
         start, end = self._places.start, self._places.stop
         for alike in self._packed.alike():
-            found.append(alike.part(start, end))
+            parts.append(alike.part(start, end))
             start, end = start - len(alike), end - len(alike)
-        return [alike for alike in found if alike.rows]
+        return [alike for alike in parts if alike.rows]
 
     def _read(self) -> list[Entry]:
         if self._entries is None:
@@ -160,7 +160,7 @@ class Unread(Sequence[Entry]):
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):
-    """Entries of one batch of the journal: all of them, or some that follow its first `used`."""
+    """Entries of one batch of the journal: all or some of those after its first `used`."""
 
     number: int
     at: float
@@ -170,19 +170,19 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def end(self) -> tuple[int, int]:
-        """The place after the last of the entries."""
+        """The place after the last entry."""
         return self.number, self.used + len(self.entries)
 
     def part(self, start: int, end: int) -> Batch:
-        """Some of the entries, by their places among these."""
+        """The entries from `start` up to `end`."""
         entries = self.entries[start:end]
         return Batch(self.number, self.at, self.queue, entries, self.used + start)
 
 
 class Events(Sequence[Event]):
-    """Events in the order of the journal, made of their batches when they are first looked at.
+    """Events in the order of the journal, made from their batches when they are first read.
 
-    Who wants a million of them by the column takes the batches, and no event is ever made.
+    Code that reads millions of events column by column uses `batches`: no `Event` is made then.
     """
 
     __slots__ = ("_made", "batches")
@@ -193,11 +193,11 @@ class Events(Sequence[Event]):
 
     @classmethod
     def take(cls, batches: Iterable[Batch], after: tuple[int, int], limit: int) -> Events:
-        """At most so many behind a place, of batches that begin with the one of that place.
+        """At most `limit` events after a place; `batches` begin with the batch of that place.
 
-        No batch is asked for in vain.
+        It reads no more batches than it needs.
         """
-        found: list[Batch] = []
+        taken: list[Batch] = []
         number, used = after
         left = limit
         if left > 0:
@@ -206,21 +206,21 @@ class Events(Sequence[Event]):
                 size = len(batch.entries) - start
                 if size <= 0:
                     continue
-                found.append(batch.part(start, start + left) if start or size > left else batch)
+                taken.append(batch.part(start, start + left) if start or size > left else batch)
                 left -= size
                 if left <= 0:
                     break
-        return cls(found)
+        return cls(taken)
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> Events:
-        """Any events; those that come without batches are one each."""
+        """Any events; those of a plain sequence become a batch each."""
         if isinstance(events, Events):
             return events
         return cls([_batch_of(event) for event in events])
 
     def until(self, cursor: str) -> Events:
-        """Those that are not behind a cursor."""
+        """The events up to a cursor."""
         last = read_cursor(cursor)
         if not self.batches or self.batches[-1].end <= last:
             return self
@@ -235,7 +235,7 @@ class Events(Sequence[Event]):
 
     @property
     def cursor(self) -> str | None:
-        """The cursor after the last of them."""
+        """The cursor after the last event; None if there are no events."""
         return make_cursor(*self.batches[-1].end) if self.batches else None
 
     def _all(self) -> list[Event]:
@@ -298,7 +298,7 @@ def make_cursor(batch: int, used: int) -> str:
 
 
 def read_cursor(cursor: str | None) -> tuple[int, int]:
-    """The batch and how many of its entries a reader has had; None is before everything."""
+    """The batch, and how many of its entries were read; None is before everything."""
     if not cursor:
         return (0, 0)
     batch, _, used = cursor.partition(".")

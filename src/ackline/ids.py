@@ -13,11 +13,11 @@ class IdMaker:
     """Makes UUIDs of version 7.
 
     The ids of one millisecond share a random prefix and count up from a random number, so
-    that they sort in the order they were made, and an index takes them at its end.
+    that they sort in the order they were made, and an index appends them at its end.
     """
 
     def __init__(self) -> None:
-        # Not `os.urandom` each time: asking the kernel lets go of the interpreter.
+        # Not `os.urandom` each time: the system call releases the interpreter's lock.
         self._random = random.Random()
         self._block = self._new_block(0)
 

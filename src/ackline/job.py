@@ -56,7 +56,7 @@ class QueueKey(msgspec.Struct, frozen=True, order=True):
 
 
 class Options(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
-    """What a producer said about one job; None leaves it to the kind, the queue, the default."""
+    """A producer's options for one job; None leaves one to its kind, its queue, or the default."""
 
     max_attempts: int | None = None
     backoff: Backoff | None = None
@@ -70,7 +70,7 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, kw_only
     trace: str | None = None
     codec: str | None = None
     request: str | None = None
-    """A mark of the request that made the job, to know it by when it is sent again."""
+    """Marks the request that made the job, so that the request is recognised if sent again."""
 
     def __post_init__(self) -> None:
         if self.max_attempts is not None:
@@ -105,13 +105,13 @@ def _require_attempts(attempts: object) -> None:
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def as_read_back(said: Any, type: type[T]) -> T:
-    """What a store would read after this was written, or `InvalidOption` if it could not.
+def as_read_back(value: Any, type: type[T]) -> T:
+    """A value as a store would read it back, or `InvalidOption` if it could not.
 
-    A store writes whatever it is given; what has the wrong type fails everyone who reads it.
+    A store writes whatever it is given, and a value of the wrong type fails every later reader.
     """
     try:
-        return msgspec.msgpack.decode(_encode(msgspec.convert(said, type)), type=type)
+        return msgspec.msgpack.decode(_encode(msgspec.convert(value, type)), type=type)
     except (TypeError, ValueError) as error:
         if isinstance(error.__cause__, InvalidJob):
             raise error.__cause__ from None
@@ -148,7 +148,7 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
     """A hint: no job of this id can exist, so the store may insert without looking first.
     A wrong hint costs time, never correctness."""
     replaces: frozenset[str] | None = None
-    """Of which kinds a failed or cancelled job of this id may be replaced; None is of any."""
+    """The kinds of which a failed or cancelled job of this id may be replaced; None: any kind."""
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):

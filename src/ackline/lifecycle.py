@@ -2,7 +2,7 @@
 
 Nothing here touches a store. A function takes the job as it was seen and returns a
 `Transition`; a store applies it if its guard still holds, in one atomic step, and refuses
-it otherwise. So each rule is written once, and each store is a plain machine.
+it otherwise. So each rule is written once, and stores have none of their own.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LEGAL: Mapping[Act, Mapping[State | None, frozenset[State | None]]] = {
     Act.PRUNE: dict.fromkeys(TERMINAL, frozenset({None})),
     Act.PURGE: dict.fromkeys(State, frozenset({None})),
 }
-"""The one table of legal transitions: act → from → to. None is a job that is not there."""
+"""The one table of legal transitions: act → from → to. None is a job that does not exist."""
 
 FENCED = frozenset(
     {
@@ -65,11 +65,11 @@ FENCED = frozenset(
 
 
 KEEPS_ID = frozenset(State) - LEGAL[Act.ENQUEUE].keys()
-"""States in which a job keeps its id: whoever enqueues it again is told of the job there is."""
+"""States in which a job keeps its id: enqueueing the id again only reports the existing job."""
 
 
 def keeps_id(draft: Draft, state: State, kind: str) -> bool:
-    """Whether a job in this state, of this kind, stays where a draft has its id."""
+    """Whether an existing job of this state and kind stays when a draft has the same id."""
     return state in KEEPS_ID or (draft.replaces is not None and kind not in draft.replaces)
 
 
@@ -83,24 +83,27 @@ class Edit(msgspec.Struct, frozen=True, gc=False):
 
 
 class Seen(msgspec.Struct, frozen=True, gc=False):
-    """A job as someone saw it who wants to act on just this; any claim gives it another token."""
+    """A job as its operator saw it, to act on it only if it is unchanged.
+
+    The token is compared too, because every claim gives the job a new one.
+    """
 
     state: State
     token: int
     priority: int
     payload: bytes
     at: float | None
-    """When it is due, or its retention ends; of no matter for one that is queued."""
+    """When it is due, or its retention ends; not compared for a queued job."""
 
 
 class Transition(msgspec.Struct, frozen=True, gc=False):
     """One decided step of one job, to be applied only if its guard holds.
 
     The guard: the job's state is one that `act` may start from; with a `token`, the job is
-    processing under just this token, or for a redrive has failed under it; with a `deadline`,
-    the lease still has this deadline; with `seen`, which is for acts that need no token, the job
-    is still as it was seen.
-    Times are spans: the store adds them to its own clock.
+    processing under this token or, for a redrive, failed under it; with a `deadline`, the lease
+    still has this deadline; with `seen` (for acts that need no token), the job is still as it
+    was seen.
+    Times are durations: the store adds them to its own clock.
     """
 
     id: str
@@ -122,11 +125,11 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     note: str = ""
     by: str = ""
     wait: bool = True
-    """Whether to wait for a transaction that is changing the job; if not, it is refused."""
+    """Whether to wait for another transaction that is changing the job, or else be refused."""
     keep_cancelled: float | None = None
-    """Retention, if it ends cancelled because the job was asked to stop; None is as `keep`."""
+    """Retention, if it ends cancelled because the job was asked to stop; None means `keep`."""
     calls_back: bool = False
-    """Whether the journal is to keep the job's `callback_url`, if this ends its life."""
+    """Whether the journal entry has the job's `callback_url`, if this step ends the job's life."""
     seen: Seen | None = None
 
 
@@ -161,7 +164,7 @@ def may_start(transition: Transition, state: State) -> bool:
 
 
 def _concerns(edit: Edit, state: State) -> bool:
-    """Whether an edit would change anything: an end is not due, and only it is kept."""
+    """Whether an edit fits the state: only finished jobs have a retention, only others a delay."""
     return (edit.keep is None or state.terminal) and (edit.delay is None or not state.terminal)
 
 
@@ -175,23 +178,23 @@ def holds(
         if transition.deadline is not None and transition.deadline != deadline:
             return False
         if transition.act is Act.EXTEND and deadline is not None and deadline <= now:
-            # Whoever sweeps has seen it lapse already; a late extend must not undo that.
+            # A sweep may have seen the lease lapse already; a late extend must not undo that.
             return False
     return may_start(transition, state)
 
 
 def guarded_by_token(transition: Transition, state: State) -> bool:
-    """Whether a token can guard this act in this state: that of a lease, or of a failure."""
+    """Whether a token can guard this act in this state: a lease's, or a failure's for a redrive."""
     return state is (State.FAILED if transition.act is Act.REDRIVE else State.PROCESSING)
 
 
 def seen_now(state: State, token: int, priority: int, payload: bytes, at: float | None) -> Seen:
-    """What there is to see of a job, to be compared with what was seen before."""
+    """A job as it is now, to be compared with how it was seen before."""
     return Seen(state, token, priority, payload, None if state is State.QUEUED else at)
 
 
 def seen_of(job: Record) -> Seen:
-    """The same of a job that was looked up."""
+    """A job as it was when it was looked up."""
     at = job.expires_at if job.state.terminal else job.run_at
     return seen_now(job.state, job.token, job.priority, job.payload, at)
 
@@ -229,7 +232,7 @@ def repeats(
 def ended_attempt(
     transition: Transition, attempt: int, worker: str, started_at: float, now: float
 ) -> Failure | None:
-    """What to remember of a lease that this transition ends, if it does not complete the job."""
+    """The job's history entry for an attempt that fails, expires, is snoozed or released."""
     if transition.act not in (Act.FAIL, Act.EXPIRE, Act.SNOOZE, Act.RELEASE):
         return None
     failure = transition.failure or Failure(act=transition.act, attempt=attempt)
@@ -246,7 +249,7 @@ def ended_attempt(
 
 
 def note_of(transition: Transition) -> str:
-    """The few words that the journal keeps of a transition."""
+    """The short note that the journal keeps about a transition."""
     failure = transition.failure
     if failure is None:
         return transition.note
@@ -254,12 +257,12 @@ def note_of(transition: Transition) -> str:
 
 
 def told_priority(transition: Transition, priority: int) -> int | None:
-    """The priority that a job has now, if the journal is to keep it."""
+    """The job's priority now, if the journal keeps it for this act."""
     return priority if transition.act in TELLS_PRIORITY else None
 
 
 def ends_calling_back(transition: Transition, landed: State) -> bool:
-    """Whether the journal is to keep where the job calls back, if it does: its life has ended."""
+    """Whether the journal keeps the job's callback URL, if it has one: its life has ended."""
     return transition.calls_back and landed.terminal
 
 
@@ -267,16 +270,16 @@ _UNDONE = WAITING | {State.FAILED}
 
 
 class Stands(enum.StrEnum):
-    """Where in the line of its new state a job stands: what a store computes `at` from."""
+    """How a store computes `at`, the job's place in the line of its new state."""
 
     FRESH = "fresh"
     """By its rank, counted from now."""
     BACK = "back"
     """By the rank it had."""
     AFTER = "after"
-    """Some seconds from now: due, lapsed, or past its retention then."""
+    """Some seconds from now, when it is due, its lease lapses or its retention ends."""
     STAYS = "stays"
-    """Where it stood; with another priority, that many steps of it forward or back."""
+    """Where it was; a queued job moves by as many steps as its priority has changed."""
 
 
 class Landing(msgspec.Struct, frozen=True, gc=False):
@@ -288,7 +291,7 @@ class Landing(msgspec.Struct, frozen=True, gc=False):
 
 
 def land(transition: Transition, state: State, cancel_requested: bool) -> Landing:
-    """Where a transition leads a job in this state, which was asked to stop or not.
+    """Where a transition leads a job in this state, depending on whether it was asked to stop.
 
     A job that was asked to stop does not run again: where it would wait for another
     attempt, or had none left, it is cancelled.
@@ -323,7 +326,7 @@ def keys_of(transition: Transition, landed: State) -> tuple[tuple[str, ...], ...
 
 
 def kept_until(deadline: float, now: float, seconds: float) -> float:
-    """The deadline of a lease after a sign of life: a beat keeps what was extended further."""
+    """The deadline of a lease after a heartbeat, which never shortens what `extend` has set."""
     return max(deadline, now + seconds)
 
 
@@ -342,7 +345,7 @@ def rank(ready_at: float, priority: int, ageing: float) -> float:
 
 
 def arrive(draft: Draft, now: float, ageing: float) -> tuple[State, float]:
-    """Where a new job begins: its state, and its place in the line of that."""
+    """Where a new job begins: its state, and its place in that state's line."""
     due = draft.run_at if draft.run_at is not None else now + draft.delay
     if due > now:
         return State.SCHEDULED, due
@@ -359,7 +362,7 @@ def place(
     priority: int,
     ageing: float,
 ) -> float:
-    """Where in its line a job stands, given where it stood."""
+    """A job's place in the line of its state, given where it stood before."""
     match landing.stands:
         case Stands.FRESH:
             return rank(now, priority, ageing)
@@ -548,7 +551,7 @@ def expire(job: Record, policy: Resolved, reason: str = "lease expired") -> Tran
         failure=failure,
         keys=keys,
         note=reason,
-        wait=False,  # who is changing it does so because the job is theirs
+        wait=False,  # a transaction that is changing the job is that of its holder
         calls_back=_calls_back(job),
     )
 
@@ -557,7 +560,7 @@ def expire(job: Record, policy: Resolved, reason: str = "lease expired") -> Tran
 
 
 def cancel(id: str, policy: Resolved, by: str = "") -> Transition:
-    """Cancel a job that waits; whether it calls back, the store sees."""
+    """Cancel a job that waits; the store knows whether it has a callback URL."""
     return Transition(
         id,
         Act.CANCEL,
@@ -583,7 +586,7 @@ def redrive(
 ) -> Transition:
     """Take a job out of the DLQ and run it again, now or later, with all its attempts.
 
-    With a token, only if it failed under just that; with a change, it is edited in the same step.
+    With a token, only if it failed under that token; with a change, it is edited in the same step.
     """
     to = State.SCHEDULED if delay > 0 else State.QUEUED
     return Transition(
@@ -592,7 +595,7 @@ def redrive(
 
 
 def edit(id: str, change: Edit, by: str = "", *, seen: Seen | None = None) -> Transition:
-    """Change a job that is not processing; with `seen`, only if it is still like this."""
+    """Change a job that is not processing; with `seen`, only if it is still as it was seen."""
     return Transition(id, Act.EDIT, edit=change, by=storable(by), seen=seen)
 
 

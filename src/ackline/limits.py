@@ -23,7 +23,7 @@ OWN_KEYS = "ackline"
 
 
 def require_text(what: str, text: object) -> None:
-    """Refuse what is not a text, such as a job where its id is expected."""
+    """Refuse anything but a str, such as a job where its id is expected."""
     if not isinstance(text, str):
         raise _no_text(what, text)
 
@@ -58,7 +58,7 @@ def require_others_key(key: Sequence[str]) -> None:
         raise InvalidOption(f"a key has 1 to {MOST_PARTS} parts, not {len(key)}")
     for part in key:
         require_name("part of a key", part)
-    # As stores write it: each part has an end, and a NUL is told from that.
+    # As stores encode it: each part has a terminator, and a NUL is escaped.
     size = sum(len(part.encode("utf-8", "replace")) + part.count("\0") + 2 for part in key)
     if size > LONGEST_KEY:
         raise InvalidOption(
@@ -77,18 +77,18 @@ def storable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
-def names_in(said: Iterable[str] | None, what: str = "kinds") -> frozenset[str] | None:
-    """The names that a caller means: one text is one name, not its letters; None stays None.
+def names_in(given: Iterable[str] | None, what: str = "kinds") -> frozenset[str] | None:
+    """The names that a caller passed: one str is one name, not its letters; None stays None.
 
     >>> sorted(names_in(["mail", "image"])), sorted(names_in("mail"))
     (['image', 'mail'], ['mail'])
     """
-    if said is None:
+    if given is None:
         return None
-    given: Any = [said] if isinstance(said, str) else said
-    names = list(given) if isinstance(given, Iterable) else [given]
+    items: Any = [given] if isinstance(given, str) else given
+    names = list(items) if isinstance(items, Iterable) else [items]
     if not all(isinstance(name, str) for name in names):
-        raise InvalidOption(f"{what} must be a list of texts, not {said!r}")
+        raise InvalidOption(f"{what} must be a list of texts, not {given!r}")
     return frozenset(names)
 
 
@@ -103,7 +103,7 @@ def require_priority(priority: object) -> None:
 
 
 def require_number(what: str, number: object, least: int) -> None:
-    """Refuse what is not a whole number, or too low a one."""
+    """Refuse anything but a whole number that is at least `least`."""
     if type(number) is not int or number < least:
         raise InvalidOption(f"{what} must be a whole number, {least} or more, not {number!r}")
 
@@ -121,7 +121,7 @@ def require_seconds(what: str, seconds: float | None, *, above_zero: bool = Fals
 
 
 def require_given_seconds(what: str, seconds: float, *, above_zero: bool = False) -> None:
-    """Refuse None too, where there is no default that it could stand for."""
+    """As `require_seconds`, but refuse None too, because there is no default."""
     if seconds is None:
         raise InvalidOption(f"{what} must be a number of seconds, not None")
     require_seconds(what, seconds, above_zero=above_zero)
@@ -145,7 +145,7 @@ def require_lease(seconds: float | None) -> None:
 
 
 def require_url(what: str, url: str) -> None:
-    """Refuse what is not the full address of a web service, or has credentials in it."""
+    """Refuse anything but a full http or https URL without credentials."""
     plain = url.isascii() and url.isprintable() and " " not in url and len(url) <= LONGEST_URL
     try:
         parts = urlsplit(url)

@@ -1,4 +1,4 @@
-"""Logs: one line each, for people or for programs; nothing in them that forges or betrays."""
+"""Logs, one line each, for people or for programs, without forged lines or secrets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LogFormat = Literal["text", "json"]
 _SECRETS = re.compile(
     r"""
       (?P<url>\b[a-z][a-z0-9+.-]*://[^\s/@:]*:)[^\s/@]+(?=@)    # a password in a URL
-    | (?P<bearer>\bbearer\s+)[^\s'",;]+                         # what a caller shows
+    | (?P<bearer>\bbearer\s+)[^\s'",;]+                         # a caller's token
     | (?P<key>\back_[0-9a-f]{16}_)[\w-]+                        # an API key
     | (?P<webhook>\bwhsec_)[\w+/=-]+                            # the secret of a webhook
     | \beyJ[\w-]+\.[\w-]+\.[\w-]*                               # a token (JWT)
@@ -31,8 +31,8 @@ def without_secrets(text: str) -> str:
     return _SECRETS.sub(_hide, text)
 
 
-def _hide(found: re.Match[str]) -> str:
-    return f"{found[found.lastgroup] if found.lastgroup else ''}…"
+def _hide(match: re.Match[str]) -> str:
+    return f"{match[match.lastgroup] if match.lastgroup else ''}…"
 
 
 def on_one_line(text: str) -> str:
@@ -65,7 +65,7 @@ class JsonLines(logging.Formatter):
     """For programs: one JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        said = {
+        fields = {
             "at": record.created,
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -73,8 +73,8 @@ class JsonLines(logging.Formatter):
             "message": without_secrets(record.getMessage()),
         }
         if record.exc_info:
-            said["error"] = without_secrets(self.formatException(record.exc_info))
-        return json.dumps(said)
+            fields["error"] = without_secrets(self.formatException(record.exc_info))
+        return json.dumps(fields)
 
 
 def start_logging(form: LogFormat, *, verbose: bool = False) -> None:
@@ -82,7 +82,7 @@ def start_logging(form: LogFormat, *, verbose: bool = False) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    # Libraries that name every URL they call would name those of webhooks.
+    # These libraries log every URL that they call, which would include those of webhooks.
     for chatty in ("httpcore", "httpx"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     logging.getLogger("ackline").setLevel(logging.DEBUG if verbose else logging.INFO)

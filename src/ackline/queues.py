@@ -24,7 +24,7 @@ from ackline.stores.registry import store_from_url, url_of
 DEFAULT_TENANT = "default"
 
 MOST_NAMED = 10
-"""Queues that are listed to who has asked for one that is not there."""
+"""How many existing queues a message lists when the named one does not exist."""
 
 
 @hinting
@@ -52,12 +52,12 @@ def open(
 
 
 def tenant_opened(store: Store) -> str:
-    """Whose queues are meant when nobody says: those of the credentials, if the store has any."""
+    """The tenant when none is named: that of the store's credentials, if it has any."""
     return store.tenant if isinstance(store, OfTenant) else DEFAULT_TENANT
 
 
 class QueueOptions(TypedDict, total=False):
-    """What can be said about a queue beside its types."""
+    """The options of a queue besides its types."""
 
     serde: Serde | DumpsLoads | str | None
     result_serde: Serde | DumpsLoads | str | None
@@ -75,7 +75,7 @@ class Queues:
         self.tenant = tenant
         self._queues: dict[str, Queue[Any, Any]] = {}
         self._made: weakref.WeakSet[Queue[Any, Any]] = weakref.WeakSet()
-        """All of them, those too that another of the same name has replaced."""
+        """All queues made, including those that another of the same name has replaced."""
 
     def __getitem__(self, name: str) -> Queue[Any, Any]:
         """The queue of this name; it comes into being when it is first used."""
@@ -136,8 +136,8 @@ class Queues:
     ) -> Queue[Any, Any]:
         """A queue with declared types, another serde or another limit.
 
-        The options are `serde` and `result_serde`, by which values become bytes, and
-        `max_payload`, how many of these a payload or result may have.
+        `serde` and `result_serde` turn values into bytes; `max_payload` is how many bytes a
+        payload or result may have.
 
         >>> queues = open("memory://")
         >>> queues.queue("numbers", payload=list[int], serde="msgpack")
@@ -201,7 +201,7 @@ class Queues:
         return self.store.info()
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the queues and the store."""
         for queue in list(self._made):
             queue.close()
         self.store.close()
@@ -214,7 +214,7 @@ class Queues:
 
 
 def no_such_queue(queues: Queues, name: str) -> str:
-    """That a queue does not exist, where, and which do."""
+    """The message that a queue does not exist: where it is missing, and which ones exist."""
     names = sorted(queues)
     close = difflib.get_close_matches(name, names, n=1)
     if close:

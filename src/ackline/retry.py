@@ -69,7 +69,7 @@ def _power(factor: float, exponent: int) -> float:
     try:
         return factor**exponent
     except OverflowError:
-        return sys.float_info.max  # above every cap; not infinity, for a base of 0 stays 0
+        return sys.float_info.max  # above every cap; not infinity, so that a base of 0 stays 0
 
 
 def schedule(delays: Sequence[float], *, jitter: Jitter = "none") -> Backoff:

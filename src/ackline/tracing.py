@@ -36,28 +36,28 @@ def current() -> str | None:
         return None
     if span is nowhere:
         return None
-    found = span.get_span_context()
-    if not found.is_valid:
+    context = span.get_span_context()
+    if not context.is_valid:
         return None
-    return f"00-{found.trace_id:032x}-{found.span_id:016x}-{found.trace_flags:02x}"
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
 
 
 def valid(text: str | None) -> str | None:
-    """A `traceparent` that came from outside; None if it is none, for then it is to be ignored.
+    """A `traceparent` that came from outside; None, to be ignored, if it is malformed.
 
     >>> valid("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01") is not None
     True
     >>> valid("tomorrow") is None
     True
     """
-    found = _TRACEPARENT.fullmatch(text or "")
-    if found is None or not int(found[1], 16) or not int(found[2], 16):
+    match = _TRACEPARENT.fullmatch(text or "")
+    if match is None or not int(match[1], 16) or not int(match[2], 16):
         return None
-    return found[0]
+    return match[0]
 
 
 def spans() -> Spans | None:
-    """What opens a span around each handler; None in a program that does not trace.
+    """What runs handlers in spans of their own; None in a program that does not trace.
 
     Many programs have OpenTelemetry loaded by some library and no provider set up: spans that go
     nowhere would cost a worker as much as everything else that it does for a job.
@@ -79,14 +79,14 @@ class Spans:
         self._tracer = trace.get_tracer("ackline")
 
     def run(self, function: Callable[[Any], Any], job: Any, queue: QueueKey, record: Record) -> Any:
-        """What a handler returns."""
+        """Run a handler in a span, and return what it returns."""
         with self._span(queue, record) as span:
             return self._noted(span, function(job))
 
     async def run_async(
         self, function: Callable[[Any], Awaitable[Any]], job: Any, queue: QueueKey, record: Record
     ) -> Any:
-        """What a handler of asyncio returns."""
+        """Run an async handler in a span, and return what it returns."""
         with self._span(queue, record) as span:
             return self._noted(span, await function(job))
 
@@ -118,17 +118,17 @@ class Spans:
                 raise
 
     def _note(self, span: Span, error: Exception) -> None:
-        with suppress(Exception):  # it asks the error for its text, and that may fail
+        with suppress(Exception):  # it calls the error's `__str__`, which may fail
             span.record_exception(error)
-        says = f"{type(error).__name__}: {text_of(error)}"
-        span.set_status(self._api.Status(self._api.StatusCode.ERROR, says))
+        description = f"{type(error).__name__}: {text_of(error)}"
+        span.set_status(self._api.Status(self._api.StatusCode.ERROR, description))
 
     def _origin(self, traceparent: str | None) -> tuple[Context | None, list[Link]]:
-        found = self._remote(traceparent)
-        if found is None:
+        remote = self._remote(traceparent)
+        if remote is None:
             return None, []
-        parent = self._api.NonRecordingSpan(found)
-        return self._api.set_span_in_context(parent), [self._api.Link(found)]
+        parent = self._api.NonRecordingSpan(remote)
+        return self._api.set_span_in_context(parent), [self._api.Link(remote)]
 
     def _remote(self, traceparent: str | None) -> SpanContext | None:
         if valid(traceparent) is None:

@@ -1,4 +1,4 @@
-"""What the asyncio faces of a queue have in common: the queue, and threads to call it from."""
+"""What the asyncio sides of a queue have in common: the queue, and threads to call it from."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 Q = ParamSpec("Q")
 
 Maker = Callable[[], Transition]
-"""Decides on a transition in the carrier's thread, for the queue's settings may need a look."""
+"""Decides on a transition, in the carrier's thread: it may have to read the queue's settings."""
 
 
 class Threads:
@@ -33,7 +33,7 @@ class Threads:
 
     def __init__(self, calls: int = 8, waits: int = 256) -> None:
         self._calls = ThreadPoolExecutor(calls, "ackline call")
-        # Apart from the calls, so that those who wait never keep those who work from it.
+        # Apart from the calls, so that callers that wait never take the threads of those that work.
         self._waits = ThreadPoolExecutor(waits, "ackline wait")
 
     def call(
@@ -61,7 +61,7 @@ class Threads:
 
 
 class AsyncQueueBase(Generic[P, R]):
-    """One queue, for asyncio. `sync` is the same queue for everyone else."""
+    """One queue, for asyncio. `sync` is the same queue for blocking code."""
 
     def __init__(self, queue: Queue[P, R], threads: Threads | None = None) -> None:
         self.sync = queue
@@ -99,7 +99,7 @@ class AsyncQueueBase(Generic[P, R]):
         if connection is not None:
             await self.sync.settle_async(job, make, connection)
         elif job.in_transaction is not None:
-            # By itself: it may be refused for a moment, and others are not to wait for that.
+            # Not in a batch: it may be retried for a moment, and others must not wait for that.
             await self._call(lambda: self.sync.settle(job, make()))
         else:
             require_applied(*await self._settles.submit(make))

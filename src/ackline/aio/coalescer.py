@@ -1,4 +1,4 @@
-"""Many awaiting callers, few calls to the store: what comes together goes together."""
+"""Many awaiting callers, few calls to the store: items that come together go together."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ class Carrier:
 class Coalescer(Generic[T, A]):
     """Gathers the items that callers await into batches of one verb of the store.
 
-    Within a tick of the event loop all items are gathered for nothing; while the carrier is
-    away with one batch, the next one grows.
+    Items of one tick of the event loop are gathered at no cost; while the carrier is away with
+    one batch, the next one grows.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Coalescer(Generic[T, A]):
         self._gathering: dict[asyncio.AbstractEventLoop, list[Call[T, A]]] = {}
 
     def submit(self, item: T) -> asyncio.Future[A]:
-        """Send an item with the others of its time; await the answer."""
+        """Send an item together with others that come at this time; await the answer."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[A] = loop.create_future()
         calls = self._gathering.get(loop)
@@ -144,7 +144,7 @@ class Coalescer(Generic[T, A]):
                 call.answer = answer
 
     def _make_each(self, batch: list[Call[T, A]], error: Exception) -> None:
-        """One of a batch cannot be told to the store: only its caller is to hear of it."""
+        """One item of a batch cannot be sent to the store: only its caller is to get the error."""
         if len(batch) == 1:
             batch[0].error = error
             return
@@ -152,7 +152,7 @@ class Coalescer(Generic[T, A]):
             self._make_batch([call])
 
     def _make_what_fits(self, batch: list[Call[T, A]], error: StoreFull) -> None:
-        """A batch is refused as a whole, though a part of it may have room."""
+        """A batch is refused as a whole, though there may be room for a part of it."""
         if len(batch) == 1:
             batch[0].error = error
             return

@@ -29,7 +29,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Handover:
-    """Claimed jobs on their way to a caller who may not be there any more."""
+    """Claimed jobs on their way to a caller that may be cancelled meanwhile."""
 
     def __init__(self, queue: Queue[Any, Any], request: ClaimRequest) -> None:
         self._queue = queue
@@ -39,7 +39,7 @@ class Handover:
         self._abandoned = False
 
     def claim(self) -> Claimed:
-        """Claim, unless the caller has left."""
+        """Claim, unless the caller was cancelled."""
         with self._lock:
             if self._abandoned:
                 raise asyncio.CancelledError
@@ -47,7 +47,7 @@ class Handover:
             return self._claimed
 
     def abandon(self) -> None:
-        """The caller has left: give back what it would have got."""
+        """The caller was cancelled: give back the jobs that it would have got."""
         with self._lock:
             self._abandoned = True
             jobs = self._claimed.jobs if self._claimed is not None else []
@@ -123,7 +123,7 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
     ) -> list[Job[P]]:
         """Lease up to `limit` jobs, waiting up to `wait` seconds for the first.
 
-        What a cancelled caller would have got is given back.
+        Jobs that a cancelled caller would have got are given back.
         """
         require_given_seconds("wait", wait)
         request = await self._call(self.sync.claim_request, limit, lease, kinds, worker)

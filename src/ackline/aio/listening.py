@@ -62,7 +62,7 @@ class AsyncListener:
         self._threads.soon(self._close)
 
     def _close(self) -> None:
-        # After the wait that was under way: its files must not be closed under it.
+        # After the wait that was under way: its files must not be closed while it uses them.
         with self._in_use:
             listener, self._listener = self._listener, None
         if listener is not None:

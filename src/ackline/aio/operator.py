@@ -73,7 +73,7 @@ class AsyncOperator(AsyncQueueBase[P, R]):
         return await self._call(self.sync.workers)
 
     async def recovery(self) -> RecoveryStats:
-        """How many jobs came back from workers that were gone, and which ones wait for that."""
+        """How many jobs were recovered from workers that were gone, and which ones wait for it."""
         return await self._call(self.sync.recovery)
 
     def events(
@@ -135,9 +135,9 @@ class AsyncOperator(AsyncQueueBase[P, R]):
         seen: Job[P] | None = None,
         by: str = "",
     ) -> None:
-        """Change a job that is not processing; its payload only by the serde that wrote it.
+        """Change a job that is not processing; its payload only with the serde that wrote it.
 
-        With `seen`, only if it is still like that.
+        With `seen`, a job that you looked up, only if it is still like that.
         """
         await self._call(
             self.sync.edit, id, payload=payload, priority=priority, delay=delay, seen=seen, by=by

@@ -79,7 +79,7 @@ class AsyncProducer(AsyncQueueBase[P, R]):
             return await self._outcome(expected, timeout)
 
     async def close(self) -> None:
-        """Let go of the threads, and call back no more; who still awaits a result is told."""
+        """End the threads and the callbacks; whoever still awaits a result gets a `Timeout`."""
         for watcher in list(self._watchers):
             await watcher.close()
         await asyncio.to_thread(self._close_threads)

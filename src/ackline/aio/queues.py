@@ -38,7 +38,7 @@ class AsyncQueues:
         self._threads = Threads()
         self._queues: dict[str, AsyncQueue[Any, Any]] = {}
         self._made: weakref.WeakSet[AsyncQueue[Any, Any]] = weakref.WeakSet()
-        """All of them, those too that another of the same name has replaced."""
+        """All queues made, including those that another of the same name has replaced."""
 
     def __getitem__(self, name: str) -> AsyncQueue[Any, Any]:
         """The queue of this name; it comes into being when it is first used."""
@@ -134,7 +134,7 @@ class AsyncQueues:
         return await self._threads.call(self.sync.info)
 
     async def close(self) -> None:
-        """Let go of the store."""
+        """Close the queues and the store."""
         for queue in list(self._made):
             await queue.close()
         await asyncio.to_thread(self.sync.close)

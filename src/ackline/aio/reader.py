@@ -23,7 +23,7 @@ class AsyncJournalReader:
 
     @property
     def cursor(self) -> str | None:
-        """Behind which event it reads on; set it to read from elsewhere. None before it began."""
+        """After which event it continues; set it to read from elsewhere. None before it began."""
         return self.sync.cursor
 
     @cursor.setter
@@ -45,5 +45,5 @@ class AsyncJournalReader:
         await self._threads.call(self.sync.save)
 
     async def forget(self) -> None:
-        """Give the name up: nothing is kept for it any more, and the next read begins anew."""
+        """Give the name up: nothing is kept for it any more, and the next read starts over."""
         await self._threads.call(self.sync.forget)

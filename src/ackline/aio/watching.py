@@ -57,7 +57,7 @@ class AsyncWatcher:
         self._key = key
         self._callback = callback
         self._loop = loop
-        self._called: asyncio.Task[None] | None = None
+        self._callback_task: asyncio.Task[None] | None = None
         self._may_go_on = threading.Event()
         self._closed = False
         self._watcher = Watcher(store, key, what, self._pass_on)
@@ -78,8 +78,8 @@ class AsyncWatcher:
             continue
 
     def _begin(self, event: Event) -> None:
-        self._called = self._loop.create_task(self._call(event))
-        self._called.add_done_callback(lambda _: self._may_go_on.set())
+        self._callback_task = self._loop.create_task(self._call(event))
+        self._callback_task.add_done_callback(lambda _: self._may_go_on.set())
 
     async def _call(self, event: Event) -> None:
         if self._closed:

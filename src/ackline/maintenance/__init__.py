@@ -1,4 +1,4 @@
-"""What keeps queues prompt and bounded, safe to run in every process at once."""
+"""The loops that keep queues prompt and bounded, safe to run in every process at once."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class MaintenanceStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Maintenance:
-    """All loops for some queues; `schedules` come beside those that the queues have.
+    """All loops for some queues; `schedules` are added to those that the queues have.
 
-    With `recovery=False` it takes no lease back, and only reports those that are stuck.
+    With `recovery=False` it takes no leases back, and only reports those that are stuck.
 
     >>> with Maintenance([queue]):
     ...     serve()  # doctest: +SKIP

@@ -23,7 +23,7 @@ NOTHING_KNOWN = math.inf
 """What `look_after` returns when the usual interval will do."""
 
 MOST_NAMED = 3
-"""Queues that a line of the log names."""
+"""How many queues a line of the log names."""
 
 
 class LoopStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,19 +35,19 @@ class LoopStats(msgspec.Struct, frozen=True, kw_only=True):
     last_run: float | None
     last_error: str
     done: Mapping[str, int]
-    """How many of what: promoted, expired, dead_lettered, pruned, fired."""
+    """Counts by name: promoted, expired, dead_lettered, pruned, fired."""
 
 
 class Loop(ABC):
-    """Every process may run one: what two do at once, the store's compare-and-set keeps apart.
+    """Every process may run one: if two act at once, the store's compare-and-set keeps them apart.
 
-    No loop listens to its store: where a wake-up for a claimable job goes to one waiter only,
-    a loop would take it from the workers.
+    No loop listens to its store: some stores send the wake-up for a claimable job to one waiter
+    only, and a loop would take it from the workers.
     """
 
     name: ClassVar[str]
     counts: ClassVar[tuple[str, ...]] = ()
-    """What it counts: 0 until it happens, because a figure that is not there cannot rise."""
+    """What it counts, from 0 on: a figure that is missing at first cannot be seen to rise."""
 
     def __init__(self, queues: Sequence[Queue[Any, Any]], interval: float) -> None:
         if not interval > 0:
@@ -68,13 +68,13 @@ class Loop(ABC):
         """Do what is due; returns in how many seconds there is more, or `NOTHING_KNOWN`."""
 
     def due(self) -> Sequence[Queue[Any, Any]]:
-        """The queues that a step looks after: all, unless it is known where nothing is to do."""
+        """The queues that a step looks after: all, unless some are known to need nothing."""
         return self.queues
 
     def step(self) -> float:
         """Look after every queue once; returns in how many seconds to do so again.
 
-        One queue's trouble keeps nobody from the others: it is raised at the end.
+        An error with one queue does not keep it from the others: it is raised at the end.
         """
         pause, troubles = self._go_round(Setbacks())
         if troubles:
@@ -144,7 +144,7 @@ class Loop(ABC):
         )
 
     def count(self, what: str, how_many: int) -> None:
-        """Note that so much was done."""
+        """Add to one of the counts."""
         self._done[what] = self._done.get(what, 0) + how_many
 
     def _run(self, stopping: threading.Event) -> None:
@@ -153,19 +153,19 @@ class Loop(ABC):
             stopping.wait(self._paced_round(setbacks))
 
     def _paced_round(self, setbacks: Setbacks) -> float:
-        """Go round, and keep the loop's own pace although a queue is in trouble."""
+        """Go round, and keep the loop's own pace even if a queue is in trouble."""
         pause, troubles = self._go_round(setbacks)
         rests = setbacks.begin(troubles, self._random.uniform(0.5, 1.0))
         if news := setbacks.news(troubles):
-            self._tell_of(news, rests)
+            self._log_troubles(news, rests)
         if None in troubles:
             return rests[None]
         setbacks.end(None)
         return self._jittered(min([pause, *rests.values()]))
 
-    def _tell_of(self, news: Mapping[Place, Exception], rests: Mapping[Place, float]) -> None:
+    def _log_troubles(self, news: Mapping[Place, Exception], rests: Mapping[Place, float]) -> None:
         causes = list(news.values())
-        # Where a store is away, how the call got there says nothing, and once is enough.
+        # If a store is away, a traceback says nothing; and its message once is enough for all.
         passing = all(isinstance(cause, PASSING) for cause in causes)
         logger.error(
             "the %s failed%s: %s; it goes on in %.1f s",
@@ -177,7 +177,7 @@ class Loop(ABC):
         )
 
     def _jittered(self, pause: float) -> float:
-        """Spread the processes of a fleet; a moment that is known to the point is kept."""
+        """Spread the processes of a fleet, unless it is known exactly when there is more to do."""
         return pause * self._random.uniform(0.8, 1.0) if pause == self.interval else pause
 
 

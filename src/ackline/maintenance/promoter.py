@@ -1,4 +1,4 @@
-"""Queues what was scheduled or waits for its next attempt, when its time has come."""
+"""Promotes jobs that were scheduled, or wait for their next attempt, when they are due."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ackline.stores.base import ClaimRequest
 BATCH = 500
 
 SHORTEST_PAUSE = 0.05
-"""Seconds; the next moment that a store knows may be the end of a lease, which is not ours."""
+"""Seconds; the next moment that a store reports may be the end of a lease, not for us to handle."""
 
 _LOOK = ClaimRequest(worker="promoter", limit=0, lease=1.0, kinds=frozenset())
 """A claim of nothing: it returns when the next job is due."""

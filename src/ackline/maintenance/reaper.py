@@ -22,7 +22,7 @@ logger = logging.getLogger("ackline")
 HEARTBEAT_MISSED = "worker heartbeat missed"
 
 LAPSED = 0.001
-"""Seconds that are over when somebody looks; 0 would say goodbye, and be forgotten."""
+"""A heartbeat's ttl that is over at the next look; 0 would mean goodbye, and be forgotten."""
 
 
 class Expired(msgspec.Struct, frozen=True):
@@ -50,9 +50,9 @@ Choose = Callable[[Sequence[Record]], list[Record]]
 def expire_worker(
     queue: Queue[Any, Any], worker: str, reason: str, unbegun: Choose | None = None
 ) -> Freed:
-    """Take back all that a worker holds, for it is known to be dead.
+    """Take back all jobs that a worker holds, because it is known to be dead.
 
-    It costs each job an attempt, but for those that `unbegun` picks: they are released.
+    It costs each job an attempt, except those that `unbegun` picks: they are released.
 
     >>> expire_worker(queue, "host-4711-0a1b", "its process was killed")  # doctest: +SKIP
     """
@@ -63,7 +63,7 @@ def expire_worker(
         begun = [job for job in held if job.id not in spared]
         expired = expire(queue, begun, reason, Way.MONITOR).expired
         if not expired and not released:
-            # Someone else was quicker with every one of them.
+            # Someone else has already taken back every one of them.
             break
         total = Freed(total.expired + expired, total.released + released)
     _note_death(queue, worker)
@@ -78,7 +78,7 @@ def _release(queue: Queue[Any, Any], leases: Sequence[Record], reason: str) -> i
 
 
 def _note_death(queue: Queue[Any, Any], worker: str) -> None:
-    """It is remembered for as long as one that fell silent, so that people see who died."""
+    """List it for as long as a worker that fell silent, so that people see which one died."""
     for known in queue.store.workers(queue.key):
         if known.beat.id == worker:
             queue.store.heartbeat(queue.key, msgspec.structs.replace(known.beat, ttl=LAPSED), [])
@@ -114,8 +114,8 @@ def _expire_lapsed(queue: Queue[Any, Any], way: Way) -> Expired:
 def _expire_silent(queue: Queue[Any, Any], way: Way) -> Expired:
     total = Expired()
     held = {worker: queue.store.leases(queue.key, worker=worker) for worker in _silent(queue)}
-    # A worker that speaks up again extends its leases. So whoever is still silent after the
-    # leases were read has these deadlines, or has spoken and is saved by the new ones.
+    # A worker whose heartbeat returns extends its leases. So one that is silent after its leases
+    # were read still has these deadlines, or it beats later and is saved by the new ones.
     for worker in _silent(queue) & held.keys() if held else ():
         total += expire(queue, held[worker], HEARTBEAT_MISSED, way)
     return total
@@ -124,8 +124,8 @@ def _expire_silent(queue: Queue[Any, Any], way: Way) -> Expired:
 class Reaper(Loop):
     """Expires leases past their deadline, and at once those of a worker that fell silent.
 
-    It leaves a queue alone whose settings turn recovery off, and `recovers=False` all queues;
-    what is stuck is reported in any case.
+    It leaves a queue alone if its settings turn recovery off, and all queues if `recovers` is
+    False; leases that are stuck are reported in any case.
     """
 
     name = "reaper"
@@ -162,7 +162,7 @@ class Reaper(Loop):
         return settings.sweep_every or NOTHING_KNOWN
 
     def _time_left(self, queue: Queue[Any, Any], every: float | None) -> float:
-        """Until the next sweep of a queue that has a pace of its own."""
+        """Seconds until the next sweep of a queue that has an interval of its own."""
         if every is None:
             return 0.0
         now = time.monotonic()

@@ -25,7 +25,7 @@ GRACE = 15.0
 """Seconds that a scheduler has to enqueue the ticks it took; then another does it."""
 
 WRONG = 3600.0
-"""Seconds: a note that is so far ahead of the store's clock was made while that was wrong."""
+"""Seconds: a note this far ahead of the store's clock was made while that clock was wrong."""
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class Note(msgspec.Struct, frozen=True):
 
 
 def read_note(value: bytes) -> Note:
-    """A note as it was kept; raises if it is none."""
+    """Decode a stored note; raises if the value is something else."""
     note = msgspec.json.decode(value, type=Note)
     if not all(0 <= at < LATEST for at in (note.tick, note.at, *note.pending)):
         raise ValueError("its times are not seconds since 1970")
@@ -71,7 +71,7 @@ class Scheduler(Loop):
         if twice := {name for name in names if names.count(name) > 1}:
             raise ConfigError(f"two schedules are called {', '.join(sorted(twice))}")
         for schedule in schedules:
-            # What the queue would refuse, it refuses now and not at the first tick.
+            # A job that the queue would refuse is refused now, not at the first tick.
             queue.drafter.draft(schedule.payload, {"kind": schedule.kind, **schedule.options})  # type: ignore[typeddict-item]
 
     def look_after(self, queue: Queue[Any, Any]) -> float:
@@ -83,7 +83,7 @@ class Scheduler(Loop):
 
     def _watch(self, queue: Queue[Any, Any], schedule: Schedule, now: float) -> float:
         looked_at, due = self._next.get(schedule.name, (now, now))
-        # Also when the clock was put back: then the next tick is another.
+        # Also if the clock was put back: then the next tick is a different one.
         if not looked_at <= now < due:
             wait = self._fire(queue, schedule, now)
             if wait is not None:
@@ -93,7 +93,7 @@ class Scheduler(Loop):
         return due - now
 
     def _fire(self, queue: Queue[Any, Any], schedule: Schedule, now: float) -> float | None:
-        """Enqueue what is due; returns when to look again if someone else is about to."""
+        """Enqueue the ticks that are due; returns in how many seconds to retry, None when done."""
         note, version = self._read(queue, schedule)
         if note is None:
             first = self._write(queue, schedule, Note(now, now), version)
@@ -151,7 +151,7 @@ class Scheduler(Loop):
         try:
             return read_note(found.value)
         except UNREADABLE as error:
-            # It begins anew, as a schedule does that was never seen: nothing else ends this.
+            # It begins anew, as a schedule that was never seen: nothing else repairs the note.
             warn_of_broken(queue.key.tenant, found, error)
             return None
 
@@ -164,7 +164,7 @@ class Scheduler(Loop):
 def _missing(queue: Queue[Any, Any], schedule: Schedule, ticks: list[float]) -> list[float]:
     """The ticks of an interrupted step that have no job yet.
 
-    One that has failed in the meantime is not enqueued again: its tick has come already.
+    A job that has failed in the meantime is not enqueued again: its tick was served already.
     """
     found = queue.store.get(queue.key, [schedule.job_id(tick) for tick in ticks])
     return [tick for tick, job in zip(ticks, found, strict=True) if job is None]

@@ -1,4 +1,4 @@
-"""What failed lately: each queue is left alone for a while, and no other with it."""
+"""What failed recently: a queue that failed is left alone for a while, and no other with it."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ RETRIES = (0.1, 30.0)
 """Seconds before what failed is tried again: doubled each time, up to the last."""
 
 REPEAT = 600.0
-"""Seconds after which an error that lasts is told of again."""
+"""Seconds after which an error that lasts is logged again."""
 
 Place = Queue[Any, Any] | None
 """Where it failed: None is the loop itself, which could not learn what is due."""
 
 
 class Setback:
-    """One place that failed, and has not gone well since."""
+    """One place that failed, and has not succeeded since."""
 
     def __init__(self) -> None:
         self.pauses = Pauses(*RETRIES)
         self.until = -math.inf
-        self.told = ""
-        self.told_at = -math.inf
+        self.logged = ""
+        self.logged_at = -math.inf
 
 
 class Setbacks:
     """How long each queue rests. One that fails for hours costs the others nothing.
 
     Queues that failed in the same round rest for equally long, so that a store that is away is
-    told of in one line and not in one for each queue.
+    logged in one line and not in one for each queue.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -47,7 +47,7 @@ class Setbacks:
         return max(0.0, setback.until - self._clock()) if setback is not None else 0.0
 
     def begin(self, places: Iterable[Place], share: float) -> dict[Place, float]:
-        """They failed: how long each rests, for this share of its full pause."""
+        """Note that these failed; returns how long each rests: this share of its full pause."""
         now = self._clock()
         self._forget_before(now - REPEAT)
         rests = {}
@@ -58,20 +58,20 @@ class Setbacks:
         return rests
 
     def end(self, place: Place) -> None:
-        """It went well."""
+        """Note that it succeeded."""
         self._of.pop(place, None)
 
     def news(self, troubles: Mapping[Place, Exception]) -> dict[Place, Exception]:
-        """Those that nobody was told of lately."""
-        now, found = self._clock(), {}
+        """Those that were not logged recently; they count as logged now."""
+        now, news = self._clock(), {}
         for place, error in troubles.items():
-            setback, said = self._of[place], repr(error)
-            if setback.told != said or now - setback.told_at >= REPEAT:
-                setback.told, setback.told_at = said, now
-                found[place] = error
-        return found
+            setback, text = self._of[place], repr(error)
+            if setback.logged != text or now - setback.logged_at >= REPEAT:
+                setback.logged, setback.logged_at = text, now
+                news[place] = error
+        return news
 
     def _forget_before(self, moment: float) -> None:
-        """Queues that are not looked after any more would stay for ever."""
-        for place in [place for place, found in self._of.items() if found.until < moment]:
+        """Forget old setbacks: those of queues not looked after any more would stay for ever."""
+        for place in [place for place, setback in self._of.items() if setback.until < moment]:
             del self._of[place]

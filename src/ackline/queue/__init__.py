@@ -48,7 +48,7 @@ class Queue(Producer[P, R], Consumer[P, R], Operator[P, R]):
 
 
 def require_queue(what: str, queue: object) -> None:
-    """Refuse what is not a queue; whoever passes one of asyncio is told what to pass."""
+    """Refuse anything but a blocking queue; for an asyncio queue, say what to pass instead."""
     if isinstance(queue, Queue):
         return
     if isinstance(getattr(queue, "sync", None), Queue):

@@ -62,7 +62,7 @@ def _first_parameter(function: Callable[..., Any]) -> inspect.Parameter:
         return inspect.Parameter("job", inspect.Parameter.POSITIONAL_ONLY)
     if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
         raise ConfigError(f"the handler {_name(function)} must take the job as its first argument")
-    if missing := [one.name for one in parameters[1:] if _must_be_given(one)]:
+    if missing := [other.name for other in parameters[1:] if _must_be_given(other)]:
         raise ConfigError(
             f"the handler {_name(function)} is called with the job alone, so "
             f"{' and '.join(missing)} must have a default, or come by functools.partial"

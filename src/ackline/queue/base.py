@@ -39,7 +39,7 @@ class QueueBase(Generic[P, R]):
         self.schedules: list[Schedule] = []
         self.random = random.Random()
         self.watchers: weakref.WeakSet[Watcher] = weakref.WeakSet()
-        """What calls back for events of this queue; a running one is held by its thread."""
+        """They call back for events of this queue; the thread of a running one keeps it alive."""
         self._callbacks_noted = False
         self._lock = threading.Lock()
         renew_in_child(self, "_lock")
@@ -53,16 +53,16 @@ class QueueBase(Generic[P, R]):
         return f"<Queue {str(self.key)!r} in {self.store.capabilities.name}>"
 
     def close(self) -> None:
-        """Stop calling back."""
+        """Stop calling back for events."""
         for watcher in list(self.watchers):
             watcher.close()
 
     # --- handing to the store ---
 
     def put(self, drafts: Sequence[Draft], store: Joined | None = None) -> list[Receipt]:
-        """Store jobs, or have a transaction store them that the store has joined.
+        """Store jobs, in the store itself or in a transaction that it has joined.
 
-        It is one step unless they are large together (see `chunks`).
+        They are stored in one step unless they are too large together (see `chunks`).
         """
         self.announce(drafts)
         enqueue = (store or self.store).enqueue
@@ -75,7 +75,7 @@ class QueueBase(Generic[P, R]):
         ]
 
     def announce(self, drafts: Sequence[Draft]) -> None:
-        """Before the first job that wants a callback is there, those who make them must know."""
+        """Note the first job that wants a callback before it is stored: services make the calls."""
         if not self._callbacks_noted and callbacks.wanted_by(drafts):
             callbacks.note(self.store, self.key)
             self._callbacks_noted = True

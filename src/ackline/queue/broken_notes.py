@@ -1,4 +1,4 @@
-"""Notes of Ackline's own that cannot be read: passed over, so that they harm nobody else."""
+"""Ackline's own notes that cannot be read: skipped with a warning, so that they stop nothing."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ UNREADABLE = (msgspec.DecodeError, ValueError)
 """What reading a broken note raises."""
 
 OnBroken = Callable[[str, Key, Exception], None]
-"""Told of the tenant, the note and what is wrong with it."""
+"""Called with the tenant, the note and what is wrong with it."""
 
-MOST_TOLD = 10_000
+MOST_REMEMBERED = 10_000
 
 
 def warn_of_broken(tenant: str, entry: Key, error: Exception) -> None:
-    """Say that a note is passed over, and which."""
+    """Log which note is ignored, and why."""
     key = " / ".join(entry.key)
     logger.warning("the key %s of tenant %s cannot be read and is ignored: %s", key, tenant, error)
 
 
 class BrokenNotes:
-    """Warns of each broken note once, for who comes across it again and again."""
+    """Warns of each broken note once, for loops that come across it again and again."""
 
     def __init__(self) -> None:
-        self._told: set[tuple[str, tuple[str, ...], int]] = set()
+        self._warned: set[tuple[str, tuple[str, ...], int]] = set()
 
     def warn(self, tenant: str, entry: Key, error: Exception) -> None:
-        """Say so, unless it has been said since the note was last written."""
+        """Warn, unless that was done since the note was last written."""
         note = (tenant, entry.key, entry.version)
-        if note in self._told:
+        if note in self._warned:
             return
-        if len(self._told) >= MOST_TOLD:
-            self._told.clear()
-        self._told.add(note)
+        if len(self._warned) >= MOST_REMEMBERED:
+            self._warned.clear()
+        self._warned.add(note)
         warn_of_broken(tenant, entry, error)

@@ -1,4 +1,4 @@
-"""Which tenants have jobs that want a callback: what a service needs to know to make them."""
+"""Which tenants have jobs that want a callback, so that services know to make them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ackline.queue.broken_notes import UNREADABLE, OnBroken, warn_of_broken
 from ackline.stores.base import KeyWrite, Store
 
 ROOM = (OWN_KEYS, "callbacks")
-"""Under it, for each queue with such jobs: the journal's end before the first was enqueued."""
+"""Keys under it hold, for each queue with such jobs, the journal's end before the first one."""
 
 RELAYED = "relayed"
-"""The note of a completion that is not the job's end: it goes on, and calls back, elsewhere."""
+"""The note of a completion by a relay: the job goes on, and calls back, in another store."""
 
 MOST_QUEUES = 10_000
 
@@ -28,25 +28,25 @@ def wanted_by(drafts: Iterable[Draft]) -> bool:
 
 
 def note(store: Store, queue: QueueKey) -> None:
-    """Tell that jobs of this queue want callbacks; to be done before they are enqueued."""
+    """Note that jobs of this queue want callbacks; to be called before they are enqueued."""
     value = store.info().cursor.encode()
     write = KeyWrite(key=(*ROOM, queue.name), value=value, version=0)
     store.write_keys(queue.tenant, [write])
 
 
 def since(store: Store, tenant: str, on_broken: OnBroken = warn_of_broken) -> str | None:
-    """After which event a callback may be wanted; None if no job ever wanted one."""
-    found = []
+    """The cursor after which callbacks may be wanted; None if no job ever wanted one."""
+    cursors = []
     for entry in store.read_keys(tenant, ROOM, MOST_QUEUES):
         try:
-            found.append(read_since(entry.value))
+            cursors.append(read_since(entry.value))
         except UNREADABLE as error:
             on_broken(tenant, entry, error)
-    return min(found, key=read_cursor, default=None)
+    return min(cursors, key=read_cursor, default=None)
 
 
 def read_since(value: bytes) -> str:
-    """The cursor that a note has."""
+    """Decode the cursor of a note; raises if it is something else."""
     cursor = value.decode()
     read_cursor(cursor)
     return cursor

@@ -22,14 +22,14 @@ def payload_size(draft: Draft) -> int:
 
 
 def is_full(drafts: Sequence[Draft]) -> bool:
-    """Whether so many jobs are a step of their own."""
+    """Whether these jobs fill a step of their own."""
     return len(drafts) >= CHUNK or sum(map(payload_size, drafts)) >= CHUNK_BYTES
 
 
 def in_chunks(
     items: Iterable[T], size_of: Callable[[T], int], most: int = CHUNK
 ) -> Iterator[list[T]]:
-    """The items as they come, in pieces that are cut when full; the last may not be."""
+    """The items as they come, in chunks that end when full; the last may be smaller."""
     chunk: list[T] = []
     size = 0
     for item in items:

@@ -39,7 +39,7 @@ logger = logging.getLogger("ackline")
 F = TypeVar("F", bound=Callable[..., Any])
 
 LONGEST_POLL = 1.0
-"""News can be lost; so a waiting claim looks again after this many seconds."""
+"""Notifications can be lost, so a waiting claim looks again after this many seconds."""
 
 
 def worker_id() -> str:
@@ -101,8 +101,8 @@ class Consumer(Settler[P, R]):
     ) -> Schedule:
         """Have a job enqueued at each tick of a cron expression, by whichever worker runs.
 
-        Its workers see to it together: there is one job a tick. The schedule is called as its
-        kind is, unless it has a name.
+        The queue's workers share the schedule: there is one job per tick. It is named after its
+        kind unless you give a name.
 
         >>> queue.every("0 3 * * *", {"of": "yesterday"}, kind="report")  # doctest: +SKIP
         """
@@ -111,7 +111,7 @@ class Consumer(Settler[P, R]):
             raise ConfigError(
                 f"queue {self.key} already has a schedule named {schedule.name!r}: pass name=…"
             )
-        # What could not be enqueued is refused now, not at the first tick.
+        # A job that could not be enqueued is refused now, not at the first tick.
         self.drafter.draft(payload, {"kind": kind, **options})  # type: ignore[typeddict-item]
         self.schedules.append(schedule)
         return schedule
@@ -165,7 +165,7 @@ class Consumer(Settler[P, R]):
         transitions: Sequence[Transition] = (),
         connection: object | None = None,
     ) -> Claimed:
-        """Claim, and look after the lapsed leases that the claim came across."""
+        """Claim, and take back the lapsed leases that the claim came across."""
         with within(self.store, connection) as store:
             return self.claim_from(store, request, transitions)
 
@@ -184,18 +184,18 @@ class Consumer(Settler[P, R]):
                 return claimed
             again = store.claim(self.key, request)
         except CannotJoin:
-            # What has just come back cannot be claimed so; nothing else was.
+            # The jobs just taken back cannot be claimed in this transaction; no others were.
             raise
         except Exception:
-            # The caller must still hear of what it has got: the jobs are leased to it.
+            # The caller must still get the jobs that it claimed: they are leased to it.
             logger.warning(
                 "lapsed leases of %s could not be taken back; the next look tries again",
                 self.key,
                 exc_info=True,
             )
             return claimed
-        # More may have lapsed than one look shows. Those that cannot be taken back just now are
-        # left to a later look: else idle workers would try without a pause.
+        # More leases may have lapsed than one claim reports, so look again at once; but not if
+        # none could be taken back, or idle workers would try without a pause.
         at_once = again.lapsed and any(verdict.applied for verdict in taken_back)
         return Claimed(
             jobs=again.jobs,
@@ -228,7 +228,7 @@ class Consumer(Settler[P, R]):
         except PASSING:
             raise
         except StoreError:
-            # One of them may be what the store cannot take: it must not hold up the others.
+            # The store may refuse a single step: it must not hold up the others.
             verdicts = [self._expire_alone(step) for step in steps]
         count_recovered(self.store, self.key, way, verdicts)
         return verdicts
@@ -249,7 +249,7 @@ class Consumer(Settler[P, R]):
 
 
 def time_to_next(claimed: Claimed) -> float:
-    """How long to wait for news after an empty claim."""
+    """How many seconds to wait for a notification after an empty claim."""
     if claimed.next_at is None:
         return LONGEST_POLL
     return min(LONGEST_POLL, max(0.001, claimed.next_at - claimed.now))

@@ -1,4 +1,4 @@
-"""All jobs of a queue that is in use, each of them once."""
+"""Reading all jobs of a queue that is in use, each of them once."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ def each_job(
 ) -> Iterator[list[Record]]:
     """Every job that matches, in pieces; those that change meanwhile come last, as they are then.
 
-    A list goes state by state, so a job that changes its state would be missed, or met twice. The
-    journal says which ones do. A job that was there all along comes once.
+    Pages go state by state, so a job that changes its state would be missed, or met twice. The
+    journal says which jobs do. A job that was there all along comes once.
 
     >>> [len(piece) for piece in each_job(queue.store, queue.key, Filter())]  # doctest: +SKIP
     [500, 500, 17]
     """
-    changes, given = _Changes(store, queue), array("q")
+    changes, yielded = _Changes(store, queue), array("q")
     for page in _pages(store, queue, which, size):
-        changes.read()  # after the page: what it met for the second time has changed by now
-        quiet = [job for job in page if job.id not in changes.ids]
-        given.extend(hash(job.id) for job in quiet)
-        if quiet:
-            yield quiet
+        changes.read()  # after the page: a job that is in a second page has changed by now
+        unchanged = [job for job in page if job.id not in changes.ids]
+        yielded.extend(hash(job.id) for job in unchanged)
+        if unchanged:
+            yield unchanged
     changes.read()
-    done = _among(given, changes.ids)
-    yield from _found(store, queue, which, [id for id in changes.ids if id not in done])
+    done = _among(yielded, changes.ids)
+    yield from _looked_up(store, queue, which, [id for id in changes.ids if id not in done])
     if not changes.complete:
-        yield from _rest(store, queue, which, size, {*given, *map(hash, changes.ids)})
+        yield from _rest(store, queue, which, size, {*yielded, *map(hash, changes.ids)})
 
 
 class _Changes:
@@ -49,10 +49,10 @@ class _Changes:
         self._cursor = store.info().cursor
         self.ids: set[str] = set()
         self.complete = True
-        """Not if the journal of this queue is too short to tell."""
+        """False if the journal of this queue was too short to tell them all."""
 
     def read(self) -> None:
-        """Find out what has happened by now."""
+        """Add the jobs that something has happened to by now."""
         while events := self._next():
             self.ids.update(event.id for event in events)
             self._cursor = events[-1].cursor
@@ -75,13 +75,13 @@ def _pages(store: Store, queue: QueueKey, which: Filter, size: int) -> Iterator[
             return
 
 
-def _among(given: array[int], ids: set[str]) -> set[str]:
-    """Those of the ids that were given already."""
-    marks = {hash(id): id for id in ids}
-    return {marks[mark] for mark in given if mark in marks}
+def _among(yielded: array[int], ids: set[str]) -> set[str]:
+    """Those of the ids that were yielded already, by their hashes."""
+    by_hash = {hash(id): id for id in ids}
+    return {by_hash[mark] for mark in yielded if mark in by_hash}
 
 
-def _found(
+def _looked_up(
     store: Store, queue: QueueKey, which: Filter, ids: Sequence[str]
 ) -> Iterator[list[Record]]:
     left = iter(ids)
@@ -92,11 +92,11 @@ def _found(
 
 
 def _rest(
-    store: Store, queue: QueueKey, which: Filter, size: int, given: set[int]
+    store: Store, queue: QueueKey, which: Filter, size: int, yielded: set[int]
 ) -> Iterator[list[Record]]:
-    """A second look, for want of a journal."""
+    """A second look at all pages, because the journal could not tell which jobs have changed."""
     for page in _pages(store, queue, which, size):
-        jobs = [job for job in page if hash(job.id) not in given]
-        given.update(hash(job.id) for job in jobs)
+        jobs = [job for job in page if hash(job.id) not in yielded]
+        yielded.update(hash(job.id) for job in jobs)
         if jobs:
             yield jobs

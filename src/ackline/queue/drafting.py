@@ -1,4 +1,4 @@
-"""From what a producer says about a job to a draft that a store takes."""
+"""Turns a payload and its options into a draft that a store takes."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from ackline.stores.base import Store
 T = TypeVar("T")
 
 LATEST = 1e11
-"""Seconds since 1970: beyond it a `run_at` is rather one in milliseconds."""
+"""Seconds since 1970: a later `run_at` is more likely in milliseconds."""
 
 SHORTEST_SEEN = 1.0
-"""Seconds that a result must be kept if somebody waits for it."""
+"""Seconds that a result must be kept at least if somebody waits for it."""
 
 
 class CallOptions(TypedDict, total=False):
-    """What can be said about a job whose result is waited for."""
+    """The options of a job whose result is waited for."""
 
     id: str
     kind: str
@@ -54,7 +54,7 @@ class CallOptions(TypedDict, total=False):
 
 
 class EnqueueOptions(CallOptions, total=False):
-    """All that can be said about one job."""
+    """All options of one job."""
 
     timeout: float
 
@@ -82,7 +82,7 @@ class Drafter:
         self._handlers = handlers
 
     def draft(self, payload: Any, options: CallOptions, *, of_many: bool = False) -> Draft:
-        """Check and encode one job; one of many, it is worth knowing whether its id is new."""
+        """Check and encode one job; for one of many, it pays to find out whether its id is new."""
         if not options:
             return self._plain(payload)
         if unknown := options.keys() - _KNOWN:
@@ -90,7 +90,7 @@ class Drafter:
                 f"unknown job option: {', '.join(sorted(unknown))}{hint_for(unknown, _KNOWN)}"
             )
         if None in options.values():
-            # As if they were not given, so that callers can pass on what they may not have.
+            # None counts as not given, so that callers can pass on options that they may not have.
             given = {name: value for name, value in options.items() if value is not None}
             options = cast(CallOptions, given)
         id = options.get("id")
@@ -128,7 +128,7 @@ class Drafter:
         )
 
     def awaited(self, payload: Any, options: CallOptions, timeout: float) -> Draft:
-        """Check and encode a job whose result is waited for, for so many seconds."""
+        """Check and encode a job whose result is waited for, up to `timeout` seconds."""
         require_seconds("timeout", timeout)
         draft = self.draft(payload, options)
         ttl = draft.options.result_ttl
@@ -148,7 +148,7 @@ class Drafter:
 
     @functools.cached_property
     def _dedup(self) -> DedupFilter:
-        """Which jobs this process has enqueued; made when it is first asked, for it is large."""
+        """Which jobs this process has enqueued; created on first use, because it is large."""
         return filter_of(self._store)
 
     def _options(self, options: CallOptions) -> Options:
@@ -156,38 +156,38 @@ class Drafter:
         serde = self._serdes.payload.name
         if not options and trace is None and serde == "json":
             return NO_OPTIONS
-        said: dict[str, Any] = {name: options[name] for name in _STORED if name in options}  # type: ignore[literal-required]
-        if "backoff" in said:
-            said["backoff"] = backoff_from(said["backoff"])
-        if "keys_if_undelivered" in said:
-            said["keys_if_undelivered"] = _keys(said["keys_if_undelivered"])
+        stored: dict[str, Any] = {name: options[name] for name in _STORED if name in options}  # type: ignore[literal-required]
+        if "backoff" in stored:
+            stored["backoff"] = backoff_from(stored["backoff"])
+        if "keys_if_undelivered" in stored:
+            stored["keys_if_undelivered"] = _keys(stored["keys_if_undelivered"])
         if serde != "json":
-            said["codec"] = serde
+            stored["codec"] = serde
         if trace is not None:
-            said["trace"] = trace
-        return _checked(said) if said else NO_OPTIONS
+            stored["trace"] = trace
+        return _checked(stored) if stored else NO_OPTIONS
 
 
 _STORED = frozenset(Options.__struct_fields__) - {"codec", "request"}
 _KNOWN = frozenset(EnqueueOptions.__annotations__)
 
 
-def _checked(said: dict[str, Any]) -> Options:
-    options = as_read_back(said, Options)
+def _checked(given: dict[str, Any]) -> Options:
+    options = as_read_back(given, Options)
     for key in options.keys_if_undelivered:
         require_others_key(key)
     return options
 
 
-def _keys(said: Any) -> tuple[tuple[str, ...], ...]:
+def _keys(given: Any) -> tuple[tuple[str, ...], ...]:
     try:
-        keys = tuple(said)
-        if not isinstance(said, str) and not any(isinstance(key, str) for key in keys):
+        keys = tuple(given)
+        if not isinstance(given, str) and not any(isinstance(key, str) for key in keys):
             return tuple(map(tuple, keys))
     except TypeError:  # one of them cannot be iterated over
         pass
     raise InvalidOption(
-        f"keys_if_undelivered is a list of keys, each a list of texts, not {said!r}"
+        f"keys_if_undelivered is a list of keys, each a list of texts, not {given!r}"
     )
 
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ackline.queue.operator import Operator
 
 NOTES = (BESIDE, own_attempts.NOTE, "claims", "cron", "fleets", "recovered", "schedules")
-"""What Ackline keeps about a queue in its tenant's room, by the second part of the key; the third
-is the queue's name. How far its journal was read stays, as the journal does."""
+"""Ackline's own keys about a queue, by the second part of the key; the third is the queue's name.
+How far its journal was read is not among them: that stays, as the journal does."""
 
 MOST_NOTES = 10_000
 
@@ -34,7 +34,7 @@ def drop(queue: Operator[Any, Any], force: bool, by: str) -> int:
             return gone
         if not force and _live(queue):
             break
-        # Never more than was asked for: a job that came just now is live.
+        # Without force, only finished jobs: a job that came just now is live.
         gone += queue.purge(states=None if force else TERMINAL, by=by)
     raise QueueNotEmpty(str(queue.key), _live(queue))
 
@@ -45,7 +45,7 @@ def _live(queue: Operator[Any, Any]) -> int:
 
 
 def notes_of(queue: Operator[Any, Any]) -> list[Key]:
-    """What is noted about a queue. Read it first: who makes the queue anew notes something too."""
+    """The notes about a queue. Read them before the drop: a process may create the queue again."""
     tenant, name = queue.key.tenant, queue.key.name
     return [
         entry
@@ -55,7 +55,7 @@ def notes_of(queue: Operator[Any, Any]) -> list[Key]:
 
 
 def forget(queue: Operator[Any, Any], notes: list[Key]) -> None:
-    """Delete notes, but none that was written anew since it was read."""
+    """Delete notes, except those that were written again since they were read."""
     for entry in notes:
         write = KeyWrite(key=entry.key, value=None, version=entry.version)
         queue.store.write_keys(queue.key.tenant, [write])

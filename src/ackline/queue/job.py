@@ -23,7 +23,7 @@ logger = logging.getLogger("ackline")
 
 _UNREAD: Any = object()
 _signalling = threading.Lock()
-"""Held while a signal is made or set. One for all: that is short, and most jobs have none."""
+"""Held while a signal is made or set. All jobs share it: it is held briefly, and by few jobs."""
 
 
 class StopReason(enum.StrEnum):
@@ -51,10 +51,10 @@ class Signal:
         return self._event.is_set()
 
     def raise_if_set(self) -> None:
-        """Give up here if asked to: the job is then released, failed or cancelled as is right.
+        """Give up here if asked to; the reason decides what becomes of the job.
 
-        Released when the worker stops, cancelled when a cancel was asked for, failed at a
-        timeout; of a lost lease nothing is said any more.
+        It is released when the worker stops, cancelled when a cancel was requested, failed at a
+        timeout; after a lost lease, nothing is reported any more.
         """
         if self._event.is_set():
             raise Stopped(f"the handler was asked to stop: {self.reason}")
@@ -64,7 +64,7 @@ class Signal:
         return self._event.wait(timeout)
 
     def set(self, reason: StopReason) -> None:
-        """Tell the handler, once; called by the worker."""
+        """Ask the handler to stop, once; called by the worker."""
         with _signalling:
             if self._event.is_set():
                 return
@@ -87,7 +87,7 @@ class Signal:
 
 
 class Home(Protocol):
-    """What a job asks of the queue that it came from."""
+    """What a job needs of the queue that it came from."""
 
     @property
     def name(self) -> str: ...
@@ -124,7 +124,7 @@ class Job(Generic[P]):
         self._payload: Any = _UNREAD
         self._signal: Signal | None = None
         self.in_transaction: Act | None = None
-        """The act that settled it in a transaction of yours, whose end is not known here."""
+        """The act that settled it in a caller's transaction, whose end is not known here."""
 
     @property
     def id(self) -> str:
@@ -181,7 +181,7 @@ class Job(Generic[P]):
 
     @property
     def reported(self) -> Any:
-        """What `progress` said last, on a job that was looked up; None if nothing."""
+        """The value of the last `progress`, on a job that was looked up; None if there was none."""
         return self._queue.serdes.decode_progress(self.record)
 
     @property
@@ -233,7 +233,7 @@ class Job(Generic[P]):
 
 
 def record_of(job: Job[Any]) -> Record:
-    """What a job in a user's hands holds; anything else, such as its id, is refused."""
+    """The record of a `Job`; anything else, such as its id, is refused."""
     if not isinstance(job, Job):
         raise InvalidOption(
             f"a Job is needed, as claim gives it and a handler gets it, not {job!r}: an id alone "

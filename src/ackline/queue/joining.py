@@ -1,4 +1,4 @@
-"""Queues in transactions of their callers."""
+"""Acts on queues within transactions of their callers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class BlockingTransaction(Protocol):
 
 
 class AsyncTransaction(Protocol):
-    """A connection or session of asyncio: what it does is awaited."""
+    """A connection or session of asyncio, whose methods are awaited."""
 
     def commit(self) -> Awaitable[None]:
         """Commit."""
@@ -34,8 +34,8 @@ def within(store: Store, connection: object | None) -> AbstractContextManager[Jo
 
 async def within_async(store: Store, connection: object, work: Callable[[Joined], T]) -> T:
     """Do something in a caller's transaction on a connection of asyncio."""
-    # A thread of its own: it may have to wait for another transaction of this very loop, and
-    # that one must then find a thread, too.
+    # A thread of its own: the work may have to wait for another transaction of this same event
+    # loop, and that one must then find a thread, too.
     thread = ThreadPoolExecutor(1, "ackline join")
     try:
         async with store.join(connection) as joined:

@@ -1,4 +1,4 @@
-"""Jobs as JSON lines: what an export writes, an import takes."""
+"""Jobs as JSON lines, which an export writes and an import reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Past(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """What a line tells of a job's life so far; an import passes it over."""
+    """What a line says about a job's life so far; an import ignores it."""
 
     queue: str
     state: State
@@ -40,7 +40,7 @@ class Line(Past, omit_defaults=True, kw_only=True):
     id: str
     kind: str
     payload: msgspec.Raw
-    """As it is stored; if that is not JSON, an object with its `base64`, and `codec` says what."""
+    """As stored; if that is not JSON, an object with its `base64`, and `codec` names the serde."""
     priority: int
     run_at: float | None = None
     max_attempts: int | None = None
@@ -63,9 +63,9 @@ _read_packed = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def line_of(record: Record, queue: str) -> bytes:
-    """A job as a line, with its end."""
+    """A job as a line, including the newline."""
     codec, options = record.options.codec, msgspec.structs.asdict(record.options)
-    del options["request"]  # nobody sends that again to where the line goes
+    del options["request"]  # the request is not sent again to where the line is imported
     line = Line(
         queue=queue,
         state=record.state,
@@ -94,7 +94,7 @@ def _raw(data: bytes | None, codec: str | None) -> msgspec.Raw | None:
 
 
 def _raw_result(data: bytes | None, codec: str | None) -> msgspec.Raw | None:
-    """What wrote it is not recorded, and may be another than what wrote a payload of JSON."""
+    """Its serde is not recorded, and may be another one than that of a payload in JSON."""
     if codec is None and data is not None and not is_json(data):
         return _packed(data)
     return _raw(data, codec)
@@ -107,7 +107,7 @@ def _packed(data: bytes) -> msgspec.Raw:
 def draft_of(
     queue: QueueBase[Any, Any], payload: bytes, codec: str | None, options: CallOptions
 ) -> Draft:
-    """A job whose payload stays as a line has it."""
+    """A draft whose payload stays as the line has it."""
     data = payload if codec is None else _unpacked(payload)
     most = queue.serdes.max_payload
     if len(data) > most:

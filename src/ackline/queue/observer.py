@@ -45,7 +45,7 @@ class JobPage(msgspec.Struct, Generic[P], frozen=True):
 
 
 class Observer(Settler[P, R]):
-    """The looking side of a queue."""
+    """The observing side of a queue."""
 
     def status(self, id: str) -> Job[P] | None:
         """A job as it stands now, with its ended attempts; None if there is none."""
@@ -72,9 +72,9 @@ class Observer(Settler[P, R]):
         require_number("limit", limit, 1)
         require_moment("created_after", created_after)
         require_moment("created_before", created_before)
-        for what, said in (("text", text), ("cursor", cursor)):
-            if said is not None:
-                require_text(what, said)
+        for option, value in (("text", text), ("cursor", cursor)):
+            if value is not None:
+                require_text(option, value)
         which = Filter(
             states=states_in(states),
             kinds=names_in(kinds),
@@ -107,7 +107,7 @@ class Observer(Settler[P, R]):
         return self.store.workers(self.key)
 
     def recovery(self) -> RecoveryStats:
-        """How many jobs came back from workers that were gone, and which ones wait for that.
+        """How many jobs were recovered from workers that were gone, and which ones wait for it.
 
         >>> queue.recovery().ways  # doctest: +SKIP
         {<Way.HEARTBEAT: 'heartbeat'>: Recovered(jobs=12, dead_lettered=0, last_at=1773.2)}
@@ -168,7 +168,7 @@ class Observer(Settler[P, R]):
 
 
 def require_cursor(after: str | None) -> None:
-    """Refuse what no journal gave out as a cursor."""
+    """Refuse anything but a cursor as a journal gives it out."""
     try:
         read_cursor(after)
     except (AttributeError, ValueError):
@@ -177,11 +177,11 @@ def require_cursor(after: str | None) -> None:
         ) from None
 
 
-def states_in(said: Iterable[State | str] | str | None) -> frozenset[State]:
-    """The states that a caller means: none said are all, and one may stand alone."""
-    if said is None:
+def states_in(given: Iterable[State | str] | str | None) -> frozenset[State]:
+    """The states that a caller passed: None means all, and a single one may stand alone."""
+    if given is None:
         return frozenset(State)
     try:
-        return frozenset(map(State, names_in(said, "states") or ()))
+        return frozenset(map(State, names_in(given, "states") or ()))
     except ValueError as error:
         raise InvalidOption(f"{error}; the states are {', '.join(State)}") from None

@@ -33,8 +33,8 @@ BULK = 500
 """Jobs per step of an act on many."""
 
 FROM_AHEAD = 1.0
-"""Seconds by which a time is ahead of the clock when that was set back. By less, it may be that of
-another node of a cluster."""
+"""A time that is more seconds than this ahead of the clock is from before the clock was set back;
+one that is less ahead may be that of another node of a cluster."""
 
 _UNCHANGED: Any = object()
 
@@ -53,7 +53,7 @@ class Operator(Observer[P, R]):
         waiting = lifecycle.cancel(id, self.policies.of(record), by)
         running = lifecycle.request_cancel(id, by)
         while True:
-            # The job may be claimed or given back between the two looks; one of them fits.
+            # The job may be claimed or given back between the two steps: try until one fits.
             for transition in (waiting, running):
                 verdict = self.apply([transition])[0]
                 if verdict.state is None:
@@ -71,8 +71,8 @@ class Operator(Observer[P, R]):
     ) -> int:
         """Redrive everything in the DLQ, or all of some kinds; returns the number of jobs.
 
-        What fails (again) in the meantime is left there.
-        With a `rate`, at most that many jobs a second become due, to spare what they call.
+        Jobs that fail (again) in the meantime stay there.
+        With a `rate`, at most that many jobs a second become due, to spare the services they call.
         """
         if rate is not None and not (type(rate) in (int, float) and rate > 0):
             raise InvalidOption(f"rate must be more than 0 jobs a second, not {rate!r}")
@@ -84,7 +84,7 @@ class Operator(Observer[P, R]):
         began = self.store.info().now
         while True:
             page = self.store.page(self.key, dead, cursor, BULK)
-            # One that has failed since comes back at the end of the list: not again.
+            # A job that has failed again since is at the end of the list: it is not redriven twice.
             ids = self._there_at(began, [(job.id, job.finished_at or 0.0) for job in page.jobs])
             verdicts = self.apply(
                 [
@@ -121,8 +121,8 @@ class Operator(Observer[P, R]):
         if payload is not _UNCHANGED:
             record = self._require(id)
             self.serdes.require_own(record)
-            wanted = self.handlers.payload_type(record.kind)
-            data = self.serdes.encode_as(payload, wanted, record.kind)
+            declared = self.handlers.payload_type(record.kind)
+            data = self.serdes.encode_as(payload, declared, record.kind)
         change = Edit(payload=data, priority=priority, delay=delay)
         known = None if seen is None else lifecycle.seen_of(record_of(seen))
         self._act(lifecycle.edit(id, change, by, seen=known))
@@ -169,14 +169,14 @@ class Operator(Observer[P, R]):
     ) -> int:
         """Delete jobs for good: all, or those of some states, kinds or ids; returns the number.
 
-        Those that are enqueued in the meantime stay.
+        Jobs that are enqueued in the meantime stay.
         """
         which = Filter(states=states_in(states), kinds=names_in(kinds), ids=names_in(ids, "ids"))
         began = self.store.info().now
-        return sum(self._purge_older(some, began, by) for some in _with_few_ids(which))
+        return sum(self._purge_older(part, began, by) for part in _with_few_ids(which))
 
     def _purge_older(self, which: Filter, began: float, by: str) -> int:
-        # Just above now: a job of this very moment is there already.
+        # Just above now, because a job created at this very moment was there already.
         later = math.nextafter(began, math.inf)
         total = _purge(
             self.store, self.key, msgspec.structs.replace(which, created_before=later), by
@@ -185,18 +185,18 @@ class Operator(Observer[P, R]):
         while True:
             after = msgspec.structs.replace(which, created_after=later)
             page = self.store.page(self.key, after, cursor, BULK)
-            left = self._there_at(began, [(job.id, job.created_at) for job in page.jobs])
-            if left:
-                those = msgspec.structs.replace(which, ids=frozenset(left))
-                total += _purge(self.store, self.key, those, by)
+            older = self._there_at(began, [(job.id, job.created_at) for job in page.jobs])
+            if older:
+                only_older = msgspec.structs.replace(which, ids=frozenset(older))
+                total += _purge(self.store, self.key, only_older, by)
             cursor = page.cursor
             if cursor is None:
                 return total
 
     def _there_at(self, began: float, jobs: list[tuple[str, float]]) -> list[str]:
-        """Those of some jobs, given with their times, that did not come since an act began.
+        """The ids of those jobs, given with their times, that were there when an act began.
 
-        A time from ahead is older: it is from before the clock was set back.
+        A time in the future counts as older: it is from before the clock was set back.
         """
         now = began
         if any(at > began for _, at in jobs):
@@ -207,7 +207,7 @@ class Operator(Observer[P, R]):
         """Delete the queue with its finished jobs, settings and schedules; returns how many jobs.
 
         Raises `QueueNotEmpty` while jobs wait or run, unless forced: then they are deleted too.
-        The journal stays as long as ever. A new job, or a worker, makes the queue anew.
+        The journal stays as long as ever. A new job, or a worker, creates the queue again.
 
         >>> queue.drop()  # doctest: +SKIP
         """
@@ -243,10 +243,10 @@ def _purge(store: Store, key: QueueKey, which: Filter, by: str) -> int:
 
 
 def _with_few_ids(which: Filter) -> Iterator[Filter]:
-    """The same, some ids at a time: a service refuses to look for too many at once."""
+    """The same filter, for some ids at a time: a service refuses too many at once."""
     if which.ids is None:
         yield which
         return
     left = iter(which.ids)
-    while some := frozenset(itertools.islice(left, BULK)):
-        yield msgspec.structs.replace(which, ids=some)
+    while part := frozenset(itertools.islice(left, BULK)):
+        yield msgspec.structs.replace(which, ids=part)

@@ -1,8 +1,9 @@
-"""How many attempts processes give jobs on their own account, noted beside their queue.
+"""How many attempts single processes give jobs by their own options, noted beside their queue.
 
-What is stored about a queue holds for all. What a handler or a service was told, only its own
-process knows, for as long as that lives, whatever others store meanwhile. So each notes it before
-it goes by it, and the most that anyone has noted is what an audit can hold a job to.
+A queue's stored settings hold for all processes. The options of a handler or a service are known
+only to its own process, and hold there as long as it lives, whatever others store meanwhile. So
+each process notes its attempts before it applies them, and an audit holds a job to the highest
+number that was noted.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ackline.queue.broken_notes import UNREADABLE, warn_of_broken
 from ackline.stores.base import KeyWrite, Store, find_key
 
 EVERY_KIND = ""
-"""Stands for a kind, whose name is never empty: what holds where nothing else is said."""
+"""In place of a kind, whose name is never empty: all kinds that have no number of their own."""
 
 NOTE = "attempts"
 
@@ -26,7 +27,7 @@ _Attempts = dict[str, Annotated[int, msgspec.Meta(ge=0)]]
 
 
 def read_attempts(value: bytes) -> Mapping[str, int]:
-    """The attempts by kind, as they were noted; raises if it is something else."""
+    """Decode noted attempts by kind; raises if the value is something else."""
     return msgspec.json.decode(value, type=_Attempts)
 
 
@@ -36,7 +37,7 @@ def noted_attempts(store: Store, queue: QueueKey) -> Mapping[str, int]:
 
 
 def note_attempts(store: Store, queue: QueueKey, own: Mapping[str, int]) -> None:
-    """Note what this process gives jobs, where it is more than anyone has noted."""
+    """Note the attempts that this process gives jobs, where they are more than any noted so far."""
     while own and not _noted(store, queue, own):
         continue
 
@@ -57,7 +58,7 @@ def _read(store: Store, queue: QueueKey) -> tuple[Mapping[str, int], int]:
     try:
         return read_attempts(found.value), found.version
     except UNREADABLE as error:
-        # Who goes by attempts of its own notes them again within seconds.
+        # A process with attempts of its own notes them again within seconds.
         warn_of_broken(queue.tenant, found, error)
         return {}, found.version
 

@@ -1,4 +1,4 @@
-"""What holds for the jobs of a queue: its stored settings, and this process's handlers."""
+"""Which policies hold for the jobs of a queue: its settings', and this process's handlers'."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ackline.config import (
     DEFAULTS,
     QueueSettings,
     Resolved,
+    attempts_set_by,
     hint_for,
     readable,
     resolve,
-    said_attempts,
 )
 from ackline.errors import ConfigError, StoreError
 from ackline.forks import renew_in_child
@@ -44,9 +44,9 @@ class Policies:
         self._settings_at = float("-inf")
         self._of_kind: dict[str, Resolved] = {}
         self._unnoted: dict[str, int] = {}
-        """Attempts that others could not know of, see `own_attempts`."""
+        """Attempts that other processes cannot know of yet, see `own_attempts`."""
         self._refreshing = threading.Lock()
-        """Held while the settings are read, which may take as long as the store likes."""
+        """Held while the settings are read, which may take as long as the store takes to answer."""
         renew_in_child(self, "_refreshing")
 
     def of(self, record: Record) -> Resolved:
@@ -57,13 +57,13 @@ class Policies:
             self._note(own)
         if record.options is not NO_OPTIONS:
             return resolve(record, settings, self.defaults)
-        found = self._of_kind.get(record.kind)
-        if found is None:
-            found = self._of_kind[record.kind] = resolve(record, settings, self.defaults)
-        return found
+        policy = self._of_kind.get(record.kind)
+        if policy is None:
+            policy = self._of_kind[record.kind] = resolve(record, settings, self.defaults)
+        return policy
 
     def last_known(self, record: Record) -> Resolved:
-        """What held for a job when the settings were last read: for when they cannot be."""
+        """What held for a job when the settings were last read: for when they cannot be read."""
         return resolve(record, self._settings, self.defaults)
 
     def settings(self, max_age: float = SETTINGS_AGE) -> QueueSettings:
@@ -88,7 +88,7 @@ class Policies:
     def change(
         self, change: Callable[[QueueSettings], QueueSettings], by: str = ""
     ) -> QueueSettings:
-        """Change the stored settings, and return them; what others change is not undone."""
+        """Change the stored settings, and return them; concurrent changes are not undone."""
         while True:
             stored = self.stored()
             changed = change(stored)
@@ -109,37 +109,37 @@ class Policies:
             raise ConfigError(f"invalid settings for queue {self._key}: {error}") from error
 
     def publish(self) -> None:
-        """Let other processes know the policies that this one's handlers were given.
+        """Store the policies of this process's handlers, so that other processes know them.
 
         A sweeper elsewhere then retries a crashed worker's job as its handler asked for.
         """
 
         def merge(stored: QueueSettings) -> QueueSettings:
-            # Before they are replaced: who has published them may go by them for a long time.
+            # Before they are replaced: the process that published them may apply them for long.
             self._note(self._own_attempts(stored))
             return self._merged(stored)
 
         self.change(merge)
-        # What was read before may not know the handlers that were added since.
+        # The settings read before may lack handlers that were added since.
         self.settings(max_age=0)
 
     def _own_attempts(self, stored: QueueSettings) -> dict[str, int]:
-        """What handlers have said, of this process and of whoever published before it."""
+        """The attempts that handlers set, by kind: those of this process, and published ones."""
         published = [(kind, policy) for kind, policy in stored.kinds.items() if policy.by_handler]
         own: dict[str, int] = {}
         for kind, policy in (*published, *self._handlers.policies.items()):
-            own[kind] = max(own.get(kind, 0), said_attempts(policy))
+            own[kind] = max(own.get(kind, 0), attempts_set_by(policy))
         if self.defaults.max_attempts > DEFAULTS.max_attempts:
             own[EVERY_KIND] = self.defaults.max_attempts
         return own
 
     def _note(self, own: Mapping[str, int]) -> None:
-        # Whoever cannot, tries again when the settings are read again: jobs come first.
+        # If this fails, it is tried when the settings are read again: jobs come first.
         with contextlib.suppress(StoreError):
             note_attempts(self._store, self._key, own)
 
     def _merged(self, stored: QueueSettings) -> QueueSettings:
-        # What a handler said before it was changed; what was configured is not its to forget.
+        # Earlier policies of this process's handlers go; those that were configured stay.
         others = {
             kind: policy
             for kind, policy in stored.kinds.items()

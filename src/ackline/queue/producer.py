@@ -37,7 +37,7 @@ class Duplicate(msgspec.Struct, frozen=True):
 class Completed(msgspec.Struct, frozen=True):
     """A job of this id has completed already; this is its result.
 
-    One that is not of the type that this queue declares raises `InvalidPayload` when looked at.
+    Reading a result that is not of the type that this queue declares raises `InvalidPayload`.
     """
 
     id: str
@@ -46,9 +46,9 @@ class Completed(msgspec.Struct, frozen=True):
 
 
 class CompletedUnreadably(Completed, frozen=True, kw_only=True):
-    """One whose result cannot be read here: whoever looks at it is told why.
+    """A completed job whose result cannot be decoded: reading `result` raises the reason.
 
-    Others of its batch may have been stored, so their enqueue must be answered.
+    It is not raised earlier: the enqueue may have stored other jobs, whose answers are due.
     """
 
     error: InvalidPayload
@@ -97,7 +97,7 @@ class Producer(QueueBase[P, R]):
     def enqueue_chunks(
         self, jobs: Iterable[P | NewJob[P]], options: EnqueueOptions, store: Joined | None = None
     ) -> Iterator[Receipt]:
-        """Store chunk by chunk as the jobs come; a chunk is made while the last one is stored."""
+        """Store chunk by chunk as the jobs come; a chunk is made while the one before is stored."""
         store = store or self.store
         if "id" in options:
             raise InvalidOption("one id cannot serve many jobs: give each its own by NewJob")
@@ -107,7 +107,7 @@ class Producer(QueueBase[P, R]):
         chunks = in_chunks(drafts, payload_size)
         if store is self.store:
             return store_meanwhile(self.put, chunks)
-        # In its caller's thread, whose transaction it is.
+        # In the caller's thread, because the transaction is the caller's.
         return itertools.chain.from_iterable(self.put(chunk, store) for chunk in chunks)
 
     def enqueue_and_wait(
@@ -129,7 +129,7 @@ class Producer(QueueBase[P, R]):
         if isinstance(answer, Completed):
             result: R = answer.result
             return result
-        # Not before: a look would find the failed job of this id that the new one replaces.
+        # Only now: a look-up before would find the failed job of this id that the new one replaces.
         with waiter.expect(draft.id, heard, draft.surely_new) as expected:
             return self.serdes.outcome_of(expected.wait(timeout))
 
@@ -186,7 +186,7 @@ def store_meanwhile(
             if under_way is not None:
                 yield from under_way.result()
             elif not is_full(chunk):
-                # There is no other to be made meanwhile.
+                # This chunk is the last, so there is nothing to make meanwhile.
                 yield from store(chunk)
                 return
             under_way = thread.submit(store, chunk)

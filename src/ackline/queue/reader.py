@@ -1,4 +1,4 @@
-"""Registered readers: they read the journal on from where they ended, under a name."""
+"""Registered readers: each has a name, and continues the journal where that name last saved."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class JournalReader:
 
     @property
     def cursor(self) -> str | None:
-        """Behind which event it reads on; set it to read from elsewhere. None before it began."""
+        """After which event it continues; set it to read from elsewhere. None before it began."""
         return self._cursor
 
     @cursor.setter
@@ -82,12 +82,12 @@ class JournalReader:
         self._place.save(self._begin())
 
     def forget(self) -> None:
-        """Give the name up: nothing is kept for it any more, and the next read begins anew."""
+        """Give the name up: nothing is kept for it any more, and the next read starts over."""
         self._place.forget()
         self._cursor = None
 
     def _begin(self) -> str:
-        """Where to read on: where this name has ended, unless it was set elsewhere."""
+        """Where to continue: where this name last saved, unless `cursor` was set elsewhere."""
         saved = self._place.begin(self._first)
         if self._cursor is None:
             self._cursor = saved
@@ -109,18 +109,19 @@ def registered_readers(
 def readers_of_every_queue(
     store: Store, tenant: str, on_broken: OnBroken = warn_of_broken
 ) -> list[ReaderInfo]:
-    """Who reads all queues of a tenant, and where it begins in one that it does not know yet."""
+    """The readers of all queues of a tenant, and where each begins in a queue new to it."""
     return _registered(store, tenant, EVERY_QUEUE, on_broken)
 
 
 def waited_for(
     store: Store, key: QueueKey, on_broken: OnBroken = warn_of_broken
 ) -> list[ReaderInfo]:
-    """For whom a queue's journal waits: its own readers, and those who read every queue.
+    """The readers for which a queue's journal is kept: its own, and those that read every queue.
 
-    Of these, one that has a place of its own here is waited for there, and nowhere before.
+    If one of the latter has a place of its own in this queue, only that place counts.
     """
-    # In this order: who comes to know the queue meanwhile has its own place before it saves others.
+    # In this order: a reader that meets this queue meanwhile saves its own place here before it
+    # moves the place that it has for every queue.
     of_every_queue = readers_of_every_queue(store, key.tenant, on_broken)
     own = registered_readers(store, key, on_broken)
     known = {reader.name for reader in own}
@@ -128,13 +129,13 @@ def waited_for(
 
 
 def first_needed(store: Store, key: QueueKey, on_broken: OnBroken = warn_of_broken) -> str | None:
-    """The smallest cursor of who reads a queue: what comes after it is still needed."""
+    """The smallest cursor of a queue's readers: events after it are still needed."""
     cursors = [reader.cursor for reader in waited_for(store, key, on_broken)]
     return min(cursors, key=read_cursor, default=None)
 
 
 def _registered(store: Store, tenant: str, queue: str, on_broken: OnBroken) -> list[ReaderInfo]:
-    found = []
+    readers = []
     for entry in store.read_keys(tenant, room_of(queue), MOST_READERS):
         try:
             place = read_place(entry.value)
@@ -147,5 +148,5 @@ def _registered(store: Store, tenant: str, queue: str, on_broken: OnBroken) -> l
             saved_at=place.at,
             every_queue=queue == EVERY_QUEUE,
         )
-        found.append(reader)
-    return found
+        readers.append(reader)
+    return readers

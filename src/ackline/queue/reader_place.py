@@ -1,4 +1,4 @@
-"""Where readers of the journal go on, as the store keeps it under their names."""
+"""Where readers of the journal continue, as the store keeps it under their names."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ackline.queue.broken_notes import UNREADABLE, warn_of_broken
 from ackline.stores.base import Key, KeyWrite, Store, find_key
 
 EVERY_QUEUE = ""
-"""Stands for a queue's name, which is never empty, and means those that a reader has not met."""
+"""In place of a queue's name, which is never empty: all queues that a reader has not met yet."""
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a reader reads on, as the store keeps it; `by` tells who wrote it."""
+    """Where a reader continues, as the store keeps it; `by` identifies who wrote it."""
 
     cursor: str
     at: float
@@ -27,25 +27,25 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def read_place(value: bytes) -> Place:
-    """A place as it was kept; raises if it is none."""
+    """Decode a stored place; raises if the value is something else."""
     place = msgspec.json.decode(value, type=Place)
     read_cursor(place.cursor)
     return place
 
 
 def room_of(queue: str) -> tuple[str, ...]:
-    """What the keys of a queue's readers start with, or of those who read every queue."""
+    """The prefix of the keys of a queue's readers, or of those that read every queue."""
     return (OWN_KEYS, "readers", queue)
 
 
 def write_of(queue: str, name: str, place: Place, version: int | None = None) -> KeyWrite:
-    """What keeps a reader's place; without a version, wherever it was before."""
+    """The write that stores a reader's place; without a version, wherever it was before."""
     key = (*room_of(queue), name)
     return KeyWrite(key=key, value=msgspec.json.encode(place), version=version)
 
 
 class KeptPlace:
-    """The place of one reader in one queue, or in all it has not met: a key of the tenant."""
+    """The place of a reader in one queue, or in all it has not met: stored as a tenant's key."""
 
     def __init__(self, store: Store, tenant: str, queue: str, name: str) -> None:
         require_name("reader", name)
@@ -58,7 +58,7 @@ class KeptPlace:
         self._saved: Place | None = None
 
     def begin(self, first: Callable[[], str]) -> str:
-        """Where this name has ended; one that nobody knows is registered at its first place."""
+        """Where this name last saved; a new name is registered at the place `first` returns."""
         while self._saved is None:
             self._saved, version = self._find()
             if self._saved is None:
@@ -66,14 +66,14 @@ class KeptPlace:
         return self._saved.cursor
 
     def save(self, cursor: str) -> None:
-        """Move it there, after `begin`; `ReaderMoved` if someone else has moved or forgotten it."""
+        """Move it to a cursor, after `begin`; `ReaderMoved` if someone else moved or forgot it."""
         assert self._saved is not None
         if cursor == self._saved.cursor:
             return
         place = self._place(cursor)
         while True:
             found, version = self._find()
-            # One's own is there if an earlier try was done, though its answer was lost.
+            # Our own place is there if an earlier try was applied though its answer was lost.
             if found is None or (found != self._saved and found.by != place.by):
                 now_at = found.cursor if found is not None else None
                 raise ReaderMoved(self._queue or None, self._name, now_at)
@@ -87,7 +87,7 @@ class KeptPlace:
         self._saved = None
 
     def _place(self, cursor: str) -> Place:
-        # With the process: a forked one is someone else.
+        # With the process id, because a forked process is someone else.
         return Place(cursor, self._store.info().now, f"{self._id} {os.getpid()}")
 
     def _find(self) -> tuple[Place | None, int]:
@@ -98,7 +98,7 @@ class KeptPlace:
         try:
             return read_place(entry.value)
         except UNREADABLE as error:
-            # It begins anew: rather an event twice than never one again.
+            # The reader starts over: rather an event twice than never one again.
             warn_of_broken(self._tenant, entry, error)
             return None
 

@@ -1,4 +1,4 @@
-"""Jobs that were taken back from workers: how many, by which way, and which ones nobody took."""
+"""Jobs that were taken back from workers: how many, in which way, and which ones still are not."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Way(enum.StrEnum):
     SWEEP = "sweep"
     """A maintenance loop found the lease past its deadline."""
     CLAIM = "claim"
-    """A claim came across it."""
+    """A claim came across the lapsed lease."""
     HAND = "hand"
     """Somebody asked for it: `recover`, or `expire`."""
 
@@ -55,7 +55,7 @@ class RecoveryStats(msgspec.Struct, frozen=True, kw_only=True):
     overdue: int
     """Leases past their deadline that nobody has taken back yet; counted up to 200."""
     longest_overdue: float
-    """Seconds since the deadline of the first of them."""
+    """Seconds since the earliest of their deadlines."""
     stuck: tuple[str, ...]
     """The jobs whose lease is overdue for longer than the queue's `stuck_after`."""
 
@@ -66,27 +66,27 @@ class RecoveryStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _Ways = dict[str, Recovered]
-"""As it is kept: a newer Ackline may know more ways."""
+"""As stored: a newer Ackline may know more ways."""
 
 
 def read_ways(value: bytes) -> _Ways:
-    """What was recovered, as it was kept; raises if it is something else."""
+    """Decode the stored counts; raises if the value is something else."""
     return msgspec.json.decode(value, type=_Ways)
 
 
 def recovered(
     store: Store, queue: QueueKey, on_broken: OnBroken = warn_of_broken
 ) -> Mapping[Way, Recovered]:
-    """How many jobs of a queue came back, by way; those that never happened are left out."""
+    """How many jobs of a queue came back, by way; ways without any are left out."""
     ways = _read(store, queue, on_broken)[0]
     return {way: ways[way] for way in Way if way in ways}
 
 
 def count_recovered(store: Store, queue: QueueKey, way: Way, verdicts: Sequence[Verdict]) -> None:
-    """Add up what came of taking leases back.
+    """Count the leases that were taken back.
 
-    It follows the act itself, so a process that is killed in between leaves it uncounted; the
-    journal has every one. It is never worth a failed recovery.
+    Counting follows the act itself, so a process that is killed in between leaves it uncounted;
+    the journal has every one. If counting fails, the recovery still stands.
     """
     applied = [verdict for verdict in verdicts if verdict.applied]
     if not applied:
@@ -102,9 +102,9 @@ def count_recovered(store: Store, queue: QueueKey, way: Way, verdicts: Sequence[
 
 def _add(store: Store, queue: QueueKey, way: Way, more: Recovered) -> bool:
     ways, version = _read(store, queue)
-    had = ways.get(way, Recovered(0, 0, 0.0))
+    before = ways.get(way, Recovered(0, 0, 0.0))
     ways[way] = Recovered(
-        had.jobs + more.jobs, had.dead_lettered + more.dead_lettered, more.last_at
+        before.jobs + more.jobs, before.dead_lettered + more.dead_lettered, more.last_at
     )
     write = KeyWrite(key=_key(queue), value=msgspec.json.encode(ways), version=version)
     return store.write_keys(queue.tenant, [write])
@@ -119,7 +119,7 @@ def _readable(queue: QueueKey, found: Key, on_broken: OnBroken) -> _Ways:
     try:
         return read_ways(found.value)
     except UNREADABLE as error:
-        # What was counted is lost; whoever counts on begins with nothing.
+        # The earlier counts are lost; counting begins at zero again.
         on_broken(queue.tenant, found, error)
         return {}
 

@@ -31,7 +31,7 @@ class Serdes(msgspec.Struct, Generic[R], frozen=True):
     def encode_as(self, value: Any, type: Any, kind: str) -> bytes:
         """A payload as bytes that can be read as the declared type, or `InvalidPayload`.
 
-        It is read back, so that exactly what a handler could not read is refused.
+        The bytes are decoded again, so that exactly what a handler could not read is refused.
         """
         data = self.encode_payload(value)
         if type is not Any:
@@ -55,7 +55,7 @@ class Serdes(msgspec.Struct, Generic[R], frozen=True):
     def encode_result(self, value: Any) -> bytes | None:
         """A result as bytes that can be read as the declared type, or `InvalidPayload`.
 
-        None, which is a result of every type, takes no room.
+        None is a result of every type, and takes no space.
         """
         if value is None:
             return None
@@ -71,11 +71,11 @@ class Serdes(msgspec.Struct, Generic[R], frozen=True):
         return codec.decode("result", data, self.result, self.result_type)
 
     def encode_progress(self, value: Any) -> bytes:
-        """How far a handler says it is, as bytes."""
+        """The progress that a handler reports, as bytes."""
         return codec.encode("progress", value, self.result, self.max_payload)
 
     def decode_progress(self, record: Record) -> Any:
-        """What a handler last said about how far it is."""
+        """The progress that a handler reported last."""
         if record.progress is None:
             return None
         return codec.decode("progress", record.progress, self.result, Any)

@@ -1,4 +1,4 @@
-"""Jobs in the hands of users, and how they settle those that they claimed."""
+"""Jobs as users hold them, and how users settle those that they claimed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ackline.stores.base import Joined
 
 
 class Settler(QueueBase[P, R]):
-    """Says what became of claimed jobs; with a connection, in the transaction open on it."""
+    """Settles claimed jobs; with a connection, in the transaction open on it."""
 
     def wrap(self, record: Record) -> Job[P]:
         """A stored job as users hold it."""
@@ -33,7 +33,7 @@ class Settler(QueueBase[P, R]):
     async def complete_async(
         self, job: Job[P], result: R | None, connection: AsyncTransaction
     ) -> None:
-        """The same in a transaction of asyncio, for a handler there."""
+        """The same in a transaction of an asyncio connection, for an async handler."""
         data = self.serdes.encode_result(result)
         await self.settle_async(job, lambda: self._completion(job, data), connection)
 
@@ -99,7 +99,7 @@ class Settler(QueueBase[P, R]):
     async def settle_async(
         self, job: Job[Any], make: Callable[[], Transition], connection: object
     ) -> None:
-        """Settle in a transaction of asyncio; what is decided on may need a look at the store."""
+        """Settle in an asyncio transaction; `make` runs in a thread, as it may read the store."""
 
         def work(joined: Joined) -> None:
             def take(step: Transition) -> Verdict:

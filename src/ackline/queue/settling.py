@@ -1,4 +1,4 @@
-"""Settling by hand: also of a job that a transaction holds, whose end nobody here sees."""
+"""Settling by hand, also of a job in a caller's transaction whose end cannot be seen here."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from ackline.lifecycle import Transition, Verdict
 from ackline.queue.job import Job
 
 MOMENTS = (0.005, 0.01, 0.02, 0.05)
-"""Seconds between tries at a lease that somebody has just now, be it a heartbeat."""
+"""Seconds between tries while something else, such as a heartbeat, is changing the lease."""
 
 Take = Callable[[Transition], Verdict]
 
 
 def settle(job: Job[Any], step: Transition, take: Take, *, joined: bool) -> None:
     """Take a step of a claimed job, `joined` if in a transaction; or raise `LeaseLost`."""
-    before = job.in_transaction
+    earlier = job.in_transaction
     if joined:
-        # At once: a heartbeat that is sent meanwhile must not wait for the transaction's end.
+        # Before the step: a heartbeat sent meanwhile must not wait for the transaction's end.
         job.in_transaction = step.act
     try:
-        if before is None:
+        if earlier is None:
             require_applied(step, take(step))
         else:
-            _settle_again(step, take, before)
+            _settle_again(step, take, earlier)
     except BaseException:
-        job.in_transaction = before
+        job.in_transaction = earlier
         raise
 
 
-def _settle_again(step: Transition, take: Take, before: Act) -> None:
-    """Take a step though an earlier one is in a transaction: one that is still open is told of.
+def _settle_again(step: Transition, take: Take, earlier: Act) -> None:
+    """Take a step after an earlier one in a transaction; the error says if that is still open.
 
-    To wait for its end would be to wait for oneself.
+    Waiting for its end would be a deadlock: the caller itself has to end it.
     """
     step = msgspec.structs.replace(step, wait=False)
     verdict = take(step)
@@ -48,11 +48,11 @@ def _settle_again(step: Transition, take: Take, before: Act) -> None:
             break
         time.sleep(pause)
         verdict = take(step)
-    require_applied(step, verdict, before)
+    require_applied(step, verdict, earlier)
 
 
-def require_applied(step: Transition, verdict: Verdict, before: Act | None = None) -> None:
+def require_applied(step: Transition, verdict: Verdict, earlier: Act | None = None) -> None:
     """Raise `LeaseLost` for a settling that was refused."""
     if not verdict.applied:
-        open_act = before if verdict.state is State.PROCESSING else None
+        open_act = earlier if verdict.state is State.PROCESSING else None
         raise LeaseLost(step.id, verdict.state, open_act)

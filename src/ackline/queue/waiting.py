@@ -19,25 +19,25 @@ from ackline.stores.base import Ended, Listener, Store, Telling
 logger = logging.getLogger("ackline")
 
 LONGEST_WAIT = 1.0
-"""News can be lost; so all that is expected is looked up again after this many seconds."""
+"""News can be lost, so all expected jobs are looked up again after this many seconds."""
 
 LINGER = 10.0
-"""Seconds that it goes on listening when nobody waits any more, for most who wait do so again."""
+"""Seconds to go on listening when nobody waits any more: most callers soon wait again."""
 
 TROUBLED_WAIT = 0.1
-"""Do not spin on a store that is down."""
+"""Seconds between two tries at a store that is down."""
 
 PATIENCE = 8
 BREATH = 0.002
 """After this many fruitless look-ups, batch notifications for this long."""
 
 MOST_EARLY = 64
-"""Ends to keep that nobody waits for yet: whoever enqueued such a job is about to."""
+"""How many ends to keep that nobody waits for yet: the producer of the job may be about to."""
 
 PAGE = 500
 
 FEW = 16
-"""So many jobs are looked up at once; of more, only those that the journal says have ended."""
+"""Up to this many jobs are all looked up; of more, only those that ended by the journal."""
 
 
 class Expected:
@@ -46,7 +46,7 @@ class Expected:
     def __init__(self, waiter: ResultWaiter, id: str, only: bool = False) -> None:
         self.id = id
         self.only = only
-        """Whether no other job has ever had this id, so that all that is told of it is of this."""
+        """Whether no other job has ever had this id: then all news of the id is about this job."""
         self.arrived = False
         """Whether the wait is over."""
         self._waiter = waiter
@@ -84,7 +84,7 @@ class Expected:
         return self.record()
 
     def timeout(self, seconds: float) -> Timeout:
-        """The error for who has waited so long; it tells if the store could not be read."""
+        """The error after waiting this long; its cause tells if the store could not be read."""
         error = Timeout(
             f"job {self.id!r} is not finished after {seconds:g} s; the job was not cancelled"
         )
@@ -109,15 +109,15 @@ class Expected:
 class ResultWaiter:
     """Subscribes before the first job is enqueued, then looks whenever some job has ended.
 
-    Where many are waited for, it looks up a job when somebody starts to wait for it and when the
-    journal says that it has ended; and all of them now and then, for a journal is trimmed.
+    If many jobs are expected, it looks up each when somebody starts to wait for it and when the
+    journal says that it has ended; and all of them now and then, because a journal is trimmed.
     """
 
     def __init__(self, store: Store, key: QueueKey) -> None:
         self.key = key
         self.closed = False
         self.heard = 0
-        """How often there was news; it grows before anything is looked up."""
+        """How often it woke up for news; increased before anything is looked up."""
         self.trouble: Exception | None = None
         """Why the store cannot be read, as long as it cannot."""
         self._pid = os.getpid()
@@ -127,13 +127,13 @@ class ResultWaiter:
         self._expected: dict[str, list[Expected]] = {}
         self._unseen: set[str] = set()
         self._early: OrderedDict[str, Ended] = OrderedDict()
-        """Ends of which the news came sooner than who enqueued the job could wait for it."""
+        """Ends whose news came before the producer of the job began to wait for it."""
         self._lock = threading.Lock()
         self._someone_waits = threading.Event()
-        """Set while it is to listen: it is cleared some time after the last one has gone."""
+        """Set while the thread should listen; cleared some time after the last waiter has gone."""
         self._left_at = time.monotonic()
         self._looked_at = 0.0
-        """When all was looked up, or the first one came to wait."""
+        """When the last look-up was, or the first waiter came."""
         self._cursor: str | None = None
         self._look_at_all_at = 0.0
         self._in_vain = 0
@@ -147,10 +147,10 @@ class ResultWaiter:
         return not self.closed and self._pid == os.getpid()
 
     def expect(self, id: str, since: int | None = None, only: bool = False) -> Expected:
-        """Start to wait for a job, maybe the only one that ever had its id; use it with `with`.
+        """Start to wait for a job, the `only` one that ever had its id or not; use it in a `with`.
 
-        With what `heard` was before the job was enqueued, it is looked up at once if its news
-        may have come too early.
+        `since` is the value of `heard` before the job was enqueued: if there was news since, that
+        may have been of this job, so it is looked up at once.
         """
         expected = Expected(self, id, only)
         with self._lock:
@@ -187,9 +187,9 @@ class ResultWaiter:
             expected.arrive(record)
 
     def close(self) -> None:
-        """Tell everyone who still waits that no answer will come."""
+        """Stop; everyone who still waits gets a `Timeout`."""
         if self._pid != os.getpid():
-            return  # the thread and those who wait are the parent's
+            return  # after a fork, the thread and the waiters are the parent's
         with self._lock:
             self.closed = True
             self._someone_waits.set()
@@ -227,33 +227,33 @@ class ResultWaiter:
                     self._look()
                 self.trouble = None
             except Exception as error:
-                # Whoever waits then, and all who come later, would wait for a thread that is gone.
+                # If the thread ended, everyone who waits now or later would wait in vain.
                 self._wait_out(error)
         closed = Timeout(f"queue {self.key} was closed while waiting for results")
         for waiting in self._waiting_for(None).values():
             self._arrive(waiting, None, closed)
 
     def _rest(self) -> None:
-        """Wait for somebody to wait; not for ever with an ear to what nobody wants to know."""
+        """If nobody has waited for `LINGER` seconds, stop listening until somebody does."""
         with self._lock:
             if self._expected or self.closed or time.monotonic() < self._left_at + LINGER:
                 return
             self._someone_waits.clear()
-        # A server would keep in its memory what is told here and not read.
+        # A server would keep notifications that are not read here in its memory.
         self._stop_listening()
         self._cursor = None
         self._someone_waits.wait()
 
     def _hear(self) -> bool:
-        """Wait for news, and whether there is something to look up now."""
+        """Wait for news; returns whether there is something to look up now."""
         listener = self._listener
         if listener is None:
             self._listen()
         else:
             listener.wait(LONGEST_WAIT)
         self.heard += 1
-        told, now = self._was_told(), time.monotonic()
-        if not self._expected or (told and now < self._looked_at + LONGEST_WAIT):
+        delivered, now = self._deliver_news(), time.monotonic()
+        if not self._expected or (delivered and now < self._looked_at + LONGEST_WAIT):
             return False
         if self._in_vain > PATIENCE:
             time.sleep(BREATH)
@@ -261,12 +261,12 @@ class ResultWaiter:
         self._looked_at = now
         return True
 
-    def _was_told(self) -> bool:
-        """Whether the news has said all about those that are waited for."""
-        told = None if self._telling is None else self._telling.told()
-        if told is None:
+    def _deliver_news(self) -> bool:
+        """Deliver the ends that the news contains; returns whether nothing is left to look up."""
+        ends = None if self._telling is None else self._telling.told()
+        if ends is None:
             return False
-        for ended in told:
+        for ended in ends:
             with self._lock:
                 waiting = tuple(self._expected.get(ended.id, ()))
                 if not waiting:
@@ -308,7 +308,7 @@ class ResultWaiter:
         try:
             self._look_up(self._waiting_for(unseen | self._ended()))
         except EventsDropped:
-            # What ended meanwhile is not told any more: look at all, and go on from the end.
+            # The journal has lost some of the ends: look at all jobs, and go on from its end.
             self._cursor = None
             self._look()
         except BaseException:
@@ -316,7 +316,7 @@ class ResultWaiter:
             raise
 
     def _ended(self) -> set[str]:
-        """What has ended, or is gone, since the last look."""
+        """The ids of the jobs that have ended, or were deleted, since the last look."""
         ended: set[str] = set()
         while True:
             events = self._store.events(self.key, self._cursor, PAGE)
@@ -335,7 +335,7 @@ class ResultWaiter:
                 self._arrive(expected[id], record)
 
     def _waiting_for(self, ids: set[str] | None) -> dict[str, tuple[Expected, ...]]:
-        # Those who come later may wait for a later job of the same id.
+        # A copy: whoever comes later may wait for a later job of the same id.
         with self._lock:
             wanted = self._expected if ids is None else self._expected.keys() & ids
             return {id: tuple(self._expected[id]) for id in wanted}
@@ -348,6 +348,6 @@ class ResultWaiter:
     ) -> None:
         self._in_vain = 0
         for expected in waiting:
-            # First this: to wake who waits takes a moment in which the rest can be done.
+            # First this: waking the waiting thread takes a moment, in which the rest can be done.
             expected.arrive(record, error)
             self.forget(expected)

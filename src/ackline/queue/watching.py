@@ -42,7 +42,7 @@ def follow(
 
 
 def require_watchable(what: State | Act | str, callback: Callable[..., Any]) -> None:
-    """Refuse what no event ever is, and what cannot be called back."""
+    """Refuse anything but a state or an act, and a callback that cannot be called."""
     known = sorted({*State, *Act})
     if what not in known:
         raise InvalidOption(
@@ -83,7 +83,7 @@ class Watcher:
     def close(self) -> None:
         """Stop calling back."""
         if self._pid != os.getpid():
-            return  # its thread is the parent's
+            return  # after a fork, the thread is the parent's
         self._closed.set()
         self._listener.wake()
         if self._thread is not threading.current_thread():
@@ -119,7 +119,7 @@ class Watcher:
                 self._call(event)
 
     def _next(self) -> Sequence[Event]:
-        """What has happened since; if nothing has, wait a while for it to."""
+        """The events since the last call; if there are none, wait a while for the next."""
         events = self._store.events(self._key, self._cursor, PAGE)
         if not events:
             self._listener.wait(LONGEST_WAIT)

@@ -1,4 +1,4 @@
-"""One batch after the other, out of the source and into the target."""
+"""Moves one batch after the other out of the source and into the target."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOOK_EVERY = 10.0
 """Seconds between looks at what earlier relays have left behind."""
 
 STAND_BY = 0.2
-"""Seconds without a word of other relays after which one goes on."""
+"""Seconds in which other relays write nothing, after which this one goes on."""
 
 
 class Flight(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class Flight(msgspec.Struct, frozen=True):
 
 
 class Crossing:
-    """What a relay does in one step, and what it has under way; for one thread."""
+    """A relay's steps, and what it has under way; to be used by one thread."""
 
     def __init__(
         self, intake: Intake, target: Queue[Any, Any], batch: int, stopping: threading.Event
@@ -58,7 +58,7 @@ class Crossing:
         self._looked_at = float("-inf")
 
     def turn(self) -> bool:
-        """Move what there is by one step; False if there was nothing to do."""
+        """Move all jobs under way by one step; False if there was nothing to do."""
         try:
             return self._step()
         except Overtaken:
@@ -71,7 +71,7 @@ class Crossing:
             try:
                 last()
             except (*PASSING, Overtaken) as error:
-                # What is not settled comes again, and is known then.
+                # A job that is not settled comes again, and the ledger knows it then.
                 logger.warning("relay of %s: not all is settled: %s", self.intake.queue.key, error)
         carrier, self._carrier = self._carrier, None
         if carrier is not None:
@@ -130,7 +130,7 @@ class Crossing:
         """Whether the target refuses a single job, and nothing else; then it goes to the DLQ."""
         if isinstance(error, Overtaken):
             return False
-        # Less at a time: there may be room for some, or one among them that cannot be taken.
+        # Fewer at a time: there may be room for some, or one among them that cannot be taken.
         self.limit = max(1, self.limit // 2)
         if isinstance(error, PASSING) or len(jobs) > 1 or not self._target_works():
             return False
@@ -150,7 +150,7 @@ class Crossing:
         return True
 
     def _stand_by(self) -> None:
-        """Another relay is at work: wait until it has nothing to say any more."""
+        """Another relay is at work: wait until it writes to the ledger no more."""
         before, stamp = "", self.ledger.read().stamp
         while stamp != before and not self._stopping.is_set():
             self._settle_rest()
@@ -160,7 +160,7 @@ class Crossing:
     # --- what is left ---
 
     def _look_around(self) -> None:
-        """Read the ledger if need be; now and then see to what relays that died have left."""
+        """Read the ledger if need be; now and then take over what relays that died have left."""
         late = time.monotonic() - self._looked_at > LOOK_EVERY
         if late:
             self._land()
@@ -178,14 +178,14 @@ class Crossing:
         self._looked_at = time.monotonic()
 
     def _cancel(self, id: str) -> None:
-        """A job was cancelled in the source when it was in the target already."""
+        """Cancel a job in the target, as it was cancelled in the source after it was passed on."""
         try:
             self.target.cancel(id, by=self.intake.id)
         except JobNotFound:
             logger.info("relay of %s: %r was cancelled too late", self.intake.queue.key, id)
 
     def _tidy(self) -> None:
-        """Leave out of the ledger what is settled."""
+        """Remove settled jobs from the ledger."""
         if self._settled:
             if self.ledger.broken:
                 self.ledger.read()

@@ -23,19 +23,19 @@ NAME = "relay-"
 """How the worker ids of relays begin."""
 
 NO_LIMIT = 1_000_000
-"""Jobs of one group that may be on their way at once: to keep them apart is the target's part."""
+"""Jobs of one group that may be on their way at once: the target keeps them apart."""
 
 PAGE, PAGES = 500, 20
-"""How many jobs of the source's DLQ one look reads at a time, and how often; the next goes on."""
+"""How many jobs of the source's DLQ a page has, and how many pages one look reads at most."""
 
 _FAILED = Filter(states=frozenset({State.FAILED}))
 
 _OVER = frozenset({None, State.COMPLETED, State.CANCELLED})
-"""Where the source does not hand a job out again. A failed one may be redriven."""
+"""States in which the source does not hand a job out again. A failed job may be redriven."""
 
 
 class Intake:
-    """A worker of the source queue that runs nothing."""
+    """A worker of the source queue that runs no handlers."""
 
     def __init__(self, queue: Queue[Any, Any], lease: float, batch: int) -> None:
         self.queue = queue
@@ -49,7 +49,7 @@ class Intake:
         self._beat_at = float("-inf")
         self._pause = LONGEST_POLL
         self._looked_up_to: str | None = None
-        """Where the look at the DLQ goes on; what does not fit in one is looked at in turns."""
+        """Where the next look at the DLQ goes on, if the last one has not reached the end."""
 
     @property
     def busy(self) -> bool:
@@ -57,7 +57,7 @@ class Intake:
         return bool(self._settling)
 
     def open(self) -> None:
-        """Listen for jobs, and let those of a group come together."""
+        """Listen for jobs, and lift the limit of a group: its jobs may be claimed together."""
         if self._listener is not None:
             return
         if self.queue.settings().group_limit < NO_LIMIT:
@@ -66,7 +66,7 @@ class Intake:
         self._listener = self.queue.store.listen([self.queue.key], "ready")
 
     def exchange(self, limit: int, held: Sequence[Record]) -> tuple[list[Record], Passages]:
-        """Settle, and claim the next; returns them, and those settled for good."""
+        """Settle, and claim the next jobs; returns these, and those that are settled for good."""
         self._show_life(held)
         settling = self._settling
         transitions = [transition for _, transition in settling]
@@ -83,7 +83,7 @@ class Intake:
     def _settled(
         self, settling: Sequence[tuple[Record, Transition]], verdicts: Sequence[Verdict]
     ) -> Passages:
-        """Those that do not come again. What was cancelled meanwhile is looked at in good time."""
+        """Those that do not come again. Jobs cancelled meanwhile are left to a later look."""
         self.lost += sum(not verdict.applied for verdict in verdicts)
         return {
             job.id: job.created_at
@@ -92,18 +92,18 @@ class Intake:
         }
 
     def complete(self, jobs: Iterable[Record]) -> None:
-        """They are in the target."""
+        """Complete jobs that are in the target."""
         for job in jobs:
             self._settle(job, lifecycle.complete(job, None, self.queue.policies.of(job), RELAYED))
 
     def release(self, jobs: Iterable[Record]) -> None:
-        """They are not: they go back to their place in line, their attempt too."""
+        """Release jobs that are not: they get back their place in line, and their attempt."""
         for job in jobs:
             why = "the relay could not pass it on"
             self._settle(job, lifecycle.release(job, self.queue.policies.of(job), why))
 
     def bury(self, job: Record, error: Exception) -> None:
-        """The target cannot take it."""
+        """Send a job to the DLQ that the target cannot take."""
         failure = failure_from(job, error)
         self._settle(job, lifecycle.bury(job, failure, self.queue.policies.of(job)))
 
@@ -111,7 +111,7 @@ class Intake:
         self._settling.append((job, transition))
 
     def over(self, jobs: Passages) -> tuple[Passages, list[str]]:
-        """Of jobs that were passed on: those that do not come again; and the cancelled ones."""
+        """Of jobs that were passed on: those that do not come again, and the cancelled ones."""
         ids = list(jobs)
         found = self.queue.store.get(self.queue.key, ids) if ids else []
         over, cancelled = {}, []

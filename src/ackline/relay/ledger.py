@@ -14,13 +14,13 @@ from ackline.queue import Queue
 from ackline.stores.base import KeyWrite, Receipt, key_beside
 
 Passages = Mapping[str, float]
-"""Jobs by id, with the time of their creation: who enqueues an id anew makes another job."""
+"""Jobs by id, with the time of their creation: an id that is enqueued again is another job."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class Page(msgspec.Struct, frozen=True, array_like=True):
-    """The ledger as the target keeps it, with a stamp that no other writing has."""
+    """The ledger as the target keeps it, with a stamp that is unique to each write."""
 
     stamp: str = ""
     open: dict[str, float] = {}
@@ -36,17 +36,17 @@ class Overtaken(Exception):
 class Ledger:
     """Jobs that are in the target, but perhaps not settled in the source yet.
 
-    It is one key beside the target queue, written in the same step as the jobs it tells of, and
-    only if nobody else wrote it since it was read. To be read before jobs are claimed: then no
-    other relay has passed on one of them in between, and what was passed on before is either
-    told here or settled in the source, which hands it out no more. So each job is passed on once,
-    whatever has become of it in the target, and by whomever: a relay that was held up while
-    another went on is refused. The key is never deleted, for one that is gone fences off nobody.
+    It is one key beside the target queue, written in the same step as the jobs it lists, and
+    only if nobody else wrote it since it was read. Read it before you claim jobs: then no other
+    relay has passed on one of them in between, and a job that was passed on before is either
+    listed here or settled in the source, which hands it out no more. So each job is passed on
+    once, by whichever relay, whatever has become of it in the target: a relay that was held up
+    while another went on is refused. The key is never deleted: a missing key fences off nobody.
     """
 
     def __init__(self, source: Queue[Any, Any], target: Queue[Any, Any]) -> None:
         self.reading = 0
-        """Counts how often it was read: jobs can be passed on if claimed since the last time."""
+        """How often it was read: jobs can be passed on if they were claimed since the last time."""
         self.broken = True
         """Whether it has to be read before anything can be passed on."""
         self._source = source
@@ -56,7 +56,7 @@ class Ledger:
         self._version = 0
 
     def read(self) -> Page:
-        """What it tells now, whoever wrote it."""
+        """The ledger as it is now, whoever wrote it."""
         if not self._key:
             self._key = key_beside(self._target.key, "relay", _name_of(self._source))
         self._fetch()
@@ -65,18 +65,18 @@ class Ledger:
         return self._page
 
     def pass_on(self, jobs: Sequence[Record], settled: Passages, reading: int) -> list[Receipt]:
-        """Enqueue jobs that were claimed since this reading, but for those the target has got.
+        """Enqueue jobs that were claimed since this reading, except those the target already has.
 
-        `settled` are jobs that the source will not hand out again: they need not be known any
+        `settled` are jobs that the source will not hand out again: they need not be listed any
         more. The ledger is written even if there is nothing to enqueue, because the answer says
         that all before it is as safe as the target makes it.
         """
         if self.broken or reading != self.reading:
             raise Overtaken
-        known = {id: made for id, made in self._page.open.items() if settled.get(id) != made}
+        known = {id: at for id, at in self._page.open.items() if settled.get(id) != at}
         new = [job for job in jobs if known.get(job.id) != job.created_at]
         page = Page(new_id(), known | {job.id: job.created_at for job in jobs})
-        # Until it is seen that this was the last to write.
+        # Until another read shows that this was the last write.
         self.broken = True
         receipts = self._write(page, new)
         self.broken = self._fetch().stamp != page.stamp
@@ -103,13 +103,13 @@ def drafts_of(jobs: Iterable[Record]) -> Iterable[Draft]:
     options = NO_OPTIONS
     for job in jobs:
         if job.options != options:
-            # Neighbours share the object, for stores write alike jobs together.
+            # Neighbours with equal options share the object: stores write such jobs together.
             options = job.options
         yield Draft(job.id, job.kind, job.payload, job.priority, options=options)
 
 
 def _name_of(source: Queue[Any, Any]) -> str:
-    """What the source is known by in targets, under whatever URL it was opened."""
+    """The name by which targets know the source, whatever URL it was opened by."""
     key, store, tenant = key_beside(source.key, "name"), source.store, source.key.tenant
     while True:
         for found in store.read_keys(tenant, key, 1):

@@ -35,11 +35,11 @@ class RelayStats(msgspec.Struct, frozen=True, kw_only=True):
     known: int
     """Jobs whose id the target had already, alive or completed, from elsewhere."""
     replayed: int
-    """Jobs that were in the target already, passed on by a relay that died before it said so."""
+    """Jobs that were in the target already, passed on by a relay that died before settling them."""
     refused: int
     """Jobs that the target could not take: they are in the source's DLQ, with the error."""
     revived: int
-    """Jobs taken out of the source's DLQ, because only dead relays had had them."""
+    """Jobs taken out of the source's DLQ, because only relays that died had claimed them."""
     leases_lost: int
     """Jobs that another relay took over. Nothing was done twice."""
     troubles: int
@@ -49,7 +49,7 @@ class RelayStats(msgspec.Struct, frozen=True, kw_only=True):
 class Relay:
     """Moves the jobs of one queue to a queue of another store, each exactly once.
 
-    Several may run for the same queues; what one leaves when it dies, another goes on with.
+    Several may run for the same queues; if one dies, another goes on with what it left.
 
     >>> ackline.Relay(outbox["email"], redis["email"]).run()  # doctest: +SKIP
     """
@@ -123,7 +123,7 @@ class Relay:
         )
 
     def _patiently(self) -> bool:
-        """Take one turn; if a store is away, wait a little. False if there was nothing to do."""
+        """Take one turn, retrying while a store is away; False if there was nothing to do."""
         pauses = Pauses(*RETRIES)
         while not self._stopping.is_set():
             try:

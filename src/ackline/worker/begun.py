@@ -21,13 +21,13 @@ from ackline.job import Record
 from ackline.worker.held import Held
 
 VARIABLE = "ACKLINE_BEGUN"
-"""Tells a process which file the memory is: number, device and inode, lest it be another one."""
+"""Names the shared file to a process: its number, with device and inode to check that it is it."""
 
 SLOTS = 8192
 SIZE = 8 * SLOTS
 
 _ABSENT, _IN_USE, _FULL = 0, 1, 2
-"""What the first slot says. Unless it is in use, any job may have begun."""
+"""Values of the first slot. Unless it is `_IN_USE`, any job may have begun."""
 
 
 class Board:
@@ -66,15 +66,15 @@ class Begun:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the process has to find among its variables."""
-        about = os.fstat(self.file)
-        return {VARIABLE: f"{self.file} {about.st_dev} {about.st_ino}"}
+        """The environment variable that the process needs."""
+        status = os.fstat(self.file)
+        return {VARIABLE: f"{self.file} {status.st_dev} {status.st_ino}"}
 
     def unbegun(self, records: Iterable[Record]) -> list[Record]:
         """Those of the dead process's jobs that cannot have begun."""
         state, *marks = memoryview(self._memory).cast("Q").tolist()
         begun = set(marks)
-        return [one for one in records if state == _IN_USE and _mark(one) not in begun]
+        return [job for job in records if state == _IN_USE and _mark(job) not in begun]
 
     def close(self) -> None:
         """Let go of the memory."""
@@ -85,13 +85,13 @@ class Begun:
 @functools.cache
 def inherited_board() -> Board | None:
     """The board that this process's supervisor reads, if it has one."""
-    said = os.environ.pop(VARIABLE, None)  # a process of this one must not write on it
-    if said is None:
+    described = os.environ.pop(VARIABLE, None)  # a child of this process must not write on it
+    if described is None:
         return None
-    file, device, inode = map(int, said.split())
+    file, device, inode = map(int, described.split())
     with contextlib.suppress(OSError):
-        about = os.fstat(file)
-        if (about.st_dev, about.st_ino) == (device, inode):
+        status = os.fstat(file)
+        if (status.st_dev, status.st_ino) == (device, inode):
             os.set_inheritable(file, False)
             return Board(mmap.mmap(file, SIZE))
     return None

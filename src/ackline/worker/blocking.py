@@ -16,9 +16,9 @@ Call = tuple[Future[Any], Callable[[], Any]]
 
 
 class BlockingCalls(ThreadPoolExecutor):
-    """Threads that no process waits for at its end, as it does for those of other pools.
+    """Threads that the process does not wait for when it ends, unlike those of other pools.
 
-    The job of a call that hangs was given back long before, as that of a sync handler.
+    The job of a call that hangs was given back long before, as that of a sync handler is.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class BlockingCalls(ThreadPoolExecutor):
     def _make_calls(self) -> None:
         while (call := self._calls.get()) is not None:
             _make(*call)
-            del call  # or this thread would keep its result until the next
+            del call  # or this thread would keep its result until the next call
             self._waiting.release()
 
 

@@ -22,7 +22,7 @@ from ackline.worker.begun import Begun
 SIGN_EVERY = 1.0
 """Seconds between two signs of life."""
 
-SIGNALS = {one.value: one.name for one in signal.Signals}
+SIGNALS = {known.value: known.name for known in signal.Signals}
 
 
 class Child:
@@ -67,7 +67,7 @@ class Child:
         return True
 
     def listen(self) -> int:
-        """How many times in a row there was no sign of life; one that never gave any may be so."""
+        """How many looks in a row found no sign of life; 0 for a process that never gave any."""
         try:
             signs = self._line.recv(4096)
         except BlockingIOError:
@@ -75,13 +75,13 @@ class Child:
             return self._missed
         except ConnectionError:
             signs = b""
-        # Nothing at all is the end of the line: it has closed its standard input, or is ending.
+        # Empty means that the line is closed: by closing standard input, or because it is ending.
         self._speaks = bool(signs)
         self._missed = 0
         return 0
 
     def close(self) -> None:
-        """Hang up, after its end."""
+        """Close the line, after the process has ended."""
         self._line.close()
         if self.begun is not None:
             self.begun.close()
@@ -102,21 +102,21 @@ def stop_with_parent(stop: Callable[[], None]) -> None:
     """Give signs of life to the process that started this one; call `stop` when it is gone."""
 
     def wait_for_end() -> None:
-        # Reset, if it went without having heard all of our signs.
+        # The line is reset if the parent ended without having read all of our signs.
         with contextlib.suppress(ConnectionResetError):
             sys.stdin.read()
         stop()
 
     number = sys.stdin.fileno()
     if stat.S_ISSOCK(os.fstat(number).st_mode):
-        # A line of its own: if someone closes standard input, its number may become another file.
+        # A copy of the line: if someone closes standard input, its number may become another file.
         line = socket.socket(fileno=os.dup(number))
         threading.Thread(target=_speak, args=[line], name="ackline signs", daemon=True).start()
     threading.Thread(target=wait_for_end, name="ackline parent", daemon=True).start()
 
 
 def _speak(line: socket.socket) -> None:
-    # Whether the other end is gone is noticed by who reads.
+    # The thread that reads notices if the other end is gone.
     with line, contextlib.suppress(OSError):
         while line.send(b"."):
             time.sleep(SIGN_EVERY)

@@ -21,7 +21,7 @@ from ackline.worker.outbox import Settled
 logger = logging.getLogger("ackline")
 
 LINGER = 0.002
-"""Seconds that outcomes may wait for company while handlers are busy."""
+"""Seconds that outcomes may wait for others to go with them while handlers are busy."""
 
 SETTLE_DOWN = 0.005
 """Seconds after which to look again whether the lanes have taken up what was fetched."""
@@ -47,7 +47,7 @@ class Courier:
         self._pauses = Pauses(*RETRIES)
         self.idle = False
         self._lent = False
-        """Whether it may be in a handler."""
+        """Whether its thread may be running a handler."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -68,13 +68,14 @@ class Courier:
 
     @property
     def here(self) -> bool:
-        """Whether it is the one that asks: it will look by itself what there is to carry."""
+        """Whether this is called in its own thread, which will look by itself what to carry."""
         return self._thread is threading.current_thread()
 
     def join(self, timeout: float) -> bool:
-        """Wait for the end; False if it did not come.
+        """Wait for its thread to end; False if it did not.
 
-        One in a handler that does not end is left behind, as lanes are: others carry the rest.
+        A courier in a handler that does not end is left behind, as lanes are: others carry the
+        rest.
         """
         if self._thread.ident is None:
             return True
@@ -92,24 +93,24 @@ class Courier:
                 if not self._stopping:
                     self._give_up(error)
             except Exception as error:
-                # A worker with a dead courier would look alive and be deaf.
+                # A worker whose couriers had ended would look alive, and hear of no job.
                 self._wait_for_store(error)
 
     def _turn(self) -> None:
         holdings = self._holdings
-        # Cleared before looking, so that what comes in meanwhile cuts the next rest short.
+        # Cleared before looking, so that outcomes that come in meanwhile cut the next rest short.
         self._nudged.clear()
         holdings.outbox.call_again()
         pending = len(holdings.outbox)
         want = holdings.want(pending)
         if not holdings.claiming and holdings.withdraw():
             self._withdraw()
-            return  # what it gave back is to be carried next
+            return  # the jobs that it gave back are carried next
         if not self._stopping and not self._worth_it(pending, want):
             self._rest(LINGER if pending else SETTLE_DOWN if want else LONGEST_POLL)
             if not self._holdings.outbox:
                 return
-        busy = holdings.outbox or holdings.given or self._stopping
+        busy = holdings.outbox or holdings.handed_since_claim or self._stopping
         quiet_for = 0.0 if busy else holdings.quiet_for()
         if quiet_for:
             self._listen(quiet_for)
@@ -131,7 +132,7 @@ class Courier:
         """Settle and claim; only settle while there is nothing to claim."""
         holdings = self._holdings
         batch = holdings.outbox.take(holdings.batch)
-        # In vain, and whoever waits for an outcome would have to wait for the claim as well.
+        # A claim would bring nothing, and callers that wait for an outcome would wait for it, too.
         only_settle = batch and holdings.quiet_for() and not holdings.waiting
         want = 0 if only_settle else holdings.reserve(len(batch))
         if not batch and not want:
@@ -148,12 +149,12 @@ class Courier:
             raise
         except PASSING as error:
             holdings.outbox.put_back(batch)
-            holdings.hear()
+            holdings.note_news()
             self._wait_for_store(error)
             return
         except Exception as error:
             self._settle_singly(batch)
-            holdings.hear()
+            holdings.note_news()
             self._wait_for_store(error)
             return
         finally:
@@ -166,13 +167,13 @@ class Courier:
         self._receive(claimed, asked_at)
 
     def _note_rest(self, claimed: Claimed, want: int) -> None:
-        """Whether there is more to be had, and when."""
+        """Note whether there are more jobs to claim, and when."""
         holdings = self._holdings
         if len(claimed.jobs) < want and not claimed.more:
             holdings.await_more()
             holdings.end_claim(time_to_next(claimed))
         elif want:
-            holdings.hear()
+            holdings.note_news()
 
     def _receive(self, claimed: Claimed, asked_at: float) -> None:
         self._lent = True
@@ -183,7 +184,7 @@ class Courier:
             self._lent = False
 
     def _withdraw(self) -> None:
-        """Claim nothing: it brings what was handed over before, and ends that."""
+        """Claim nothing: this brings jobs that were handed over before, and ends handing over."""
         holdings, asked_at = self._holdings, time.monotonic()
         try:
             claimed = holdings.queue.claim_records(holdings.request(0))
@@ -203,7 +204,7 @@ class Courier:
         return Claimed(jobs=[], verdicts=queue.apply(transitions), now=0.0)
 
     def _settle_singly(self, batch: list[Settled]) -> None:
-        """One outcome may be what the store cannot take: it must not hold up the others."""
+        """Settle one by one: an outcome that the store cannot take must not hold up the others."""
         holdings = self._holdings
         for held, transition in batch:
             try:
@@ -212,7 +213,7 @@ class Courier:
                 holdings.outbox.put_back([(held, transition)])
             except Exception as error:
                 if isinstance(error, StoreError) and not self._takes_steps_of(held):
-                    # A changed password, say: the outcome is as good as before.
+                    # It takes nothing, as after a change of password: the outcome is not at fault.
                     holdings.outbox.put_back([(held, transition)])
                     continue
                 logger.exception(
@@ -224,7 +225,7 @@ class Courier:
                 holdings.settled([(held, transition)], verdicts)
 
     def _takes_steps_of(self, held: Held) -> bool:
-        """Whether the store takes any step of this job just now, such as to keep its lease."""
+        """Whether the store takes any step of this job now, such as extending its lease."""
         step = msgspec.structs.replace(lifecycle.extend(held.record, held.lease), wait=False)
         try:
             self._holdings.queue.apply([step])
@@ -234,7 +235,7 @@ class Courier:
 
     def _listen(self, seconds: float) -> None:
         if not self._holdings.listening.acquire(blocking=False):
-            # One is enough: two would both go for every job, and one of them in vain.
+            # One listener is enough: two would both claim every job, one of them in vain.
             self._rest(seconds)
             return
         self.listening = self.idle = True
@@ -244,8 +245,8 @@ class Courier:
                 self._holdings.listener.wait(seconds)
                 handed = self._holdings.handed()
                 if handed is None or handed.more:
-                    # Woken or not, it is time to look; if not by this courier, then by another.
-                    self._holdings.hear()
+                    # Woken or not, it is time to claim; if not by this courier, then by another.
+                    self._holdings.note_news()
         finally:
             self.listening = self.idle = False
             self._holdings.listening.release()
@@ -264,5 +265,5 @@ class Courier:
             exc_info=None if isinstance(error, PASSING) else error,
         )
         if not self._nudged.wait(self._pauses.length):
-            # Not when a handler that ended has cut it short: a busy worker would soon wait longest.
+            # Not if an ended handler has cut the wait short: a busy worker would soon wait longest.
             self._pauses.lengthen()

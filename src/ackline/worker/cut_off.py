@@ -1,4 +1,4 @@
-"""Telling handlers of leases that could not be kept, when the store cannot tell of it."""
+"""Stops handlers whose leases could not be kept, when the store cannot be reached to say so."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class CutOff:
     """Watches how long leases last by the clock of this process.
 
     While no sign of life gets through, another worker may have the job as soon as its lease has
-    lapsed. It is counted from when a claim or a beat was sent, so it ends here before it ends
-    there. What the handler returns nevertheless is sent: the token tells whether it counts.
+    lapsed. A lease is counted from when its claim or beat was sent, so it ends here before it ends
+    in the store. What the handler still returns is sent: the token decides whether it counts.
     """
 
     def __init__(self, holdings: Holdings, interrupt: Interrupt, timekeeper: Timekeeper) -> None:
@@ -35,7 +35,7 @@ class CutOff:
         self._rings_at = math.inf
 
     def expect(self, lease: float) -> None:
-        """A job came in whose lease is so long."""
+        """A job with a lease of this length came in."""
         if time.monotonic() + lease < self._rings_at:
             self._set_alarm()
 
@@ -56,14 +56,14 @@ class CutOff:
 
     def _at_stake(self) -> list[Held]:
         held = list(self._holdings.held)
-        # One that was settled in a transaction is held by that.
+        # A job that was settled in a transaction is held by that transaction.
         return [job for job in held if not (job.settling or job.lost or job.in_transaction)]
 
     def _ring(self) -> None:
         now = time.monotonic()
         for job in self._at_stake():
             if job.kept_until <= now:
-                job.kept_until = math.inf  # it is told once
+                job.kept_until = math.inf  # its handler is stopped once
                 logger.warning(
                     "job %r: its lease could not be kept for %g s; stopping its handler",
                     job.id,

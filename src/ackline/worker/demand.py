@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 HORIZON = 0.1
-"""Seconds of work to have in hand, at the pace of late."""
+"""Seconds of work to hold in advance, at the recent pace."""
 
 MEASURE = 0.02
 """Seconds over which the pace is measured."""
@@ -22,7 +22,7 @@ class Demand:
         self._since = time.monotonic()
 
     def note_ended(self, count: int) -> None:
-        """So many jobs have been settled."""
+        """Count jobs that have been settled."""
         self._ended += count
         now = time.monotonic()
         span = now - self._since
@@ -35,7 +35,7 @@ class Demand:
     def target(self) -> int:
         """How many jobs to hold, those that run included."""
         span = time.monotonic() - self._since
-        # When nothing has ended for a while, the pace of earlier says nothing any more.
+        # When nothing has ended for a while, the earlier pace means nothing any more.
         pace = self._pace if span < MEASURE else min(self._pace, (self._ended + 1) / span)
         ahead = max(pace * HORIZON, self._ended)
         return min(self._most, self._concurrency + int(ahead))

@@ -38,7 +38,7 @@ STALE = 1.0
 """Seconds that a fetched job may wait for a free lane; then another worker may have it."""
 
 STOPPED = (asyncio.CancelledError, Stopped)
-"""What handlers end with that were told to stop."""
+"""What handlers raise when they were told to stop."""
 
 WAIT_ANYWAY = 60.0
 """Seconds before the next attempt of a job whose backoff could not be worked out."""
@@ -52,12 +52,12 @@ class Setting:
     hooks: Hooks
     timekeeper: Timekeeper
     stand_in: Callable[[], None]
-    """Have another courier go on with what the one that calls this does."""
+    """Has another courier take over from the one that calls this."""
     board: Board | None = None
 
 
 def _not_kept(held: Held, error: BaseException) -> BaseException:
-    """What stopped the handler, rather than how: a cancellation has no words of its own."""
+    """Why the handler was stopped, rather than how: a cancellation has no message of its own."""
     reason = LeaseNotKept(f"its lease could not be kept for {held.lease:g} s")
     reason.__cause__ = error
     return reason
@@ -87,16 +87,16 @@ class Executor(ABC):
         self._board = setting.board
         self._spans: tracing.Spans | None = None
         self._context = contextvars.copy_context()
-        """Of which each job gets a copy: what one sets, no other sees."""
+        """Each job gets a copy of it, so that no job sees what another sets."""
         self.stuck = False
-        """Whether a handler that does not stop keeps a place which nothing can make up for."""
+        """Whether a handler that does not stop occupies a place that cannot be replaced."""
 
     @abstractmethod
     def start(self) -> None:
         """Be ready to run."""
 
     def run_alone(self, held: Held) -> bool:  # noqa: ARG002
-        """Run the only job of a claim in the courier's own thread; False if that is not for now."""
+        """Run the only job of a claim in the courier's own thread; False if that cannot be now."""
         return False
 
     @abstractmethod
@@ -113,8 +113,8 @@ class Executor(ABC):
         """How many handlers run."""
 
     @property
-    def craves(self) -> bool:
-        """Whether jobs wait for the processor alone: there would be a place for them to run."""
+    def waits_for_processor(self) -> bool:
+        """Whether jobs wait for nothing but the processor: there are free places to run them."""
         return bool(self.buffer) and self.busy < self.limit
 
     @abstractmethod
@@ -184,7 +184,7 @@ class Executor(ABC):
         try:
             transition = transition_for(held.holder, held, held.policy, result, error, hooks)
         except BaseException as unexpected:
-            # Whatever it was: a job that nobody settles would be held for ever.
+            # Whatever the error: a job that is never settled would be held for ever.
             logger.exception("job %r could not be settled as its handler asked", held.id)
             transition = _failed(held, unexpected)
         self._settle(held, transition)
@@ -209,10 +209,10 @@ class Executor(ABC):
                 "job %r: its handler did not stop after its timeout; the attempt has failed",
                 held.id,
             )
-            # Without hooks: they are for the handler's own thread, should it end one day.
+            # Without hooks: the handler's own thread runs them, should it end one day.
             self._settle_as(held, None, None, NO_HOOKS)
         self.write_off(held)
 
     @abstractmethod
     def write_off(self, held: Held) -> None:
-        """A handler was told to stop and may never do so: let others have its place."""
+        """Give up a handler that was told to stop and may never do so: others get its place."""

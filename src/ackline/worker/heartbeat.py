@@ -27,7 +27,7 @@ AT_ONCE = 0.05
 """Seconds before a heartbeat that failed is tried again, whatever it was that failed."""
 
 REPEAT = 10.0
-"""Seconds after which a trouble that lasts is told of again."""
+"""Seconds after which an error that lasts is logged again."""
 
 ALIVE_FOR = 10.0
 """Seconds without a sign of life after which a worker counts as dead."""
@@ -41,19 +41,19 @@ class Heartbeat:
         holdings: Holdings,
         beat: WorkerBeat,
         interrupt: Interrupt,
-        also: Callable[[], None],
+        after_beat: Callable[[], None],
         timekeeper: Timekeeper,
         give_up: Callable[[StoreClosed], None],
     ) -> None:
         self._holdings = holdings
         self._beat = beat
         self._interrupt = interrupt
-        self._also = also
+        self._after_beat = after_beat
         self._give_up = give_up
         self._cut_off = CutOff(holdings, interrupt, timekeeper)
         self._stopped = threading.Event()
         self._pause = BEAT_EVERY
-        self._told_at = -math.inf
+        self._logged_at = -math.inf
         # Listening for cancel requests, so that they need not wait for the next beat.
         self._listener = holdings.queue.store.listen([holdings.queue.key], "signals")
         name = f"ackline heartbeat {holdings.queue.key}"
@@ -96,11 +96,11 @@ class Heartbeat:
         queue, sent_at = self._holdings.queue, time.monotonic()
         reply = queue.store.heartbeat(queue.key, self._beat, holds)
         self._cut_off.put_off(held, sent_at)
-        self._tell([held[index] for index in reply.lost], StopReason.LEASE_LOST)
-        self._tell([held[index] for index in reply.cancelled], StopReason.CANCEL_REQUESTED)
+        self._ask_to_stop([held[index] for index in reply.lost], StopReason.LEASE_LOST)
+        self._ask_to_stop([held[index] for index in reply.cancelled], StopReason.CANCEL_REQUESTED)
         return min([BEAT_EVERY, *(job.lease / 3 for job in held)])
 
-    def _tell(self, jobs: Sequence[Held], reason: StopReason) -> None:
+    def _ask_to_stop(self, jobs: Sequence[Held], reason: StopReason) -> None:
         for held in jobs:
             if held.settling:
                 continue
@@ -122,21 +122,21 @@ class Heartbeat:
                 if self._stopped.is_set():
                     return
                 self._pause = self.beat()
-                self._also()
-                self._told_at = -math.inf
+                self._after_beat()
+                self._logged_at = -math.inf
             except StoreClosed as error:
                 if not self._stopped.is_set():
                     self._give_up(error)
                 return
             except Exception as error:
-                # A worker without a heartbeat would look alive to itself, and dead to all others.
-                self._tell_of(error)
+                # A worker without a heartbeat would seem alive to itself, and dead to all others.
+                self._log_failure(error)
                 self._pause = min(self._pause, BEAT_EVERY / 4)
                 self._stopped.wait(AT_ONCE)
 
-    def _tell_of(self, error: Exception) -> None:
-        if time.monotonic() < self._told_at + REPEAT:
+    def _log_failure(self, error: Exception) -> None:
+        if time.monotonic() < self._logged_at + REPEAT:
             return
-        self._told_at = time.monotonic()
+        self._logged_at = time.monotonic()
         key = self._holdings.queue.key
         logger.error("heartbeat of %s failed, and is tried again: %s", key, error)

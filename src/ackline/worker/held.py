@@ -16,7 +16,7 @@ from ackline.queue import Handler, Job, Queue
 from ackline.worker.timekeeper import Alarm
 
 _deciding = threading.Lock()
-"""Held for the moment in which it is decided how a job ends. One for all: that is short."""
+"""Held while it is decided how a job ends. All jobs share it, because it is held briefly."""
 renew_in_child(sys.modules[__name__], "_deciding")
 
 
@@ -53,7 +53,7 @@ class Held(Job[Any]):
         self.since = 0.0
         """When it came in, by this process's monotonic clock."""
         self.let_go: Callable[[], None] | None = None
-        """For `finish`, when what became of it is stored, or is somebody else's business."""
+        """Called by `finish`, when the outcome is stored or the job is no longer this worker's."""
         self.kept_until = 0.0
         """Until then, by the same clock, the lease is ours, even if nothing reaches the store."""
         self.lost = False
@@ -61,7 +61,7 @@ class Held(Job[Any]):
         self.releasing = False
         self.settling = False
         self.stepped = False
-        """Whether its task has begun to run: before that, a cancel would leave nothing behind."""
+        """Whether its task has begun to run: if cancelled before, it would never settle the job."""
         self.timed_out = False
         self.written_off = False
         """Its handler does not stop; its lane is no longer counted."""
@@ -72,7 +72,7 @@ class Held(Job[Any]):
         return self._signal is not None and self._signal.is_set()
 
     def settle(self) -> bool:
-        """Whether this outcome is the one that counts: the first, of a lease that is not lost."""
+        """Decide for this outcome; False if another came first, or the lease is lost."""
         with _deciding:
             if self.lost or self.settling:
                 return False
@@ -80,7 +80,7 @@ class Held(Job[Any]):
             return True
 
     def lose(self) -> bool:
-        """Whether the lease was lost with this: not if an outcome is on its way already."""
+        """Mark the lease as lost; False if it was, or if an outcome is on its way already."""
         with _deciding:
             if self.lost or self.settling:
                 return False
@@ -88,7 +88,7 @@ class Held(Job[Any]):
             return True
 
     def finish(self) -> None:
-        """Call `let_go`, once: what it gives back may be another job's by the second time."""
+        """Call `let_go` only once: by a second time, the slot it frees may be another job's."""
         if self.let_go is None:
             return
         with _deciding:

@@ -25,12 +25,12 @@ from ackline.worker.shares import Shares
 logger = logging.getLogger("ackline")
 
 LIVELY, NAP = 0.03, 0.005
-"""For so many seconds after a courier has begun to run a job, others look every so many whether
-it is back: to wake one of them for each job would take as long as the job."""
+"""For `LIVELY` seconds after a courier has begun to run a job, others check every `NAP` seconds
+whether it is back: waking one of them for each job would take as long as the job."""
 
 
 class Holdings:
-    """The leased jobs of one queue: how many are wanted, and whom they go to."""
+    """The leased jobs of one queue: how many are wanted, and what becomes of them."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Holdings:
         concurrency: int,
         submit: Callable[[Sequence[Held]], None],
         unstarted: Callable[[], int],
-        craves: Callable[[], bool],
+        waits_for_processor: Callable[[], bool],
         shares: Shares,
         weight: float,
     ) -> None:
@@ -52,11 +52,11 @@ class Holdings:
         self.claiming = True
         self._hands_over = queue.store.capabilities.hands_over
         self.waiting = False
-        """Whether a job may be handed over at any moment."""
-        self.given = False
-        """Whether a job was handed over since the last claim: only who asks again gets the next."""
-        self._asked: WaitingClaim | None = None
-        """The last claim for which somebody had to look; what it says holds for so long."""
+        """Whether the store may hand a job over at any moment."""
+        self.handed_since_claim = False
+        """Whether a job was handed over since the last claim: the next one needs another claim."""
+        self._last_claim: WaitingClaim | None = None
+        """The last request that was made from the queue's settings; reused while all is quiet."""
         self._news = True
         self._look_at = 0.0
         self.listener = queue.store.listen([queue.key], "ready", queue.handlers.kinds)
@@ -69,23 +69,23 @@ class Holdings:
         self._reserved = 0
         self._lively_until = 0.0
         self._lock = threading.Lock()
-        self._craves = craves
+        self._waits_for_processor = waits_for_processor
         self.troubled = False
-        """Whether the store failed the last time: then nobody has to wait for us."""
+        """Whether the store failed the last time: then other queues need not wait for this one."""
         self._share = shares.add(weight, self._wants)
 
     # --- whether there is something to claim ---
 
-    def hear(self) -> None:
+    def note_news(self) -> None:
         """Jobs may have become ready."""
         self._news, self._look_at = True, 0.0
 
     def begin_claim(self) -> None:
-        """What becomes ready from now on is news again."""
-        self._news = self.given = False
+        """A claim begins: jobs that become ready from now on are news again."""
+        self._news = self.handed_since_claim = False
 
     def end_claim(self, quiet_for: float) -> None:
-        """It brought too few: without news, no more are to be had for so many seconds."""
+        """The claim brought too few: without news, there are no more for `quiet_for` seconds."""
         if not self._news:
             self._look_at = time.monotonic() + quiet_for
 
@@ -93,10 +93,10 @@ class Holdings:
         """Seconds for which a claim would bring nothing, as far as is known."""
         return max(0.0, self._look_at - time.monotonic())
 
-    # --- who listens for it ---
+    # --- which courier listens for news ---
 
     def lend(self) -> bool:
-        """A courier is about to run a job; whether another has to be woken to listen meanwhile."""
+        """A courier is about to run a job; returns whether to wake another to listen meanwhile."""
         with self._lock:
             now = time.monotonic()
             resting = now >= self._lively_until
@@ -104,11 +104,11 @@ class Holdings:
             return resting
 
     def nap(self, seconds: float) -> float:
-        """Of so many seconds, how many a courier may rest before it looks whether one listens."""
+        """How many of these seconds a courier may rest before it checks whether another listens."""
         with self._lock:
             return min(seconds, NAP) if time.monotonic() < self._lively_until else seconds
 
-    # --- whether to be handed one ---
+    # --- jobs that the store hands over ---
 
     def await_more(self) -> None:
         """A claim brought too few: the store may hand over the next job."""
@@ -118,14 +118,14 @@ class Holdings:
         """What the store has handed over, if anything."""
         claimed = None if self._handing is None else self._handing.handed(self.worker)
         if claimed is not None:
-            self.given = True
+            self.handed_since_claim = True
             self._share.be_given(len(claimed.jobs))
         return claimed
 
     def withdraw(self) -> bool:
-        """Whether the caller is to tell the store not to, for the worker stops; True only once."""
+        """Whether to tell the store to hand over no more, as the worker stops; True only once."""
         with self._lock:
-            # A claim under way may say otherwise: whoever made it comes by here, too.
+            # A claim under way may ask for more: the courier that made it comes here, too.
             if self.claiming or not self.waiting or self._reserved:
                 return False
             self.waiting = False
@@ -134,7 +134,7 @@ class Holdings:
     # --- how much to claim ---
 
     def want(self, settling: int) -> int:
-        """How many jobs a claim should ask for that also settles so many."""
+        """How many jobs to ask for in a claim that also settles `settling` jobs."""
         if not self.claiming:
             return 0
         in_hand = len(self.held) + self._reserved - settling
@@ -142,10 +142,10 @@ class Holdings:
 
     def _wants(self) -> bool:
         claims = self.want(len(self.outbox)) > 0 and not self.quiet_for()
-        return self._craves() or (claims and not self.troubled)
+        return self._waits_for_processor() or (claims and not self.troubled)
 
     def reserve(self, settling: int) -> int:
-        """Decide how many to claim, and let the other couriers know; none while others go first."""
+        """Decide how many to claim, and tell other couriers; 0 while another queue goes first."""
         with self._lock:
             want = self.want(settling)
             if not want or not self._share.take(want):
@@ -154,36 +154,36 @@ class Holdings:
             return want
 
     def unreserve(self, want: int, claimed: int) -> None:
-        """The claim is over, and brought so many."""
+        """The claim for `want` jobs is over, and brought `claimed`."""
         with self._lock:
             self._reserved -= want
             self._share.give_back(want - claimed)
 
     def request(self, limit: int, settling: int = 0) -> ClaimRequest:
-        """A claim for the kinds that this process has handlers for, which also settles so many."""
-        # Only while a lane is free: elsewhere one may be that could begin the job at once.
+        """A claim for the kinds that have a handler here, which also settles `settling` jobs."""
+        # Handed over only while a lane is free: another worker might begin the job at once.
         places = max(0, self._concurrency - len(self.held) + settling)
-        if self._asked is not None and settling and places and self.quiet_for():
-            return msgspec.structs.replace(self._asked, limit=limit, places=places, quiet=True)
+        if self._last_claim is not None and settling and places and self.quiet_for():
+            return msgspec.structs.replace(self._last_claim, limit=limit, places=places, quiet=True)
         request = self.queue.claim_request(limit, None, self.queue.handlers.kinds, self.worker)
         if not self._hands_over:
             return request
-        said = msgspec.structs.asdict(request)
-        self._asked = WaitingClaim(**said, listener=self.listener, places=places)
-        return self._asked
+        fields = msgspec.structs.asdict(request)
+        self._last_claim = WaitingClaim(**fields, listener=self.listener, places=places)
+        return self._last_claim
 
     def receive(self, records: Sequence[Record], asked_at: float) -> None:
-        """Take in the jobs that were asked for at this moment, and have them run."""
+        """Take in jobs that were asked for at the moment `asked_at`, and have them run."""
         if not records:
             return
         queue = self.queue
         try:
             batch = self._take_in(records)
         except Exception:
-            # Their policies cannot be read just now. Nobody must be left holding them.
+            # Their policies cannot be read now. The jobs must not stay leased without being run.
             known = queue.policies.last_known
             queue.apply(
-                [lifecycle.release(one, known(one), "could not be taken in") for one in records]
+                [lifecycle.release(job, known(job), "could not be taken in") for job in records]
             )
             raise
         for held in batch:
@@ -195,7 +195,7 @@ class Holdings:
         try:
             self._submit(batch)
         except BaseException:
-            # What an executor has taken in is its own to begin, or to give back.
+            # Jobs that an executor has taken in are for it to begin, or to give back.
             self.give_back([held for held in batch if not held.since], "could not be begun")
             raise
 
@@ -217,7 +217,7 @@ class Holdings:
             self.outbox.put(held, lifecycle.release(held.record, held.policy, note))
 
     def settled(self, batch: Sequence[Settled], verdicts: Sequence[Verdict]) -> None:
-        """The store has answered: let go of these jobs."""
+        """The store has answered: these jobs are no longer held."""
         if not batch:
             return
         self.held.difference_update([held for held, _ in batch])
@@ -225,7 +225,7 @@ class Holdings:
         for (held, transition), verdict in zip(batch, verdicts, strict=True):
             held.finish()
             if held.in_transaction:
-                self._tell_of_transaction(held, transition, verdict)
+                self._log_transaction(held, transition, verdict)
             elif not verdict.applied:
                 logger.warning(
                     "job %r of %s: %s was refused, its lease was lost (it is %s now)",
@@ -235,11 +235,11 @@ class Holdings:
                     verdict.state or "gone",
                 )
 
-    def _tell_of_transaction(self, held: Held, transition: Transition, verdict: Verdict) -> None:
-        """What its handler said in a transaction counts, so a refusal is as it should be."""
-        what = note_of(transition) or transition.act
+    def _log_transaction(self, held: Held, transition: Transition, verdict: Verdict) -> None:
+        """Log what became of a job settled in a transaction, which may rightly refuse this step."""
+        detail = note_of(transition) or transition.act
         if verdict.applied and held.in_transaction is transition.act:
-            # It is the same whether the first one counts or this one.
+            # Both steps are the same act, so it does not matter which one was applied.
             words = "it failed in its transaction, or that was rolled back (%s)"
         elif verdict.applied:
             words = "its transaction was rolled back (%s)"
@@ -249,7 +249,7 @@ class Holdings:
             words = "its handler failed after it was settled (%s)"
         else:
             return
-        logger.warning(f"job %r of %s: {words}", held.id, self.queue.key, what)
+        logger.warning(f"job %r of %s: {words}", held.id, self.queue.key, detail)
 
     def lose(self, held: Held) -> bool:
         """The lease is gone, and what the handler returns does not count any more.
@@ -275,6 +275,6 @@ class Holdings:
             self.forget(held)
 
     def forget(self, held: Held) -> None:
-        """Let go of a job without an answer of the store."""
+        """Let go of a job without an answer from the store."""
         self.held.discard(held)
         held.finish()

@@ -14,13 +14,14 @@ from ackline.worker.held import Held
 logger = logging.getLogger("ackline")
 
 STALL, BRISK = 0.002, 20
-"""When in so many seconds no job was taken up, or few while the process idled, more lanes help."""
+"""If no job was taken up in `STALL` seconds, or fewer than `BRISK` while the process idled, more
+lanes help."""
 
 QUICK = 0.002
-"""Seconds that the last job may have taken, for a courier to run the next one by itself."""
+"""Seconds that the last job may have taken at most, for a courier to run the next one itself."""
 
 MOST_HANGING = 4
-"""So many times its limit of lanes may hang in handlers that do not stop."""
+"""How many times the limit of lanes may hang in handlers that do not stop."""
 
 
 class ThreadExecutor(Executor):
@@ -43,7 +44,7 @@ class ThreadExecutor(Executor):
         self._quick = False
         """Whether the last job that came alone was quick."""
         self._called = 0
-        """Lanes that wait, but have been called already."""
+        """Lanes that still wait, but have been called already."""
         self._guest: Held | None = None
         """The job that a courier runs in the place of an idle lane."""
         self._stopped = False
@@ -57,7 +58,7 @@ class ThreadExecutor(Executor):
             return False
         try:
             self._see_whether_to_trace()
-            # First of all: should the job take long after all, the queue is not to be left alone.
+            # First of all: if the job takes long after all, another courier serves the queue.
             self._stand_in()
             self._run_timed(held)
         finally:
@@ -68,7 +69,7 @@ class ThreadExecutor(Executor):
         self._see_whether_to_trace()
         self._take_in(batch)
         if not self._engage(1) or len(self.buffer) > 1:
-            # Beyond the one job that a woken lane takes, some may get stuck behind a slow one.
+            # Jobs beyond the one that a woken lane takes may get stuck behind a slow one.
             self._stalled.set()
 
     def interrupt(self, held: Held, reason: StopReason) -> None:
@@ -100,10 +101,10 @@ class ThreadExecutor(Executor):
         self._stalled.set()
 
     def _engage(self, lanes: int) -> int:
-        """Have so many lanes more take up jobs; how many of them idled until now."""
+        """Have up to `lanes` more lanes take up jobs; returns how many of them were idle."""
         with self._work:
             woken = min(lanes, self._idle)
-            # Now, not when they wake: until then somebody else could count on them.
+            # Now, not when they wake: until then, they would be counted as idle.
             self._idle -= woken
             self._called += woken
             self._work.notify(woken)
@@ -113,7 +114,7 @@ class ThreadExecutor(Executor):
             return woken
 
     def _add_lane(self) -> bool:
-        """Whether there is one more: a system at its limit of threads may refuse it for a while."""
+        """Start a lane; False if the system, at its limit of threads, refuses it for now."""
         name = f"ackline lane {self._lanes + 1}"
         try:
             threading.Thread(target=self._lane, name=name, daemon=True).start()
@@ -140,7 +141,7 @@ class ThreadExecutor(Executor):
                 taken, busy = self._taken, time.process_time()
                 time.sleep(STALL)
                 taken, busy = self._taken - taken, time.process_time() - busy
-                # Lanes that compute gain nothing from others beside them; those that wait do.
+                # More lanes gain nothing while the present ones compute, but do while these wait.
                 if not taken or (taken < BRISK and busy < STALL / 2):
                     self._engage(len(self.buffer))
 
@@ -169,7 +170,7 @@ class ThreadExecutor(Executor):
                 self._called -= 1
 
     def _lend_place(self, held: Held) -> bool:
-        """Whether a courier may run a job: it must not be away for long, nor two of them."""
+        """Whether a courier may run a job itself: only a quick one, and only one at a time."""
         if not self._quick:
             return False
         with self._work:
@@ -189,7 +190,7 @@ class ThreadExecutor(Executor):
             self._engage(1)
 
     def _run_timed(self, held: Held) -> None:
-        """Run a job that came alone, as the next one may that is to be as quick."""
+        """Run a job that came alone, and note whether it was quick, as the next may be."""
         began = time.monotonic()
         self._context.copy().run(self._run, held)
         self._quick = time.monotonic() - began < QUICK
@@ -197,7 +198,7 @@ class ThreadExecutor(Executor):
     def _free_lane(self, held: Held) -> bool:
         """A handler has ended; False if this lane was replaced meanwhile and so must end."""
         if not held.told_to_stop:
-            # Only what was told to stop is written off, and not at once.
+            # Only a handler that was told to stop is written off, and not at once.
             held.over = True
             return True
         with self._work:

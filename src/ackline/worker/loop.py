@@ -45,7 +45,7 @@ class LoopExecutor(Executor):
         self._tasks: set[asyncio.Task[None]] = set()
         self._running = 0
         self._unstepped = 0
-        """Of those that run, how many have not had their first moment yet."""
+        """How many of the running tasks have not taken their first step yet."""
         self._filling = False
 
     def start(self) -> None:
@@ -75,7 +75,7 @@ class LoopExecutor(Executor):
         try:
             self._loop.call_soon_threadsafe(callback, *args)
         except RuntimeError:
-            # Nobody waits for an answer of one that is closed: `stuck` told of it, or the stop.
+            # That the loop is closed is known already: it is stuck, or the worker has stopped.
             if not self._loop.is_closed():
                 raise
 
@@ -87,14 +87,14 @@ class LoopExecutor(Executor):
             ending.add_done_callback(lambda _: self._loop.stop())
             self._run_until(ending.done)
         except Exception:
-            # Its selector was closed by a handler, say: no job can go on here.
+            # For example, a handler has closed its selector: no job can go on here.
             self.stuck = True
             logger.exception("the event loop of async handlers is broken")
         finally:
             self._loop.close()
 
     def _run_until(self, over: Callable[[], bool]) -> None:
-        """Run the loop; a handler that ends it, as by `sys.exit` in a task, must not end others."""
+        """Run the loop, even if a handler ends it, as by `sys.exit` in a task: others go on."""
         while not over():
             try:
                 self._loop.run_forever()
@@ -112,7 +112,7 @@ class LoopExecutor(Executor):
         self._loop.stop()
 
     async def _end_tasks(self) -> None:
-        """Cancel what is left, jobs and what handlers have begun beside them."""
+        """Cancel the remaining tasks: jobs, and what handlers have begun beside them."""
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
@@ -121,7 +121,7 @@ class LoopExecutor(Executor):
 
     def _fill(self) -> None:
         if self._filling:
-            # A job that ended before its task was made: the loop below goes on with the next.
+            # Called by a job that ended within `_begin`: the loop below goes on with the next.
             return
         self._filling = True
         until = self._loop.time() + TURN
@@ -178,7 +178,7 @@ class LoopExecutor(Executor):
         self._timekeeper.call_later(GIVE_UP, lambda: self._require_answer(held))
 
     def _require_answer(self, held: Held) -> None:
-        # The loop has not come round to it: a handler blocks all the others.
+        # If the loop has not come round to it, a handler blocks all the others.
         self.stuck = self.stuck or not (held.over or held.written_off)
 
     def _write_off(self, held: Held) -> None:
@@ -189,6 +189,6 @@ class LoopExecutor(Executor):
 
     def _cancel(self, held: Held) -> None:
         # A task that is cancelled before its first step never runs: its job would stay unsettled.
-        # It will see for itself that it was told to stop.
+        # Once it runs, it sees for itself that it was told to stop.
         if held.task is not None and held.stepped and not held.task.done():
             held.task.cancel()

@@ -1,4 +1,4 @@
-"""What a worker may be told; the rest is refused when it is made, not at its first job or stop."""
+"""A worker's options, checked when it is made rather than at its first job or its stop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ackline.worker.running import Hooks
 
 
 def require_handled(queues: Sequence[Queue[Any, Any]]) -> None:
-    """Refuse what is no queue, and one that nobody has a handler for."""
+    """Refuse anything but queues, and a queue without a handler."""
     if not queues:
         raise ConfigError("a worker needs at least one queue")
     for queue in queues:
@@ -23,26 +23,26 @@ def require_handled(queues: Sequence[Queue[Any, Any]]) -> None:
 
 
 def require_concurrency(concurrency: object) -> None:
-    """Refuse what is no number of handlers."""
+    """Refuse anything but a whole number of handlers, 1 or more."""
     if type(concurrency) is not int or concurrency < 1:
         raise ConfigError(f"concurrency must be a whole number, 1 or more, not {concurrency!r}")
 
 
 def require_weights(weights: Any, queues: int) -> None:
-    """Refuse what does not give each queue a share."""
+    """Refuse anything but one number above 0 for each queue."""
     one_each = isinstance(weights, Sequence) and len(weights) == queues
-    if not one_each or not all(type(one) in (int, float) and 0 < one < inf for one in weights):
+    if not one_each or not all(type(each) in (int, float) and 0 < each < inf for each in weights):
         raise ConfigError(f"weights must be one number above 0 for each queue, not {weights!r}")
 
 
 def require_grace(grace: float | None) -> None:
-    """Refuse what is no span of time."""
+    """Refuse anything but a number of seconds."""
     if grace is None:
         raise InvalidOption("grace must be a number of seconds, not None; no limit is a large one")
     require_seconds("grace", grace)
 
 
 def require_hooks(hooks: object) -> None:
-    """Refuse what are no hooks; what is in them, they have looked at themselves."""
+    """Refuse anything but `Hooks`, which check their content themselves."""
     if not isinstance(hooks, Hooks):
         raise ConfigError(f"hooks must be ackline.Hooks(before=[…], after=[…]), not {hooks!r}")

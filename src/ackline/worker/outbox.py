@@ -22,7 +22,7 @@ class Outbox:
         self._urgent = urgent
         self._wake: Callable[[], None] = lambda: None
         self._called = False
-        """Whether a courier was called that has not looked since: it will see what came later."""
+        """Whether a courier was called and has not looked yet: it will see later outcomes, too."""
 
     def on_enough(self, wake: Callable[[], None]) -> None:
         """Call this when a batch is worth a round trip."""
@@ -33,11 +33,11 @@ class Outbox:
         if not held.settle():
             return
         if held.in_transaction:
-            # Its transaction may still be open: nobody is to wait for that.
+            # Its transaction may still be open: this step must not wait for that.
             transition = msgspec.structs.replace(transition, wait=False)
         self._settled.append((held, transition))
         size = len(self._settled)
-        # The first one, too: then a courier lets it wait for company, but not for long.
+        # The first outcome, too: the courier lets it wait for others, but not for long.
         if not self._called and (size == 1 or size >= self._enough or self._urgent()):
             self._called = True
             self._wake()

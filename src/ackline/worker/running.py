@@ -1,4 +1,4 @@
-"""From what a handler did to the one transition that follows from it."""
+"""Turns what a handler did into the one transition that follows from it."""
 
 from __future__ import annotations
 
@@ -98,13 +98,13 @@ def transition_for(
     if error is not None:
         return lifecycle.fail(record, failure_from(record, error), policy, queue.random)
     if result is None:
-        return lifecycle.complete(record, None, policy)  # as below, sooner
+        return lifecycle.complete(record, None, policy)  # as below, but faster
     outcome = result if isinstance(result, OUTCOMES) else Done(result)
     return _settle(queue, record, outcome, policy, queue.random)
 
 
 def run_after(job: Job[Any], execution: Execution, hooks: Hooks) -> BaseException | None:
-    """Run the `after` hooks; returns what one of them raised, be it a call to end the process."""
+    """Run the `after` hooks; returns what one of them raised, even if that is a `SystemExit`."""
     for hook in hooks.after:
         try:
             hook(job, execution)
@@ -124,17 +124,17 @@ def _settle(
     try:
         encoded = _check(queue, outcome)
     except InvalidJob as error:
-        # Nonsense must not reach the store: it would refuse the whole batch, again and again.
+        # An invalid outcome must not reach the store, which would keep refusing the whole batch.
         return lifecycle.fail(
             record, failure_from(record, _explained(error, outcome)), policy, random
         )
     if isinstance(outcome, Done) and outcome.result_ttl is None:
-        return lifecycle.complete(record, encoded, policy)  # as below, sooner
+        return lifecycle.complete(record, encoded, policy)  # as below, but faster
     return lifecycle.settle(record, outcome, encoded, _reason(record, outcome), policy, random)
 
 
 def _explained(error: InvalidJob, outcome: Outcome) -> InvalidJob:
-    """Why the outcome cannot be kept, in the words of whoever wrote the handler."""
+    """The error, put in terms of the handler's code if that returned a coroutine."""
     if not isinstance(outcome, Done) or not inspect.iscoroutine(outcome.result):
         return error
     if inspect.getcoroutinestate(outcome.result) == inspect.CORO_CREATED:
@@ -159,5 +159,5 @@ def _check(queue: Queue[Any, Any], outcome: Outcome) -> bytes | None:
 
 def _reason(record: Record, outcome: Outcome) -> Failure:
     reason = outcome.reason if isinstance(outcome, (Retry, Cancel, Dead)) else ""
-    failure = failure_from(record, str(reason))  # whatever a handler took for words
+    failure = failure_from(record, str(reason))  # a handler may give a reason of any type
     return msgspec.structs.replace(failure, type=type(outcome).__name__)

@@ -1,4 +1,4 @@
-"""Fair shares: of the queues that want more jobs, the one that had least by its weight is next."""
+"""Fair shares: of the queues that want jobs, the one that had the fewest for its weight is next."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ LONGEST_HOLD = 1.0
 """Seconds that a queue is held back for others that take nothing: they may be unable to."""
 
 MOST_BEHIND = 4000
-"""Jobs that a queue may be behind its share and still make up for: a fraction of a second.
-That is of the heaviest; lighter ones have less, by their weight."""
+"""How many jobs behind its share a queue may make up for: a fraction of a second's.
+This is for the heaviest queue; lighter ones have less, by their weight."""
 
 
 def never() -> bool:
@@ -28,27 +28,27 @@ class Share:
         self.weight = weight
         self.wants = wants
         self.had = 0.0
-        """Jobs by weight; the one with less goes first."""
+        """Jobs, divided by the weight; the queue with less goes first."""
         self.held = False
 
     def take(self, jobs: int) -> bool:
-        """Have so many jobs, unless another queue that wants some comes first."""
+        """Count these jobs as had; False if another queue that wants some goes first."""
         return self._shares.take(self, jobs)
 
     def give_back(self, jobs: int) -> None:
-        """There were not as many."""
+        """Take back the count of jobs that did not come."""
         with self._shares.lock:
             self.had -= jobs / self.weight
 
     def be_given(self, jobs: int) -> None:
-        """Have so many jobs that nobody has asked for."""
+        """Count jobs that came without being asked for."""
         self.give_back(-jobs)
 
 
 class Shares:
     """The queues of one worker. While one wants nothing, the others share what it leaves.
 
-    It may not save that up: when it comes back, it begins about where the others are.
+    It may not save up its share: when it comes back, it begins about where the others are.
     """
 
     def __init__(self, most_behind: int = MOST_BEHIND) -> None:
@@ -57,7 +57,7 @@ class Shares:
         self._heaviest = 0.0
         self._all: list[Share] = []
         self._lead = 0.0
-        """How much the queue has had that had most."""
+        """The highest `had` of all queues."""
         self._moved_at = 0.0
 
     def add(self, weight: float, wants: Callable[[], bool] = never) -> Share:
@@ -71,7 +71,7 @@ class Shares:
         """See `Share.take`."""
         with self.lock:
             had = self._had(share)
-            rivals = (self._had(one) for one in self._all if one is not share and one.wants())
+            rivals = (self._had(each) for each in self._all if each is not share and each.wants())
             if had > min(rivals, default=had) and self._moves(share):
                 return False
             share.held, self._moved_at = False, time.monotonic()
@@ -80,7 +80,7 @@ class Shares:
             return True
 
     def next(self, among: Sequence[Share], jobs: int) -> tuple[Share, int]:
-        """Whose turn it is to take of so many jobs, and how many bring it level with the others."""
+        """Which queue takes of these jobs next, and how many bring it level with the others."""
         with self.lock:
             first = min(among, key=self._had)
             had = sum(self._had(share) * share.weight for share in among)
@@ -92,7 +92,7 @@ class Shares:
         return max(share.had, self._lead - self._most_behind / self._heaviest)
 
     def _moves(self, share: Share) -> bool:
-        """Whether those in front have taken something of late, or had no time to do so."""
+        """Whether the queues in front have taken something recently, or had no time to do so."""
         now = time.monotonic()
         if not share.held:
             share.held, self._moved_at = True, now

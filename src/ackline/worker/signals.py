@@ -1,4 +1,4 @@
-"""Requests to stop, heard in a thread of their own."""
+"""Signals that ask to stop, handled in a thread of their own."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def hear_signals(act: Callable[[int], None]) -> Callable[[], None]:
-    """Call `act` with each signal that asks to stop; returns what ends it.
+    """Call `act` with each signal that asks to stop; returns a function that ends this.
 
-    One that is ignored stays so: who started us with `nohup`, or in the background of a shell
-    script, has asked for that.
+    A signal that is ignored stays so: starting us with `nohup`, or in the background of a shell
+    script, asks for that.
 
     A handler interrupts the main thread wherever that is, also while it holds a lock. So it must
     take none: it only notes the signal, and `act` is called in another thread.

@@ -29,13 +29,14 @@ REPLACEMENTS = (0.1, 10.0)
 """Seconds between the death and the replacement of processes that die young."""
 
 SILENCE = 3 * ALIVE_FOR
-"""Seconds without a sign of life after which a process hangs. Its jobs are others' long before."""
+"""Seconds without a sign of life after which a process counts as hanging. Its jobs go to others
+long before."""
 
 LEEWAY = 10.0
 """Seconds beyond its grace period that a process has to stop."""
 
 HURRY = 3.0
-"""Seconds that it has after a second signal; as many more are spent on freeing its jobs."""
+"""Seconds that a process has after a second signal; as many more go to freeing its jobs."""
 
 
 class Supervisor:
@@ -45,7 +46,7 @@ class Supervisor:
     stop, and `pass_fds` are the files that it inherits. The queues are listed anew for each dead
     child. The supervisor never claims itself; it sees the death of a child within milliseconds
     and expires what the child held, so that nobody has to wait for leases to lapse. Children that
-    run handlers mark what they have begun: to jobs that waited behind it, a death costs nothing.
+    run handlers mark the jobs they have begun: a death costs the others no attempt.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class Supervisor:
             return self._look
 
     def _later(self, seconds: float, act: Callable[[], None]) -> None:
-        """Not by waiting here: meanwhile others may die."""
+        """Do something later, without waiting here: meanwhile other children may die."""
         timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), self._news.put, [act])
         timer.daemon = True
         timer.start()
@@ -110,7 +111,7 @@ class Supervisor:
     def _watch(self, child: Child) -> None:
         child.process.wait()
         self._news.put(lambda: self._replace(child))
-        # Here, beside the others: a store that is away must hold up no replacement and no stop.
+        # In this thread: a store that is away must hold up neither replacements nor the stop.
         self._bury(child)
         self._news.put(lambda: self._forget(child))
 
@@ -125,9 +126,9 @@ class Supervisor:
             self._later(self._pauses.next(), self._spawn)
 
     def _bury(self, child: Child) -> None:
-        with self._told(child, "queues could not be listed"):
+        with self._logging_failure(child, "queues could not be listed"):
             for queue in self._queues:
-                with self._told(child, str(queue.key)):
+                with self._logging_failure(child, str(queue.key)):
                     self._free(queue, child)
 
     def _free(self, queue: Queue[Any, Any], child: Child) -> None:
@@ -144,8 +145,8 @@ class Supervisor:
             )
 
     @contextlib.contextmanager
-    def _told(self, child: Child, where: str) -> Iterator[None]:
-        """One queue's trouble keeps nobody from the others."""
+    def _logging_failure(self, child: Child, where: str) -> Iterator[None]:
+        """Log an error with one queue, so that the jobs in the others are still freed."""
         try:
             yield
         except Exception as error:
@@ -163,7 +164,7 @@ class Supervisor:
     # --- those that hang ---
 
     def _look(self) -> None:
-        """Count by looks, not by the clock: if this process stood still, theirs could not speak."""
+        """Kill children that hang; by looks, not seconds: they may have stood still with us."""
         for child in self._children.values():
             if child.listen() * SIGN_EVERY >= SILENCE:
                 self._kill(child, f"gave no sign of life for {SILENCE:g} s")

@@ -29,7 +29,7 @@ class Alarm:
         return self._action is None
 
     def call_off(self) -> None:
-        """Do not do it; what it held on to is let go."""
+        """Do not do it, and let go of what it refers to."""
         self._action = None
 
     def ring(self) -> None:
@@ -51,7 +51,7 @@ class Timekeeper:
         self._tidy_at = 1024
 
     def call_later(self, seconds: float, action: Callable[[], None]) -> Alarm:
-        """Do something after so many seconds."""
+        """Do something after this many seconds."""
         alarm = Alarm(action)
         with self._changed:
             if self._thread is None:

@@ -100,7 +100,7 @@ class Worker:
     def run(self) -> None:
         """Work until a signal or `stop` says otherwise; a store that is down is waited for.
 
-        Raises `HandlersHang` when too many handlers do not stop: only a new process is rid of them.
+        Raises `HandlersHang` when too many handlers do not stop: only a restart gets rid of them.
         Raises `StoreClosed` when this program has closed the store: that does not pass.
         """
         main = threading.current_thread() is threading.main_thread()
@@ -108,8 +108,8 @@ class Worker:
         try:
             # A request may have come before the start, as from a parent that is gone.
             keep_trying(self.start, self._stop)
-            # Woken now and then so that signals are seen on every platform. Another thread that
-            # stops it may be done, and have forgotten its request, between two of these waits.
+            # Woken now and then so that signals are seen on every platform. Between two waits,
+            # another thread may have stopped the worker and cleared the request again.
             while self._stations and not self._stop.wait(0.5):
                 continue
             self.stop()
@@ -166,7 +166,7 @@ class Worker:
         self._stations, self._maintenance = [], None
         # Not at the start: a request to stop must not be forgotten because it came early.
         self._stop.clear()
-        # A new one, for what is left behind must stay in a hurry.
+        # A new event: threads that are left behind must stay in a hurry.
         self._hurry = threading.Event()
         logger.info("worker %s stopped", self.id)
 
@@ -184,9 +184,9 @@ class Worker:
 
     @property
     def trouble(self) -> AcklineError | None:
-        """Why it has given up and claims no more, since it was started last; mostly None.
+        """Why it has given up and claims no more, since its last start; mostly None.
 
-        `run` raises it. Whoever uses `start` looks here, and stops it.
+        `run` raises it. A program that uses `start` has to look here, and stop the worker.
         """
         return self._trouble
 
@@ -222,7 +222,7 @@ def _each(stations: Sequence[Station], step: Callable[[Station], None]) -> None:
 
 
 class Station:
-    """All that works on one queue."""
+    """Everything that works on one queue."""
 
     def __init__(
         self, worker: Worker, queue: Queue[Any, Any], shares: Shares, weight: float
@@ -236,7 +236,7 @@ class Station:
             worker.concurrency,
             self._submit,
             self._unstarted,
-            self._craves,
+            self._waits_for_processor,
             shares,
             weight,
         )
@@ -300,7 +300,7 @@ class Station:
             self.attempt(executor.stop)
 
     def attempt(self, step: Callable[[], None]) -> None:
-        """Take one step of a stop: should it fail, the others are as important."""
+        """Take one step of a stop; if it fails, the others are still to be taken."""
         try:
             step()
         except Exception:
@@ -335,7 +335,7 @@ class Station:
 
     def _submit(self, batch: Sequence[Held]) -> None:
         self._heartbeat.expect(min(held.lease for held in batch))
-        # Only if nothing else was claimed with it, which would have to wait for its end.
+        # Only a job that was claimed alone: others would have to wait for its end.
         if len(batch) == 1 and self._executors[batch[0].handler.is_async].run_alone(batch[0]):
             return
         if len(self._executors) == 1:
@@ -348,14 +348,14 @@ class Station:
     def _unstarted(self) -> int:
         return sum(map(len, self._buffers))
 
-    def _craves(self) -> bool:
-        return any(executor.craves for executor in self._executors.values())
+    def _waits_for_processor(self) -> bool:
+        return any(executor.waits_for_processor for executor in self._executors.values())
 
     def _interrupt(self, held: Held, reason: StopReason) -> None:
         executor = self._executors[held.handler.is_async]
         executor.interrupt(held, reason)
         if reason is StopReason.LEASE_LOST:
-            # It may not listen, and must not keep its lane for ever.
+            # The handler may ignore its signal, and must not keep its lane for ever.
             self._timekeeper.call_later(GIVE_UP, lambda: executor.write_off(held))
 
     def _on_beat(self) -> None:
@@ -368,15 +368,15 @@ class Station:
         if any(courier.here for courier in self._couriers):
             return
         idle = [courier for courier in self._couriers if courier.idle]
-        # Rather one that rests: the one that listens goes on waiting for jobs.
-        for courier in sorted(idle, key=lambda one: one.listening)[:1] or self._couriers:
+        # Preferably one that rests, so that the one that listens goes on waiting for jobs.
+        for courier in sorted(idle, key=lambda each: each.listening)[:1] or self._couriers:
             courier.wake()
 
     def _stand_in(self) -> None:
         if not self._holdings.lend():
             return
         for courier in self._couriers:
-            # Also one that seems to be under way: it may be about to rest.
+            # Also one that seems to be busy: it may be about to rest.
             if not courier.here:
                 courier.wake()
 

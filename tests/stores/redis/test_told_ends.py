@@ -145,7 +145,7 @@ class TestWhoWaits:
         waiter = queues["mail"].waiter
         for id in ("id0", "id1", "id2"):
             waiter._listener._receive(b"\x00\x03" + id.encode() + b"1" + b'"done"')
-            assert waiter._was_told()
+            assert waiter._deliver_news()
 
         with waiter.expect("id2", only=True) as expected:
             assert expected.wait(0.0).result == b'"done"'
@@ -226,5 +226,5 @@ class TestWhoWaits:
         waiter = queues["mail"].waiter
         with waiter.expect("id0") as expected:
             waiter._listener._receive(b"\x00\x03id01" + b'"old"')
-            assert not waiter._was_told()
+            assert not waiter._deliver_news()
             assert not expected.arrived
