@@ -24,7 +24,7 @@ from ackline.spark.lake.lake import CHECKPOINT, KEPT_BY_BATCH, LOG, OPEN, Lake
 from ackline.spark.lake.micro_batch import WRITING, MicroBatch, pass_nothing
 from ackline.spark.lake.placing import Check
 from ackline.spark.options import Common
-from ackline.spark.queue_names import naming_asked
+from ackline.spark.queue_names import naming_given
 from ackline.spark.retrying import retrying
 from ackline.spark.store_address import find_address
 
@@ -248,7 +248,7 @@ class Run:
         if self._asked.events_per_batch is not None:
             options["maxEventsPerTrigger"] = str(self._asked.events_per_batch)
         if self._asked.skip_dropped:
-            options["skipDropped"] = naming_asked(self._asked.skip_dropped)
+            options["skipDropped"] = naming_given(self._asked.skip_dropped)
         events = self._spark.readStream.format("ackline").options(**options).load("events")
         return (
             events.writeStream.foreachBatch(act)
