@@ -15,11 +15,11 @@ from pyspark.sql.types import StructType
 
 from ackline.errors import ConfigError
 from ackline.spark import schemas
-from ackline.spark.option_parsing import read_options, table_of
 from ackline.spark.claims.stream import ClaimsStreamReader
 from ackline.spark.events.stream import EventsStreamReader
 from ackline.spark.events.table import EventsReader
 from ackline.spark.jobs import JobsReader
+from ackline.spark.option_parsing import read_options, table_of
 from ackline.spark.options import (
     ReadClaims,
     ReadEvents,

@@ -194,8 +194,7 @@ class Claims:
         return records
 
     def _split(self, manifest: Manifest, records: list[Record]) -> tuple[list[Record], list[Piece]]:
-        """Split a micro-batch that is never committed: the jobs that stay in it, and all pieces
-        that wait from now on."""
+        """Split a micro-batch that is never committed into jobs that stay and pieces that wait."""
         waiting = self.room.waiting
         if len(records) > 1:
             first, *others = cut_up(records)

@@ -84,10 +84,10 @@ class Publisher:
         objectives = self._lake.require().objectives
         of_worker, of_error = ("day", *workers.GROUP), ("day", *clusters.GROUP)
         return {
-            "hourly": traffic.told(hourly, by_hour),
-            "daily": traffic.told(traffic.add_up(hourly, by_day), by_day),
+            "hourly": traffic.figures(hourly, by_hour),
+            "daily": traffic.figures(traffic.add_up(hourly, by_day), by_day),
             "slo": attainment(traffic.add_up(hourly, by_queue), by_queue, objectives),
-            "workers": workers.told(
+            "workers": workers.figures(
                 workers.add_up(self._parts(WORKERS, days), of_worker), of_worker
             ),
             "errors": clusters.add_up(self._parts(ERRORS, days), of_error),

@@ -96,7 +96,7 @@ def _gather(spark: SparkSession, lake: Lake, last_days: int | None) -> Report:
             store=mark.store,
             first_day=days[0],
             last_day=days[-1],
-            total=rows(traffic.told(traffic.add_up(hourly, ()), ()))[0],
+            total=rows(traffic.figures(traffic.add_up(hourly, ()), ()))[0],
             hours=with_quiet_hours(rows(_by_hour(hourly))),
             traffic={name: _busiest(hourly, by) for name, by in GROUPS.items()},
             slo=_objectives(spark, lake, hourly),
@@ -157,13 +157,13 @@ def with_quiet_hours(hours: Rows) -> Rows:
 
 
 def _busiest(hourly: DataFrame, by: Sequence[str]) -> Rows:
-    told = traffic.told(traffic.add_up(hourly, by), by)
+    told = traffic.figures(traffic.add_up(hourly, by), by)
     return rows(told.orderBy(F.desc("enqueued"), F.desc("claimed"), *by).limit(MOST))
 
 
 def most_stalled(hourly: DataFrame) -> DataFrame:
     """The queues in which workers were lost: of those that are quiet, too."""
-    told = traffic.told(traffic.add_up(hourly, QUEUE), QUEUE)
+    told = traffic.figures(traffic.add_up(hourly, QUEUE), QUEUE)
     return told.where("stalled > 0").orderBy(F.desc("stalled"), *QUEUE).limit(MOST)
 
 
@@ -189,7 +189,7 @@ def _errors(spark: SparkSession, lake: Lake, days: Sequence[datetime.date]) -> R
 
 def _workers(spark: SparkSession, lake: Lake, days: Sequence[datetime.date]) -> Rows:
     known = workers.add_up(read_parts(spark, lake, WORKERS, days), workers.GROUP)
-    told = workers.told(known, workers.GROUP)
+    told = workers.figures(known, workers.GROUP)
     return rows(told.orderBy("reliability", F.desc("deliveries"), "worker").limit(MOST))
 
 
