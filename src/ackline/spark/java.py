@@ -19,8 +19,7 @@ JAVA = "Java 17, 21 or 25"
 TESTED = (17, 21, 25)
 
 DAMAGING, MENDED = (25,), (25, 0, 3)
-"""From the one to before the other, the garbage collector may move what Spark reads (JDK-8377811).
-"""
+"""In versions between these, the garbage collector may move what Spark reads (JDK-8377811)."""
 
 Version = tuple[int, ...]
 

@@ -41,8 +41,7 @@ class Claims:
         """The jobs of micro-batches that this driver has claimed or looked up, until settled."""
         self._begun = False
         self._doubtful = False
-        """Whether a claim or a save failed, so that the store may have more than this driver knows.
-        """
+        """Whether a claim or a save failed: the store may have more than this driver knows."""
 
     def generation(self) -> str:
         """The generation of the stream, which its offsets name.

@@ -127,7 +127,7 @@ def _require_shared(queues: Sequence[Queue[Any, Any]]) -> None:
 def _files_for(
     spark: SparkSession, queues: Sequence[Queue[Any, Any]], shared: bool
 ) -> tuple[StoreFile, ...]:
-    """The stores that are files; refused if it is known here that Spark's workers may not see them."""
+    """The stores that are files; refused if Spark's workers may run on other machines."""
     files = files_of(queues)
     # With Spark Connect, only a worker knows on which machine it is: it checks for itself.
     context = getattr(spark, "sparkContext", None)

@@ -64,7 +64,7 @@ def findings(
     trimmed: Collection[str] = (),
     unaudited: Collection[str] = (),
 ) -> DataFrame:
-    """Everything that should not be possible, with the job, its `place` in the journal, and details.
+    """All that should not be possible: `finding`, the job, `place` in the journal, and `detail`.
 
     `limits` has the attempts of each `queue` and `kind`, and with a null kind of all others; for
     how many seconds failed and cancelled jobs are kept (`keep_failed`, `keep_cancelled`, null if

@@ -23,7 +23,7 @@ UNREADABLE = (KeyError, OverflowError, ValueError)
 
 
 class RowsRejected(InvalidJob):
-    """Some rows were refused; all others are written, or only those before too many were refused."""
+    """Some rows were refused; all others are written, or those before too many were refused."""
 
     def __init__(self, rows: Sequence[RejectedRow], others: int, *, stopped: bool = False) -> None:
         shown = "\n".join(f"  {one.row[:200]}: {one.reason}" for one in rows[:LISTED])

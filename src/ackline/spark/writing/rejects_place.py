@@ -59,7 +59,7 @@ class RejectsPlace(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, name=name)
 
     def opened(self, address: StoreAddress) -> AbstractContextManager[TaskRejects]:
-        """Open it for one task of a query planned at `address`; rows are kept when the task ends."""
+        """Open it for one task; `address` knows which machine planned the query."""
         if self.folder is None:
             return nullcontext(ListedRejects(self.most))
         if is_local(self.folder):
