@@ -15,7 +15,7 @@ def _find_source() -> type[DataSource]:
     try:
         require_spark(pyspark.__version__)
     except ConfigError:
-        # If it were raised here, Spark would find no format at all, nobody's.
+        # Raised here, it would keep Spark from finding any format, those of others included.
         from pyspark_ackline.too_old import TooOld
 
         return TooOld

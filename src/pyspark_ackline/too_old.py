@@ -1,4 +1,4 @@
-"""The format, as a Spark has it that is too old for it."""
+"""The format `ackline` in a Spark that is too old for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ackline.spark.version import require_spark
 
 
 class TooOld(DataSource):
-    """Says what is needed, to whoever reads or writes the format."""
+    """Refuses every use of the format, and says which Spark it needs."""
 
     def __init__(self, options: dict[str, str]) -> None:
         require_spark(pyspark.__version__)

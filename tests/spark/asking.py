@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ackline.spark import asked
+from ackline.spark import option_parsing
 
 
 def read_options(role: str, options: Mapping[str, str]) -> Any:
     """The options of one use of the format, of whichever kind they are."""
-    return asked.read_options(role, options)
+    return option_parsing.read_options(role, options)

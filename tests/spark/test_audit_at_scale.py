@@ -135,7 +135,7 @@ def parts_of_batches(steps):
 
 def worst_rank(steps, hourly, by):
     """By how much the rank of any quantile is wrong, of all groups."""
-    told = traffic.told(traffic.add_up(hourly, by), by)
+    told = traffic.figures(traffic.add_up(hourly, by), by)
     names = [(name, ending) for name in traffic.MEASURES for ending in QUANTILES]
     known = steps.select(
         *by, *(measure().alias(name) for name, measure in traffic.MEASURES.items())

@@ -324,7 +324,7 @@ def test_a_queue_made_while_a_stream_begins_is_kept_whole(queues, start, checkpo
     driver = start(checkpoint, reader="lake")
     queues["a"].configure(max_journal=0)
     queues.store.prune(queues["a"].key, 100)
-    store = driver.reader._begun().queues.store
+    store = driver.reader._opened().queues.store
     look = store.events
 
     def make_meanwhile(*arguments):
@@ -377,7 +377,7 @@ def test_what_was_skipped_stays_noted_and_is_skipped_once(queues, start, checkpo
 def test_a_stream_that_always_skips_has_a_checkpoint_that_does_not_grow(
     queues, start, checkpoint, monkeypatch
 ):
-    monkeypatch.setattr("ackline.spark.events.gaps.EACH_TOLD", 2)
+    monkeypatch.setattr("ackline.spark.events.gaps.MOST_LISTED", 2)
     queues["other"].enqueue(1)
     driver = start(checkpoint, skipDropped="*")
     driver.run()
@@ -546,7 +546,7 @@ def test_a_driver_that_wakes_up_late_does_not_stop_the_stream(queues, start, che
     start(checkpoint, reader="lake").run()
     queue.enqueue(1, id="2")
     old = start(checkpoint, reader="lake")
-    store = old.reader._begun().queues.store
+    store = old.reader._opened().queues.store
     write = store.write_keys
 
     def after_another_driver(tenant, writes):
@@ -673,7 +673,7 @@ def test_an_idle_stream_asks_no_queue_twice(queues, start, checkpoint, monkeypat
     driver.run()
     queues["a"].enqueue(2)
     driver.run()
-    store, asked = driver.reader._begun().queues.store, []
+    store, asked = driver.reader._opened().queues.store, []
     look = store.events
 
     def noting(key, *more):
@@ -694,7 +694,7 @@ def test_places_in_many_queues_are_saved_in_one_write(queues, start, checkpoint,
     for number in range(20):
         queues[f"queue {number}"].enqueue(1)
     driver = start(checkpoint, reader="lake")
-    store, writes = driver.reader._begun().queues.store, []
+    store, writes = driver.reader._opened().queues.store, []
     write = store.write_keys
 
     def noting(tenant, keys):
@@ -718,7 +718,7 @@ def test_a_commit_saves_only_what_has_moved(queues, start, checkpoint, monkeypat
         queues["b"].enqueue(1)
         driver.run()
     writes = []
-    store = driver.reader._begun().queues.store
+    store = driver.reader._opened().queues.store
     write = store.write_keys
 
     def noting(tenant, keys):
@@ -827,7 +827,7 @@ def test_another_sources_checkpoint_is_refused(start, checkpoint):
 def test_an_outage_of_the_store_does_not_end_the_stream(queues, start, checkpoint, monkeypatch):
     queues["a"].enqueue(1, id="1")
     driver = start(checkpoint, retryFor="5")
-    store = driver.reader._begun().queues.store
+    store = driver.reader._opened().queues.store
     outages = iter([True, True, False, True])
     info = store.info
 
@@ -850,7 +850,7 @@ def test_without_patience_it_does(queues, start, checkpoint, monkeypatch):
     def away():
         raise StoreUnavailable("away")
 
-    monkeypatch.setattr(driver.reader._begun().queues.store, "info", away)
+    monkeypatch.setattr(driver.reader._opened().queues.store, "info", away)
 
     with pytest.raises(StoreUnavailable):
         driver.run()

@@ -8,7 +8,7 @@ from pyspark.errors import StreamingQueryException
 from ackline.cli.pipeline.errors import in_plain_words
 from ackline.cli.pipeline.gaps import in_words
 from ackline.spark.errors import StreamBehind
-from ackline.spark.events.gaps import EACH_TOLD, Gap, added, shortened
+from ackline.spark.events.gaps import MOST_LISTED, Gap, added, shortened
 from ackline.spark.lake.running import Asked, Run
 from ackline.spark.reports.facts import gather
 from tests.spark.lakeside import DAY, Died, Lakeside
@@ -102,13 +102,13 @@ def gaps_of(queue, count, first=0):
 
 
 def test_few_gaps_stay_as_they_are():
-    gaps = [*gaps_of("a", EACH_TOLD), *gaps_of("b", 3, EACH_TOLD)]
+    gaps = [*gaps_of("a", MOST_LISTED), *gaps_of("b", 3, MOST_LISTED)]
 
     assert shortened(gaps) == gaps
 
 
 def test_the_oldest_of_many_gaps_are_one():
-    gaps = gaps_of("a", EACH_TOLD + 5)
+    gaps = gaps_of("a", MOST_LISTED + 5)
 
     [old, *others] = shortened(gaps)
 
@@ -119,8 +119,8 @@ def test_the_oldest_of_many_gaps_are_one():
 
 
 def test_what_is_new_is_found_though_older_ones_were_put_together():
-    known = gaps_of("a", EACH_TOLD)
-    new = gaps_of("a", 2, EACH_TOLD) + gaps_of("b", 1)
+    known = gaps_of("a", MOST_LISTED)
+    new = gaps_of("a", 2, MOST_LISTED) + gaps_of("b", 1)
 
     assert added(shortened(known + new), known) == sorted(new, key=lambda gap: gap.skipped_at)
     assert added(shortened(known), known) == []

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructField, StructType
 
 import ackline
 from ackline.errors import AcklineError, ConfigError, StoreUnavailable
-from ackline.spark.asked import meanings, read_options
+from ackline.spark.option_parsing import meanings, read_options
 from ackline.spark.options import ROLES
 from ackline.spark.source import AcklineSource
 from ackline.spark.store_address import StoreAddress, find_address

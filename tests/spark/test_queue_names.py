@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ackline.spark.errors import StreamBehind
-from ackline.spark.queue_names import names_in, naming, naming_asked
+from ackline.spark.queue_names import names_in, naming, naming_given
 from tests.spark.asking import read_options
 
 ODD = ["eu,us", "*", " eu", '["eu"]', "[", "1", "null", 'a"b', "grün", "a\nb", ","]
@@ -34,8 +34,8 @@ def test_commas_and_the_star_mean_what_they_meant():
 
 
 def test_names_given_one_by_one_are_kept_apart():
-    assert names_in(naming_asked(("eu,us", "a"))) == frozenset({"eu,us", "a"})
-    assert names_in(naming_asked(("eu,us", "*"))) is None
+    assert names_in(naming_given(("eu,us", "a"))) == frozenset({"eu,us", "a"})
+    assert names_in(naming_given(("eu,us", "*"))) is None
 
 
 def test_an_error_says_how_to_name_its_queue():

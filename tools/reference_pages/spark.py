@@ -35,7 +35,7 @@ def spark_page() -> str:
 
 
 def _options(kind: Any) -> str:
-    meanings = importlib.import_module("ackline.spark.asked").meanings(kind)
+    meanings = importlib.import_module("ackline.spark.option_parsing").meanings(kind)
     rows = [
         (f"`{field.encode_name}`", _default(field), meanings[field.encode_name])
         for field in msgspec.structs.fields(kind)

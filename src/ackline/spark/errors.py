@@ -2,11 +2,11 @@
 
 AcklineError
 ├── EventsDropped
-│   └── StreamBehind   events are gone that the stream has not read
+│   └── StreamBehind   events were dropped before the stream has read them
 ├── LakeClaimed        another run of this lake is at work
 ├── LakeDamaged        files of a lake are missing or broken
 ├── StreamFenced       another driver reads this stream now; this one must stop
-└── StreamMismatch     the checkpoint and the store do not tell the same story
+└── StreamMismatch     the checkpoint does not match the store
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ackline.spark.queue_names import naming
 
 
 class StreamBehind(EventsDropped):
-    """A journal has dropped events that the stream has not read; it stays where it is."""
+    """A journal has dropped events that the stream has not read; the stream stays where it is."""
 
     def __init__(self, queue: str, after: str, kept: str) -> None:
         AcklineError.__init__(
@@ -37,7 +37,7 @@ class LakeClaimed(AcklineError):
 
 
 class LakeDamaged(AcklineError):
-    """Files of a lake are missing or broken that it needs; nothing was removed."""
+    """Files that a lake needs are missing or broken; nothing was removed."""
 
 
 class StreamFenced(AcklineError):
@@ -51,4 +51,4 @@ class StreamFenced(AcklineError):
 
 
 class StreamMismatch(AcklineError):
-    """The checkpoint and the store do not tell the same story; nothing was changed."""
+    """The checkpoint does not match the store; nothing was changed."""

@@ -19,7 +19,7 @@ JAVA = "Java 17, 21 or 25"
 TESTED = (17, 21, 25)
 
 DAMAGING, MENDED = (25,), (25, 0, 3)
-"""In between, the garbage collector may move what Spark is reading (JDK-8377811)."""
+"""In versions between these, the garbage collector may move what Spark reads (JDK-8377811)."""
 
 Version = tuple[int, ...]
 
@@ -57,10 +57,10 @@ def _java() -> str | None:
 
 
 def java_version(java: str) -> Version:
-    """The version of a Java, such as (17, 0, 15); a program that tells none is refused."""
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    text = said.stderr + said.stdout
-    # Up to 8 it was called 1.8.
+    """The version of a Java, such as (17, 0, 15); a program that reports none is refused."""
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    text = answer.stderr + answer.stdout
+    # Up to Java 8, versions began with "1.", such as 1.8.
     found = re.search(r'version "(?:1\.)?(\d+(?:\.\d+)*)', text)
     if found is None:
         first = next(iter(text.strip().splitlines()), "nothing")

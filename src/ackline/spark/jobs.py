@@ -1,7 +1,8 @@
 """Jobs as a table: each task reads one state of one queue, page by page.
 
-Not several tasks each: a page continues where the one before ended, and a cursor in the middle
-would be a place that jobs pass while they are read, so some would be read twice or never.
+Several tasks cannot share one state of one queue: each page continues where the last one ended.
+A task that began in the middle would read some jobs twice or never, because jobs move past its
+first cursor while others are read.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class OneShelf(InputPartition):
 
 
 class OtherShelves(InputPartition):
-    """Whatever has jobs by the time it is read, but for the shelves that are read by others."""
+    """All shelves that have jobs when this partition is read, except those that others read."""
 
     def __init__(self, others: frozenset[Shelf]) -> None:
         super().__init__(len(others))
@@ -43,9 +44,9 @@ class OtherShelves(InputPartition):
 
 
 class JobsReader(DataSourceReader):
-    """Reads `jobs`, or of them only the failed ones: `dlq`.
+    """Reads `jobs`, or `dlq`, which is only the failed ones.
 
-    It is not a snapshot: a job that changes its state meanwhile may be seen in both or in neither.
+    It is not a snapshot: a job that changes its state meanwhile may be read in both or in neither.
     """
 
     def __init__(self, options: ReadingJobs, address: StoreAddress) -> None:
@@ -53,10 +54,10 @@ class JobsReader(DataSourceReader):
         self.address = address
 
     def partitions(self) -> list[InputPartition]:
-        """One for each shelf that has jobs, the largest first, and one for all others.
+        """One for each shelf that has jobs, the largest first, and one for all other shelves.
 
-        Spark plans a DataFrame once and reads it as often as it is used, also when by then jobs
-        are where there were none.
+        Spark plans a DataFrame once and reads it each time it is used; by then, shelves that were
+        empty may have jobs.
         """
         with self.address.open() as queues:
             sizes = self._sizes(queues)
@@ -90,7 +91,7 @@ class JobsReader(DataSourceReader):
     def _read(self, queues: Queues, shelf: Shelf) -> Iterator[pyarrow.RecordBatch]:
         name, state = shelf
         key = QueueKey(self.address.tenant, name)
-        which = Filter(
+        wanted = Filter(
             states=frozenset({state}),
             kinds=self.options.kind_set,
             created_after=self.options.since,
@@ -98,9 +99,9 @@ class JobsReader(DataSourceReader):
         )
 
         def read(cursor: str | None, limit: int) -> Page:
-            once = partial(queues.store.page, key, which, cursor, limit)
-            return retrying(once, self.options.retry_for)
+            read_once = partial(queues.store.page, key, wanted, cursor, limit)
+            return retrying(read_once, self.options.retry_for)
 
         for jobs in pages(read, self.options.page_size):
-            for some in pieces(jobs, PAGE_BYTES):
-                yield jobs_batch(key, some)
+            for piece in pieces(jobs, PAGE_BYTES):
+                yield jobs_batch(key, piece)

@@ -12,7 +12,7 @@ STDERR = 2
 NOISE = (
     # Spark asks for this module itself.
     b"WARNING: Using incubator modules: jdk.incubator.vector",
-    # The library of sketches says so on every Java that Spark runs on.
+    # The sketches library prints this on every Java that Spark runs on.
     b"Warning: Java versions > Java 11 can only operate in restricted mode",
 )
 
@@ -21,7 +21,7 @@ NOISE = (
 def without_noise() -> Iterator[None]:
     """A process started in this block writes its standard error through a filter.
 
-    Both lines are printed past every log, so nothing but a filter can keep them back.
+    Both lines of `NOISE` bypass all logging, so only a filter can hold them back.
     """
     try:
         ours = os.dup(STDERR)
@@ -39,7 +39,7 @@ def without_noise() -> Iterator[None]:
         yield
     except BaseException:
         os.dup2(ours, STDERR)
-        # A Java that could not start has said why.
+        # Java could not start: wait until the reason that it printed has passed the filter.
         filtering.join(timeout=1)
         raise
     os.dup2(ours, STDERR)

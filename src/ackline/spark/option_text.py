@@ -31,24 +31,24 @@ def is_list(text: str) -> bool:
     return True
 
 
-def require_known(what: str, names: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse a name that is not among those there are, with the one that may be meant."""
-    there = [str(one) for one in known]
+def require_known(noun: str, names: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse a name that is not known, and suggest the one that may be meant."""
+    existing = [str(name) for name in known]
     for name in names:
-        if name not in there:
-            hint = did_you_mean(name, there) or f"there are {', '.join(there)}"
-            raise ConfigError(f"there is no {what} {name!r}: {hint}")
+        if name not in existing:
+            hint = did_you_mean(name, existing) or f"there are {', '.join(existing)}"
+            raise ConfigError(f"there is no {noun} {name!r}: {hint}")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """A question that names what is spelt almost like it, in whichever case; None if nothing is.
+    """A question that suggests the known name spelt most like it, in any case; None if none is.
 
     >>> did_you_mean("pagsize", ["table", "pageSize"])
     "did you mean 'pageSize'?"
     """
-    meant = {one.lower(): one for one in known}
-    close = difflib.get_close_matches(name.lower(), meant, n=1)
-    return f"did you mean {meant[close[0]]!r}?" if close else None
+    spellings = {spelling.lower(): spelling for spelling in known}
+    close = difflib.get_close_matches(name.lower(), spellings, n=1)
+    return f"did you mean {spellings[close[0]]!r}?" if close else None
 
 
 def seconds_at(option: str, text: str | None) -> float | None:

@@ -1,6 +1,6 @@
 """Every option of the format, in one place: its name, its meaning, its default.
 
-Spark hands them over as text, their names in any case; `asked.py` reads them.
+Spark passes them as text, with their names in any case; `option_parsing.py` reads them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ackline.spark.queue_names import names_in
 
 
 class Common(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What every use of the format needs."""
+    """The options of every use of the format."""
 
     store: Annotated[str, Meta(description="The store's URL; executors must reach it.")]
     table: Annotated[str, Meta(description="What to read or write; `load(…)` names it, too.")]
@@ -45,7 +45,7 @@ class Common(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Reading(Common, frozen=True, kw_only=True, rename="camel"):
-    """What every reader has."""
+    """The options of every reader."""
 
     queue: Annotated[str | None, Meta(description="Only this queue; else all of them.")] = None
     kinds: Annotated[
@@ -67,7 +67,7 @@ class Reading(Common, frozen=True, kw_only=True, rename="camel"):
 
 
 class ReadingJobs(Reading, frozen=True, kw_only=True, rename="camel"):
-    """What reading `jobs` and `dlq` as tables have in common."""
+    """The options that reading `jobs` and reading `dlq` as tables share."""
 
     created_after: Annotated[
         str | None,
@@ -100,12 +100,12 @@ class ReadingJobs(Reading, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def since(self) -> float | None:
-        """The time from which on jobs are read."""
+        """Only jobs enqueued at this time or later are read."""
         return seconds_at("createdAfter", self.created_after)
 
     @property
     def until(self) -> float | None:
-        """The time before which jobs are read."""
+        """Only jobs enqueued before this time are read."""
         return seconds_at("createdBefore", self.created_before)
 
 
@@ -114,7 +114,7 @@ class ReadDLQ(ReadingJobs, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def state_set(self) -> frozenset[State]:
-        """Those that have failed for good."""
+        """Only the jobs that have failed for good."""
         return frozenset({State.FAILED})
 
 
@@ -213,21 +213,21 @@ class ReadEvents(Reading, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def act_set(self) -> frozenset[str] | None:
-        """The acts to read of; None is all."""
+        """The acts whose events are read; None is all."""
         return None if self.acts is None else names_of(self.acts)
 
     @property
     def since(self) -> float | None:
-        """The time from which on events are read."""
+        """Only events that happened at this time or later are read."""
         return seconds_at("happenedAfter", self.happened_after)
 
     @property
     def until(self) -> float | None:
-        """The time before which events are read."""
+        """Only events that happened before this time are read."""
         return seconds_at("happenedBefore", self.happened_before)
 
     def may_skip(self, queue: str) -> bool:
-        """Whether the stream may go on without what a queue's journal has dropped."""
+        """Whether the stream may go on without the events that a queue's journal has dropped."""
         if self.skip_dropped is None:
             return False
         named = names_in(self.skip_dropped)
@@ -235,7 +235,7 @@ class ReadEvents(Reading, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def tasks(self) -> int:
-        """How many tasks to plan for: at least two, for a cluster's driver may be small."""
+        """How many tasks to plan for: at least two, because a cluster's driver may be small."""
         return self.partitions or max(2, os.cpu_count() or 2)
 
 
@@ -318,7 +318,7 @@ class ReadClaims(Reading, frozen=True, kw_only=True, rename="camel"):
 
 
 class Writing(Common, frozen=True, kw_only=True, rename="camel"):
-    """What every writer has."""
+    """The options of every writer."""
 
     queue: Annotated[
         str | None, Meta(description="The queue of all rows; else a column `queue` names it.")
@@ -349,7 +349,7 @@ class Writing(Common, frozen=True, kw_only=True, rename="camel"):
 
 
 class WriteJobs(Writing, frozen=True, kw_only=True, rename="camel"):
-    """Writing `jobs`: each row is enqueued. A column of the same name goes before an option."""
+    """Writing `jobs`: each row is enqueued. An option overrides the column of the same name."""
 
     id_from: Annotated[
         Literal["column", "content"],
@@ -410,4 +410,4 @@ ROLES: Mapping[str, Mapping[str, type[Common]]] = {
     "readStream": {"jobs": ReadClaims, "events": ReadEvents},
     "write": {"jobs": WriteJobs, "outcomes": WriteOutcomes},
 }
-"""What can be done with which table, and the options that it has."""
+"""The options of each table, for each use of the format."""

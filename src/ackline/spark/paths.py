@@ -12,12 +12,12 @@ from ackline.errors import ConfigError
 
 
 def absolute(path: str) -> str:
-    """A path as Spark calls it, the same wherever a task runs.
+    """An absolute path as Spark writes it, the same wherever a task runs.
 
     >>> absolute("s3a://shop/lake/"), absolute("/lake/"), absolute("file:/my%20lake")
     ('s3a://shop/lake', '/lake', '/my lake')
     """
-    # Hadoop writes it with one slash, others with three.
+    # Hadoop writes file:/path, others write file:///path.
     if path.startswith("file:/"):
         path = unquote(urlsplit(path).path)
     return path.rstrip("/") if "://" in path else str(Path(path).absolute())
@@ -30,19 +30,19 @@ def uri_of(path: str) -> str:
     ('s3://shop/lake', 'file:///my%20lake')
     """
     path = absolute(path)
-    # Hadoop has another name for the same thing.
+    # Hadoop calls the scheme of S3 s3a.
     if path.startswith("s3a://"):
         return "s3://" + path.removeprefix("s3a://")
     return path if "://" in path else Path(path).as_uri()
 
 
 def is_local(path: str) -> bool:
-    """Whether it is a path of one machine's own disk, as far as its name tells."""
+    """Whether it is a path on one machine's own disk, judging by its name."""
     return uri_of(path).startswith("file:")
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether two folders are the same, or one is within the other, by whatever names.
+    """Whether two folders are the same, or one is within the other, however they are written.
 
     >>> overlap("s3a://shop/lake", "s3://shop/lake/delta"), overlap("/lake", "/lake-delta")
     (True, False)

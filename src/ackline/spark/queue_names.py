@@ -13,7 +13,7 @@ ALL = "*"
 
 
 def names_in(text: str) -> frozenset[str] | None:
-    """The queues that are named; None is all of them.
+    """The queues that a text names; None is all of them.
 
     >>> sorted(names_in("eu, us")), sorted(names_in('["eu,us"]')), names_in("*")
     (['eu', 'us'], ['eu,us'], None)
@@ -27,8 +27,8 @@ def naming(queue: str) -> str:
     return queue if names_in(queue) == frozenset({queue}) else _json_list([queue])
 
 
-def naming_asked(queues: Collection[str]) -> str:
-    """The text for names that were given one by one, of which one may be `ALL`."""
+def naming_given(queues: Collection[str]) -> str:
+    """The text for names that were given one by one; one of them may be `ALL`."""
     return ALL if ALL in queues else _json_list(queues)
 
 

@@ -1,4 +1,4 @@
-"""A store that cannot be used for a while, away, failing over or full, must not end a query."""
+"""A store that is away, failing over or full for a while must not end a query."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 
 
 def retrying(act: Callable[[], T], seconds: float) -> T:
-    """Do it, again and again for so long if that can help; it must be repeatable."""
+    """Call `act`, and again for up to `seconds` if its failure may pass; it must be repeatable."""
     until, pauses = time.monotonic() + seconds, Pauses(FIRST_PAUSE, LONGEST_PAUSE)
     while True:
         try:

@@ -17,12 +17,12 @@ MICROSECONDS = pyarrow.timestamp("us", tz="UTC")
 
 
 def moment(seconds: float | None) -> datetime | None:
-    """A time of a store as Spark has it."""
+    """A store's time as Spark represents it."""
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
 def place_of(cursor: str) -> str:
-    """A cursor as text that sorts as the journal does.
+    """A cursor as text that sorts in the order of the journal.
 
     >>> place_of("9.10") < place_of("10.2")
     True
@@ -83,11 +83,11 @@ def _own_attempts(options: Options) -> int | None:
 
 
 def times(seconds: Iterable[float | None]) -> pyarrow.Array:
-    """Times of a store as a column."""
-    # As whole microseconds: making datetimes of them would cost most of the time.
+    """A store's times as a column."""
+    # As whole microseconds: making datetimes of them would take most of the run time.
     exact = pyarrow.array(seconds, pyarrow.float64())
     micros = pyarrow.compute.round(pyarrow.compute.multiply(exact, 1e6))
-    # What has no end has no time: a column cannot say "never" otherwise.
+    # Infinity, meaning never, becomes null: a column of times cannot hold it.
     finite = pyarrow.compute.is_finite(micros)
     micros = pyarrow.compute.if_else(finite, micros, pyarrow.scalar(None, pyarrow.float64()))
     return micros.cast(pyarrow.int64()).cast(MICROSECONDS)

@@ -1,4 +1,4 @@
-"""The columns of every table, in one place. A change of them is a new `VERSION`."""
+"""The columns of every table, in one place. Whoever changes them raises `VERSION`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 VERSION = 2
-"""Of the columns below. Tables that are kept say which version they were written with."""
+"""The version of the columns below. Stored tables record the version they were written with."""
 
 _TEXT, _BYTES, _TIME, _FLAG = StringType(), BinaryType(), TimestampType(), BooleanType()
 _NUMBER, _TOKEN = IntegerType(), LongType()
@@ -30,7 +30,7 @@ _HEADERS = MapType(_TEXT, _TEXT)
 
 
 def _schema(columns: dict[str, DataType], optional: set[str]) -> StructType:
-    """What is never null says so: else Spark asks each value whether it is."""
+    """Columns that are never null are declared so: otherwise Spark checks each of their values."""
     schema = StructType()
     for name, kind in columns.items():
         schema.add(name, kind, nullable=name in optional)
@@ -84,7 +84,7 @@ JOBS = _schema(
 )
 """A job as it stands: what reading `jobs` and `dlq` gives.
 
-`max_attempts` is the job's own; without one, its kind's or its queue's holds.
+`max_attempts` is the job's own; if it is null, that of its kind or its queue applies.
 """
 
 EVENTS = _schema(
@@ -108,9 +108,9 @@ EVENTS = _schema(
     },
     optional={"source", "to", "priority"},
 )
-"""One entry of the journal. `place` sorts as the journal does; `cursor` is what readers pass on.
+"""One entry of the journal. `place` sorts in its order; `cursor` is what readers pass on.
 
-`id` is empty for an act on the whole queue; `priority` is told where a job gets one: when it is
+`id` is empty for an act on the whole queue. `priority` is set where a job gets one: when it is
 enqueued, edited, redriven, or comes from another queue.
 """
 
@@ -137,7 +137,7 @@ CLAIMS = _schema(
 
 @cache
 def arrow(name: str) -> pyarrow.Schema:
-    """The same columns as Arrow has them."""
+    """The columns of a table as an Arrow schema."""
     return to_arrow_schema(BY_NAME[name], timezone="UTC")
 
 

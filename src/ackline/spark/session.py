@@ -17,36 +17,36 @@ from ackline.spark.noise import without_noise
 from ackline.spark.version import require_spark
 
 UNCHECKED = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-"""Spark knows how many values Python has sent. That Arrow checks it again for each one that is
-taken out costs a twentieth of the time in which a table is read."""
+"""Without Arrow's checks of each access. Spark knows how many values Python has sent, and checking
+that again for each value takes a twentieth of the time of reading a table."""
 
 LOCAL = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
-    # Its default starts a program for each file, to set the file's mode: twenty times as slow.
+    # The default starts a program for each file, to set the file's mode: twenty times as slow.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing."
         "FileSystemBasedCheckpointFileManager"
     ),
 }
-"""On one machine nothing listens beyond it, and two hundred parts are too many."""
+"""On one machine, nothing listens for others, and 200 shuffle partitions are too many."""
 
 ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
-    # To note for each expression which line of Python wrote it takes half of the driver's time.
+    # Recording which line of Python wrote each expression takes half of the driver's time.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # What other readers of Parquet know; Spark's own default is its form of long ago.
+    # Other readers of Parquet know this type; Spark's default is an old one of its own.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Sketches of more groups than its default of 128 would be made by sorting first.
+    # With sketches of more groups than the default of 128, Spark would sort first.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "2000",
 }
 
 QUIET = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""They print in full what is raised anyway."""
+"""Loggers that print in full what is raised anyway."""
 
 
 def spark_session(
@@ -61,8 +61,8 @@ def spark_session(
     if local:
         # Spark looks up the machine's name, and warns if it is a loopback address.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        # Workers must be this Python, for the packages are installed here. Only by this Spark
-        # also looks for formats with it.
+        # Workers must run this Python, because the packages are installed here. Without this,
+        # Spark would not look for formats with it either.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     chosen = ALWAYS | (LOCAL | _java_options() if local else {}) | dict(settings or {})
     builder = SparkSession.builder.appName(name)
@@ -79,8 +79,8 @@ def spark_session(
 
 
 def _java_options() -> dict[str, str]:
-    """Among them that Java's own log has only errors, from its first line on."""
+    """Java's options; one limits Java's own log to errors, from its first line on."""
     log = files("ackline.spark").joinpath("log4j2.properties")
-    # Not the `extraJavaOptions`: what somebody has configured there is added to these.
+    # Not `extraJavaOptions`: those are for the user, and Spark adds them to these.
     options = f"{UNCHECKED} -Dlog4j2.configurationFile={log}"
     return {"spark.driver.defaultJavaOptions": options}

@@ -15,11 +15,11 @@ from pyspark.sql.types import StructType
 
 from ackline.errors import ConfigError
 from ackline.spark import schemas
-from ackline.spark.asked import read_options, table_of
 from ackline.spark.claims.stream import ClaimsStreamReader
 from ackline.spark.events.stream import EventsStreamReader
 from ackline.spark.events.table import EventsReader
 from ackline.spark.jobs import JobsReader
+from ackline.spark.option_parsing import read_options, table_of
 from ackline.spark.options import (
     ReadClaims,
     ReadEvents,
@@ -76,7 +76,7 @@ class AcklineSource(DataSource):
         assert isinstance(options, Reading)
         address = find_address(options)
         if missing := _missing(options, address):
-            # A stream may be there before its first job.
+            # A stream may be started before the queue has its first job.
             logger.warning("%s; the stream waits for it", missing)
         if isinstance(options, ReadEvents):
             _require_schema(schema, schemas.EVENTS)
@@ -115,10 +115,10 @@ def _missing(options: Reading, address: StoreAddress) -> str | None:
     return missing_queue(address, options.queue, dropped=isinstance(options, ReadEvents))
 
 
-def _require_schema(asked: StructType, ours: StructType) -> None:
-    # Also where only a type differs, or what may be null: Spark would tell of that in its tasks.
-    if asked != ours:
+def _require_schema(requested: StructType, actual: StructType) -> None:
+    # Also if only a type or a nullability differs: Spark would not report that before its tasks.
+    if requested != actual:
         raise ConfigError(
-            f"this table has the columns {', '.join(ours.names)}: leave .schema(…) out, "
+            f"this table has the columns {', '.join(actual.names)}: leave .schema(…) out, "
             "and choose columns with select"
         )

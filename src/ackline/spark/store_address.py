@@ -20,12 +20,12 @@ from ackline.stores.registry import file_of
 
 
 class StoreAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """A store that was reached when the query was planned; it travels to executors."""
+    """A store that was reached when the query was planned; the address is sent to executors."""
 
     url: str
     tenant: str
     host: str
-    """Where it was planned."""
+    """The machine that planned the query."""
     shared_files: bool = False
 
     @contextmanager
@@ -48,16 +48,16 @@ class StoreAddress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoreFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A store that is a file, as it was seen when the work was planned; it travels to executors."""
+    """A store that is a file, as seen when the work was planned; this is sent to executors."""
 
     path: str
     host: str
-    """Where it was planned."""
+    """The machine that planned the work."""
     shared: bool = False
     """Whether every machine sees the same files."""
 
     def require_here(self) -> None:
-        """A file of another machine would silently be created here, as an empty store."""
+        """Refuse another machine's file: it would silently be created here, as an empty store."""
         if not self.shared:
             instead = "use Redis or PostgreSQL on a cluster"
             require_same_machine(self.host, f"the SQLite file {self.path}", instead)
@@ -101,7 +101,7 @@ def find_address(options: Common, *, creates: bool = False) -> StoreAddress:
 def missing_queue(address: StoreAddress, name: str, *, dropped: bool = False) -> str | None:
     """What to say about a queue that does not exist; None if it does. Asking does not create it.
 
-    With `dropped`, one that has only its journal left is there, too.
+    With `dropped`, a queue of which only the journal is left exists, too.
     """
     with address.open() as queues:
         if queues.store.describe(address.tenant, name, dropped=dropped):
@@ -110,9 +110,9 @@ def missing_queue(address: StoreAddress, name: str, *, dropped: bool = False) ->
 
 
 def require_one_machine(file: str, master: str | None, remedy: str) -> None:
-    """Refuse a store that is a file, before anything starts, where Spark may be other machines.
+    """Refuse a store that is a file, before anything starts, if Spark may run on other machines.
 
-    `remedy` is how to say that all of them see the file.
+    `remedy` is how the user can declare that all of them see the file.
     """
     if master is not None and not master.startswith("local"):
         raise ConfigError(
@@ -128,7 +128,7 @@ def files_of(queues: Iterable[Queue[Any, Any]]) -> list[str]:
 
 
 def absolute_url(url: str) -> str:
-    """Workers run in other directories, where a relative path would mean another file."""
+    """The URL with an absolute path: Spark's workers run in other directories."""
     path = file_of(url)
     if path is None:
         return url

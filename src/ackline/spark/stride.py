@@ -1,4 +1,4 @@
-"""How many jobs or events to ask a store for at once: nobody knows how large they are."""
+"""How many jobs or events to ask a store for at once, though their sizes are not known before."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from ackline.job import Record
 from ackline.stores.base import Page
 
 PAGE_BYTES = 16 << 20
-"""What a page may have in memory, about."""
+"""About how many bytes of memory a page may take."""
 
 LARGE = 1 << 20
-"""Bytes that each is taken to have before any was seen."""
+"""Bytes that a row is assumed to have before any was seen."""
 
 FIRST, GROWTH = 16, 4
-"""Few at first, then several times as many, if they are as small as they mostly are."""
+"""Ask for few at first, then for several times as many, if they turn out as small as usual."""
 
 
 class Stride:
-    """Judges by those that came last how many the next ones may be."""
+    """Decides by the sizes of the last rows how many to ask for next."""
 
     def __init__(self, most: int, first: int = FIRST, each: int = LARGE) -> None:
         self._most = most
@@ -26,7 +26,7 @@ class Stride:
         self._each = each
 
     def next(self, room: int) -> int:
-        """About as many as fit into so many bytes, at least one."""
+        """About as many as fit into `room` bytes, at least one."""
         return max(1, min(self._most, self._reach, room // self._each))
 
     def saw(self, jobs: Sequence[Record]) -> int:
@@ -36,7 +36,7 @@ class Stride:
         return size
 
     def measured(self, count: int, size: int) -> None:
-        """Take note that so many have come, with so many bytes together."""
+        """Take note that `count` rows have come, with `size` bytes together."""
         if count:
             self._each = max(1, size // count)
             self._reach = min(self._most, self._reach * GROWTH)
@@ -55,7 +55,7 @@ def pages(read: Callable[[str | None, int], Page], most: int) -> Iterator[list[R
 
 
 def fitting(jobs: Sequence[Record], room: int) -> int:
-    """How many of these jobs it takes to fill so many bytes; the last may go beyond."""
+    """How many of these jobs it takes to fill `room` bytes; the last may go beyond."""
     for number, job in enumerate(jobs):
         if room <= 0:
             return number
@@ -64,7 +64,7 @@ def fitting(jobs: Sequence[Record], room: int) -> int:
 
 
 def pieces(jobs: Sequence[Record], room: int) -> Iterator[Sequence[Record]]:
-    """Jobs in pieces of so many bytes, about: those that came may be larger than was judged."""
+    """Jobs in pieces of about `room` bytes: those that came may be larger than expected."""
     while jobs:
         count = fitting(jobs, room)
         yield jobs[:count]
@@ -72,7 +72,7 @@ def pieces(jobs: Sequence[Record], room: int) -> Iterator[Sequence[Record]]:
 
 
 def size_of(job: Record) -> int:
-    """What a job takes in memory, but for what is always small."""
+    """The bytes that a job takes in memory, without what is always small."""
     size = len(job.payload) + len(job.result or b"")
     if headers := job.options.headers:
         size += sum(map(len, headers)) + sum(map(len, headers.values()))

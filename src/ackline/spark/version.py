@@ -1,4 +1,4 @@
-"""Which PySpark is needed, told without anything that an older one does not have."""
+"""Which PySpark is needed, checked without anything that an older one does not have."""
 
 from __future__ import annotations
 

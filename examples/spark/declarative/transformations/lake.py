@@ -36,4 +36,4 @@ def jobs() -> DataFrame:
 def hourly() -> DataFrame:
     """Gold: what passed through in each hour."""
     by = ("day", "hour", *traffic.GROUP)
-    return traffic.told(traffic.parts_of(spark.read.table("steps")), by)
+    return traffic.figures(traffic.parts_of(spark.read.table("steps")), by)

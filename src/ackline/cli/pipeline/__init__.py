@@ -1,1 +1,1 @@
-"""`ackline pipeline …`: what Spark makes of the journal."""
+"""`ackline pipeline …`: commands that use Spark."""

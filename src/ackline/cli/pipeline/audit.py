@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from ackline.spark.audit.auditing import Audit
 
 UNPROVEN = 4
-"""The exit code of an audit that found nothing wrong, and could not see everything."""
+"""The exit code of an audit that found nothing wrong, but could not see everything."""
 
 SHOWN = 20
-"""How many findings people are shown; --json has up to a thousand."""
+"""How many findings are shown; --json has up to a thousand."""
 
 
 @command("audit", panel=PIPELINE, group=pipeline)

@@ -1,4 +1,4 @@
-"""What went wrong inside Spark, said as if it had gone wrong here."""
+"""Errors from inside Spark, turned into those that a command of ours would raise."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ackline.cli.exits import Refusal, UsageMistake
 from ackline.errors import AcklineError
 
 RAISED = re.compile(r"^(ackline(?:\.\w+)*)\.(\w+): (.*)$", re.MULTILINE)
-"""The last line of a traceback of Python's, with an error of ours."""
+"""The last line of a Python traceback that ends with an error of ours."""
 
 OTHER = re.compile(r"^\s*$|^\s+at |^ ?SQLSTATE|^===|^Traceback|^JVM stacktrace|^Driver stacktrace")
-"""A line that belongs to what Java says, no longer to the message."""
+"""A line that is no longer part of the message, but of Java's output."""
 
 OF_THE_QUERY = (
     *("AnalysisException", "ArithmeticException", "ArrayIndexOutOfBoundsException"),
     *("DateTimeException", "NumberFormatException", "ParseException", "SparkRuntimeException"),
 )
-"""What Spark raises for a mistake in --where or --set, also when it shows only in some row."""
+"""What Spark raises for a mistake in --where or --set, even one that only some rows reveal."""
 
 
 class Stoppable(Protocol):
-    """A Spark session, as far as it matters here."""
+    """The part of a Spark session that is needed here."""
 
     def stop(self) -> None: ...
 
@@ -45,20 +45,20 @@ def ending(spark: Stoppable) -> Iterator[None]:
 
 
 def in_plain_words(error: Exception) -> Exception:
-    """Our own error if there was one in any process of Spark's, else what Spark says first."""
+    """Our own error if any process of Spark raised one, else the first line of Spark's message."""
     text = str(error)
     if (ours := raised_in(text)) is not None:
         return ours
-    # An error of Java's that PySpark passes on says first which call of PySpark's it was.
-    said = text.partition("\n: ")[2] or text
-    first = said.strip().splitlines()[0] if said.strip() else type(error).__name__
+    # If PySpark passes on an error of Java's, the text begins with the call that failed.
+    message = text.partition("\n: ")[2] or text
+    first = message.strip().splitlines()[0] if message.strip() else type(error).__name__
     if type(error).__name__ in OF_THE_QUERY:
         return UsageMistake(f"Spark refuses it: {first}")
     return Refusal(f"Spark failed: {first}\nRun it again with --debug to see all that it says.")
 
 
 def raised_in(text: str) -> AcklineError | None:
-    """The last error of ours that a traceback in a text ends with."""
+    """The last error of ours that ends a traceback in a text."""
     found = list(RAISED.finditer(text))
     if not found:
         return None
@@ -69,14 +69,14 @@ def raised_in(text: str) -> AcklineError | None:
             break
         lines.append(line)
     kind = _kind_of(module, name)
-    # Its constructor takes what the message is made of; the message is made already.
+    # Its constructor would build the message from parts; here the message is complete already.
     error: AcklineError = kind.__new__(kind)
     Exception.__init__(error, "\n".join(lines))
     return error
 
 
 def _kind_of(module: str, name: str) -> type[AcklineError]:
-    """The class that a text names; it may be of another version, or nobody's at all."""
+    """The class that a text names; another version may have it, or none at all."""
     try:
         kind = getattr(importlib.import_module(module), name, None)
     except (ImportError, AcklineError):

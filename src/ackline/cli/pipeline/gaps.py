@@ -1,4 +1,4 @@
-"""What to say of events that a journal dropped before they were read."""
+"""How to describe events that a journal dropped before they were read."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 def in_words(gap: Gap) -> str:
     """Which events are missing, on one line; times are UTC, as everywhere in the lake."""
-    some = "" if gap.count == 1 else f"{gap.count:,} stretches of "
-    text = f"queue {plain(gap.queue)}: {some}events after cursor {gap.after} up to {gap.until}"
+    stretches = "" if gap.count == 1 else f"{gap.count:,} stretches of "
+    text = f"queue {plain(gap.queue)}: {stretches}events after cursor {gap.after} up to {gap.until}"
     if gap.kept_from is not None:
         text += f", of before {_moment(gap.kept_from)}"
     if gap.skipped_at is not None:

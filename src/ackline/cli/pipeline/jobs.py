@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ackline.spark.writing.rejected import RejectedRow
 
 SHOWN = 10
-"""How many refused rows, or chosen jobs, people are shown."""
+"""How many refused rows, or chosen jobs, are shown."""
 
 SetOption = Annotated[
     list[str] | None,
@@ -101,7 +101,7 @@ def load(
     ackline pipeline load orders.jsonl --queue email --set "id=get_json_object(payload, '$.order')"
     """
     require_shared_store(session, master, shared_files)
-    said = read_sets(sets)
+    expressions = read_sets(sets)
     spark = start_spark(session, master)
     from ackline.spark.bulk.files import format_of, read_files, with_columns
     from ackline.spark.bulk.loading import load as load_files
@@ -110,7 +110,7 @@ def load(
 
     with ending(spark):
         found = read_files(spark, files, format_of(files, format), infer=infer)
-        found = msgspec.structs.replace(found, rows=with_columns(found.rows, said))
+        found = msgspec.structs.replace(found, rows=with_columns(found.rows, expressions))
         options = WriteJobs(
             store=session.url,
             table="jobs",
@@ -211,7 +211,7 @@ def redrive(
     ackline pipeline redrive --where "error_type = 'Timeout'" --rate 50 --dry-run
     """
     require_shared_store(session, master, shared_files)
-    said = read_sets(sets)
+    expressions = read_sets(sets)
     spark = start_spark(session, master)
     from ackline.spark.bulk.exporting import as_text, chosen, read_table
     from ackline.spark.bulk.redriving import check, planned
@@ -222,10 +222,10 @@ def redrive(
         kept = RejectsPlace.planned(rejected, name_of_run("redrive"), max_rejected)
         address = address_of(session, shared_files)
         dead = chosen(as_text(read_table(spark, address, "dlq")), where)
-        plan = planned(dead, said, rate, dead.count() if rate else 0)
+        plan = planned(dead, expressions, rate, dead.count() if rate else 0)
         if dry_run:
             # A job that is not changed cannot be refused.
-            _preview(session, dead, plan, check(plan, address) if said else None)
+            _preview(session, dead, plan, check(plan, address) if expressions else None)
             return
         done = with_progress(session, spark, "redriving", lambda: act(plan, address, who(), kept))
     total = sum(done.redriven.values())
@@ -285,37 +285,37 @@ def _examples(rows: list[dict[str, Any]]) -> Table:
     return changes
 
 
-# --- what both ends of a command need ---
+# --- what several of these commands need ---
 
 
 def read_sets(sets: list[str] | None) -> dict[str, str]:
-    """Read `priority=9`."""
-    said = {}
+    """Read `--set priority=9` and the like: SQL expressions by name."""
+    expressions = {}
     for text in sets or ():
         name, equals, sql = text.partition("=")
         if not equals or not name.strip() or not sql.strip():
             raise UsageMistake(f"--set {text!r}: write NAME=SQL, such as priority=9")
-        if name.strip() in said:
+        if name.strip() in expressions:
             raise UsageMistake(f"--set {name.strip()}=… is there twice: say it once")
-        said[name.strip()] = sql.strip()
-    return said
+        expressions[name.strip()] = sql.strip()
+    return expressions
 
 
 def name_of_run(command: str) -> str:
-    """For the files of one run: no other has them."""
+    """A name for the files of one run that no other run has."""
     now = datetime.datetime.now(datetime.UTC)
     return f"{command}-{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
 
 
 def refuse(session: Session, refused: int, rejected: list[RejectedRow], folder: str | None) -> None:
-    """Say where what was refused is, or tell it and end with 1."""
+    """Say where the refused rows are, or show them and exit with 1."""
     if not refused:
         return
     if folder is not None:
         session.notice(f"{count(refused, 'row')} refused: {plain(folder)} has them")
         return
-    for one in rejected[:SHOWN]:
-        session.notice(f"{shorten(plain(one.row), 120)}: {plain(one.reason)}", "red")
+    for row in rejected[:SHOWN]:
+        session.notice(f"{shorten(plain(row.row), 120)}: {plain(row.reason)}", "red")
     raise Refusal(
         f"{count(refused, 'row was', 'rows were')} refused, all others are done. Correct "
         "them and run it again, which does nothing twice while the jobs are kept, or keep the rows "

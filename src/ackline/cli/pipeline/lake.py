@@ -131,7 +131,7 @@ def read_objective(text: str) -> tuple[str, float | None]:
 
 
 def _notice_missing(session: Session, objectives: Mapping[str, float | None]) -> None:
-    """A mistyped name would be remembered, and nobody would hear of it."""
+    """Warn of a mistyped queue name, which the lake would remember without any effect."""
     names = sorted(session.queues)
     if not names:
         session.notice(f"tenant {plain(session.tenant)} has no queues yet", "yellow")
@@ -164,7 +164,7 @@ def _tell(session: Session, ran: Ran) -> None:
 
 
 def _go_on(session: Session, job: Run) -> None:
-    """Until Ctrl-C or SIGTERM; a batch that is under way is done first."""
+    """Run until Ctrl-C or SIGTERM; a batch that is under way is finished first."""
     stopping = threading.Event()
 
     deafen = hear_signals(lambda _number: stopping.set())

@@ -1,4 +1,4 @@
-"""Options that several commands of the pipeline have."""
+"""Options that several pipeline commands share."""
 
 from __future__ import annotations
 

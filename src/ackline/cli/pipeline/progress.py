@@ -1,4 +1,4 @@
-"""A bar for what Spark does, by the tasks that are done."""
+"""A progress bar for Spark, by the tasks that are done."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PAUSE = 0.2
-"""Seconds between looks."""
+"""Seconds between two updates of the bar."""
 
 
-def with_progress(session: Session, spark: SparkSession, what: str, act: Callable[[], T]) -> T:
-    """Do it, with a bar for people who look on."""
+def with_progress(session: Session, spark: SparkSession, title: str, act: Callable[[], T]) -> T:
+    """Call `act` and show a bar meanwhile, if the command runs in a terminal."""
     if not session.notices.is_terminal or session.json or not hasattr(spark, "sparkContext"):
         return act()
-    columns = (TextColumn(what), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    columns = (TextColumn(title), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with (
         ThreadPoolExecutor(1) as pool,
         Progress(*columns, console=session.notices, transient=True) as progress,

@@ -1,4 +1,4 @@
-"""`ackline pipeline report`: what a lake tells, in the terminal or as a page."""
+"""`ackline pipeline report`: a report on a lake, in the terminal or as a page."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from ackline.spark.reports.facts import Report
 
 Cells = dict[str, Callable[[dict[str, Any]], str | Text]]
-"""The columns of a table: what each shows of a row."""
+"""The columns of a table, each with what it shows of a row."""
 
 NARROW = 120
-"""Below this width of a terminal, counts and times are two tables."""
+"""In a terminal narrower than this, counts and times are two tables."""
 
 BARS = " ▁▂▃▄▅▆▇█"
 WIDEST = 72
 LISTED = 10
 LEAST_NAME = 12
-"""Columns that are left of a name in a narrow terminal."""
+"""Characters of a name that are shown at least in a narrow terminal."""
 
 
 @command("report", panel=PIPELINE, group=pipeline)
@@ -112,11 +112,11 @@ def _show_throughput(session: Session, report: Report) -> None:
 
 
 def sparkline(values: list[float], width: int = WIDEST) -> str:
-    """Values as a line of bars; of many, the largest of each few."""
+    """Values as a line of bars; if there are many, each bar is the largest of several."""
     each = -(-len(values) // width)
     tops = [max(values[start : start + each]) for start in range(0, len(values), each)]
     most = max(tops, default=0) or 1
-    # What is not nothing is seen.
+    # Every value above zero has a visible bar.
     return "".join(BARS[-(-int(top * 8) // int(most) if top else 0) or bool(top)] for top in tops)
 
 
@@ -149,8 +149,8 @@ def _counts() -> Cells:
 def _times(narrow: bool) -> Cells:
     quantiles = ("p50", "p99") if narrow else ("p50", "p90", "p99")
     return {
-        f"{what} {quantile}": _span_of(f"{what}_{quantile}")
-        for what in ("wait", "run")
+        f"{measure} {quantile}": _span_of(f"{measure}_{quantile}")
+        for measure in ("wait", "run")
         for quantile in quantiles
     }
 

@@ -1,4 +1,4 @@
-"""Starting Spark for a command, with a store that all of its machines reach."""
+"""Starting Spark for a command, with a store that all of Spark's machines reach."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def address_of(session: Session, shared_files: bool) -> StoreAddress:
 
 
 def start_spark(session: Session, master: str | None) -> SparkSession:
-    """Start Spark, or say what is missing; it takes seconds, so people are told."""
+    """Start Spark, or say what is missing; it takes seconds, so a terminal shows a notice."""
     try:
         from ackline.spark.session import spark_session
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""`ackline pipeline streams`: who claims jobs for Spark under a name, and how far."""
+"""`ackline pipeline streams`: which streams of Spark claim jobs, and how far they have come."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ackline.spark.claims.manifests import StreamState
 
 Found = list[tuple[str, str, "StreamState"]]
-"""Queues, streams of theirs, and where these stand."""
+"""Queues, their streams, and the states of these."""
 
 
 @command("streams", panel=PIPELINE, group=pipeline)
@@ -56,9 +56,9 @@ def _found(session: Session, queue: str | None) -> Found:
     names = [queue] if queue is not None else list(session.queues)
     known = [session.known_queue(name) for name in names]
     return [
-        (one.name, stream, state)
-        for one in known
-        for stream, state in streams_of(one.store, one.key).items()
+        (source.name, stream, state)
+        for source in known
+        for stream, state in streams_of(source.store, source.key).items()
     ]
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ackline.spark.fleet.stop_flag import StopFlag
 
 PAUSE = 0.2
-"""Seconds between looks for a signal."""
+"""Seconds between two checks for a signal."""
 
 TargetsArgument = Annotated[
     list[str],
@@ -97,10 +97,10 @@ def work(
         until_empty=until_empty,
         environment=environment,
         shared_files=shared_files,
-        # Before Spark starts, which takes its time: who asks meanwhile means this fleet.
+        # Before Spark starts, which takes a while: a stop asked for meanwhile is for this fleet.
         asked_before=flag.says(),
     )
-    # Lost tasks are started anew: on one machine Spark does so only if it is told to.
+    # With `,4`, Spark starts lost tasks anew also on one machine.
     spark = start_spark(session, master or f"local[{executors},4]")
     from ackline.spark.fleet.running import run_fleet
 
@@ -126,7 +126,7 @@ def stop(session: Session, targets: TargetsArgument, name: NameOption = "fleet")
 
 
 def _until_done(requests: StopRequests, act: Callable[[], list[Served]]) -> list[Served]:
-    """Wait for the fleet, in the main thread: only there a signal is heard."""
+    """Wait for the fleet in the main thread, because only there signals are heard."""
     doing: Future[list[Served]] = Future()
 
     def run() -> None:
@@ -160,13 +160,13 @@ class StopRequests:
         self._asked = False
 
     def hear(self, _number: int) -> None:
-        """A signal has come."""
+        """Handle a signal."""
         if self._asked:
             self.at_once.set()
             return
         self._asked = True
         self._session.notice("stopping: running jobs may end; a second signal ends them at once")
-        # In a thread, so that the second is heard even if the store cannot be reached.
+        # In a thread, so that a second signal is heard even if the store cannot be reached.
         threading.Thread(target=self._hoist, name="ackline stop", daemon=True).start()
 
     def _hoist(self) -> None:
@@ -183,10 +183,10 @@ def _tell(session: Session, served: list[Served]) -> None:
         session.document({"workers": served})
         return
     table = new_table("worker", "ended", "failed", right=2, spare=[("worker", 12)], fold=["worker"])
-    for one in served:
-        table.add_row(plain(one.worker), f"{one.ended:,}", f"{one.failed:,}")
+    for worker in served:
+        table.add_row(plain(worker.worker), f"{worker.ended:,}", f"{worker.failed:,}")
     session.say(table)
-    total = sum(one.ended + one.failed for one in served)
+    total = sum(worker.ended + worker.failed for worker in served)
     # A job that is retried is delivered more than once.
     session.say(
         f"{count(total, 'delivery', 'deliveries')} handled by {count(len(served), 'worker')}"

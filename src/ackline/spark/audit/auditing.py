@@ -1,4 +1,4 @@
-"""The journal judged: of a store, or of a lake and what its store has told since."""
+"""Judges the journal: of a store, or of a lake and its store together."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     """How many of each finding."""
     listed: list[dict[str, str | None]]
     unseen: tuple[Gap, ...]
-    """Events that are nowhere any more: what was before them is not judged, so a job of which
-    nothing was told since is not missed."""
+    """Events that neither store nor lake has. What came before them is not judged, so a job that
+    no event since mentions is not missed."""
 
     @property
     def passed(self) -> bool:
@@ -45,7 +45,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def proven(self) -> bool:
-        """Whether that is a proof: nobody can vouch for what could not be seen."""
+        """Whether passing is a proof: it is none if there are events that could not be seen."""
         return self.passed and not self.unseen
 
 
@@ -74,10 +74,10 @@ def _audit(tables: StoreTables, lake: Lake | None) -> Audit:
     jobs = tables.read("jobs").drop(*UNREAD).cache()
     try:
         sizes = events.count(), jobs.count()
-        # Asked for only now: a journal may be trimmed until it has been read.
+        # Only now: a journal may be trimmed at any time until it has been read.
         unseen = history.unseen()
         found = _judge(tables, behind(events, _ends(unseen)), jobs, unseen)
-        counts, listed = _told(clear(found, tables.read("events", start=end)))
+        counts, listed = _collected(clear(found, tables.read("events", start=end)))
     finally:
         events.unpersist()
         jobs.unpersist()
@@ -95,16 +95,16 @@ def _ends(unseen: Collection[Gap]) -> dict[str, str]:
 def _judge(
     tables: StoreTables, events: DataFrame, jobs: DataFrame, unseen: Collection[Gap]
 ) -> DataFrame:
-    # What is to be kept until now was so when the jobs were read.
+    # A job that must be kept until now must also have been there when the jobs were read.
     store, now = tables.queues.store, tables.queues.info().now
     limits = limits_of(tables.spark, store, tables.infos, now)
-    # Asked for only now, too: a move may have made a queue since.
+    # Only now, too: a move may have made a queue since.
     unaudited = set(journals(tables.queues)) - {info.key.name for info in tables.infos}
     return findings(events, jobs, limits, {gap.queue for gap in unseen}, unaudited)
 
 
-def _told(found: DataFrame) -> tuple[dict[str, int], list[dict[str, str | None]]]:
-    """How many there are of each finding, and the first of them all."""
+def _collected(found: DataFrame) -> tuple[dict[str, int], list[dict[str, str | None]]]:
+    """How many there are of each finding, and the first `LISTED` of all findings."""
     found = found.cache()
     try:
         counts = {

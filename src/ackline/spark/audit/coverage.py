@@ -1,4 +1,4 @@
-"""What a lake and its store have of the journals together, and what neither of them has."""
+"""Which events of the journals a lake and its store have together, and which neither has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ackline.spark.lake.lake import Lake
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What a lake has of one queue: its first event and its last."""
+    """The first and the last event that a lake has of one queue."""
 
     first: str
     first_at: float
@@ -26,7 +26,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Coverage:
-    """How far the events reach that a lake has of some queues, and its store after them."""
+    """How far the events of some queues reach, in a lake and after that in its store."""
 
     def __init__(self, queues: Queues, lake: Lake, kept: Mapping[str, Kept]) -> None:
         self._store, self._tenant = queues.store, queues.tenant
@@ -36,9 +36,10 @@ class Coverage:
         require_within(queues, None, (one.last for one in kept.values()))
 
     def start(self, names: list[str], end: str) -> str:
-        """From where on to read the store: the first event that the lake lacks.
+        """From where to read the store: just before the first event that the lake lacks.
 
-        But all that is kept, if a queue has dropped some after that: the lake may be further there.
+        If a queue has dropped events after that, all that the store has: the lake may have more of
+        that queue.
         """
         keys = [QueueKey(self._tenant, name) for name in names]
         try:
@@ -73,12 +74,12 @@ class Coverage:
         return Gap(queue=key.name, after=NOTHING_DROPPED, until=until, kept_from=kept.first_at)
 
     def _is_whole(self, key: QueueKey, kept: Kept) -> bool:
-        """Whether the first event that the lake has of a queue is the first of all."""
+        """Whether the first event that the lake has of a queue is the queue's first ever."""
         begins = self._mark.begins
         if begins is not None and key.name in begins:
             return begins[key.name] == kept.first
         if self._some_dropped:
             return False
-        # Of a queue that came into being since, the lake has all. What was there when an earlier
-        # version made it is known only as long as the store has it, too.
+        # Of a queue that was made after the lake, the lake has all. An earlier version did not
+        # record which queues were there before: then only the store's whole journal proves it.
         return begins is not None or missing_after(self._store, key) is None

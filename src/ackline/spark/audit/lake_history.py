@@ -17,7 +17,7 @@ from ackline.spark.pipelines.journal import behind, up_to
 
 
 class LakeHistory:
-    """What a lake has, and what its store has told since."""
+    """The events of a lake, and those that its store has recorded since."""
 
     def __init__(self, tables: StoreTables, lake: Lake) -> None:
         lake.require_of(tables.queues)
@@ -30,7 +30,7 @@ class LakeHistory:
         self._names = sorted({info.key.name for info in tables.infos} | kept.keys())
 
     def events(self, end: str) -> DataFrame:
-        """All that has happened up to a cursor."""
+        """All events up to a cursor."""
         start = self._coverage.start(self._names, end)
         since = up_to(self._tables.read("events", start=start), end)
         if self._bronze is None:
@@ -38,7 +38,7 @@ class LakeHistory:
         return self._bronze.unionByName(behind(since, self._ends), allowMissingColumns=True)
 
     def unseen(self) -> tuple[Gap, ...]:
-        """What neither the lake nor the store has."""
+        """The events that neither the lake nor the store has."""
         return tuple(gap for name in self._names for gap in self._coverage.unseen(name))
 
 
@@ -49,15 +49,15 @@ def bronze_of(spark: SparkSession, lake: Lake) -> DataFrame | None:
 
 
 def kept_batches(lake: Lake) -> list[Batch]:
-    """Those that came after all that was dropped; `LakeDamaged` if one between them is missing."""
+    """The batches after the last dropped one; `LakeDamaged` if one between batches is missing."""
     batches = lake.batches
     require_unbroken(lake, batches)
-    # An earlier version may have dropped one between others: in such a hole no job can be followed.
+    # An earlier version may have dropped one between others: no job can be followed across that.
     return list(takewhile(lambda batch: not batch.dropped, reversed(batches)))[::-1]
 
 
 def kept_in(bronze: DataFrame) -> dict[str, Kept]:
-    """What a lake has of each queue."""
+    """The first and the last event that a lake has of each queue."""
     first = F.min_by(F.struct("cursor", F.unix_micros("at").alias("at")), "place")
     last = F.max_by("cursor", "place")
     rows = bronze.groupBy("queue").agg(first.alias("first"), last.alias("last")).collect()

@@ -1,4 +1,4 @@
-"""The limits that jobs are judged by: the widest that anyone may go by now."""
+"""The limits that jobs are judged by: the widest that any process may apply now."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ LIMITS = (
 def limits_of(
     spark: SparkSession, store: Store, infos: Iterable[QueueInfo], now: float
 ) -> DataFrame:
-    """The limits of each queue and kind; a null kind is all others.
+    """The limits of each queue and kind; a null kind means all other kinds.
 
-    They hold for jobs that have none of their own.
+    They apply to jobs that have none of their own.
     """
     rows = []
     for info in infos:
@@ -50,7 +50,7 @@ def policies_of(info: QueueInfo, noted: Mapping[str, int]) -> Iterator[tuple[str
 
 
 def _wider(of_kind: Resolved, of_queue: Resolved, noted: int) -> Resolved:
-    """What each allows: in its process, a handler's policy replaces what is stored of its kind."""
+    """All that either allows: in its process, a handler's policy replaces the kind's stored one."""
     return msgspec.structs.replace(
         of_kind,
         max_attempts=max(of_kind.max_attempts, of_queue.max_attempts, noted),

@@ -1,4 +1,4 @@
-"""What a store has of its journals."""
+"""The part of its journals that a store still has."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class StoreTables:
             for info in queues.store.describe(queues.tenant, dropped=True)
             if self.names is None or info.key.name in self.names
         ]
-        """The queues that have a journal, those too that were dropped."""
+        """The queues that have a journal, including those that were dropped."""
         self._options = {
             "store": url,
             "tenant": queues.tenant,
@@ -51,7 +51,7 @@ class StoreTables:
         return rows if self.names is None else rows.where(F.col("queue").isin(self.names))
 
     def _alone(self, table: str) -> str | None:
-        """The one queue that the store need only be asked for; one that was dropped has no jobs."""
+        """The queue to ask the store for, if it is only one; a dropped queue has no jobs."""
         if self.names is None or len(self.names) != 1:
             return None
         (name,) = self.names
@@ -67,11 +67,11 @@ class StoreHistory:
         self._tables = tables
 
     def events(self, end: str) -> DataFrame:
-        """All that has happened up to a cursor."""
+        """All events up to a cursor."""
         return up_to(self._tables.read("events"), end)
 
     def unseen(self) -> tuple[Gap, ...]:
-        """What the journals have dropped."""
+        """The events that the journals have dropped."""
         store = self._tables.queues.store
         gaps = (missing_after(store, info.key) for info in self._tables.infos)
         return tuple(gap for gap in gaps if gap is not None)

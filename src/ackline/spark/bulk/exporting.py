@@ -24,7 +24,7 @@ def as_text(rows: DataFrame) -> DataFrame:
     """Payloads and results as text: JSON as it stands, all else an object with its `base64`."""
     if "codec" not in rows.columns:
         return rows
-    # What wrote a result is not recorded, and may be another than what wrote the payload.
+    # The codec of a result is not recorded, and may differ from that of the payload.
     result_is_json = F.get_json_object(_valid_text("result"), "$").isNotNull()
     return rows.withColumns(
         {
@@ -67,7 +67,7 @@ def export(rows: DataFrame, path: str, format: str, *, overwrite: bool) -> int:
 
 
 def _write(rows: DataFrame, path: str, format: str) -> int:
-    # As they are written: the store may have others when it is asked again.
+    # Counted as they are written: the store may have other rows when it is read again.
     counted = Observation()
     seen = rows.observe(counted, F.count(F.lit(1)).alias("rows"))
     seen.write.format(format).save(path)
@@ -77,9 +77,9 @@ def _write(rows: DataFrame, path: str, format: str) -> int:
 
 
 def require_all(rows: DataFrame, path: str, format: str, written: int) -> None:
-    """Spark does not miss files that somebody has removed before all were there."""
+    """Refuse files that lack rows: Spark does not notice if some are removed while it writes."""
     reader = rows.sparkSession.read
-    # Of JSON, each line is a row.
+    # In JSON, each line is a row.
     table = reader.text(path) if format == "json" else reader.schema(rows.schema).parquet(path)
     if (found := table.count()) != written:
         raise ConfigError(

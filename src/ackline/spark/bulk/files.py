@@ -1,4 +1,4 @@
-"""Files as rows that can be jobs, and the lines of them that cannot be read."""
+"""Files as rows that can become jobs, and the lines of them that cannot be read."""
 
 from __future__ import annotations
 
@@ -40,35 +40,35 @@ TYPES: Mapping[str, DataType] = {
     **dict.fromkeys(("delay", "lease", "timeout", "result_ttl", "backoff"), DoubleType()),
     "run_at": TimestampType(),
 }
-"""Of the columns of a CSV that are not part of the payload."""
+"""The types of the columns of a CSV that are not part of the payload."""
 
 CSV = {"multiLine": "true", "escape": '"'}
-"""Quotes as RFC 4180 has them, and most programs write them: doubled, not after a backslash."""
+"""Quotes as in RFC 4180, and as most programs write them: doubled, not after a backslash."""
 
 UNREADABLE = re.compile(r"\[FAILED_READ_FILE\.\w+\] .*? reading file (\S.*?)\.\s")
 CAUSE = re.compile(r"^Caused by: [\w.$]+: (.+)$", re.MULTILINE)
-"""What Java says of a file that it cannot read, and of what went wrong."""
+"""What Java says about a file that it cannot read, and about the cause."""
 
 LINE_BREAK = re.compile("[\r\n]")
 
 OTHER_COLUMNS = re.compile(r"CSV header(?:.*\n)*?CSV file: (.*)")
-"""What Spark says of a file whose first line has other names."""
+"""What Spark says about a file whose first line has other names."""
 
-MEANT = (*OF_A_JOB, "payload")
+SETTABLE = (*OF_A_JOB, "payload")
 """What `--set` may name."""
 
 
 class Files(msgspec.Struct, frozen=True):
-    """What was read: rows for jobs, and broken lines, null where the format has none."""
+    """What was read: rows for jobs, and broken lines, None if the format has none."""
 
     rows: DataFrame
     broken: DataFrame | None = None
 
 
-def format_of(paths: Sequence[str], said: str | None) -> str:
-    """How files are written, by what was said or by their names."""
-    if said is not None:
-        return said
+def format_of(paths: Sequence[str], given: str | None) -> str:
+    """The format of files: the one that was given, or the one that their names show."""
+    if given is not None:
+        return given
     found = {SUFFIXES.get(_suffix(path)) for path in paths}
     if len(found) != 1 or None in found:
         raise ConfigError(
@@ -115,11 +115,11 @@ def _read(spark: SparkSession, paths: list[str], format: str, infer: bool) -> Fi
 
 @contextmanager
 def naming_the_file() -> Iterator[None]:
-    """Say which file cannot be read, and why: Spark says it far down."""
+    """Raise an error that says which file cannot be read, and why: Spark's buries that."""
     try:
         yield
     except Exception as error:
-        # Of what a task raised, Spark makes an error of its own or passes on Java's.
+        # Spark wraps what a task raised in an error of its own, or passes on Java's.
         if (unreadable := unreadable_in(str(error))) is None:
             raise
         raise unreadable from error
@@ -151,7 +151,7 @@ def require_plain(path: str) -> None:
 
 
 def require_lines(first: Sequence[str] | None) -> None:
-    """Refuse one document over many lines: each of them would be refused, or worse, be a job."""
+    """Refuse one document over many lines: each line would be refused or, worse, become a job."""
     if first is not None and first[0] in ("[", "{"):
         raise ConfigError(
             "a file of JSON has one value in each line, and this one begins with "
@@ -160,9 +160,9 @@ def require_lines(first: Sequence[str] | None) -> None:
 
 
 def files_with_odd_quotes(lines: DataFrame) -> list[str]:
-    """Those in which a quote may be left open; one that is not UTF-8 is refused.
+    """The files in which a quote may be left open; one that is not UTF-8 is refused.
 
-    Spark would put other characters in the place of those that it cannot read.
+    Spark would silently replace the characters that it cannot read.
     """
     text = F.col("value")
     foreign = ~F.is_valid_utf8(text) | F.contains(text, F.lit("\0"))
@@ -181,9 +181,9 @@ def files_with_odd_quotes(lines: DataFrame) -> list[str]:
 
 
 def _require_closed(rows: DataFrame, last: str, odd: Sequence[str]) -> None:
-    """Refuse a file that ends within quotes: the lines after them would be one value, its last.
+    """Refuse a file with a quote left open: all lines after it would become its last value.
 
-    Quotes may be odd without that: one within a value that is not in quotes means nothing.
+    An odd number of quotes is no proof of that: a quote within an unquoted value means nothing.
     """
     if not odd:
         return
@@ -207,14 +207,14 @@ def _read_csv(spark: SparkSession, paths: list[str], infer: bool) -> Files:
         types = [field.dataType for field in seen.fields]
     schema = StructType()
     for name, type in zip(names, types, strict=True):
-        # What means something to a job is of a certain type: a line that has another is broken.
+        # Columns that describe a job have fixed types: a line with another type is broken.
         schema.add(name, TYPES.get(name, type))
     # Spark fills this column only if the schema has it.
     schema.add(BROKEN, StringType())
-    # By itself Spark would take the names of the first file for those of all.
+    # By default, Spark would apply the names of the first file to all files.
     reader = spark.read.options(**CSV, header="true", enforceSchema="false")
     reader = reader.options(columnNameOfCorruptRecord=BROKEN).schema(schema)
-    # Spark refuses to look at that column alone, unless the rows were kept.
+    # Spark refuses to read that column alone, unless the rows are cached.
     rows = reader.csv(paths).cache()
     _require_columns(rows, names)
     _require_closed(reader.csv(paths), names[-1], odd)
@@ -241,11 +241,11 @@ def names_of(first: Sequence[str | None] | None) -> list[str]:
 
 
 def _require_columns(rows: DataFrame, names: Sequence[str]) -> None:
-    """Read all of them, before anything is enqueued: they are kept for later."""
+    """Refuse a file with other columns: all rows are read, and cached, before any is enqueued."""
     try:
         rows.count()
     except Exception as error:
-        # Of what a task raised, Spark makes an error of its own or passes on Java's.
+        # Spark wraps what a task raised in an error of its own, or passes on Java's.
         if (other := OTHER_COLUMNS.search(str(error))) is None:
             raise
         raise ConfigError(
@@ -254,25 +254,25 @@ def _require_columns(rows: DataFrame, names: Sequence[str]) -> None:
         ) from None
 
 
-def with_columns(rows: DataFrame, said: Mapping[str, str]) -> DataFrame:
-    """Rows with what `--set NAME=SQL` says: each an expression over the file's own columns."""
-    for name in said:
-        if name not in MEANT:
-            hint = did_you_mean(name, MEANT) or f"there are {', '.join(MEANT)}"
+def with_columns(rows: DataFrame, expressions: Mapping[str, str]) -> DataFrame:
+    """Rows with the columns of `--set NAME=SQL`: expressions over the file's own columns."""
+    for name in expressions:
+        if name not in SETTABLE:
+            hint = did_you_mean(name, SETTABLE) or f"there are {', '.join(SETTABLE)}"
             raise ConfigError(f"--set {name}=…: a job has no {name!r}; {hint}")
     try:
         return rows.select(
-            "*", *(F.expr(sql).alias(f"+{name}") for name, sql in said.items())
+            "*", *(F.expr(sql).alias(f"+{name}") for name, sql in expressions.items())
         ).select(
-            *(quoted(name) for name in rows.columns if name not in said),
-            *(F.col(quoted(f"+{name}")).alias(name) for name in said),
+            *(quoted(name) for name in rows.columns if name not in expressions),
+            *(F.col(quoted(f"+{name}")).alias(name) for name in expressions),
         )
     except PySparkException as error:
         raise ConfigError(f"--set cannot be understood: {first_line(error)}") from None
 
 
 def quoted(name: str) -> str:
-    """The name of a column as Spark must be told it: a dot would be taken for a field of it.
+    """The name of a column, escaped for Spark, which would take a dot for access to a field.
 
     >>> quoted("a.b")
     '`a.b`'
@@ -290,5 +290,5 @@ def local_name(uri: str) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """What Spark says in its first line; it says a lot."""
+    """The first line of Spark's message, which is long."""
     return str(error).strip().splitlines()[0]

@@ -1,4 +1,4 @@
-"""Files into jobs. Loaded twice, nothing is enqueued twice while its job is kept."""
+"""Files into jobs. If a file is loaded twice, nothing is enqueued twice while its job is kept."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """Rows whose id a job has already."""
     refused: int
     rejected: list[RejectedRow]
-    """Those that were refused, unless a folder has them."""
+    """The refused rows, unless a folder has them."""
 
 
 def load(files: Files, options: WriteJobs, address: StoreAddress, name: str) -> Loaded:
     """Enqueue each row; those that cannot be jobs come back with the reason, or go to a folder."""
     columns, names = columns_of_jobs(files.rows.schema, options), files.rows.columns
     rejects = rejects_of(options).named(name)
-    # Spark looks its columns up by their names, and would take a dot for a field of one.
+    # Spark looks columns up by name, and would take a dot for access to a field.
     numbered = files.rows.toDF(*(f"c{number}" for number in range(len(names))))
 
     def enqueue(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
@@ -80,7 +80,7 @@ def enqueue_some(
 ) -> Iterator[pyarrow.RecordBatch]:
     """What one task did: how many were written, then a row for each refused one to be listed."""
     done = enqueue_rows(address, options, columns, batches, rejects_place)
-    yield _told(done.written, done.known, done.rejected, done.listed)
+    yield _report(done.written, done.known, done.rejected, done.listed)
 
 
 def refuse_some(
@@ -90,21 +90,21 @@ def refuse_some(
     with rejects_place.opened(address) as rejects:
         for batch in batches:
             rejects.add([RejectedRow(line, "BrokenLine", BROKEN_LINE) for line in _lines(batch)], 0)
-    yield _told(0, 0, rejects.count, rejects.listed)
+    yield _report(0, 0, rejects.count, rejects.listed)
 
 
 def _lines(batch: pyarrow.RecordBatch) -> list[str]:
     return [row[BROKEN] for row in batch.to_pylist()]
 
 
-def _told(
+def _report(
     written: int, known: int, refused: int, rejected: Sequence[RejectedRow]
 ) -> pyarrow.RecordBatch:
     none = {"written": 0, "known": 0, "refused": 0}
     return pyarrow.RecordBatch.from_pylist(
         [
             {"written": written, "known": known, "refused": refused},
-            *({**none, **msgspec.structs.asdict(one)} for one in rejected),
+            *({**none, **msgspec.structs.asdict(row)} for row in rejected),
         ],
         _ARROW,
     )

@@ -1,4 +1,4 @@
-"""Out of the DLQ by a condition, each job once, however often it is run."""
+"""Redrives jobs of the DLQ by a condition: each job once, however often this is run."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ CHUNK = 500
 SETTABLE = ("payload", "priority")
 
 PARTS = 16
-"""Tasks of a redrive: the DLQ of one queue is read by one, which nobody would see get on."""
+"""Tasks of a redrive: only one reads the DLQ of a queue, and alone it would show no progress."""
 
 LISTED = 10
-"""How many refused jobs a check shows of each task."""
+"""How many refused jobs of each task a check shows."""
 
 _REJECTED = [(name, pyarrow.string()) for name in ("row", "error", "reason")]
 _COUNTS = [(name, pyarrow.int64()) for name in ("redriven", "left", "refused")]
@@ -55,17 +55,20 @@ class Redriven(msgspec.Struct, frozen=True, kw_only=True):
     left: int
     """Jobs that have changed since they were chosen: redriven by others, or failed again."""
     refused: int
-    """Jobs that could not be changed as was said; they are still in the DLQ."""
+    """Jobs that could not be changed as `--set` says; they are still in the DLQ."""
     rejected: list[RejectedRow]
-    """Those, unless a folder has them."""
+    """The refused jobs, unless a folder has them."""
 
 
-def planned(dead: DataFrame, said: Mapping[str, str], rate: float | None, total: int) -> DataFrame:
+def planned(
+    dead: DataFrame, expressions: Mapping[str, str], rate: float | None, total: int
+) -> DataFrame:
     """For each chosen job: which failure of it is meant, what to change, and when it is due.
 
-    With a rate, they are spread by their ids over the time that so many take, the same each time.
+    With a rate, jobs are spread by their ids over the time that `total` of them take, the same way
+    each time.
     """
-    for name in said:
+    for name in expressions:
         if name not in SETTABLE:
             raise ConfigError(
                 f"--set {name}=…: of a failed job {' and '.join(SETTABLE)} can be set"
@@ -73,13 +76,13 @@ def planned(dead: DataFrame, said: Mapping[str, str], rate: float | None, total:
     share = F.pmod(F.xxhash64("queue", "id"), F.lit(1_000_000)) / 1e6
     delay = share * seconds_of(total, rate)
     try:
-        priority = F.expr(said.get("priority", "null"))
+        priority = F.expr(expressions.get("priority", "null"))
         require_whole_number(dead.select(priority).schema[0].dataType)
         values = {
             "priority": priority.cast("long"),
-            "payload": F.expr(said.get("payload", "null")).cast("string"),
+            "payload": F.expr(expressions.get("payload", "null")).cast("string"),
         }
-        nulls = [F.when(values[name].isNull(), F.lit(name)) for name in said]
+        nulls = [F.when(values[name].isNull(), F.lit(name)) for name in expressions]
         return dead.select(
             *("tenant", "queue", "id", "token", "codec"),
             delay.alias("delay"),
@@ -91,7 +94,7 @@ def planned(dead: DataFrame, said: Mapping[str, str], rate: float | None, total:
 
 
 def seconds_of(total: int, rate: float | None) -> float:
-    """The time that so many jobs take at a rate; 0 without one."""
+    """The seconds that `total` jobs take at a rate; 0 without one."""
     if rate is None:
         return 0.0
     if not (rate > 0 and math.isfinite(rate)):
@@ -106,7 +109,7 @@ def seconds_of(total: int, rate: float | None) -> float:
 
 
 def require_whole_number(priority: DataType) -> None:
-    """Refuse a priority that is no whole number: to cut it to one is not for us to decide."""
+    """Refuse a priority that is not a whole number: how to round it is not for us to decide."""
     if not isinstance(priority, (IntegralType, NullType)):
         raise ConfigError(
             f"--set priority=… is {priority.simpleString()}, but must be a whole number: "
@@ -117,11 +120,11 @@ def require_whole_number(priority: DataType) -> None:
 def redrive(
     plan: DataFrame, address: StoreAddress, by: str, rejects_place: RejectsPlace
 ) -> Redriven:
-    """Redrive them, in several tasks."""
-    told = plan.repartition(PARTS, "queue", "id").mapInArrow(
+    """Redrive the planned jobs, in several tasks."""
+    reports = plan.repartition(PARTS, "queue", "id").mapInArrow(
         lambda batches: redrive_some(address, by, batches, rejects_place), SCHEMA
     )
-    rows = told.toArrow().to_pylist()
+    rows = reports.toArrow().to_pylist()
     counts: dict[str, int] = {}
     for row in rows:
         if row["redriven"]:
@@ -174,9 +177,9 @@ def _redrive(
     for row in rows:
         by_queue.setdefault(row["queue"], []).append(row)
     counts, rejected = list[dict[str, Any]](), list[RejectedRow]()
-    for name, some in by_queue.items():
-        count, refused = _of_queue(queues[name], some, by)
-        left = len(some) - count - len(refused)
+    for name, queue_rows in by_queue.items():
+        count, refused = _of_queue(queues[name], queue_rows, by)
+        left = len(queue_rows) - count - len(refused)
         counts.append({"queue": name, "redriven": count, "left": left, "refused": 0})
         rejected += refused
     return counts, rejected
@@ -185,7 +188,7 @@ def _redrive(
 def _of_queue(
     queue: Queue[Any, Any], rows: Sequence[dict[str, Any]], by: str
 ) -> tuple[int, list[RejectedRow]]:
-    """How many were redriven, and which could not be changed as was said."""
+    """How many were redriven, and which could not be changed as `--set` says."""
     meant = still_meant(queue.store.get(queue.key, [row["id"] for row in rows]), rows)
     rejected, steps = [], []
     for row in meant:
@@ -194,7 +197,7 @@ def _of_queue(
         except InvalidJob as error:
             rejected.append(RejectedRow.of(row, error))
             continue
-        # The store looks once more, in the step that changes it: others may redrive it meanwhile.
+        # The store checks the token again in the step itself: others may redrive it meanwhile.
         step = lifecycle.redrive(row["id"], row["delay"], by, token=row["token"], change=change)
         steps.append(step)
     return sum(verdict.applied for verdict in queue.apply(steps)), rejected
@@ -246,10 +249,10 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
 def check(plan: DataFrame, address: StoreAddress) -> Checked:
     """Try the changes of all chosen jobs, and store none."""
-    told = plan.repartition(PARTS, "queue", "id").mapInArrow(
+    reports = plan.repartition(PARTS, "queue", "id").mapInArrow(
         lambda batches: check_some(address, batches), CHECKED
     )
-    rows = told.toArrow().to_pylist()
+    rows = reports.toArrow().to_pylist()
     return Checked(
         refused=sum(row["refused"] for row in rows),
         rejected=_rejected(rows),

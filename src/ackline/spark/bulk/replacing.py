@@ -1,8 +1,8 @@
 """An export that takes the place of an earlier one when it is complete, and not before.
 
-Of several exports into one folder the first to end is there, and the others are refused. No file
-system is asked for a lock, for object stores have none: whoever is about to change the folder first
-makes a folder in it that says so, and then looks for those of others. One of two sees the other.
+Of several exports into one folder, the first to end stays, and the others are refused. There is no
+lock, because object stores have none: an export that is about to change the folder first makes a
+folder in it, `_old-…`, and then looks for such folders of others. One of two sees the other.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ackline.spark.paths import absolute, open_folder
 
 FILES = re.compile(r"part-.*|_SUCCESS|\.(part-.*|_SUCCESS)\.crc")
 LEFTOVERS = re.compile(r"_temporary|_(new|old)-.*")
-"""Folders of an export that was broken off, or that goes on."""
+"""Folders of an export that was interrupted, or is still running."""
 
 COMPLETE = ("_SUCCESS", "._SUCCESS.crc")
-"""Files that say that all others are there."""
+"""Files that mark an export as complete."""
 
 Files = dict[str, tuple[int, int | None]]
 """By name, with sizes and times: some files of all exports have the same names."""
@@ -54,18 +54,18 @@ class ExportFolder:
     def replacing(self) -> Iterator[str]:
         """A path to write to; what is written there then replaces the earlier export.
 
-        A folder with anything else in it is refused, because that would be lost; and so is one
+        A folder with anything else in it is refused, because that would be lost. So is a folder
         into which another export has ended meanwhile.
         """
         earlier = self._require_export()
-        # Inside, where no reader of tables looks: beside it may be another disk, or no permission.
+        # Inside, where no reader of tables looks: outside may be another disk, or no permission.
         new, old = f"_new-{new_id()}", f"_old-{new_id()}"
         try:
             yield f"{self.path}/{new}"
             self._swap(earlier, new, old)
         except Exception as error:
-            # It may have failed in any way after another has taken its files for leftovers. Times
-            # do not tell: in an object store, what was moved back has another.
+            # If another export has removed our files as leftovers, any error may follow. Only names
+            # are compared: in an object store, a file that was moved back has another time.
             if self._files_in().keys() != earlier.files.keys():
                 raise self._another() from error
             raise
@@ -105,7 +105,7 @@ class ExportFolder:
             raise
 
     def _require_alone(self, earlier: Earlier, old: str) -> None:
-        # Folders first: one that ends between the two looks has changed the files by then.
+        # Folders first: an export that ends between the two checks has changed the files by then.
         others = set(self._folders()) - {*earlier.folders, old}
         if any(name.startswith("_old-") for name in others) or self._files_in() != earlier.files:
             raise self._another()
@@ -139,5 +139,5 @@ class ExportFolder:
 
 
 def _ordered(names: Iterable[str]) -> list[str]:
-    """First what says that all are there: no reader is to believe it while files are moved."""
+    """Marks of completeness first: no reader is to find them while files are moved."""
     return sorted(names, key=lambda name: (name not in COMPLETE, name))

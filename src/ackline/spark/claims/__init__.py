@@ -1,1 +1,1 @@
-"""Jobs as a stream: `stream` is what Spark asks, `claims` answers it without Spark."""
+"""Jobs as a stream: `stream` is the interface to Spark, `claims` does the work without Spark."""

@@ -1,7 +1,7 @@
 """Claims as manifests: what a stream of jobs does in its planner, without Spark.
 
-For each micro-batch: `take` claims jobs and saves a manifest of them before Spark hears of it;
-`plan` hands out the jobs of a manifest, again after a crash; `settle` completes them when Spark
+For each micro-batch: `take` claims jobs and saves a manifest of them before Spark gets its offset;
+`plan` hands out the jobs of a manifest, the same after a crash; `settle` completes them when Spark
 has committed.
 """
 
@@ -38,15 +38,16 @@ class Claims:
         self._replay = Replay(self._queue, self._keeper, options.stream_id)
         self._settling = Settling(self._queue, options, self.room, self._keeper)
         self._records: dict[int, list[Record]] = {}
-        """The jobs of micro-batches that this driver has claimed or looked at, until settled."""
+        """The jobs of micro-batches that this driver has claimed or looked up, until settled."""
         self._begun = False
         self._doubtful = False
-        """Whether a claim or a save went wrong, so that the store may have more than is known."""
+        """Whether a claim or a save failed: the store may have more than this driver knows."""
 
     def generation(self) -> str:
-        """What the offsets of the stream name.
+        """The generation of the stream, which its offsets name.
 
-        Who only asks may be refused afterwards, so a stream that another reads is left to it.
+        An existing stream is not taken over yet, unless it is reset: its state and this driver's
+        checkpoint may not belong together, and then it is left to the driver that reads it.
         """
         found, _ = self.room.find()
         if found is not None and not self._options.reset:
@@ -57,7 +58,7 @@ class Claims:
         return self.room.state.generation
 
     def begin(self, accept: Accept) -> None:
-        """Take the stream over, unless its state is refused: then nothing is changed."""
+        """Take the stream over; if `accept` refuses its state, nothing is changed."""
         if self._begun:
             accept(self.room.state)
             return
@@ -69,9 +70,9 @@ class Claims:
         self._begun = True
 
     def _begin_anew(self) -> None:
-        """Forget what was read with another checkpoint, and give it back."""
+        """Forget what was claimed with another checkpoint, and give those jobs back."""
         if self.room.state.committed:
-            # Until what it held is given back: this may be cut off anywhere, and is repeated.
+            # Until the jobs are given back: this may fail halfway, and is then repeated.
             self._doubtful = True
             self._keeper.drop(self.room.held)
             self.room.restart()
@@ -80,7 +81,7 @@ class Claims:
             self._look_again()
 
     def close(self) -> None:
-        """Stop keeping leases; they stay for the next driver as long as they last."""
+        """Stop extending leases; until they lapse, the next driver can take them over."""
         self._keeper.stop()
 
     def stop_at_present(self) -> None:
@@ -120,7 +121,10 @@ class Claims:
             raise
 
     def _take_waiting(self, batch: int, *, suspects: bool) -> bool:
-        """Go on with a piece that waits; with a suspect if there is proof, or nothing else."""
+        """Make a waiting piece this micro-batch.
+
+        A suspect only if other jobs were committed since, or with `suspects`.
+        """
         waiting, proven = self.room.waiting, self.room.state.proven
         ready = (one for one in waiting if suspects or one.suspected_in <= proven)
         piece = next(ready, None)
@@ -175,7 +179,7 @@ class Claims:
         return records
 
     def _plan_again(self, manifest: Manifest) -> list[Record]:
-        """Begin with a micro-batch that was claimed by an earlier driver, or long ago."""
+        """Begin a micro-batch that an earlier driver has claimed, or whose leases were lost."""
         records = self._replay.alive(manifest)
         state, waiting = self.room.state, self.room.waiting
         plans = state.plans + 1 if state.planned == manifest.batch else 1
@@ -189,7 +193,7 @@ class Claims:
         return records
 
     def _split(self, manifest: Manifest, records: list[Record]) -> tuple[list[Record], list[Piece]]:
-        """What stays in a micro-batch that never ends, and what waits from now on."""
+        """Split a micro-batch that is never committed into jobs that stay and pieces that wait."""
         waiting = self.room.waiting
         if len(records) > 1:
             first, *others = cut_up(records)
@@ -197,7 +201,7 @@ class Claims:
         if 0 < manifest.suspected_in < self.room.state.proven:
             self._replay.bury(records[0], self._options.max_replays)
             return [], waiting
-        # The sink may be away: this job is to blame once others were committed since, and it was
-        # tried again.
+        # The sink may be away. This job is to blame only if others were committed since, and it
+        # was then tried again.
         suspected_in = manifest.suspected_in or manifest.batch
         return [], [*waiting, Piece(leases_of(records), suspected_in)]

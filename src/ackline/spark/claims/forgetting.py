@@ -1,4 +1,4 @@
-"""Streams that nobody reads any more: what they hold goes back, and their keys go."""
+"""Streams that nobody reads any more: their jobs go back to the queue, their keys are deleted."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ackline.spark.options import ReadClaims
 
 
 def forget(queues: Queues, queue: str, stream: str) -> None:
-    """Forget a stream; a query that still reads it is told to stop. Safe to repeat."""
+    """Forget a stream; a query that still reads it is fenced off. Safe to repeat."""
     options = ReadClaims(store="", table="jobs", queue=queue, stream_id=stream)
-    line = queues[queue]
-    room = ManifestRoom(line.store, line.key, stream)
-    keeper = LeaseKeeper(line.store, line.key, options.worker, options.lease, room.fenced)
+    source = queues[queue]
+    room = ManifestRoom(source.store, source.key, stream)
+    keeper = LeaseKeeper(source.store, source.key, options.worker, options.lease, room.fenced)
     room.begin(lambda _state: None)
     room.restart()
-    Intake(line, options, room, keeper).sweep()
+    Intake(source, options, room, keeper).sweep()
     room.forget()

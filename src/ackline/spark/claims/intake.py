@@ -1,7 +1,7 @@
-"""Jobs for the next micro-batch, claimed within its bounds.
+"""Claims jobs for the next micro-batch, within its limits.
 
-What a driver claimed and could not save any more is found by its worker's name, and goes back to
-the queue.
+Jobs that a driver claimed but could not save in a manifest are found by its worker's name, and go
+back to the queue.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Intake:
         self._budget = sum(counts[state] for state in LIVE)
 
     def claim(self, limit: int, records: list[Record]) -> None:
-        """Claim into the list, so that the caller knows of every job even if this fails midway."""
+        """Claim into `records`, so that the caller knows every job even if this fails midway."""
         if self._budget is not None:
             limit = min(limit, self._budget)
         room = self._options.max_bytes_per_trigger
@@ -59,20 +59,23 @@ class Intake:
             self._keep(found[:taken])
             records += found[:taken]
             if surplus := found[taken:]:
-                # They are larger than those before: Spark's driver may not have room for them all.
+                # They are larger than those before: the driver may not have memory for all.
                 self.give_back(surplus)
 
     def spend(self, jobs: int) -> None:
-        """So many were claimed and saved: the others go back, and can be claimed again."""
+        """Take jobs that were claimed and saved off the budget.
+
+        Those that could not be saved go back to the queue, and can be claimed again.
+        """
         if self._budget is not None:
             self._budget -= jobs
 
     def sweep(self) -> None:
-        """Give back what was claimed for this stream, but is in none of its manifests."""
+        """Give back jobs that were claimed for this stream, but are in none of its manifests."""
         leased = Filter(states=frozenset({State.PROCESSING}))
         for jobs in pages(partial(self._queue.store.page, self._queue.key, leased), CHUNK):
-            # All drivers of a stream claim as one worker. Those were leased before this is
-            # confirmed, so by no driver that begins later; nor can a manifest of them be saved.
+            # All drivers of a stream claim as one worker. Once `confirm` succeeds, no driver that
+            # begins later can have claimed these, and no manifest of them can be saved any more.
             while (strays := self._strays(jobs)) and not self._room.confirm():
                 self._room.load()
             if strays:
@@ -84,11 +87,11 @@ class Intake:
         return [job for job in ours if (job.id, job.token) not in held]
 
     def give_back(self, records: Iterable[Record]) -> int:
-        """Release jobs to the queue; answers how many were still ours."""
-        several = list(records)
-        self._keeper.drop(leases_of(several))
+        """Release jobs to the queue; returns how many were still leased to the stream."""
+        jobs = list(records)
+        self._keeper.drop(leases_of(jobs))
         policy = self._queue.policies.of
-        verdicts = self._queue.apply([lifecycle.release(one, policy(one)) for one in several])
+        verdicts = self._queue.apply([lifecycle.release(job, policy(job)) for job in jobs])
         return sum(verdict.applied for verdict in verdicts)
 
     def _claim_some(self, limit: int, wait: float) -> list[Record]:

@@ -1,4 +1,4 @@
-"""Keeps the leases of a stream for as long as its driver lives."""
+"""Extends the leases of a stream for as long as its driver lives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ackline.stores.base import Hold, Store, WorkerBeat
 logger = logging.getLogger("ackline")
 
 LONGEST_PAUSE = 10.0
-"""Seconds between signs of life at most."""
+"""Seconds between heartbeats at most."""
 
 
 class LeaseKeeper:
@@ -37,7 +37,7 @@ class LeaseKeeper:
         self._pause = min(lease / 4, LONGEST_PAUSE)
         self._held: set[Lease] = set()
         self._heard_at = 0.0
-        """By the wall clock, which also counts the time that the machine was suspended."""
+        """When the store last answered, by the wall clock: it counts time spent suspended, too."""
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -65,19 +65,19 @@ class LeaseKeeper:
             self._thread.join(timeout=5)
 
     def hold(self, leases: Iterable[Lease]) -> None:
-        """Keep these from now on."""
+        """Extend these from now on."""
         with self._lock:
             self._held.update(leases)
 
     def drop(self, leases: Iterable[Lease]) -> None:
-        """Stop keeping these."""
+        """Stop extending these."""
         with self._lock:
             self._held.difference_update(leases)
 
     def keeps(self, leases: Iterable[Lease]) -> bool:
-        """Whether the stream still has all of these, as the store said a moment ago."""
+        """Whether the stream still holds all of these, as the store confirmed a moment ago."""
         if abs(time.time() - self._heard_at) > 2 * self._pause:
-            # The driver was suspended, or the store away: the thread may not have noticed yet.
+            # The driver was suspended, or the store was away: the thread may not know that yet.
             self.beat()
         with self._lock:
             return self._held.issuperset(leases)
@@ -89,24 +89,24 @@ class LeaseKeeper:
         return lost
 
     def _extend(self, leases: Iterable[Lease]) -> set[Lease]:
-        several, lost = sorted(leases), set[Lease]()
-        if not several and not self._store.describe(self._key.tenant, self._key.name):
-            # A sign of life would create a queue, and its name may only be mistyped.
+        ordered, lost = sorted(leases), set[Lease]()
+        if not ordered and not self._store.describe(self._key.tenant, self._key.name):
+            # A heartbeat would create the queue, and its name may be mistyped.
             return lost
-        for chunk in chunks(several) if several else [several]:
+        for chunk in chunks(ordered) if ordered else [ordered]:
             holds = [Hold(id, token, self._lease) for id, token in chunk]
             reply = self._store.heartbeat(self._key, self._beat, holds)
             lost.update(chunk[index] for index in reply.lost)
         return lost
 
     def beat(self) -> None:
-        """Extend all of them."""
+        """Extend all leases that are held, and drop those that are lost."""
         with self._lock:
             held = set(self._held)
         lost = self._extend(held)
         self._heard_at = time.time()
         with self._lock:
-            # What was settled meanwhile is not held any more either, but not lost.
+            # A lease that was settled meanwhile is no longer held, but was not lost.
             lost &= self._held
             self._held -= lost
         if again := self._coming_again(lost):
@@ -116,9 +116,9 @@ class LeaseKeeper:
             )
 
     def _coming_again(self, lost: Iterable[Lease]) -> int:
-        """How many of these jobs; the others were settled meanwhile, by who worked on them."""
+        """How many of the jobs come again; the others were settled by those who worked on them."""
         looked_up = look_up(self._store, self._key, sorted(lost))
-        return sum(comes_again(lease, job) for some in looked_up for lease, job in some)
+        return sum(comes_again(lease, job) for chunk in looked_up for lease, job in chunk)
 
     def _run(self) -> None:
         while not self.fenced and not self._stopped.wait(self._pause):
@@ -133,5 +133,5 @@ class LeaseKeeper:
             else:
                 self.beat()
         except Exception as error:
-            # Without this thread the driver would work on, and its jobs go to others.
+            # If this thread ended, the driver would work on while its jobs went to others.
             logger.error("the leases of %r could not be extended: %r", self._beat.id, error)

@@ -1,4 +1,4 @@
-"""Leases: what a stream has of its jobs, and what became of them."""
+"""The leases that a stream has on its jobs, and what became of those jobs."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ CHUNK = 1000
 
 
 def leases_of(records: Iterable[Record]) -> tuple[Lease, ...]:
-    """What a manifest has of jobs."""
+    """The leases of jobs, as a manifest has them."""
     return tuple((record.id, record.token) for record in records)
 
 
-def chunks(several: Sequence[T]) -> Iterator[Sequence[T]]:
-    """As many as go in one round trip, again and again."""
-    for start in range(0, len(several), CHUNK):
-        yield several[start : start + CHUNK]
+def chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Slices of as many items as go into one round trip."""
+    for start in range(0, len(items), CHUNK):
+        yield items[start : start + CHUNK]
 
 
 def look_up(
     store: Store, queue: QueueKey, leases: Sequence[Lease]
 ) -> Iterator[list[tuple[Lease, Record | None]]]:
-    """Each lease with its job as it is now, a round trip at a time."""
-    for some in chunks(leases):
-        yield list(zip(some, store.get(queue, [id for id, _ in some]), strict=True))
+    """Each lease with its job as it is now, in chunks of one round trip."""
+    for chunk in chunks(leases):
+        yield list(zip(chunk, store.get(queue, [id for id, _ in chunk]), strict=True))
 
 
 def failed_under(lease: Lease, record: Record) -> Failure | None:
-    """How a job was failed by who held this lease, if it was."""
+    """The failure that was reported under this lease, if any."""
     ended = (one for one in record.history if one.token == lease[1] and one.act == Act.FAIL)
     return next(ended, None)
 

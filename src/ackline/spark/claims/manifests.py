@@ -1,7 +1,8 @@
 """What a stream has claimed, kept in the store: one manifest for each micro-batch.
 
-Every write is guarded by the stream's state, and each driver that starts puts its own mark on
-that. So of two drivers only the last can write, and the other finds out when it tries.
+Every write is guarded by the version of the stream's state, and each driver that starts writes its
+own id into that state. So of two drivers only the last to start can write, and the other finds out
+when it tries.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from ackline.spark.errors import StreamFenced
 from ackline.stores.base import KeyWrite, Store, find_key
 
 KEPT = 20
-"""How many committed manifests stay, for Spark may go back to them."""
+"""How many committed manifests stay, because Spark may go back to them."""
 
 MOST = 10_000
 
 NO_VERSION = -1
-"""No key ever has it."""
+"""A version that no key ever has."""
 
 
 class StreamState(msgspec.Struct, frozen=True):
@@ -38,11 +39,11 @@ class StreamState(msgspec.Struct, frozen=True):
     planned: int = 0
     """The last micro-batch that Spark is known to have logged."""
     plans: int = 0
-    """How many drivers have begun with it."""
+    """How often that micro-batch was begun."""
     committed: int = 0
     """The last micro-batch that is known to be done, and whose jobs are settled."""
     proven: int = 0
-    """The last of these that had jobs: by then the sink worked."""
+    """The last committed micro-batch that had jobs: then at least, the sink worked."""
 
 
 Accept = Callable[[StreamState], None]
@@ -71,7 +72,7 @@ _decode_piece = msgspec.msgpack.Decoder(Piece).decode
 
 
 def path_of(queue: QueueKey) -> tuple[str, ...]:
-    """Where the keys of a queue's streams begin: by sort, then by stream."""
+    """The prefix of the keys of a queue's streams: a section follows, then the stream."""
     return (OWN_KEYS, "claims", queue.name)
 
 
@@ -97,10 +98,10 @@ class ManifestRoom:
         self.state = StreamState("")
         self.manifests: dict[int, Manifest] = {}
         self.waiting: list[Piece] = []
-        """What a micro-batch was cut up into, and suspects: each is to be one of its own."""
+        """The pieces of a split micro-batch, and suspects: each is to be its own micro-batch."""
 
     def begin(self, accept: Accept) -> None:
-        """Take the stream over from its last reader if its state is accepted, and load the rest."""
+        """Take the stream over from its last driver if its state is accepted, and load the rest."""
         while True:
             found, version = self.find()
             state = found or StreamState(new_id())
@@ -147,8 +148,8 @@ class ManifestRoom:
     def confirm(self) -> bool:
         """Whether the store still has what was loaded or saved here last.
 
-        If so, no write can come any more that was sent before, by whichever driver. If not,
-        `load` it; `StreamFenced` if another driver has begun.
+        If so, no write that any driver sent before can succeed any more. If not, `load` it;
+        `StreamFenced` if another driver has begun.
         """
         write = KeyWrite(key=self._state_path, value=_encode(self.state), version=self._version)
         if self._store.write_keys(self._tenant, [write]):
@@ -158,7 +159,7 @@ class ManifestRoom:
         return False
 
     def restart(self) -> None:
-        """Forget all that was claimed, and begin as if the stream were new."""
+        """Delete all manifests and waiting pieces, and begin as if the stream were new."""
         fresh = StreamState(new_id(), self.state.epoch, self._by)
         writes = [KeyWrite(key=self._state_path, value=_encode(fresh), version=0)]
         writes += [KeyWrite(key=self._key("batch", one), value=None) for one in self.manifests]
@@ -167,16 +168,16 @@ class ManifestRoom:
         self.state, self.manifests, self.waiting = fresh, {}, []
 
     def forget(self) -> None:
-        """Delete what is left of a stream that was restarted, and holds nothing any more."""
+        """Delete the state of a stream that was restarted and holds no jobs any more."""
         self._write([KeyWrite(key=self._state_path, value=None)])
 
     def find(self) -> tuple[StreamState | None, int]:
-        """The state as the store has it, whoever reads the stream, and the version of its key."""
+        """The state in the store, whichever driver wrote it, and the version of its key."""
         entry = find_key(self._store, self._tenant, self._state_path)
         return (None, 0) if entry is None else (_decode_state(entry.value), entry.version)
 
     def fenced(self) -> bool:
-        """Whether another driver has taken over. Any thread may ask."""
+        """Whether another driver has taken over. Any thread may call this."""
         found, _ = self.find()
         return found is None or found.by != self._by
 
@@ -197,19 +198,19 @@ class ManifestRoom:
     def _state_path(self) -> tuple[str, ...]:
         return (*self._path, "state", self._stream)
 
-    def _key(self, what: str, number: int) -> tuple[str, ...]:
-        return (*self._path, what, self._stream, f"{number:016d}")
+    def _key(self, section: str, number: int) -> tuple[str, ...]:
+        return (*self._path, section, self._stream, f"{number:016d}")
 
-    def _set(self, what: str, number: int, piece: Piece) -> KeyWrite:
-        return KeyWrite(key=self._key(what, number), value=_encode(piece))
+    def _set(self, section: str, number: int, piece: Piece) -> KeyWrite:
+        return KeyWrite(key=self._key(section, number), value=_encode(piece))
 
     def _replace_waiting(self, waiting: Sequence[Piece]) -> list[KeyWrite]:
         kept = [self._set("waiting", number, piece) for number, piece in enumerate(waiting)]
         gone = range(len(waiting), len(self.waiting))
         return kept + [KeyWrite(key=self._key("waiting", number), value=None) for number in gone]
 
-    def _read(self, what: str) -> dict[int, Piece]:
-        entries = self._store.read_keys(self._tenant, (*self._path, what, self._stream), MOST)
+    def _read(self, section: str) -> dict[int, Piece]:
+        entries = self._store.read_keys(self._tenant, (*self._path, section, self._stream), MOST)
         return {int(entry.key[-1]): _decode_piece(entry.value) for entry in entries}
 
     def _write(self, writes: list[KeyWrite]) -> None:
@@ -218,12 +219,12 @@ class ManifestRoom:
             if self._store.write_keys(self._tenant, writes):
                 self._note_version()
                 return
-            # Refused, though no other has begun: an earlier write of ours went unanswered.
+            # If no other driver has begun, an earlier write of ours succeeded unanswered.
             _, self._version = self._found()
 
     def _note_version(self) -> None:
         found, version = self.find()
-        # Never the version of another driver's mark: its state would be overwritten.
+        # Never the version of another driver's state, which would then be overwritten.
         ours = found is not None and found.by == self._by
         self._version = version if ours else NO_VERSION
 

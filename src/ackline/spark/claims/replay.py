@@ -1,4 +1,4 @@
-"""Micro-batches that are begun again: which of their jobs are still the stream's."""
+"""Micro-batches that are begun again: which of their jobs still belong to the stream."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ackline.spark.errors import StreamMismatch
 logger = logging.getLogger("ackline")
 
 PIECES = 100
-"""Into how many pieces a micro-batch that never ends is cut."""
+"""Into how many pieces a micro-batch that is never committed is cut."""
 
 
 class Replay:
@@ -35,8 +35,8 @@ class Replay:
     def alive(self, manifest: Manifest) -> list[Record]:
         """The jobs that are still leased to the stream, or were settled under its lease.
 
-        A lease that has lapsed is taken back at once: from now on no one can complete under it a
-        job that this micro-batch does not have any more, so each job is in just one of them.
+        A lease that has lapsed is expired at once. Its job is no longer in this micro-batch, and
+        from now on nobody can complete it under that lease, so it is in just one micro-batch.
         """
         lost = self._keeper.extend(manifest.leases)
         self._expire(lost)
@@ -49,14 +49,14 @@ class Replay:
             self._warn(manifest, lapsed, "had leases that lapsed, and will be delivered again")
         return found
 
-    def _warn(self, manifest: Manifest, jobs: int, what: str) -> None:
+    def _warn(self, manifest: Manifest, jobs: int, reason: str) -> None:
         logger.warning(
             "stream %r: micro-batch %d is begun again without %d of its jobs, which %s",
-            *(self._stream, manifest.batch, jobs, what),
+            *(self._stream, manifest.batch, jobs, reason),
         )
 
     def done(self, manifest: Manifest) -> list[Record]:
-        """The jobs of a micro-batch that was settled already; Spark may go back a few."""
+        """The jobs of a micro-batch that was settled already: Spark may go back a few of them."""
         found = []
         for (id, token), record in self._look_up(manifest.leases):
             if record is None:
@@ -69,7 +69,7 @@ class Replay:
         return found
 
     def bury(self, record: Record, begun: int) -> None:
-        """Send a job to the DLQ whose micro-batch never ends."""
+        """Send a job whose micro-batch is never committed to the DLQ."""
         reason = (
             f"its micro-batch was begun {begun} times by stream {self._stream!r} and never "
             "committed"
@@ -87,7 +87,7 @@ class Replay:
         ]:
             verdicts = self._queue.expire(lapsed, reason)
             if not any(verdict.applied for verdict in verdicts):
-                # Another has taken them back, or the store cannot: asking again changes nothing.
+                # Others have expired them, or the store cannot: trying again changes nothing.
                 return
 
     def _look_up(self, leases: Sequence[Lease]) -> Iterator[tuple[Lease, Record | None]]:
@@ -97,8 +97,8 @@ class Replay:
 def delivered(lease: Lease, record: Record | None) -> Record | None:
     """The job as this lease delivered it, unless the lease lapsed or was given back.
 
-    Also if it was settled under the lease, however: whoever writes the micro-batch again, in place
-    of what was written at first, has to have it.
+    Also if it was settled under the lease, whatever its outcome: a query that writes the
+    micro-batch again, in place of what it wrote at first, needs all of its jobs.
     """
     if record is None:
         return None
@@ -111,6 +111,6 @@ def delivered(lease: Lease, record: Record | None) -> Record | None:
 
 
 def cut_up(records: list[Record]) -> list[list[Record]]:
-    """A micro-batch in hundredths."""
+    """The jobs of a micro-batch, cut into about `PIECES` pieces."""
     size = max(1, len(records) // PIECES)
     return [records[start : start + size] for start in range(0, len(records), size)]

@@ -39,7 +39,7 @@ class Settling:
         self._keeper = keeper
 
     def settle(self, batch: int, seen: Mapping[int, list[Record]]) -> list[int]:
-        """Settle up to this micro-batch; answers which ones are done now. Safe to repeat."""
+        """Settle up to this micro-batch; returns those that are done now. Safe to repeat."""
         state = self._room.state
         if batch <= state.committed:
             return []
@@ -61,7 +61,7 @@ class Settling:
         return [manifest.batch for manifest in done]
 
     def mismatch(self, batch: int) -> StreamMismatch:
-        """The checkpoint has a micro-batch that the store does not know."""
+        """The error for a checkpoint with a micro-batch that the store does not know."""
         state = self._room.state
         return StreamMismatch(
             f"stream {self._options.stream_id!r}: the checkpoint ends with micro-batch {batch}, "
@@ -71,11 +71,11 @@ class Settling:
 
     def _settle(self, manifest: Manifest, seen: list[Record]) -> None:
         verdicts = list[Verdict]()
-        for some in self._looked_up(manifest, seen):
-            steps = (self._outcome(lease, record) for lease, record in some)
+        for chunk in self._looked_up(manifest, seen):
+            steps = (self._outcome(lease, record) for lease, record in chunk)
             verdicts += self._queue.apply([step for step in steps if step is not None])
         self._keeper.drop(manifest.leases)
-        # What another has settled meanwhile is not delivered again.
+        # Jobs that others have settled meanwhile are not delivered again.
         if again := sum(not verdict.applied and verdict.state in LIVE for verdict in verdicts):
             logger.warning(
                 "stream %r: the leases of %d jobs of micro-batch %d were lost before it was "
@@ -86,7 +86,7 @@ class Settling:
     def _looked_up(
         self, manifest: Manifest, seen: list[Record]
     ) -> Iterator[Sequence[tuple[Lease, Record | None]]]:
-        # Where outcomes were written meanwhile, what this driver saw at first is old.
+        # If outcomes were written meanwhile, the records that this driver has seen are outdated.
         if seen and self._options.ack == "commit":
             return chunks(list(zip(manifest.leases, seen, strict=True)))
         return look_up(self._queue.store, self._queue.key, manifest.leases)
@@ -106,5 +106,5 @@ class Settling:
 
 
 def replayable(policy: Resolved, keep_for: float) -> Resolved:
-    """A policy under which a completed job can still be read again for so long."""
+    """A policy under which a completed job can be read again for at least `keep_for` seconds."""
     return msgspec.structs.replace(policy, result_ttl=max(policy.result_ttl, keep_for))

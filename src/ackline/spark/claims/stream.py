@@ -1,4 +1,4 @@
-"""Jobs as a stream, as Spark asks for it."""
+"""Jobs as a stream: the interface that Spark calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LARGEST_PARTITION = 8 << 20
 
 
 class Handful(InputPartition):
-    """Claimed jobs for one task, as Arrow writes them: reading them again asks no store."""
+    """Claimed jobs for one task, in Arrow's format: a task that is repeated needs no store."""
 
     def __init__(self, jobs: bytes) -> None:
         super().__init__(len(jobs))
@@ -41,8 +41,8 @@ class Handful(InputPartition):
 class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads `jobs` as a stream.
 
-    Planning happens in one process on the driver. It opens the store when Spark first asks it
-    something; the copies that executors get never do.
+    Planning happens in one process on the driver. It opens the store when Spark first calls it;
+    the copies that executors get never do.
     """
 
     def __init__(self, options: ReadClaims, address: StoreAddress) -> None:
@@ -52,11 +52,11 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._claims: Claims | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Before the first micro-batch; Spark asks again if it dies during the first."""
+        """The offset before the first micro-batch; Spark asks again if it dies during the first."""
         return self._with(lambda claims: self._offset(claims.generation(), 0))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """As many as the options allow."""
+        """At most as many jobs as the options allow."""
         return ReadMaxRows(self.options.max_jobs_per_trigger)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -66,8 +66,8 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Offset, limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Settle what is committed, then claim the next micro-batch.
 
-        Spark calls this at every trigger and `commit` only when more comes, so here is where
-        the last micro-batch before a pause is settled.
+        Spark calls this at every trigger, but `commit` only when more jobs come. So the last
+        micro-batch before a pause is settled here.
         """
         most = min(self.options.max_jobs_per_trigger, _rows_of(limit))
 
@@ -83,7 +83,7 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._with(take)
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
-        """The jobs of one micro-batch, shared out to tasks; after a crash the same again."""
+        """The jobs of one micro-batch, shared out to tasks; the same jobs after a crash."""
         if start == end:
             return []
 
@@ -94,10 +94,10 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         key = QueueKey(self.address.tenant, self.options.queue)
         records = self._with(plan)
-        return [Handful(pack(key, some)) for some in share_out(records, self.options.partitions)]
+        return [Handful(pack(key, part)) for part in share_out(records, self.options.partitions)]
 
     def commit(self, end: Offset) -> None:
-        """Settle once more; it has mostly been done already."""
+        """Settle the micro-batch; `latestOffset` has mostly done it already."""
 
         def settle(claims: Claims) -> None:
             claims.begin(lambda state: self._require_own(state, end))
@@ -106,7 +106,7 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._with(settle)
 
     def stop(self) -> None:
-        """Let go of the store; the leases last for the next driver."""
+        """Close the store; the next driver takes the leases over."""
         if self._claims is not None:
             self._claims.close()
         if self._queues is not None:
@@ -122,7 +122,7 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- what the planning needs ---
 
     def _with(self, act: Callable[[Claims], T]) -> T:
-        """Do it with the claims of this driver; each act may be repeated."""
+        """Call `act` with the claims of this driver, again if the store fails for a while."""
         return retrying(lambda: act(self._opened()), self.options.retry_for)
 
     def _opened(self) -> Claims:
@@ -140,7 +140,7 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
     def _require_own(self, state: StreamState, *offsets: Offset) -> None:
-        """Refuse offsets that are not of this very stream."""
+        """Refuse offsets of another stream."""
         expected = self._offset(state.generation, 0)
         for offset, part in product(offsets, ("stream", "queue", "generation")):
             if offset.get(part) != expected[part]:
@@ -153,7 +153,7 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _require_known(self, state: StreamState, start: Offset) -> None:
         """Refuse a new checkpoint of a stream that was read with another one.
 
-        Not earlier: Spark asks where a stream begins also to read its first micro-batch again.
+        `initialOffset` cannot do it: Spark calls that also to read the first micro-batch again.
         """
         if not start["batch"] and state.committed:
             raise StreamMismatch(
@@ -164,7 +164,7 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _rows_of(limit: ReadLimit) -> int:
-    """How many rows Spark asks for; all of them at once it asks for with only one trigger."""
+    """How many rows Spark asks for; only `trigger(once=True)` asks for all, and is refused."""
     if not isinstance(limit, ReadMaxRows):
         raise ConfigError(
             "trigger(once=True) ends before it can be told that jobs are done, so they would be "

@@ -1,4 +1,5 @@
 """The journal as a table and as a stream.
 
-`table` and `stream` are what Spark asks; `planning` decides where a micro-batch begins and ends.
+`table` and `stream` are the interfaces that Spark calls; `planning` decides where a micro-batch
+begins and ends.
 """

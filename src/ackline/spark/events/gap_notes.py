@@ -1,7 +1,7 @@
-"""Gaps in a micro-batch that was planned before, in the store until an offset tells of them.
+"""Gaps found in a micro-batch after it was planned, kept in the store until an offset lists them.
 
-The offset of that micro-batch is in Spark's log already. The next one tells of its gaps, and may
-be planned by another run.
+The offset of that micro-batch is in Spark's log already, so the next offset lists its gaps, and
+that one may be planned by another run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ackline.stores.base import Key
 
 
 class GapNotes:
-    """What the latest micro-batch of a stream lacks."""
+    """The gaps in the latest micro-batch of each stream."""
 
     def __init__(self, queues: Queues) -> None:
         self._notes = StreamNotes(queues, "gaps")
@@ -28,9 +28,9 @@ class GapNotes:
         return self._known[stream]
 
     def note(self, stream: str | None, gaps: list[Gap]) -> None:
-        """Instead of those noted before, of which the offset of this micro-batch tells.
+        """Replace the gaps noted before, which the offset of this micro-batch lists.
 
-        An earlier version gave a stream no name: its gaps are known as long as this run lasts.
+        A stream begun by an earlier version has no name: its gaps are known only to this run.
         """
         before = self.of(stream)
         if stream is not None and gaps != before:
@@ -40,9 +40,9 @@ class GapNotes:
         self._known[stream] = gaps
 
     def _replace(self, stream: str, before: list[Gap], gaps: list[Gap]) -> list[Gap]:
-        """What another driver has noted since stays beside them: no offset tells of it yet.
+        """Write `gaps`, and keep those that another driver has noted since: no offset lists them.
 
-        Either may be a zombie, and to tell of a gap twice does less harm than never.
+        Either driver may be a zombie, and to list a gap twice does less harm than never.
         """
         while True:
             found = self._notes.find(stream)
@@ -57,7 +57,7 @@ class GapNotes:
 
 
 def _among(gaps: list[Gap], gap: Gap) -> bool:
-    """Whether these have the same gap, whenever it was skipped."""
+    """Whether `gaps` include this gap, no matter when it was skipped."""
     return any(
         (one.queue, one.after, one.until) == (gap.queue, gap.after, gap.until) for one in gaps
     )

@@ -1,4 +1,4 @@
-"""Events that nobody can read any more: a journal has dropped them."""
+"""Events that nobody can read any more, because a journal has dropped them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ackline.job import QueueKey
 from ackline.spark.events.journal import NOTHING_DROPPED
 from ackline.stores.base import Store
 
-EACH_TOLD = 20
-"""Gaps of one queue that are told one by one: a stream that always skips has ever more."""
+MOST_LISTED = 20
+"""Gaps of one queue that are listed one by one: a stream that always skips has ever more."""
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -23,13 +23,13 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kept_from: float | None = None
     """When the first event happened that is kept after them; None if there was none yet."""
     skipped_at: float | None = None
-    """When a stream went on without them; None if it is not one that did."""
+    """When a stream went on without them; None if no stream skipped them."""
     count: int = 1
-    """How many gaps these are: the oldest of many are told as one, with what lies between them."""
+    """How many gaps this stands for: the oldest of many are joined, with what is between them."""
 
 
 def missing_after(store: Store, key: QueueKey, after: str = NOTHING_DROPPED) -> Gap | None:
-    """What a queue's journal has dropped so far after a place; None if it is whole from there."""
+    """What a queue's journal has dropped after a place so far; None if it is whole from there."""
     try:
         store.events(key, after, 1)
     except EventsDropped as error:
@@ -40,11 +40,11 @@ def missing_after(store: Store, key: QueueKey, after: str = NOTHING_DROPPED) -> 
 
 
 def shortened(gaps: list[Gap]) -> list[Gap]:
-    """The same gaps, in order; of a queue that has many, the oldest as one."""
+    """The same gaps, in order; if a queue has many, its oldest are joined into one."""
     kept = []
     for queue in dict.fromkeys(gap.queue for gap in gaps):
         own = [gap for gap in gaps if gap.queue == queue]
-        old, last = own[:-EACH_TOLD], own[-EACH_TOLD:]
+        old, last = own[:-MOST_LISTED], own[-MOST_LISTED:]
         kept += [_joined(old), *last] if old else last
     return sorted(kept, key=lambda gap: gap.skipped_at or 0.0)
 
@@ -55,7 +55,7 @@ def _joined(gaps: list[Gap]) -> Gap:
 
 
 def added(gaps: list[Gap], known: list[Gap]) -> list[Gap]:
-    """Those that go beyond what was known of their queue."""
+    """The gaps that end after all known gaps of their queue."""
     ends = {gap.queue: gap.until for gap in known}
     return [
         gap

@@ -1,7 +1,8 @@
 """How far streams have read a store's journal, noted in the store itself.
 
-Cursors are numbers that a store counts up, so those of a store that was put back from a backup,
-or made anew, soon look like those of the one before. What is noted in it goes back with it.
+Cursors are numbers that a store counts up. If a store is restored from a backup or made anew, its
+cursors soon look like those of the store before. A note inside the store is restored with it, and
+so reveals that.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ KIND = "horizons"
 
 
 class Horizon(msgspec.Struct, frozen=True):
-    """How far a stream reads, and when it noted that."""
+    """How far a stream has read, and when it noted that."""
 
     cursor: str = NOTHING_DROPPED
     at: float = 0.0
@@ -32,9 +33,10 @@ class Horizon(msgspec.Struct, frozen=True):
 
 
 def note_horizon(queues: Queues, stream: str, cursors: Iterable[str]) -> None:
-    """Before Spark hears of it: the stream is about to read up to these places.
+    """Note that the stream is about to read up to these places, before Spark gets the offset.
 
-    Another driver may have noted more just now, and Spark knows of it: this one may be a zombie.
+    The note never goes back: this driver may be a zombie, and Spark may already have the offset of
+    another one that has noted more.
     """
     notes, now = StreamNotes(queues, KIND), queues.info().now
     reached = max(cursors, key=read_cursor, default=NOTHING_DROPPED)
@@ -50,9 +52,9 @@ def _extended(known: Key | None, cursor: str, now: float) -> Horizon:
 
 
 def require_within(queues: Queues, stream: str | None, cursors: Iterable[str]) -> None:
-    """Refuse places that this store's journal has not come to, as far as the stream has noted it.
+    """Refuse places that are further than this store's note of how far the stream has read.
 
-    For one that notes nothing, the end of the journal is all there is to go by.
+    For a stream that notes nothing, the end of the journal takes the place of the note.
     """
     last = queues.info().cursor if stream is None else _known(queues, stream).cursor
     furthest = max(cursors, key=read_cursor, default=NOTHING_DROPPED)
@@ -66,15 +68,15 @@ def require_within(queues: Queues, stream: str | None, cursors: Iterable[str]) -
 
 
 def _known(queues: Queues, stream: str) -> Horizon:
-    """What was noted; a stream that is not known may be one of those that were forgotten."""
+    """What was noted; a stream without a note may be one of those that were forgotten."""
     notes = StreamNotes(queues, KIND)
     return _read(notes.find(stream) or notes.of_forgotten)
 
 
 def _forget_silent(notes: StreamNotes) -> None:
-    """Of those that are forgotten, it stays known how far the furthest has come.
+    """Forget the notes of streams that were silent for longest, except how far the furthest read.
 
-    So each can go on, while a store that none of them has ever read still knows of nothing.
+    So each of them can go on, while a store that none of them has ever read is still refused.
     """
     if silent := notes.surplus(lambda note: _read(note).at):
         notes.forget(silent, _furthest)

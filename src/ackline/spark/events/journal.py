@@ -1,4 +1,4 @@
-"""The journal in pieces that can be read on their own, in parallel and again."""
+"""The journal in pieces that can be read separately, in parallel and repeatedly."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ NOTHING_DROPPED = make_cursor(0, 0)
 
 
 def journals(queues: Queues) -> list[str]:
-    """The queues that have a journal, those too that were dropped."""
+    """The queues that have a journal, including those that were dropped."""
     return [info.key.name for info in queues.store.describe(queues.tenant, dropped=True)]
 
 
 def first_events(queues: Queues) -> dict[str, str | None]:
-    """The cursor of the first event of each journal that has any; None if that was dropped."""
+    """The cursor of the first event of each journal that has any; None if it was dropped."""
     found: dict[str, str | None] = {}
     for name in journals(queues):
         try:
@@ -47,22 +47,23 @@ def first_events(queues: Queues) -> dict[str, str | None]:
 
 
 def first_place(store: Store, key: QueueKey, end: str) -> str:
-    """Just before the oldest event that a queue's journal has; the end if there is none before it.
+    """Just before the oldest event of a queue's journal; `end` if there is no event before that.
 
-    Unlike no cursor at all, it notices when that event has been dropped since.
+    Reading from this place fails if that event was dropped meanwhile; reading without a cursor
+    would not notice.
     """
     oldest = store.events(key, None, 1)
     return min(just_before(oldest[0]), end, key=read_cursor) if oldest else end
 
 
 def just_before(event: Event) -> str:
-    """The place before an event and those of its batch."""
+    """The place before the batch of an event."""
     return make_cursor(read_cursor(event.cursor)[0], 0)
 
 
 def whole_journal(queues: Queues, only: str | None) -> tuple[dict[str, str], str]:
-    """Where the journals of all queues begin, or that of only one, and where they end now."""
-    # The end first: a queue that is made from here on has nothing before it.
+    """Where the journals of all queues begin, or that of `only` one, and where they end now."""
+    # The end first: a queue that is made after this has no events before that end.
     end = queues.info().cursor
     names = journals(queues) if only is None else [only]
     keys = {name: QueueKey(queues.tenant, name) for name in names}
@@ -70,7 +71,7 @@ def whole_journal(queues: Queues, only: str | None) -> tuple[dict[str, str], str
 
 
 def require_reached(cursor: str, end: str) -> None:
-    """Refuse to begin behind the end of all journals, where nothing would ever be missed."""
+    """Refuse to begin after the end of all journals: events would be skipped unnoticed."""
     if read_cursor(cursor) > read_cursor(end):
         raise ConfigError(f"start={cursor} is after the end of this store's journal, {end}")
 
@@ -93,7 +94,7 @@ def cut(starts: Mapping[str, str], ends: Mapping[str, str], partitions: int) -> 
 
 
 def _steps(start: str, end: str, count: int) -> Iterator[tuple[str, str]]:
-    """Cut by the numbers of batches, which need not be read for it."""
+    """Cut by the numbers of batches, so that no event has to be read for it."""
     first, last = read_cursor(start)[0], read_cursor(end)[0]
     count = max(1, min(count, last - first))
     marks = [make_cursor(first + (last - first) * step // count, 0) for step in range(1, count)]

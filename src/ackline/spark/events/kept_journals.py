@@ -1,4 +1,4 @@
-"""The journals that a stream reads, as far as the store still has them."""
+"""The journals that a stream reads, as far as the store still keeps them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ackline.stores.base import Listener
 logger = logging.getLogger("ackline")
 
 COUNTED_AT_ONCE = 5000
-"""Events in memory while they are counted: few, for they may be large, and nobody reads them."""
+"""Events in memory while they are counted: few, because they may be large."""
 
 
 class KeptJournals:
@@ -33,7 +33,7 @@ class KeptJournals:
         return journals(self._queues) if self._options.queue is None else [self._options.queue]
 
     def live(self) -> set[str]:
-        """Those that are there; of the others only the journal is left."""
+        """The queues that exist; of dropped ones, only the journal is left."""
         found = self._queues.store.describe(self._queues.tenant, self._options.queue)
         return {info.key.name for info in found}
 
@@ -42,14 +42,14 @@ class KeptJournals:
         return self._queues.info().cursor
 
     def listen(self) -> Listener:
-        """Hear of what happens from now on in the queues that are there."""
+        """Listen for changes in the queues that are read."""
         keys = [QueueKey(self._queues.tenant, name) for name in self.names()]
         return self._queues.store.listen(keys, "changes")
 
     def ahead(self, places: Mapping[str, str], end: str) -> tuple[dict[str, str], list[Gap]]:
-        """The queues in which something has happened, and from where on each is read.
+        """The queues that have events after `places`, up to `end`, each with where to read on.
 
-        `EventsDropped` if some of that is gone, unless it may be skipped: then with the gaps.
+        `EventsDropped` if some of these are gone, unless they may be skipped: then with the gaps.
         """
         ahead, gaps, last = {}, [], read_cursor(end)
         for name, place in places.items():
@@ -62,12 +62,12 @@ class KeptJournals:
                 gaps.append(self._gap(name, place, kept, first))
                 ahead[name] = kept
             if first is not None and read_cursor(first.cursor) <= last:
-                # Nothing is before its first event, which may be far on.
+                # Its next event may be far on, and nothing comes before that.
                 ahead[name] = max(kept, just_before(first), key=read_cursor)
         return ahead, gaps
 
     def gone(self, starts: Mapping[str, str], ends: Mapping[str, str]) -> list[Gap]:
-        """What is missing by now between places, of queues that may lack events."""
+        """What is missing by now between these places, of queues whose events may be skipped."""
         gaps = []
         for name, place in starts.items():
             if not self._options.may_skip(name):
@@ -88,9 +88,9 @@ class KeptJournals:
         )
 
     def kept(self, name: str, place: str) -> tuple[str, Event | None]:
-        """Where a queue can be read on: here, unless what comes is gone and may be skipped.
+        """From where a queue can be read: from `place`, or after the events that may be skipped.
 
-        With the first event that comes after that, if there is one.
+        Together with the first event after that, if there is one.
         """
         key = QueueKey(self._queues.tenant, name)
         while True:
@@ -107,19 +107,19 @@ class KeptJournals:
                 place = error.cursor
 
     def walk(self, name: str, after: str, end: str, most: int) -> tuple[str, int]:
-        """The place this many events further, or the end; and how many are before it."""
+        """The place `most` events further, or the end; and how many events are before it."""
         store, key, left = self._queues.store, QueueKey(self._queues.tenant, name), most
         while left > 0:
             try:
-                some = store.events(key, after, min(left, COUNTED_AT_ONCE))
+                events = store.events(key, after, min(left, COUNTED_AT_ONCE))
             except EventsDropped as error:
                 raise self._behind(name, after, error) from None
-            page = Events.of(some).until(end)
+            page = Events.of(events).until(end)
             if page.cursor is None:
                 return end, most - left
             after, left = page.cursor, left - len(page)
         return after, most
 
     def _behind(self, name: str, place: str, error: EventsDropped) -> EventsDropped:
-        """What to raise: the same where events may be skipped, for then it is planned anew."""
+        """What to raise: the same error if events may be skipped, so that planning starts over."""
         return error if self._options.may_skip(name) else StreamBehind(name, place, error.cursor)

@@ -1,4 +1,4 @@
-"""How far a stream of events has come, as its checkpoint has it."""
+"""How far a stream of events has read, as its checkpoint stores it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OLDEST = "oldest"
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose journals a stream reads: those of a tenant, or of just one of its queues."""
+    """Which journals a stream reads: all of a tenant, or that of one of its queues."""
 
     tenant: str
     queue: str | None
@@ -32,29 +32,29 @@ class EventsOffset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     new: str
     """Where the stream began: a cursor, or `OLDEST`."""
     queues: Mapping[str, str]
-    """How far each was read; not those that were dropped before, and read to their end."""
+    """How far each was read, without those that were dropped and have been read to their end."""
     begun: Mapping[str, str] = {}
-    """From where on the queues are read that are in this micro-batch."""
+    """From where the queues of this micro-batch are read."""
     initial: bool = False
     """Whether the stream begins here."""
     skipped: list[Gap] = []
-    """All that was ever left out because it was gone; the oldest of many gaps as one."""
+    """All gaps that the stream has ever skipped; the oldest of many are joined into one."""
     stream: str | None = None
-    """The name under which the store knows what the latest micro-batch lacks."""
+    """The name under which the store notes the gaps of the latest micro-batch."""
     horizon: str | None = None
-    """The name under which the store knows how far the stream has come."""
+    """The name under which the store notes how far the stream has read."""
     scope: Scope | None = None
-    """What the stream reads; an earlier version did not say."""
+    """What the stream reads; None in the offsets of an earlier version."""
 
     @property
     def furthest(self) -> str:
-        """The last of all places: a queue that is not among them has nothing new before it."""
+        """The last of all places: a queue that has none here has nothing unread before it."""
         begin = NOTHING_DROPPED if self.new == OLDEST else self.new
         return max([begin, *self.queues.values()], key=read_cursor)
 
 
 def read_offset(offset: Mapping[str, Any]) -> EventsOffset:
-    """An offset of Spark's; refused if another source wrote it."""
+    """Read an offset that Spark passes; one that another source wrote is refused."""
     try:
         return msgspec.convert(dict(offset), EventsOffset)
     except msgspec.ValidationError:
@@ -65,6 +65,6 @@ def read_offset(offset: Mapping[str, Any]) -> EventsOffset:
 
 
 def write_offset(offset: EventsOffset) -> dict[str, Any]:
-    """An offset for Spark."""
+    """An offset as Spark takes it."""
     written: dict[str, Any] = msgspec.to_builtins(offset)
     return written

@@ -26,7 +26,7 @@ logger = logging.getLogger("ackline")
 
 
 class EventsPlanning:
-    """The planning of one stream by one driver. Whatever it is asked can be asked again."""
+    """The planning of one stream by one driver. Every call can be repeated."""
 
     def __init__(self, queues: Queues, options: ReadEvents) -> None:
         self.queues = queues
@@ -35,18 +35,18 @@ class EventsPlanning:
         self._places = ReaderPlaces(queues, options.reader)
         self._target: str | None = None
         self._quiet: tuple[EventsOffset, str] | None = None
-        """After which offset nothing had happened up to where: no queue need be asked again."""
+        """An offset and an end between which nothing has happened: no queue need be asked again."""
         self._forgotten: Set[str] = frozenset()
-        """Queues that the last offset no longer has, and the one before it had."""
+        """Queues that the last offset no longer has, but the one before it had."""
         self._gaps = GapNotes(queues)
         self._scope = Scope(tenant=queues.tenant, queue=options.queue)
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         self.queues.close()
 
     def stop_at_present(self) -> None:
-        """Whatever happens from now on is left to the next run."""
+        """Leave all events from now on to the next run."""
         self._target = self._journals.end()
 
     def first(self) -> EventsOffset:
@@ -65,7 +65,7 @@ class EventsPlanning:
         return EventsOffset(new=new, queues=queues, initial=True, scope=self._scope)
 
     def save(self, offset: EventsOffset) -> None:
-        """What is before this is done: the journal need not be kept for us any longer."""
+        """Save that all before this offset is done: its events need not be kept for us any more."""
         places = {name: at for name, at in offset.queues.items() if name not in self._forgotten}
         if self._options.queue is None:
             places[EVERY_QUEUE] = offset.furthest
@@ -73,12 +73,12 @@ class EventsPlanning:
         self._places.save(places, offset.stream)
 
     def starts(self, start: EventsOffset, end: EventsOffset) -> dict[str, str]:
-        """From where on each queue is read in the micro-batch between two offsets."""
+        """From where each queue is read in the micro-batch between two offsets."""
         self._require_ours(end)
         starts = {**start.queues, **end.begun}
         starts = {name: place for name, place in starts.items() if name in end.queues}
         gone = self._journals.gone(starts, end.queues)
-        # Before anything is read: this run may not live to plan the offset that tells of it.
+        # Before anything is read: this run may die before it plans the offset that lists the gaps.
         self._gaps.note(end.stream, gone)
         self._quiet = None
         return starts | {gap.queue: gap.until for gap in gone}
@@ -91,7 +91,7 @@ class EventsPlanning:
         return end
 
     def _wait(self, start: EventsOffset, most: int | None) -> EventsOffset:
-        """Wait a little for news: Spark asks again a hundred times a second."""
+        """Wait a little for events: otherwise Spark asks a hundred times a second."""
         with self._journals.listen() as listener:
             end = self._next(start, most)
             if end == start:
@@ -105,14 +105,14 @@ class EventsPlanning:
             except StreamBehind:
                 raise
             except EventsDropped:
-                # They were there a moment ago. Looked at once more, they are a gap.
+                # They were there a moment ago. Planned anew, they are a gap.
                 logger.info("events were dropped while a micro-batch was planned; planning anew")
 
     def _plan(self, start: EventsOffset, most: int | None) -> EventsOffset:
         self._require_ours(start)
         if start.initial:
-            # Here, for its beginning is asked for again when the first micro-batch is repeated,
-            # and may be another by then.
+            # Not in `first`: Spark asks for the beginning again when the first micro-batch is
+            # repeated, and it may differ by then.
             self.save(start)
         end, known = self._target or self._journals.end(), start.queues
         if (start, end) == self._quiet:
@@ -124,7 +124,7 @@ class EventsPlanning:
             self._quiet = (start, end)
             return start
         stream = start.stream or new_id()
-        # From here on the journal is kept for us, though the first commit comes much later.
+        # From now on these journals are kept for us, though the first commit comes much later.
         self._places.save({name: place for name, place in ahead.items() if name in new}, stream)
         places = {**known, **ahead}
         moved = self._move(list(ahead), places, end, most)
@@ -134,7 +134,7 @@ class EventsPlanning:
         offset = EventsOffset(
             new=start.new,
             queues=queues,
-            # Asked again, the store may have dropped some of it and would name another beginning.
+            # If asked again, the store may have dropped events, and the beginning would differ.
             begun=places if start.initial else ahead,
             skipped=shortened(start.skipped + gaps),
             stream=stream,
@@ -143,19 +143,20 @@ class EventsPlanning:
         return self._noted(start, offset)
 
     def _remembered(self, places: Mapping[str, str], ahead: Collection[str]) -> dict[str, str]:
-        """All but queues that were dropped and are read to their end: there may be ever more.
+        """All places but those of queues that were dropped and are read to their end.
 
-        One that is made anew begins where the others are, so none of them may be behind it.
+        There may be ever more of these. One that was read further than all others stays: a queue
+        that is made anew is read from the furthest place, which must not go back.
         """
-        over = places.keys() - self._journals.live() - set(ahead)
-        rest = {name: at for name, at in places.items() if name not in over}
+        finished = places.keys() - self._journals.live() - set(ahead)
+        rest = {name: at for name, at in places.items() if name not in finished}
         furthest = read_cursor(max(rest.values(), key=read_cursor, default=NOTHING_DROPPED))
         return {
             name: at for name, at in places.items() if name in rest or read_cursor(at) > furthest
         }
 
     def _noted(self, start: EventsOffset, offset: EventsOffset) -> EventsOffset:
-        """Let the store know how far the stream reads, if it may write there."""
+        """Note in the store how far the stream reads, if it has a reader's name to write under."""
         if self._options.reader is None:
             return offset
         horizon = start.horizon or new_id()
@@ -165,7 +166,7 @@ class EventsPlanning:
     def _move(
         self, ahead: list[str], places: Mapping[str, str], end: str, most: int | None
     ) -> dict[str, str]:
-        """How far each queue is read; with a limit, an equal share of it, those behind first."""
+        """How far each queue is read; a limit is shared equally, those furthest behind first."""
         if most is None:
             return dict.fromkeys(ahead, end)
         moved: dict[str, str] = {}
@@ -178,7 +179,7 @@ class EventsPlanning:
         return moved
 
     def _require_ours(self, offset: EventsOffset) -> None:
-        """Refuse the checkpoint of another stream, or one that this store cannot have led to."""
+        """Refuse the checkpoint of another stream, or one that cannot come from this store."""
         if offset.scope not in (None, self._scope):
             raise StreamMismatch(
                 f"the checkpoint has read {offset.scope}, and this stream reads {self._scope}: "

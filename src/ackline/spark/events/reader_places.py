@@ -1,4 +1,4 @@
-"""How far a named stream has read each queue, registered with the store, which keeps the rest."""
+"""How far a named stream has read each queue, so that the store keeps the events after that."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ CHUNK = 500
 """Places per round trip."""
 
 STREAM = "stream "
-"""Before the name of a stream, where a place says who wrote it."""
+"""The prefix of a stream's name in the field of a place that says who wrote it."""
 
 
 class ReaderPlaces:
-    """The places of one reader; without a name nothing is registered."""
+    """The places of one reader; without a name nothing is saved."""
 
     def __init__(self, queues: Queues, name: str | None) -> None:
         self._queues = queues
@@ -31,9 +31,10 @@ class ReaderPlaces:
         self._saved: dict[str, str] = {}
 
     def save(self, places: Mapping[str, str], stream: str | None) -> None:
-        """What is before these places is done; only those that have moved are written.
+        """Save that all before these places is done; only those that have moved are written.
 
-        The checkpoint says where the stream is, so it does not matter where its name was.
+        What was saved under this name before does not matter: the checkpoint says where the stream
+        is.
         """
         if self._name is None:
             return
@@ -41,13 +42,13 @@ class ReaderPlaces:
         moved = [(queue, at) for queue, at in places.items() if self._saved.get(queue) != at]
         now = self._queues.info().now if moved else 0.0
         for start in range(0, len(moved), CHUNK):
-            some = moved[start : start + CHUNK]
-            writes = [write_of(queue, self._name, Place(at, now, by)) for queue, at in some]
+            chunk = moved[start : start + CHUNK]
+            writes = [write_of(queue, self._name, Place(at, now, by)) for queue, at in chunk]
             self._queues.store.write_keys(self._queues.tenant, writes)
-            self._saved.update(some)
+            self._saved.update(chunk)
 
     def forget(self, queues: Collection[str]) -> None:
-        """Of these there is nothing left to be read: keep them as queues that were never met."""
+        """Delete the places of queues that are read to their end, as if never read."""
         if self._name is None:
             return
         writes = [KeyWrite(key=(*room_of(queue), self._name), value=None) for queue in queues]
@@ -57,7 +58,7 @@ class ReaderPlaces:
             self._saved.pop(queue, None)
 
     def warn_of_another(self, queue: str, stream: str | None) -> None:
-        """Say so if another stream has saved here: the journal is kept for one of them only."""
+        """Warn if another stream has saved its place here: the journal is kept for only one."""
         if self._name is None or queue in self._saved:
             return
         found = self._found(queue, self._name)
@@ -75,4 +76,4 @@ class ReaderPlaces:
         try:
             return None if entry is None else read_place(entry.value)
         except UNREADABLE:
-            return None  # It is about to be written anew.
+            return None  # It is about to be overwritten.

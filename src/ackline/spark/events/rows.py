@@ -1,4 +1,4 @@
-"""Events as Arrow batches, by the column and by the run: what neighbours share is written once."""
+"""Events as Arrow batches, by columns and by runs: what neighbouring rows share is written once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SameWidth = numpy.ndarray[Any, Any]
 
 
 def events_batch(events: Sequence[Event]) -> pyarrow.RecordBatch:
-    """Events with the columns of `schemas.EVENTS`; of a store's own, none is made for it."""
+    """Events with the columns of `schemas.EVENTS`; no `Event` is made if a store sent batches."""
     schema, batches = schemas.arrow("events"), Events.of(events).batches
     if not batches:
         return pyarrow.RecordBatch.from_pylist([], schema)
@@ -39,8 +39,8 @@ class _Runs:
         self._run_ends = pyarrow.array(self.ends, pyarrow.int32())
 
     def column(self, values: list[Any], kind: pyarrow.DataType) -> pyarrow.Array:
-        """A column of values that are told once for each run."""
-        # Comparing costs far less than writing, and where values differ the last one mostly does.
+        """A column from values that are given once for each run."""
+        # Comparing costs far less than writing, and if any value differs, the last one mostly does.
         if values[0] == values[-1] and values.count(values[0]) == len(values):
             return pyarrow.repeat(pyarrow.scalar(values[0], kind), self.rows)
         return self.spread(pyarrow.array(values, kind))
@@ -53,7 +53,7 @@ class _Runs:
         return pyarrow.compute.run_end_decode(runs)
 
 
-# --- what a batch says of all its entries ---
+# --- what all entries of a batch share ---
 
 
 def _of_batches(batches: Sequence[Batch]) -> dict[str, pyarrow.Array]:
@@ -78,7 +78,7 @@ def _cursors_and_places(batches: Sequence[Batch], runs: _Runs) -> dict[str, pyar
 
 
 def _used(batches: Sequence[Batch], runs: _Runs) -> numpy.ndarray[Any, Any]:
-    """The second parts of cursors: how many rows of their batch, and those left out, are before."""
+    """The second parts of cursors: each row's number in its batch, counting those left out."""
     offsets = numpy.array([one.end[1] for one in batches]) - runs.ends
     used: numpy.ndarray[Any, Any] = numpy.arange(1, runs.rows + 1) + offsets.repeat(runs.sizes)
     return used
@@ -93,7 +93,7 @@ def _tails(bits: int) -> tuple[SameWidth, SameWidth]:
 
 
 def _joined(runs: _Runs, heads: list[str], tails: SameWidth) -> pyarrow.StringArray:
-    """What a batch says of all its rows, then what each of them has of its own."""
+    """Texts of two parts: the head is shared by the rows of a run, the tail is each row's own."""
     common = _bytes(heads)
     rows = numpy.empty(runs.rows, [("head", common.dtype), ("tail", tails.dtype)])
     rows["head"], rows["tail"] = common.repeat(runs.sizes), tails
@@ -113,7 +113,7 @@ def _texts(rows: SameWidth) -> pyarrow.StringArray:
     )
 
 
-# --- what each entry says ---
+# --- what each entry has of its own ---
 
 
 def _of_entries(batches: Sequence[Batch], schema: pyarrow.Schema) -> dict[str, pyarrow.Array]:
@@ -137,20 +137,20 @@ class _Page:
         self.sizes: list[int] = []
         self._ids: list[pyarrow.Array] = []
         self._named = 0
-        """Runs whose ids are there already."""
+        """How many of the runs have their ids in `_ids` already."""
 
     def add(self, entries: Sequence[Entry]) -> None:
-        """The entries of one batch."""
+        """Add the entries of one batch."""
         alike = entries.alike() if isinstance(entries, Unread) else []
-        ids = [_ids(one) for one in alike]
-        if not ids or any(some is None for some in ids):
+        ids = [_ids(run) for run in alike]
+        if not ids or any(array is None for array in ids):
             self.entries += entries
             self.sizes += [1] * len(entries)
             return
         self._name()
         self._ids += ids
         self._named += len(ids)
-        self.entries += [one.entry for one in alike]
+        self.entries += [run.entry for run in alike]
         self.sizes += map(len, alike)
 
     def ids(self) -> pyarrow.Array:
@@ -165,7 +165,7 @@ class _Page:
 
 
 def _ids(alike: Alike) -> pyarrow.Array | None:
-    """The ids of entries that are alike; None if they turn out to differ by something else, too."""
+    """The ids of entries that are alike; None if they differ in something else, too."""
     length = alike.ids.stop - alike.ids.start
     row = _row(alike.ids.start, length, alike.width)
     rows, first = numpy.frombuffer(alike.rows, row), numpy.frombuffer(alike.first, row)
@@ -177,13 +177,13 @@ def _ids(alike: Alike) -> pyarrow.Array | None:
 
 @cache
 def _row(start: int, length: int, width: int) -> numpy.dtype[Any]:
-    """Of so many bytes, an id of some length in the middle."""
+    """A row of `width` bytes with an id of `length` bytes at `start`."""
     sizes = {"before": start, "id": length, "behind": width - start - length}
     return numpy.dtype([(name, f"V{size}") for name, size in sizes.items()])
 
 
 def _fields(entries: list[Entry]) -> dict[str, list[Any]]:
-    """All that the columns tell of an entry but its id."""
+    """The columns of entries, except the id."""
     return {
         "act": [entry.act for entry in entries],
         "kind": [entry.kind for entry in entries],

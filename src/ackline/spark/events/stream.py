@@ -1,4 +1,4 @@
-"""The journal as a stream: a micro-batch is what lies between two places, and can be read again."""
+"""The journal as a stream: a micro-batch lies between two places, and can be read again."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ Offset = Mapping[str, Any]
 class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads `events` as they happen. An offset has a cursor for each queue.
 
-    What was pruned before the stream came to it is refused with `EventsDropped`, and skipped only
-    if the options name the queue. So is a store that was restored since, with `StreamMismatch`.
-    Planning happens in one process that lives as long as the query; reading in any.
+    If events were pruned before the stream has read them, it fails with `EventsDropped`; it skips
+    them only if the options name the queue. A store that was restored since is refused with
+    `StreamMismatch`. Planning happens in one process that lives as long as the query; reading in
+    any.
     """
 
     def __init__(self, options: ReadEvents, address: StoreAddress) -> None:
@@ -47,12 +48,12 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """As many as the options allow."""
+        """At most as many events as the options allow."""
         most = self.options.max_events_per_trigger
         return ReadMaxRows(most) if most is not None else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Whatever happens from now on is left to the next run."""
+        """Leave all events from now on to the next run."""
         self._with(EventsPlanning.stop_at_present)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -60,22 +61,22 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = read_offset(start)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         end = self._with(lambda planning: planning.latest(begin, most))
-        # Spark compares offsets as they are written, and this one may be an earlier version's.
+        # Spark compares offsets as text, and `start` may have been written by an earlier version.
         return dict(start) if end == begin else write_offset(end)
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
-        """The same stretches each time, however often they are asked for."""
+        """The same stretches each time that Spark asks for them."""
         begin, last = read_offset(start), read_offset(end)
         starts = self._with(lambda planning: planning.starts(begin, last))
         return [Stretch(piece) for piece in cut(starts, last.queues, self.options.tasks)]
 
     def commit(self, end: Offset) -> None:
-        """What is before this is done: the journal need not be kept for us any longer."""
+        """Save that all before this offset is done: its events need not be kept for us any more."""
         done = read_offset(end)
         self._with(lambda planning: planning.save(done))
 
     def stop(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         if self._planning is not None:
             self._planning.close()
             self._planning = None
@@ -85,10 +86,10 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_stretch(self.address, partition, self.options)
 
     def _with(self, act: Callable[[EventsPlanning], T]) -> T:
-        """Do what the store is needed for; each act may be repeated."""
-        return retrying(lambda: act(self._begun()), self.options.retry_for)
+        """Call `act` with the planning of this driver, again if the store fails for a while."""
+        return retrying(lambda: act(self._opened()), self.options.retry_for)
 
-    def _begun(self) -> EventsPlanning:
+    def _opened(self) -> EventsPlanning:
         if self._planning is None:
             self._planning = EventsPlanning(self.address.connect(), self.options)
         return self._planning

@@ -1,4 +1,4 @@
-"""What a store keeps about streams of events: a note for each, of each kind, and not for ever."""
+"""Notes that a store keeps about streams of events, one of each kind per stream, not for ever."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ackline.queues import Queues
 from ackline.stores.base import Key, KeyWrite, find_key
 
 MOST = 1000
-"""Streams of one tenant that are remembered: nobody says when a checkpoint was thrown away, so
-when there are more, those are forgotten that have been silent for longest."""
+"""Streams of one tenant that have notes. Nobody reports that a checkpoint was thrown away, so if
+there are more, those that were silent for longest are forgotten."""
 
 
 class StreamNotes:
@@ -25,27 +25,30 @@ class StreamNotes:
         return find_key(self._store, self._tenant, self._key(stream))
 
     def replace(self, stream: str, known: Key | None, value: bytes | None) -> bool:
-        """Note this instead of what is known, or nothing; False if that has changed meanwhile."""
+        """Replace the known note by `value`, or delete it; False if it has changed meanwhile."""
         version = 0 if known is None else known.version
         write = KeyWrite(key=self._key(stream), value=value, version=version)
         return self._store.write_keys(self._tenant, [write])
 
     def surplus(self, noted_at: Callable[[Key], float]) -> list[Key]:
-        """The oldest of too many: at most a few, if asked whenever a stream is new."""
+        """The oldest notes, if there are too many: few, if called whenever a stream is new."""
         entries = self._store.read_keys(self._tenant, self._room, 2 * MOST)
-        # A stream of jobs may have its keys below, if its queue has this name.
+        # Deeper keys may be those of a stream of jobs, if its queue has this name.
         ours = [entry for entry in entries if len(entry.key) == len(self._key(""))]
         return sorted(ours, key=noted_at)[: max(0, len(ours) - MOST)]
 
     @property
     def of_forgotten(self) -> Key | None:
-        """What was noted about all those together that were forgotten."""
+        """The one note about all streams that were forgotten."""
         return find_key(self._store, self._tenant, self._room)
 
     def forget(
         self, notes: list[Key], together: Callable[[list[Key]], bytes] | None = None
     ) -> None:
-        """Remove notes, and keep what is to be known of all; unless any has changed meanwhile."""
+        """Remove notes, and merge them into the one of all forgotten streams.
+
+        Nothing is done if any of them has changed meanwhile.
+        """
         writes = [KeyWrite(key=note.key, value=None, version=note.version) for note in notes]
         if together is not None:
             before = self.of_forgotten

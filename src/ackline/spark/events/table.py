@@ -24,7 +24,7 @@ from ackline.spark.store_address import StoreAddress
 from ackline.spark.stride import PAGE_BYTES, Stride
 
 FIRST_EVENTS = 1000
-"""What a task asks for first: events are mostly small, but a reason may be of any length."""
+"""How many a task asks for first: events are mostly small, but a reason may be of any length."""
 
 
 class Stretch(InputPartition):
@@ -59,9 +59,9 @@ def read_stretch(
 
 
 class EventsReader(DataSourceReader):
-    """Reads `events`: all that is kept, or what is behind a cursor, up to now.
+    """Reads `events`: all that are kept, or those after a cursor, up to now.
 
-    Spark plans a DataFrame once, so now is when it is first used; used again it is the same.
+    Spark plans a DataFrame once, so "now" is when it is first used; later uses read the same.
     """
 
     def __init__(self, options: ReadEvents, address: StoreAddress) -> None:

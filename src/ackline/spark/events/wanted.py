@@ -1,7 +1,7 @@
-"""Which events are wanted of those that were read: the others need not go to Spark.
+"""Filters the events that were read, so that unwanted ones need not go to Spark.
 
-A journal is read page by page, whatever is in it. Its times go back where a clock was set back, so
-there is no time after which nothing earlier comes.
+All pages of a journal must be read: its times go back where a clock was set back, so an event in
+the wanted time may still follow a later one.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ackline.spark.options import ReadEvents
 from ackline.spark.rows import times
 
 Condition = tuple[str, Callable[[pyarrow.Array], pyarrow.Array]]
-"""The name of a column, and which of its values will do."""
+"""The name of a column, and a test of its values."""
 
 
 def conditions_of(options: ReadEvents) -> list[Condition]:
-    """What the options ask of events; nothing if all of them are wanted."""
+    """The conditions that the options set; none if all events are wanted."""
     conditions: list[Condition] = []
     if options.kind_set is not None:
         conditions.append(("kind", _one_of(options.kind_set)))
@@ -34,7 +34,7 @@ def conditions_of(options: ReadEvents) -> list[Condition]:
 
 
 def wanted(batch: pyarrow.RecordBatch, conditions: list[Condition]) -> pyarrow.RecordBatch:
-    """Those of a batch of which all conditions hold."""
+    """The rows of a batch for which all conditions hold."""
     if not conditions:
         return batch
     holding = [holds(batch.column(name)) for name, holds in conditions]

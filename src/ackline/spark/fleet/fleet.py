@@ -1,4 +1,4 @@
-"""What a fleet is told, and what its workers tell."""
+"""The settings of a fleet, and the reports of its workers."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ Load = Callable[[], Sequence[Queue[Any, Any]]]
 
 
 class Fleet(msgspec.Struct, frozen=True, kw_only=True):
-    """What the workers of a fleet have in common."""
+    """The settings that the workers of a fleet share."""
 
     name: str
     executors: int
     concurrency: int = 16
     grace: float = 30.0
     until_empty: bool = False
-    """Whether workers leave when nothing waits or runs any more."""
+    """Whether workers end when no job waits or runs any more."""
     environment: Mapping[str, str] = {}
     """Environment variables that the handlers' module reads."""
     shared_files: bool = False
-    """Whether all machines see the same files, so that SQLite may do."""
+    """Whether all machines see the same files, so that SQLite can be used."""
     files: tuple[StoreFile, ...] = ()
     """The stores that are files; `run_fleet` fills it in."""
     asked_before: tuple[bytes, ...] | None = None
-    """What earlier fleets of this name were asked to stop by: what the flag has said before this
-    one began. `run_fleet` looks if nobody has."""
+    """What the stop flag said before this fleet began, which was meant for earlier fleets of its
+    name. If None, `run_fleet` reads it."""
 
     def __post_init__(self) -> None:
         require_name("fleet", self.name)

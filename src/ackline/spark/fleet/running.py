@@ -31,10 +31,10 @@ LOST = re.compile(
 """What Spark says when it gives a job up because one of its tasks lost its executor too often."""
 
 RESTARTS = (1.0, 60.0)
-"""Seconds before a fleet that was given up is started anew, the first and the last time."""
+"""Seconds before a fleet that Spark gave up is started anew: the first pause and the longest."""
 
 LONG_LIFE = 300.0
-"""Seconds after which a fleet that is given up has worked well."""
+"""A fleet that ran for this many seconds worked well: the pauses begin with the first again."""
 
 SETTLED = 60.0
 """Seconds in which Spark has started as many workers as it can."""
@@ -55,12 +55,12 @@ def run_fleet(spark: SparkSession, load: Load, fleet: Fleet) -> list[Served]:
 
 def _run_once(spark: SparkSession, load: Load, fleet: Fleet) -> list[Served]:
     seats = spark.range(0, fleet.executors, 1, fleet.executors)
-    told = seats.mapInArrow(lambda batches: serve(load, fleet, batches), SCHEMA)
-    return [Served(**row) for row in told.toArrow().to_pylist()]
+    reports = seats.mapInArrow(lambda batches: serve(load, fleet, batches), SCHEMA)
+    return [Served(**row) for row in reports.toArrow().to_pylist()]
 
 
 def _despite_losses(act: Callable[[], list[Served]], flag: StopFlag) -> list[Served]:
-    """Again when Spark gives up: it counts the losses of a worker for as long as a fleet lives."""
+    """Call `act` again when Spark gives up: it adds up the losses of a task for a fleet's life."""
     pauses = Pauses(*RESTARTS)
     while True:
         began = time.monotonic()
@@ -83,7 +83,7 @@ def _despite_losses(act: Callable[[], list[Served]], flag: StopFlag) -> list[Ser
 
 @contextmanager
 def _noticing_free_seats(queue: Queue[Any, Any], fleet: Fleet) -> Iterator[None]:
-    """Spark starts as many workers as it has slots, and says nothing of the others."""
+    """Warn if workers are missing: Spark starts as many as it has slots, and reports no others."""
     began = queue.store.info().now
     timer = threading.Timer(SETTLED, warn_of_free_seats, [queue, fleet, began])
     timer.daemon = True
@@ -95,11 +95,11 @@ def _noticing_free_seats(queue: Queue[Any, Any], fleet: Fleet) -> Iterator[None]
 
 
 def warn_of_free_seats(queue: Queue[Any, Any], fleet: Fleet, began: float) -> None:
-    """Say so if fewer workers have given a sign of life since then than there should be."""
+    """Warn if fewer workers than there should be have sent a heartbeat since `began`."""
     try:
         workers = [worker for worker in queue.workers() if worker.seen_at >= began]
     except StoreError:
-        return  # The workers have more to say about it.
+        return  # The workers report that, with more details.
     here = sum(worker.beat.id.startswith(worker_name(fleet.name)) for worker in workers)
     leaving = fleet.until_empty and is_empty([queue])
     if here < fleet.executors and not leaving:
@@ -127,9 +127,9 @@ def _require_shared(queues: Sequence[Queue[Any, Any]]) -> None:
 def _files_for(
     spark: SparkSession, queues: Sequence[Queue[Any, Any]], shared: bool
 ) -> tuple[StoreFile, ...]:
-    """The stores that are files, each one that Spark's workers reach as far as is known here."""
+    """The stores that are files; refused if Spark's workers may run on other machines."""
     files = files_of(queues)
-    # With Spark Connect, only a worker knows on which machine it is: it looks for itself.
+    # With Spark Connect, only a worker knows on which machine it is: it checks for itself.
     context = getattr(spark, "sparkContext", None)
     if context is not None and not shared:
         for file in files:

@@ -1,4 +1,4 @@
-"""How a fleet is stopped from anywhere: Spark itself would end its tasks without a word."""
+"""How a fleet is stopped from anywhere: Spark itself would end its tasks without warning."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ logger = logging.getLogger("ackline")
 class StopFlag:
     """Keys in the store that tell a fleet to stop: one for each queue, under the fleet's name.
 
-    So fleets of other queues are left alone, even where both have the same name. Each time it is
-    hoisted it says something new, and stays: a fleet that began since knows that it was not meant,
-    and takes the flag from no one who was.
+    So fleets of other queues are left alone, even if they have the same name. Each `hoist` writes
+    a new value, which stays. A fleet that begins later knows that the value is not meant for it,
+    and does not have to delete it while workers of the stopped fleet may not have seen it yet.
     """
 
     def __init__(
@@ -38,13 +38,13 @@ class StopFlag:
             store.write_keys(tenant, [KeyWrite(key=key, value=new_id().encode())])
 
     def says(self) -> tuple[bytes, ...]:
-        """What it says now."""
+        """The values of its keys now."""
         found = (find_key(store, tenant, key) for store, tenant, key in self._keys)
         return tuple(entry.value for entry in found if entry is not None)
 
     @property
     def raised(self) -> bool:
-        """Whether it was asked to stop; if the store cannot be reached, it asks again later."""
+        """Whether the fleet was asked to stop; False if the store cannot be reached right now."""
         try:
             return not self._before.issuperset(self.says())
         except StoreError as error:

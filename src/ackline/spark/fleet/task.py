@@ -57,7 +57,7 @@ def work(load: Load, fleet: Fleet) -> Served:
         hooks=Hooks(after=[tally.count]),
     )
     flag = StopFlag(queues, fleet.name, fleet.asked_before or ())
-    # As soon as the store is there again, so is the flag: it is looked at before each start.
+    # The flag can be read as soon as the store is back: it is checked before each start.
     if keep_trying(lambda: _start(worker, flag), threading.Event()):
         try:
             _wait(worker, flag, fleet.until_empty)
@@ -69,7 +69,7 @@ def work(load: Load, fleet: Fleet) -> Served:
 
 
 def worker_name(fleet: str, id: str = "") -> str:
-    """The id of a fleet's worker; without the last part, what those of all others begin with."""
+    """The name of a fleet's worker; without `id`, the prefix of all its workers' names."""
     return f"spark {fleet} {id}"
 
 
@@ -82,7 +82,7 @@ class Tally:
         self._lock = threading.Lock()
 
     def count(self, _job: Job[Any], execution: Execution) -> None:
-        """After a handler."""
+        """Count a handler that has ended."""
         with self._lock:
             if execution.error is None:
                 self.ended += 1
@@ -112,7 +112,10 @@ def _start(worker: Worker, flag: StopFlag) -> bool:
 
 
 def _require_same_files(queues: Sequence[Queue[Any, Any]], files: Sequence[StoreFile]) -> None:
-    """A relative path, or a variable that only the driver has, would lead to an empty store."""
+    """Refuse a file that is not one of the driver's.
+
+    A relative path, or a variable that only the driver has, would lead to an empty store.
+    """
     for path in files_of(queues):
         if path not in [file.path for file in files]:
             raise ConfigError(
@@ -132,14 +135,14 @@ def _wait(worker: Worker, flag: StopFlag, until_empty: bool) -> None:
 def _end_process() -> NoReturn:
     """Have Spark start the task anew in another process: threads that hang stay in this one.
 
-    An exception would not do, for Spark gives the same process to the next task.
+    An exception would not do, because Spark gives the same process to the next task.
     """
     logging.shutdown()
     os._exit(1)
 
 
 def is_empty(queues: Sequence[Queue[Any, Any]]) -> bool:
-    """Whether nothing waits or runs; what is scheduled or failing waits, too."""
+    """Whether no job waits or runs; those that are scheduled or failing wait, too."""
     try:
         return not any(queue.counts()[state] for queue in queues for state in LIVE)
     except StoreError:

@@ -1,4 +1,4 @@
-"""One run of a lake at a time: a key in the store says which, for as long as it lives."""
+"""One run of a lake at a time: a key in the store names it for as long as it lives."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from ackline.stores.base import Key, KeyWrite, find_key
 logger = logging.getLogger("ackline")
 
 BEAT = 5.0
-"""Seconds between the signs of life of a run."""
+"""Seconds between the heartbeats of a run."""
 
 SILENCE = 6 * BEAT
-"""Seconds without one after which a run is taken for dead."""
+"""Seconds without a heartbeat after which a run is considered dead."""
 
 GLANCE = 0.5
 """Seconds between two looks at the claim of another run."""
@@ -40,16 +40,16 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     pid: int
     system: str
-    """Where its process number means what it means here."""
+    """The boot and the process namespace in which `pid` is valid."""
     since: float
     beats: int = 0
 
 
 class LakeClaim:
-    """A lake as one run's own.
+    """The exclusive claim of one run on a lake.
 
-    Another run is dead if its process is gone, where that can be seen, or if it gives no sign of
-    life while it is watched for `SILENCE`. Nobody's clock is compared with another's.
+    Another run is dead if its process is gone, where that can be seen, or if it sends no heartbeat
+    while it is watched for `SILENCE`. The clocks of two machines are never compared.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class LakeClaim:
         self.holder = holder or _this_run()
 
     def take(self) -> None:
-        """Make the lake this run's own; `LakeClaimed` if it is that of another that lives."""
+        """Claim the lake for this run; `LakeClaimed` if another run that lives has it."""
         while True:
             found = self._find()
             if found is not None:
@@ -85,13 +85,13 @@ class LakeClaim:
         self._require_mine()
 
     def keep(self) -> None:
-        """Give signs of life from now on, until `release`."""
+        """Send heartbeats from now on, until `release`."""
         name = f"ackline lake {self._path}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def beat(self) -> None:
-        """Give a sign of life; `LakeClaimed` if the lake is another's."""
+        """Send a heartbeat; `LakeClaimed` if another run has the lake."""
         with self._lock:
             self._require_mine()
             held = msgspec.structs.replace(self.holder, beats=self.holder.beats + 1)
@@ -100,7 +100,7 @@ class LakeClaim:
             self._require_mine()
 
     def check(self) -> None:
-        """`LakeClaimed` unless the lake is still this run's own."""
+        """`LakeClaimed` unless this run still has the lake."""
         with self._lock:
             self._require_mine()
 
@@ -171,7 +171,7 @@ class LakeClaim:
 
 
 class Fence(msgspec.Struct, frozen=True, kw_only=True):
-    """A run's claim on a lake, for a part of it that Spark may run in another process."""
+    """A run's claim on a lake, for a part of the run that Spark may put into another process."""
 
     address: StoreAddress
     lake: str
@@ -179,7 +179,7 @@ class Fence(msgspec.Struct, frozen=True, kw_only=True):
     holder: Holder
 
     def check(self) -> None:
-        """`LakeClaimed` unless the lake is still that run's own."""
+        """`LakeClaimed` unless that run still has the lake."""
         with self.address.open() as queues:
             LakeClaim(queues, self.lake, self.path, self.holder).check()
 
@@ -199,7 +199,7 @@ def _read(entry: Key) -> Holder:
 
 
 def _is_gone(holder: Holder) -> bool:
-    """Whether a run's process is certainly gone; only those of this system can be looked for."""
+    """Whether a run's process is certainly gone; only those of this system can be checked."""
     if holder.system != _system():
         return False
     try:
@@ -212,7 +212,7 @@ def _is_gone(holder: Holder) -> bool:
 
 
 def _system() -> str:
-    """This machine since its start, and its process numbers: a container has its own."""
+    """The boot of this machine and the process namespace: a container has its own."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"

@@ -1,13 +1,13 @@
 """Makes a few large batches of many small ones, and drops old ones.
 
-It can be interrupted anywhere: what is put together is written aside first; then a
-note says what takes the place of what, and what of it is done already; then it is done, and only
-after that is what was written aside removed. Whoever finds such a note finishes it. Nothing is
-concluded from a folder that is missing.
+It can be interrupted anywhere. The merged batch is written aside first; then a note says which
+batches it replaces, and in which tables that is done; then they are replaced, and only after that
+is what was written aside removed. A run that finds such a note finishes it. Nothing is concluded
+from a folder that is missing.
 
-Reports and audits see all rows once at any moment of it. For them the log decides: it names the
-batches until all is written aside; then the one that takes their place, and where that is aside;
-and at last that it has its place.
+Reports and audits see each row once at any moment, because they follow the log: it names the old
+batches until all is written aside; then the merged one, and where it is aside; and at last only
+the merged one, in its place.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _ADDED_UP: dict[tuple[str, ...], Callable[[DataFrame], DataFrame]] = {
 
 
 SPAN = 86_400.0
-"""Seconds from the first to the last of those, at most: they expire together."""
+"""Seconds from the first to the last of those batches, at most: they expire together."""
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,9 +62,9 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     rows: dict[str, int]
     """How many were written aside, by table."""
     done: list[str] = []
-    """Tables in which it has taken place."""
+    """Tables in which the batches are replaced already."""
     aside: str = ""
-    """Where that is: each run has a folder of its own, and had none in an earlier version."""
+    """The run's own folder below `ASIDE`; empty in the note of an earlier version."""
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Compaction:
-    """Keeps the number of a lake's files small. To be run while no batch is."""
+    """Keeps the number of a lake's files small. Must not run while a batch does."""
 
     def __init__(
         self, spark: SparkSession, lake: Lake, passing: Callable[[str], None] = pass_nothing
@@ -84,7 +84,7 @@ class Compaction:
         self._aside = (ASIDE, new_id())
 
     def finish(self) -> None:
-        """Do what an earlier run has begun and not ended."""
+        """Finish what an earlier run has begun, if it was interrupted."""
         note: Note | None = self._lake.folder.read_json(Note, NOTE)
         if note is not None and self._is_done(note):
             self._forget(note)
@@ -96,24 +96,24 @@ class Compaction:
         """Put batches together; returns how many fewer there are."""
         self.finish()
         gone = 0
-        while some := self._next():
-            self._put_together(some)
+        while group := self._next():
+            self._put_together(group)
             self._lake.folder.remove(ASIDE)
-            gone += len(some) - 1
+            gone += len(group) - 1
         return gone
 
     def _next(self) -> list[Batch]:
-        """Published batches of the same level, in a row and of one day, of which there are enough.
+        """The next `TOGETHER` published batches in a row that have one level and expire together.
 
-        The last one stays as it is: it may be replayed.
+        The lake's last batch is never among them: it may be replayed.
         """
         published = self._lake.require().published
         batches = [batch for batch in self._lake.batches[:-1] if batch.number <= published]
         for level in range(max((batch.level for batch in batches), default=0) + 1):
             for start in range(len(batches) - TOGETHER + 1):
-                some = batches[start : start + TOGETHER]
-                if {batch.level for batch in some} == {level} and _belong_together(some):
-                    return some
+                group = batches[start : start + TOGETHER]
+                if {batch.level for batch in group} == {level} and _belong_together(group):
+                    return group
         return []
 
     def _put_together(self, batches: list[Batch]) -> None:
@@ -143,13 +143,13 @@ class Compaction:
     def _write_aside(self, name: tuple[str, ...], batches: list[Batch]) -> int:
         places = require_whole(self._lake, name, batches)
         paths = [self._lake.folder.at(*place) for place in places]
-        # Of batches of an earlier version some columns may be missing.
+        # Batches of an earlier version may lack columns.
         rows = _ADDED_UP[name](self._spark.read.option("mergeSchema", True).parquet(*paths))
         write_table(rows, self._lake.folder.at(*self._aside, *name))
         return self._lake.folder.rows(*self._aside, *name)
 
     def _require_all(self, result: Batch, rows: Mapping[str, int]) -> None:
-        """What is put together must have what the batches are known to have brought."""
+        """Refuse a merged batch without all the rows that the batches are known to have brought."""
         for name, expected in ((EVENTS, result.events), (JOBS, result.ended)):
             found = rows.get(_path(name), expected)
             if found != expected:
@@ -174,7 +174,7 @@ class Compaction:
         self._forget(note)
 
     def _is_done(self, note: Note) -> bool:
-        """Whether all of it has its place: only then does the log say so."""
+        """Whether the merged batch is in its place in all tables, as the log says only then."""
         result = note.result
         return any(
             batch.level >= result.level and batch.begins <= result.begins and not batch.aside
@@ -191,7 +191,7 @@ class Compaction:
 
     def _replace(self, name: tuple[str, ...], note: Note) -> None:
         folder, result = self._lake.folder, note.result.number
-        # Of what was too old, a run that was killed may have left some.
+        # If it is not replaced, it was too old, and a killed run may have left some of it.
         taken = _path(name) in note.rows
         for number in note.batches:
             if number != result or not taken:
@@ -202,12 +202,12 @@ class Compaction:
             self._pass("placed")
 
     def _require_aside(self, path: str, note: Note) -> None:
-        """Before anything is changed, what takes its place must be there, all of it."""
+        """Before anything is changed, all that was written aside must be there."""
         aside, expected = (*note.written, *path.split("/")), note.rows[path]
-        there = self._lake.folder.exists(*aside)
-        found = self._lake.folder.rows(*aside) if there else 0
-        if not there or found != expected:
-            # Unless it is another run that has just done all this.
+        exists = self._lake.folder.exists(*aside)
+        found = self._lake.folder.rows(*aside) if exists else 0
+        if not exists or found != expected:
+            # Another run may have just finished the same note: then this check fails instead.
             self._lake.folder.check()
             raise LakeDamaged(
                 f"{self._lake.folder.at(*aside)} has {found:,} rows, and {expected:,} were "
@@ -217,7 +217,7 @@ class Compaction:
     def drop(self, before: float, now: float) -> int:
         """Drop events and lives of batches that are older; returns how many batches.
 
-        Gold stays, and what it is made of: that is small, and cannot be had again.
+        Gold and the parts that it is made of stay: they are small, and cannot be rebuilt.
         """
         old = expired(self._lake.batches, before, now)
         for batch in old:
@@ -235,7 +235,7 @@ def _kept(batch: Batch) -> tuple[tuple[str, ...], ...]:
 
 
 def _belong_together(batches: list[Batch]) -> bool:
-    """Whether they will be too old at about the same time, or are already."""
+    """Whether they expire at about the same time, and either all or none were dropped."""
     span = max(batch.last_at for batch in batches) - min(batch.begins_at for batch in batches)
     return span <= SPAN and len({batch.dropped for batch in batches}) == 1
 

@@ -1,4 +1,4 @@
-"""How many rows tables must have: what the log says that each batch brought."""
+"""Checks that tables have all the rows that each batch brought, according to the log."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ackline.spark.errors import LakeDamaged
 from ackline.spark.lake.lake import EVENTS, JOBS, OPEN, Batch, Lake
 
 AT_ONCE = 8
-"""Files of which the ends are read at the same time: each is a round trip to an object store."""
+"""Files whose footers are read at the same time: each is a round trip to an object store."""
 
 
 def require_whole(
     lake: Lake, name: tuple[str, ...], batches: Iterable[Batch]
 ) -> list[tuple[str, ...]]:
-    """The folders in which a table has what these batches brought; `LakeDamaged` if some lacks.
+    """The folders in which a table has what these batches brought; `LakeDamaged` if rows lack.
 
-    Spark skips empty files.
+    Spark would not notice: it skips empty files.
     """
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(partial(_require, lake, name), batches))
@@ -28,7 +28,7 @@ def require_unbroken(lake: Lake, batches: Iterable[Batch]) -> None:
     """`LakeDamaged` unless each batch begins where the one before has ended."""
     next_one = 0
     for batch in batches:
-        # Of what an earlier version has put together, nobody knows what it was.
+        # An earlier version did not record which batches it has put together.
         known = batch.first is not None or not batch.level
         if known and batch.begins != next_one:
             raise LakeDamaged(

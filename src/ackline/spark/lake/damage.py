@@ -1,4 +1,4 @@
-"""Files of a lake that are missing or broken: which, and what to do, whoever has come upon them."""
+"""Errors that name the missing or broken files of a lake, and what to do about them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ OF_SPARK = re.compile(
     r"\[FAILED_READ_FILE[^\]]*\][^\n]*? file (?P<broken>\S+?)\.?(\s|$)"
     r"|\[PATH_NOT_FOUND\] Path does not exist: (?P<missing>\S+?)\.?(\s|$)"
 )
-"""What Spark says of a file that it cannot read, or of a folder that is not there."""
+"""What Spark says about a file that it cannot read, or about a folder that is not there."""
 
 OF_A_FOOTER = "thrift"
-"""What Arrow says of a file whose end was overwritten."""
+"""What Arrow says about a file whose end was overwritten."""
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def naming_damage(path: str) -> Iterator[None]:
 
 @contextmanager
 def naming_damage_in_spark() -> Iterator[None]:
-    """Say which table Spark could not read: to it, that is a mistake of whoever asked."""
+    """Say which table Spark could not read: Spark reports it as a mistake in the query."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -52,7 +52,7 @@ def naming_damage_in_spark() -> Iterator[None]:
 
 
 def unreadable(path: str, why: object) -> LakeDamaged:
-    """A file, or one of a folder, that is broken."""
+    """The error for a file, or for a folder with a file, that is broken."""
     why = " ".join(str(why).split()).rstrip(".")
     return LakeDamaged(
         f"{path} cannot be read: {why}. Restore it from a backup, or make another lake"
@@ -60,7 +60,7 @@ def unreadable(path: str, why: object) -> LakeDamaged:
 
 
 def missing(path: str) -> LakeDamaged:
-    """A table that the lake's log has."""
+    """The error for a table that is in the lake's log, but not in its folder."""
     return LakeDamaged(
         f"{path} is missing: someone else has changed the lake. Restore it from a backup, or make "
         "another lake"

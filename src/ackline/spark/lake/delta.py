@@ -1,7 +1,7 @@
 """The lake's tables as Delta tables in another folder, for programs that read those.
 
-What a batch brought is appended together with its number, in one commit; so however often it is
-done, it is there once. Gold is small, and is written as a whole.
+The rows of a batch are appended in one commit together with the number of the batch, so they are
+there once, however often it is repeated. Gold is small, and is written as a whole.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ackline.spark.paths import overlap, uri_of
 BY_BATCH = (EVENTS, JOBS)
 
 BATCH, CONTENTS, PUBLISHED = "ackline", "ackline contents", "ackline gold"
-"""What each commit says: the number of its batch and which one that was, or which gold it is."""
+"""What each commit records: the number of its batch and a digest of it, or a digest of its gold."""
 
 OWNER = "ackline.json"
 
@@ -43,15 +43,15 @@ def require_delta() -> Any:
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """Whose tables a folder has."""
+    """The owner of the tables in a folder."""
 
     lake: str
 
 
 class DeltaTables:
-    """Delta tables with what the tables of a lake have been given.
+    """Delta tables with all rows that were added to the tables of a lake.
 
-    What is too old goes from them row by row, and from the lake by whole batches: later.
+    Old rows are deleted from them one by one, but from the lake only by whole batches, so later.
     """
 
     def __init__(self, lake: Lake, path: str) -> None:
@@ -61,7 +61,7 @@ class DeltaTables:
         self.path = self._folder.path
 
     def open(self) -> None:
-        """Make them this lake's if they are nobody's, and check that they can go on."""
+        """Take them for this lake if nobody owns them, and check that they can be continued."""
         self._require_beside()
         self._require_own()
         for name in BY_BATCH:
@@ -71,7 +71,7 @@ class DeltaTables:
         self._require_own()
 
     def bring_up_to_date(self) -> None:
-        """Add what the lake has and they have not. To be done before batches are put together."""
+        """Add what the lake has and they lack. Must be done before batches are put together."""
         self._require_own()
         for name in BY_BATCH:
             self._append(name)
@@ -89,7 +89,7 @@ class DeltaTables:
                 self._tidy(name, old)
 
     def _require_beside(self) -> None:
-        """They have the names of the lake's own tables, and delete files that they do not know."""
+        """Refuse a path that overlaps the lake: they would mix, and Delta removes unknown files."""
         if overlap(self.path, self._lake.folder.path):
             raise ConfigError(
                 f"{self.path} and the lake {self._lake.folder.path} are one within the other, so "
@@ -99,7 +99,7 @@ class DeltaTables:
     def _require_own(self) -> None:
         mark = self._lake.require()
         owner: Owner | None = self._folder.read_json(Owner, OWNER)
-        # An earlier version did not say whose they are.
+        # An earlier version did not record the owner.
         unknown = owner is None and mark.delta != self.path and self._has_any()
         if unknown or (owner is not None and owner.lake != mark.id):
             raise ConfigError(
@@ -111,7 +111,7 @@ class DeltaTables:
         return any(self._table(name) is not None for name in BY_BATCH)
 
     def _require_next(self, name: tuple[str, ...]) -> None:
-        """What they lack must be whole batches, after those that they have."""
+        """The batches that a table lacks must be whole, and come after those that it has."""
         done = self._version(name, BATCH)
         for batch in self._lake.batches:
             if batch.begins <= done < batch.number and self._lake.has(name, batch.number):
@@ -122,7 +122,7 @@ class DeltaTables:
         self._require_same(name, done)
 
     def _require_same(self, name: tuple[str, ...], done: int) -> None:
-        """A lake that was restored from a backup may have given the same numbers to others."""
+        """Refuse a lake that was restored from a backup and has other batches of these numbers."""
         last, known = self._lake.batch(done), self._version(name, CONTENTS)
         other = last is not None and not last.level and known not in (-1, _contents(last))
         ends = max((batch.number for batch in self._lake.batches), default=-1)
@@ -137,21 +137,21 @@ class DeltaTables:
         done = self._version(name, BATCH)
         for batch in self._lake.batches:
             if batch.number > done and self._lake.has(name, batch.number):
-                said = {BATCH: batch.number, CONTENTS: _contents(batch)}
-                self._write(name, self._lake.parts(name, batch.number), "append", said)
+                record = {BATCH: batch.number, CONTENTS: _contents(batch)}
+                self._write(name, self._lake.parts(name, batch.number), "append", record)
 
     def _replace(self, name: tuple[str, ...]) -> None:
         mark = self._lake.require()
-        # With other objectives, all days of gold are other ones.
-        said = {PUBLISHED: _digest((mark.published, sorted(mark.published_with.items())))}
-        if mark.published >= 0 and self._version(name, PUBLISHED) != said[PUBLISHED]:
-            self._write(name, name, "overwrite", said)
+        # Other objectives change all days of gold.
+        record = {PUBLISHED: _digest((mark.published, sorted(mark.published_with.items())))}
+        if mark.published >= 0 and self._version(name, PUBLISHED) != record[PUBLISHED]:
+            self._write(name, name, "overwrite", record)
 
     def _write(
-        self, name: tuple[str, ...], parts: tuple[str, ...], mode: str, said: Mapping[str, int]
+        self, name: tuple[str, ...], parts: tuple[str, ...], mode: str, record: Mapping[str, int]
     ) -> None:
         delta, table = self._delta, self._table(name)
-        transactions = [delta.Transaction(by, number) for by, number in said.items()]
+        transactions = [delta.Transaction(by, number) for by, number in record.items()]
         rows = rows_of(self._lake.folder, parts)
         self._lake.folder.check()
         delta.write_deltalake(
@@ -164,7 +164,7 @@ class DeltaTables:
         self._tidy(name, -1 if table is None else table.version())
 
     def _tidy(self, name: tuple[str, ...], old: int) -> None:
-        """Every so many commits, whichever they are: some runs make one, others several."""
+        """Tidy up every `TIDY_EVERY` commits of any sort: some runs make one, others several."""
         table = self._delta.DeltaTable(self._at(name))
         if (old + 1) // TIDY_EVERY < (table.version() + 1) // TIDY_EVERY:
             self._lake.folder.check()
@@ -172,7 +172,7 @@ class DeltaTables:
             table.vacuum(dry_run=False)
 
     def _version(self, name: tuple[str, ...], by: str) -> int:
-        """What a table says that it has; -1 if it says nothing."""
+        """The number that a table has recorded last under a name; -1 if it has none."""
         table = self._table(name)
         found = None if table is None else table.transaction_version(by)
         return -1 if found is None else int(found)
@@ -200,6 +200,6 @@ def _contents(batch: Batch) -> int:
     return _digest((batch.events, batch.ended, batch.last_at))
 
 
-def _digest(told: Any) -> int:
-    """A number that differs if what is told does."""
-    return zlib.crc32(msgspec.json.encode(told))
+def _digest(value: Any) -> int:
+    """A number that differs if the value does."""
+    return zlib.crc32(msgspec.json.encode(value))

@@ -1,4 +1,4 @@
-"""What the journal does not tell of a job, and the store does: its whole error."""
+"""The whole error of a job, which is in the store but not in the journal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from ackline.job import QueueKey, Record
 from ackline.queues import Queues
-from ackline.spark.pipelines.clusters import TOLD
+from ackline.spark.pipelines.clusters import NEEDED
 from ackline.spark.store_address import StoreAddress
 from ackline.spark.stride import PAGE_BYTES, Stride
 
@@ -24,8 +24,8 @@ NO_ERROR: Error = (None, None, None)
 
 
 def with_errors(failed: DataFrame, address: StoreAddress) -> DataFrame:
-    """Steps into the DLQ with the error of the job, null where the store has it no more."""
-    steps = failed.select(*TOLD)
+    """Steps into the DLQ with the error of the job, null if the store no longer has it."""
+    steps = failed.select(*NEEDED)
     error = [StructField(name, StringType()) for name in ERROR]
     columns = StructType([*steps.schema.fields, *error])
     return steps.mapInArrow(lambda batches: add_errors(address, batches), columns)
@@ -34,15 +34,15 @@ def with_errors(failed: DataFrame, address: StoreAddress) -> DataFrame:
 def add_errors(
     address: StoreAddress, batches: Iterator[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.RecordBatch]:
-    """The same steps, with the errors of the jobs that are still there because of just them."""
+    """The same steps, with the errors of those jobs that still have the token of their step."""
     for batch in batches:
         if not batch.num_rows:
             continue
         with address.open() as queues:
             found = zip(*_errors(queues, batch), strict=True)
-        told = [pyarrow.array(column, pyarrow.string()) for column in found]
+        errors = [pyarrow.array(column, pyarrow.string()) for column in found]
         names = [*batch.schema.names, *ERROR]
-        yield pyarrow.RecordBatch.from_arrays([*batch.columns, *told], names=names)
+        yield pyarrow.RecordBatch.from_arrays([*batch.columns, *errors], names=names)
 
 
 def _errors(queues: Queues, batch: pyarrow.RecordBatch) -> list[Error]:
@@ -61,7 +61,7 @@ def _errors(queues: Queues, batch: pyarrow.RecordBatch) -> list[Error]:
 
 
 def _look_up(queues: Queues, key: QueueKey, ids: list[str]) -> Iterator[Record]:
-    """The jobs that are still there; they come with their payloads, so a few at first."""
+    """The jobs that are still there, few at first, because they come with their payloads."""
     stride = Stride(CHUNK)
     while ids:
         count = stride.next(PAGE_BYTES)

@@ -18,10 +18,11 @@ def expired(batches: Sequence[Batch], before: float, now: float) -> list[Batch]:
 
 
 def ages(batches: Sequence[Batch], now: float) -> list[float]:
-    """When batches ended, so that none ended before an earlier one, whatever the clock said.
+    """When each batch ended, but never before an earlier one, whatever the clock said.
 
-    A clock that once fell back to 1970 must not make all that came before too old; nor must one
-    that once was in 2099 keep all that came after it: what lies ahead has ended when the next did.
+    A clock that fell back to 1970 once must not make all earlier batches too old. A clock that was
+    in 2099 once must not keep all later batches: in place of a time ahead of now, that of the next
+    batch is taken.
     """
     ended, next_at = [], now
     for batch in reversed(batches):

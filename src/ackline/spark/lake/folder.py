@@ -20,11 +20,11 @@ BATCH = "batch_id="
 
 
 class Folder:
-    """Files and folders below one path; `/` separates their parts wherever it is."""
+    """Files and folders below one path; `/` separates parts in every file system."""
 
     def __init__(self, path: str, check: Check = check_nothing) -> None:
         self.path = absolute(path)
-        """As Spark calls it."""
+        """As Spark writes it."""
         self.check = check
         """Called right before each change."""
         if is_pattern(self.path):
@@ -41,7 +41,7 @@ class Folder:
         return bool(found.type != pyarrow.fs.FileType.NotFound)
 
     def batches(self, *parts: str) -> list[int]:
-        """The numbers of the batches that a table has a folder of."""
+        """The numbers of the batches that have a folder in a table."""
         selector = pyarrow.fs.FileSelector(self._own(*parts), allow_not_found=True)
         names = [info.base_name for info in self._files.get_file_info(selector)]
         return sorted(int(name.removeprefix(BATCH)) for name in names if name.startswith(BATCH))
@@ -67,7 +67,7 @@ class Folder:
         placing.remove(self._files, self._own(*parts), self.check)
 
     def replace(self, source: tuple[str, ...], target: tuple[str, ...]) -> None:
-        """Put a copy of a folder in the place of another; it can be broken off and done again."""
+        """Put a copy of a folder in the place of another; it can be interrupted and repeated."""
         placing.replace(self._files, self._own(*source), self._own(*target), self.check)
 
     def read_json(self, kind: type[Any], *parts: str) -> Any:
@@ -84,13 +84,14 @@ class Folder:
     def write_json(self, value: Any, *parts: str) -> None:
         """Write a file; readers see the old one or the new one, never half of one.
 
-        But HDFS removes the old one first: whoever looks or dies in that moment finds none.
+        Except in HDFS, which removes the old one first: a reader in that moment finds none, nor
+        does the next run if this one dies then.
         """
         with replacing(self._files, self._own(*parts), self.check) as file:
             file.write(_as_json(value))
 
     def create_json(self, value: Any, *parts: str) -> None:
-        """Write a file unless there is one; of several processes one does it, where files allow."""
+        """Write a file unless it exists; only one of several processes does, if files allow it."""
         if self.exists(*parts):
             return
         if is_local(self._files):
@@ -104,7 +105,7 @@ class Folder:
             pyarrow.parquet.write_table(table, file, compression="zstd")
 
     def sweep(self, *parts: str) -> None:
-        """Remove what those have left directly below who were killed while they replaced it."""
+        """Remove what was left directly below when a run was killed while it replaced files."""
         for name in filter(is_aside, self.names(*parts)):
             self.check()
             discard(self._files, self._own(*parts, name))

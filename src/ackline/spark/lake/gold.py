@@ -1,7 +1,7 @@
 """Gold: small tables that answer questions, each in plain files that any reader of Parquet opens.
 
-Of each day there is one file, which is replaced as a whole. Only days in which something has
-happened since are rebuilt, from the parts that batches have left.
+Each day has one file, which is replaced as a whole. Only days of which new events have come are
+rebuilt, from the parts that batches have left.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ GOLD = "gold"
 BY_DAY = ("hourly", "daily", "slo", "workers", "errors")
 """Tables with a file for each day."""
 DAY = re.compile(r"\d{4}-\d\d-\d\d\.parquet")
-"""Those files."""
+"""The names of those files."""
 OF_ALL = ("busiest", "forecast")
 """Tables of one file, rebuilt each time."""
 
 RECENT = datetime.timedelta(weeks=8)
-"""What the usual load and the forecast are made of."""
+"""How far back the usual load and the forecast look."""
 
 
 class Publisher:
@@ -40,10 +40,10 @@ class Publisher:
         self._lake = lake
 
     def publish(self, now: float) -> list[datetime.date]:
-        """Rebuild what has changed since; returns the days that were rebuilt.
+        """Rebuild what has changed since the last time; returns the days that were rebuilt.
 
         The forecast begins now, by the store's clock.
-        If it is interrupted, the next run starts over and writes the same.
+        If this is interrupted, the next run starts over and writes the same.
         """
         mark, batches = self._lake.require(), self._lake.batches
         if not batches:
@@ -59,11 +59,11 @@ class Publisher:
         return days
 
     def _publish(self, days: Sequence[datetime.date], all_anew: bool) -> None:
-        asked = None if all_anew else days
-        hourly = traffic.add_up(self._parts(TRAFFIC, asked), ("day", "hour", *traffic.GROUP))
+        read_days = None if all_anew else days
+        hourly = traffic.add_up(self._parts(TRAFFIC, read_days), ("day", "hour", *traffic.GROUP))
         hourly = hourly.persist()
         try:
-            for name, frame in self._by_day(hourly, asked).items():
+            for name, frame in self._by_day(hourly, read_days).items():
                 self._replace(name, frame, days)
         finally:
             hourly.unpersist()
@@ -84,10 +84,10 @@ class Publisher:
         objectives = self._lake.require().objectives
         of_worker, of_error = ("day", *workers.GROUP), ("day", *clusters.GROUP)
         return {
-            "hourly": traffic.told(hourly, by_hour),
-            "daily": traffic.told(traffic.add_up(hourly, by_day), by_day),
+            "hourly": traffic.figures(hourly, by_hour),
+            "daily": traffic.figures(traffic.add_up(hourly, by_day), by_day),
             "slo": attainment(traffic.add_up(hourly, by_queue), by_queue, objectives),
-            "workers": workers.told(
+            "workers": workers.figures(
                 workers.add_up(self._parts(WORKERS, days), of_worker), of_worker
             ),
             "errors": clusters.add_up(self._parts(ERRORS, days), of_error),
@@ -119,7 +119,7 @@ def recent_days(files: Iterable[str], now: datetime.datetime) -> list[str]:
     ...             datetime.datetime(2026, 11, 16))
     ['2026-11-15.parquet', '2026-11-16.parquet']
     """
-    # One that was being written when its process was killed is hidden; others are not ours.
+    # A hidden file is what a killed process was writing; others are not ours.
     days = {datetime.date.fromisoformat(name[:10]): name for name in files if DAY.fullmatch(name)}
     # Clocks may be a day ahead of ours.
     past = sorted(day for day in days if day <= now.date() + datetime.timedelta(days=1))

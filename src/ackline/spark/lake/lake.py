@@ -18,7 +18,7 @@ from ackline.spark.lake.placing import Check, check_nothing
 from ackline.spark.pipelines.objectives import DEFAULT_OBJECTIVES
 
 SCHEMA = 2
-"""Of the tables of a lake. Another number for each change that a reader would notice."""
+"""The version of a lake's tables. It grows with each change that a reader would notice."""
 
 MARK, LOG = "lake.json", "log"
 EVENTS, JOBS, OPEN = ("bronze", "events"), ("silver", "jobs"), ("silver", "open")
@@ -31,28 +31,28 @@ CHECKPOINT = ("checkpoint",)
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """What `lake.json` has."""
+    """The contents of `lake.json`."""
 
     schema: int
     store: str
     tenant: str
     id: str = ""
-    """Which lake it is, by whatever path it is reached."""
+    """Identifies the lake, whatever path it is reached by."""
     objectives: Mapping[str, float] = msgspec.field(default_factory=DEFAULT_OBJECTIVES.copy)
     published: int = -1
     """The last batch that is in the gold tables."""
     published_with: Mapping[str, float] = {}
-    """The objectives that they were made with."""
+    """The objectives that the gold tables were made with."""
     read_at: float | None = None
-    """When the last run began, by the store's clock: the lake has what was told before; None if
+    """When the last run began, by the store's clock: the lake has all events before that. None if
     an earlier version has run last."""
     delta: str | None = None
     """Where the same tables are kept as Delta tables."""
     gaps: list[Gap] = []
-    """What was left out when somebody asked for that."""
+    """Dropped events that were skipped because somebody asked for that."""
     begins: Mapping[str, str | None] | None = None
-    """The first event of each journal that was there when the lake was made, None if that was
-    dropped by then; None as a whole if an earlier version has made it."""
+    """The first event of each journal that existed when the lake was made, None if that event was
+    dropped by then; None as a whole if an earlier version has made the lake."""
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     level: int = 0
     """How often it was put together with others."""
     first: int | None = None
-    """The number of the first that it was put together of."""
+    """The number of the first batch that it was put together from."""
     since: float | None = None
     """The earliest `last_at` of those."""
     going_on: int | None = None
@@ -75,18 +75,18 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     parts: Mapping[str, int] = {}
     """Rows of the parts that gold is made of; none if an earlier version has logged it."""
     dropped: bool = False
-    """Whether its events and lives were too old to be kept."""
+    """Whether its events and lives were dropped because they were too old."""
     aside: str = ""
-    """The folder that has its tables until each of them has its place; empty if they have."""
+    """The folder that has its tables until all of them are in their places; empty after that."""
 
     @property
     def begins(self) -> int:
-        """The number of the first batch that is in it."""
+        """The number of the first batch that it consists of."""
         return self.first if self.first is not None else 0 if self.level else self.number
 
     @property
     def begins_at(self) -> float:
-        """When that ended."""
+        """When the first batch that it consists of ended."""
         return self.last_at if self.since is None else self.since
 
 
@@ -119,7 +119,7 @@ class Lake:
         if not self._has_begun:
             self.change(begins=first_events(queues))
         if mark.schema < SCHEMA:
-            # Version 1 had no priorities in bronze: what comes from now on has them.
+            # Version 1 had no priorities in bronze: events from now on have them.
             self.change(schema=SCHEMA)
         return mark
 
@@ -158,7 +158,7 @@ class Lake:
         return mark
 
     def _require_new(self) -> None:
-        """A lake without its mark has forgotten what it lacks, and whose journals it has."""
+        """Refuse a lake that lost its mark, which says what it lacks and whose journals it has."""
         if self._has_begun:
             raise LakeDamaged(
                 f"{self.folder.at(MARK)} is missing, and the lake has batches already: someone "
@@ -168,7 +168,7 @@ class Lake:
 
     @property
     def _has_begun(self) -> bool:
-        """Whether a run has ever taken anything in."""
+        """Whether a run has ever taken in any events."""
         return bool(self.folder.names(LOG) or self.folder.names(*CHECKPOINT, "offsets"))
 
     def change(self, **values: object) -> None:
@@ -176,7 +176,7 @@ class Lake:
         self.folder.write_json(msgspec.structs.replace(self.require(), **values), MARK)
 
     def _require_checkpoint(self) -> None:
-        """Without its checkpoint, Spark would start over and everything would be there twice."""
+        """Refuse a lake without its checkpoint: Spark would start over, and all be there twice."""
         if self.batches and not self.folder.exists(*CHECKPOINT, "offsets"):
             raise ConfigError(
                 f"the lake {self.folder.path} has lost its checkpoint, so nobody knows how far it "
@@ -185,7 +185,7 @@ class Lake:
 
     @property
     def committed(self) -> int:
-        """The last batch that Spark will not do again; -1 if there is none."""
+        """The last batch that Spark will not repeat; -1 if there is none."""
         names = self.folder.names(*CHECKPOINT, "commits")
         return max((int(name) for name in names if name.isdecimal()), default=-1)
 
@@ -193,22 +193,22 @@ class Lake:
 
     @property
     def batches(self) -> list[Batch]:
-        """All that are complete, in order."""
+        """All complete batches, in order."""
         names = [name for name in self.folder.names(LOG) if name.endswith(".json")]
         read = (self.folder.read_json(Batch, LOG, name) for name in names)
         return without_parts_of_others([batch for batch in read if batch is not None])
 
     def batch(self, number: int) -> Batch | None:
-        """One that is complete; None if it is not, or if it is part of another."""
+        """A complete batch; None if it is not complete, or is part of another."""
         found: Batch | None = self.folder.read_json(Batch, LOG, _name(number))
         return found
 
     def log(self, batch: Batch) -> None:
-        """A batch is complete."""
+        """Record that a batch is complete."""
         self.folder.write_json(batch, LOG, _name(batch.number))
 
     def forget(self, number: int) -> None:
-        """A batch is part of another now, or was dropped."""
+        """Remove a batch from the log: it is part of another now, or was dropped."""
         self.folder.remove(LOG, _name(number))
 
     def table(self, name: tuple[str, ...], number: int) -> str:
@@ -222,7 +222,7 @@ class Lake:
     def place(self, name: tuple[str, ...], batch: Batch) -> tuple[str, ...]:
         """The folder in which a complete batch has a table now, in parts."""
         aside = (*batch.aside.split("/"), *name)
-        # A run that woke up late may say so of one that has its place by now.
+        # A run that woke up late may have logged this for a batch that is in its place by now.
         if batch.aside and self.folder.exists(*aside):
             return aside
         return self.parts(name, batch.number)
@@ -233,10 +233,10 @@ class Lake:
 
 
 def without_parts_of_others(batches: Sequence[Batch]) -> list[Batch]:
-    """Without those that are part of a later one and not forgotten yet; in order, as they came."""
+    """The batches in order, without those that are part of a later one and not forgotten yet."""
     found: list[Batch] = []
     for batch in reversed(batches):
-        # Of what an earlier version has put together, nobody knows what it was.
+        # An earlier version did not record which batches it has put together.
         later = found[-1] if found and found[-1].first is not None else None
         if later is None or later.begins > batch.number:
             found.append(batch)

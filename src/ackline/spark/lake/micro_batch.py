@@ -1,4 +1,4 @@
-"""What is done with one micro-batch of the journal. Done again, it replaces what it did."""
+"""Takes one micro-batch of the journal into the lake. Done again, it replaces what it did."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ WRITING = "writing"
 """Where batches are written before they are part of the lake: each run has a folder there."""
 
 Rows = dict[tuple[str, ...], int]
-"""How many each table got."""
+"""How many rows each table got."""
 
 
 def pass_nothing(_point: str) -> None:
-    """Where tests let it die."""
+    """Called at points at which tests let a run die."""
 
 
 class MicroBatch:
@@ -38,10 +38,11 @@ class MicroBatch:
 
     Each table gets a folder of its own for each batch, which is overwritten. What it needs of the
     batch before, the lives that go on, is kept until the next one is complete. So a batch that is
-    replayed, from wherever it was broken off, leaves the lake as if it had been done once.
+    replayed, from wherever it was interrupted, leaves the lake as if it had been done once.
 
-    Spark writes where no other run does, and that takes its place in the lake when it is complete.
-    So a run that slept while another finished its batch is stopped before it changes anything.
+    Spark writes to a folder that no other run uses, and what it wrote is put in its place in the
+    lake when it is complete. So a run that slept while another finished its batch is stopped before
+    it changes anything.
     """
 
     def __init__(
@@ -57,9 +58,9 @@ class MicroBatch:
         spark = events.sparkSession
         rows: Rows = {EVENTS: self._save(events, EVENTS, number)}
         self._pass("bronze")
-        # Read back, for the store need not tell it twice.
-        told = spark.read.schema(events.schema).parquet(self._lake.table(EVENTS, number))
-        steps = self._steps(spark, told, number).persist()
+        # Read back, so that the store need not be read twice.
+        saved = spark.read.schema(events.schema).parquet(self._lake.table(EVENTS, number))
+        steps = self._steps(spark, saved, number).persist()
         try:
             rows |= self._write(steps, number)
         finally:
@@ -73,9 +74,9 @@ class MicroBatch:
             if old < number - 1:
                 self._lake.folder.remove(*self._lake.parts(OPEN, old))
 
-    def _steps(self, spark: SparkSession, told: DataFrame, number: int) -> DataFrame:
+    def _steps(self, spark: SparkSession, events: DataFrame, number: int) -> DataFrame:
         """The steps of this batch, after those of the lives that went on before it."""
-        new = told.withColumn("new", F.lit(True))
+        new = events.withColumn("new", F.lit(True))
         before = self._went_on(spark, number)
         if before is None:
             return steps_with_times(new)
@@ -91,7 +92,7 @@ class MicroBatch:
                 f"the lake {self._lake.folder.path} lacks the lives that went on after batch "
                 f"{number - 1}: its folder and its checkpoint do not belong together"
             )
-        # Lives of which the beginning is lost would never be told.
+        # Lives whose beginning is lost would never be reported.
         if (before := self._lake.batch(number - 1)) is not None:
             require_whole(self._lake, OPEN, [before])
         return read_tables(spark, self._lake.folder, self._lake.parts(OPEN, number - 1))
@@ -107,14 +108,14 @@ class MicroBatch:
         }
         rows: Rows = {}
         for name, table in tables.items():
-            # Parts are few rows: one file each.
+            # Parts have few rows: one file each.
             few = table.coalesce(1) if name in PARTS else table
             rows[name] = self._save(few, name, number)
             self._pass(name[-1])
         return rows
 
     def _save(self, table: DataFrame, name: tuple[str, ...], number: int) -> int:
-        """Returns how many rows it has."""
+        """Write a table and put it in its place; returns how many rows it has."""
         folder, aside = self._lake.folder, (*self._aside, *name)
         write_table(table, folder.at(*aside))
         rows = folder.rows(*aside)
@@ -124,11 +125,11 @@ class MicroBatch:
 
 
 def _summary(lake: Lake, number: int, rows: Rows) -> Batch:
-    """Its days are read from its files: one column is little, and Spark would need a job for it."""
+    """The log entry of a batch. Its days are read from its files: Spark would need a job for it."""
     days: set[datetime.date] = set()
     last = 0
-    for some in lake.folder.dataset(*lake.parts(EVENTS, number)).to_batches(columns=["at"]):
-        at = some.column("at").cast(MICROSECONDS)
+    for chunk in lake.folder.dataset(*lake.parts(EVENTS, number)).to_batches(columns=["at"]):
+        at = chunk.column("at").cast(MICROSECONDS)
         days.update(pyarrow.compute.unique(at.cast(pyarrow.date32())).to_pylist())
         last = max(last, pyarrow.compute.max(at.cast(pyarrow.int64())).as_py() or 0)
     return Batch(

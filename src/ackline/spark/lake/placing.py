@@ -1,9 +1,9 @@
-"""How files and folders take the place of others, or go: as a whole, while the lake is ours.
+"""Replaces or removes files and folders as a whole, and only while this run has the lake.
 
-A run that was taken for dead may wake up anywhere, and the lake is another's by then. So whatever
-takes time is done aside, under a name that nobody else has; then a check must let it pass; and the
-change that follows is as short as the file system allows. On this machine that is a rename. Object
-stores have none: there, files are named anew each time, so that they can be told from another's.
+A run that was taken for dead may wake up anywhere, when another run has the lake. So whatever takes
+time is done aside, under a unique name; then a check must pass; and the change that follows is as
+short as the file system allows. On this machine that is a rename. Object stores have none: there,
+files get new names each time, so that they can be told from those of another run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow.fs
 from ackline.ids import new_id
 
 UNFINISHED, OUTDATED = ".new", ".old"
-"""How the names end of what is to take a place, and of what has lost its own."""
+"""The endings of the names of what is about to take a place, and of what was replaced."""
 
 Check = Callable[[], object]
 """Raises unless a change may be made now."""
@@ -49,7 +49,7 @@ def replacing(
 
 
 def create(path: str, contents: bytes) -> None:
-    """Make a file of this machine, whole at once, unless there is one."""
+    """Make a file of this machine, never half of it, unless it exists."""
     new = Path(_beside(path, UNFINISHED))
     new.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -58,7 +58,7 @@ def create(path: str, contents: bytes) -> None:
     except FileExistsError:
         return
     except OSError:
-        # Not all file systems have links: there, it is whole in a moment.
+        # Not all file systems have links: without them, the file is incomplete for a moment.
         with suppress(FileExistsError), open(path, "xb") as file:
             file.write(contents)
     finally:
@@ -66,7 +66,7 @@ def create(path: str, contents: bytes) -> None:
 
 
 def replace(files: pyarrow.fs.FileSystem, source: str, target: str, check: Check) -> None:
-    """A copy of a folder takes the place of another folder, or of none."""
+    """Put a copy of a folder in the place of another folder, or where there is none."""
     if is_local(files):
         _replace_by_rename(files, source, target, check)
     else:
@@ -88,7 +88,7 @@ def remove(files: pyarrow.fs.FileSystem, path: str, check: Check) -> None:
 
 
 def discard(files: pyarrow.fs.FileSystem, path: str) -> None:
-    """Remove what is nobody else's, file by file."""
+    """Remove what nobody else uses, file by file."""
     found = files.get_file_info(path)
     if found.type == pyarrow.fs.FileType.Directory:
         files.delete_dir(path)
@@ -107,7 +107,7 @@ def is_local(files: pyarrow.fs.FileSystem) -> bool:
 
 
 def is_aside(name: str) -> bool:
-    """Whether something was written aside, or put there, by a run that has not ended well."""
+    """Whether a name is that of what an interrupted run has written or put aside."""
     return name.startswith(".") and name.endswith((UNFINISHED, OUTDATED))
 
 
@@ -131,7 +131,7 @@ def _replace_by_rename(
 
 
 def _replace_by_copy(files: pyarrow.fs.FileSystem, source: str, target: str, check: Check) -> None:
-    """To copy takes a while: only afterwards is it sure that the lake was still this run's."""
+    """Copying takes a while: only afterwards is it certain that this run still had the lake."""
     old, prefix = _files_in(files, target), new_id()
     new = {path: f"{target}/{prefix}-{_name(path)}" for path in _files_in(files, source)}
     check()
@@ -149,7 +149,7 @@ def _replace_by_copy(files: pyarrow.fs.FileSystem, source: str, target: str, che
 
 
 def _files_in(files: pyarrow.fs.FileSystem, path: str) -> list[str]:
-    """Those with rows: Spark also leaves some that say that it has ended."""
+    """The files with rows: Spark also leaves some that only mark its end."""
     found = files.get_file_info(pyarrow.fs.FileSelector(path, allow_not_found=True))
     return sorted(one.path for one in found if one.is_file and one.base_name[0] not in "._")
 
@@ -160,7 +160,7 @@ def _delete(files: pyarrow.fs.FileSystem, path: str) -> None:
 
 
 def _link(source: str, target: str) -> None:
-    """A copy that takes neither time nor room: files of a lake are replaced, never changed."""
+    """Copy without time or space, by a link: files of a lake are replaced, never changed."""
     try:
         os.link(source, target)
     except OSError:
@@ -169,7 +169,7 @@ def _link(source: str, target: str) -> None:
 
 
 def _beside(path: str, ending: str) -> str:
-    """A name for this one time, which readers of a table overlook."""
+    """A unique name, which readers of a table ignore."""
     above, _, name = path.rpartition("/")
     return f"{above}/.{name}.{new_id()}{ending}"
 

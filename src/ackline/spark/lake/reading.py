@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def look_twice(look: Callable[[], T]) -> T:
-    """What is found in a lake; a run may have put batches together since their names were read."""
+    """Look again if files are missing: a run may have put batches together meanwhile."""
     try:
         with naming_damage_in_spark():
             return look()
@@ -39,21 +39,21 @@ def read_tables(spark: SparkSession, folder: Folder, *tables: tuple[str, ...]) -
 
 
 def _read(spark: SparkSession, folder: Folder, tables: Sequence[tuple[str, ...]]) -> DataFrame:
-    # Spark would run a job each time, only to find these columns.
+    # Without a schema, Spark would run a job each time, only to find these columns.
     # A time that names no zone was written in Parquet's older form, which is UTC.
     columns = from_arrow_schema(folder.dataset(*tables[-1]).schema, prefer_timestamp_ntz=False)
     return spark.read.schema(columns).parquet(*(folder.at(*parts) for parts in tables))
 
 
 def as_arrow(frame: DataFrame) -> pyarrow.Table:
-    """A small table brought here; its times are in UTC, whatever zone the session has."""
+    """A small table, brought to the driver; its times are in UTC, whatever the session's zone."""
     return frame.toArrow().cast(to_arrow_schema(frame.schema, timezone="UTC"))
 
 
 def read_batches(
     spark: SparkSession, lake: Lake, name: tuple[str, ...], batches: Iterable[Batch]
 ) -> DataFrame:
-    """What some complete batches have brought: all of it, wherever a merge has it now."""
+    """All rows that these complete batches have brought, wherever a merge has put them."""
     return _read(spark, lake.folder, require_whole(lake, name, batches))
 
 
@@ -69,5 +69,5 @@ def read_parts(
 
 
 def batches_of(batches: Iterable[Batch], days: Collection[datetime.date] | None) -> list[Batch]:
-    """Those in which something happened on one of these days."""
+    """The batches with events on one of these days."""
     return [batch for batch in batches if days is None or not set(days).isdisjoint(batch.days)]

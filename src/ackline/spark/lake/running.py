@@ -24,7 +24,7 @@ from ackline.spark.lake.lake import CHECKPOINT, KEPT_BY_BATCH, LOG, OPEN, Lake
 from ackline.spark.lake.micro_batch import WRITING, MicroBatch, pass_nothing
 from ackline.spark.lake.placing import Check
 from ackline.spark.options import Common
-from ackline.spark.queue_names import naming_asked
+from ackline.spark.queue_names import naming_given
 from ackline.spark.retrying import retrying
 from ackline.spark.store_address import find_address
 
@@ -34,13 +34,13 @@ PAUSE = 10.0
 """Seconds between the batches of a run without an end."""
 
 CHECK_EVERY = 5
-"""Seconds between looks at whether the lake is still this run's, while Spark takes a batch in."""
+"""Seconds between checks that this run still has the lake, while Spark takes a batch in."""
 
 SWEPT = (
     *((), (LOG,), OPEN, *KEPT_BY_BATCH),
     *((GOLD, table) for table in (*BY_DAY, *OF_ALL)),
 )
-"""Folders in which a run that was killed may have left what it wrote or put aside."""
+"""Folders in which a killed run may have left what it wrote or put aside."""
 
 RETRY_FOR = 60.0
 """Seconds that an unreachable store is tried again for."""
@@ -54,16 +54,16 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     lake: str
     reader: str | None = "lake"
     objectives: Mapping[str, float | None] = {}
-    """To be remembered by the lake; None forgets that of a queue."""
+    """Saved in the lake for later runs; None removes that of a queue."""
     delta: str | None = None
-    """Where to keep its tables as Delta tables, to be remembered; `NO_DELTA` ends that."""
+    """Where to keep its tables as Delta tables, saved for later runs; `NO_DELTA` ends that."""
     keep: float | None = None
     moved: bool = False
     shared_files: bool = False
     events_per_batch: int | None = None
-    """At most, in one batch; None takes in all there is."""
+    """At most, in one batch; None takes in all there are."""
     skip_dropped: tuple[str, ...] = ()
-    """Queues of which events may be left out that are gone already."""
+    """Queues whose dropped events may be skipped."""
 
 
 class Ran(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,11 +79,11 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
     dropped: int
     seconds: float
     skipped: list[Gap] = []
-    """Gaps that this run left, for the journal had dropped what was there."""
+    """Gaps that this run left, because the journal had dropped these events."""
 
 
 class Skipped(msgspec.Struct, frozen=True):
-    """What an offset of the stream says that it has left out so far."""
+    """The gaps that an offset of the stream lists."""
 
     skipped: list[Gap] = []
 
@@ -99,7 +99,7 @@ def still_ours(passing: Callable[[str], None], claim: LakeClaim | Fence) -> Chec
 
 
 def sweep(lake: Lake) -> None:
-    """Remove what runs have left that were killed while they changed the lake."""
+    """Remove what killed runs have left while they changed the lake."""
     for above in SWEPT:
         lake.folder.sweep(*above)
 
@@ -132,18 +132,18 @@ class Run:
         with self._claimed() as claim, naming_damage_in_spark():
             return self._once(claim)
 
-    def for_ever(self, told: Callable[[Ran], None], stopping: threading.Event) -> None:
-        """Take in what happens, every few seconds, until a stop is asked for."""
+    def for_ever(self, report: Callable[[Ran], None], stopping: threading.Event) -> None:
+        """Take in what happens, every few seconds, until `stopping` is set."""
         with self._claimed() as claim, naming_damage_in_spark():
             while not stopping.is_set():
                 ran = self._once(claim)
                 if ran.events or ran.skipped:
-                    told(ran)
+                    report(ran)
                 stopping.wait(PAUSE)
 
     @contextmanager
     def _claimed(self) -> Iterator[LakeClaim]:
-        """The lake as this run's own: two at once would remove what the other has just written."""
+        """Claim the lake: two runs at once would remove what the other has just written."""
         lake = self.lake.identify(self._queues)
         claim = LakeClaim(self._queues, lake, self.lake.folder.path)
         claim.take()
@@ -158,7 +158,7 @@ class Run:
             claim.release()
 
     def _prepare(self) -> None:
-        """Open the lake, and let it remember what was asked for."""
+        """Open the lake, and save in it what later runs need of this run's options."""
         asked = self._asked
         mark = self.lake.open(self._queues, moved=asked.moved)
         sweep(self.lake)
@@ -179,7 +179,7 @@ class Run:
         now = retrying(self._queues.info, RETRY_FOR).now
         compaction = Compaction(self._spark, self.lake, self._pass)
         compaction.finish()
-        # One that was logged and not committed is taken in again, and told of now.
+        # A batch that was logged but not committed is repeated, and counts for this run.
         before = self.lake.committed
         skipped = self._take_in(claim)
         self._pass("ran")
@@ -210,7 +210,7 @@ class Run:
         return self._note_gaps(query)
 
     def _note_gaps(self, query: StreamingQuery) -> list[Gap]:
-        """Let the lake remember what the stream has left out; returns what is new of it."""
+        """Save the gaps of the stream in the lake; returns those that are new."""
         ends = [progress.sources[0].endOffset for progress in query.recentProgress]
         if not ends:
             return []
@@ -248,7 +248,7 @@ class Run:
         if self._asked.events_per_batch is not None:
             options["maxEventsPerTrigger"] = str(self._asked.events_per_batch)
         if self._asked.skip_dropped:
-            options["skipDropped"] = naming_asked(self._asked.skip_dropped)
+            options["skipDropped"] = naming_given(self._asked.skip_dropped)
         events = self._spark.readStream.format("ackline").options(**options).load("events")
         return (
             events.writeStream.foreachBatch(act)

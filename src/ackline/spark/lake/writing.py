@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 TIMES_IN_UTC = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
-"""Said with each write, for the session may be somebody else's: in the older form, a time does
-not say that it is UTC, and whoever reads it takes it for local."""
+"""Set for each write, because the session may be somebody else's: in the older form, a time does
+not say that it is UTC, and readers take it for local time."""
 
 
 def write_table(table: DataFrame, path: str) -> None:

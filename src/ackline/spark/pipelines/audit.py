@@ -1,7 +1,7 @@
 """Does the journal prove that nothing was lost? Zero findings is the only yes.
 
 Pure functions: `findings` takes the journal, the jobs as the store has them, and the limits of
-attempts, and returns one row for each thing that cannot be.
+attempts, and returns one row for each thing that should not be possible.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ MEANINGS = {
 """What each finding means."""
 
 OF_TWO_JOURNALS = ("moved_nowhere", "moved_from_nowhere")
-"""Findings about two queues; in a cluster one may tell its half of a move later."""
+"""Findings about two queues; in a cluster, one may record its half of a move later."""
 
 OF_THIS_MOMENT = ("lost", "unheard_of", "differs", *OF_TWO_JOURNALS)
-"""Findings that compare the journal with what goes on while it is read."""
+"""Findings that compare the journal with jobs that change while it is read."""
 
 
 def findings(
@@ -64,13 +64,13 @@ def findings(
     trimmed: Collection[str] = (),
     unaudited: Collection[str] = (),
 ) -> DataFrame:
-    """Everything that cannot be: `finding`, the job, `place` in the journal, and `detail`.
+    """All that should not be possible: `finding`, the job, `place` in the journal, and `detail`.
 
     `limits` has the attempts of each `queue` and `kind`, and with a null kind of all others; for
-    how many seconds jobs are kept that have failed or were cancelled (`keep_failed`,
-    `keep_cancelled`, null if that is unknown); and when the jobs were read (`now`).
-    `trimmed` names queues whose journal does not reach back to its beginning, `unaudited` others of
-    the store, of which there are no events here.
+    how many seconds failed and cancelled jobs are kept (`keep_failed`, `keep_cancelled`, null if
+    that is unknown); and when the jobs were read (`now`).
+    `trimmed` names queues whose journal does not reach back to its beginning, `unaudited` other
+    queues of the store, of which there are no events here.
     """
     steps, terms = steps_of(events), Terms.of(events, limits)
     parts = (
@@ -85,10 +85,10 @@ def findings(
 def wrong_steps(steps: DataFrame, terms: Terms, trimmed: Collection[str] = ()) -> DataFrame:
     """`broken`: entries that do not begin where the one before ended. `illegal`: not in `LEGAL`.
 
-    What only the holder of a lease may do must name the token of the claim before: so it is seen
-    if a stale worker was let through, or two leases could not be told apart.
-    Past its retention a job is gone before anyone has pruned it: so from a terminal state it may
-    begin anew. In a trimmed journal the first entry of a job may be about any state.
+    An act that only the holder of a lease may do must name the token of the claim before it. That
+    reveals a stale worker that was let through, or two leases that could not be told apart.
+    Past its retention a job counts as gone even if nobody has pruned it, so it may begin anew from
+    a terminal state. In a trimmed journal the first entry of a job may be about any state.
     """
     first, ended = F.col("before").isNull(), F.col("entry_before")
     gone = F.col("before").isin(TERMINAL_STATES) & ~is_kept(F.col("before"), ended, F.col("at"))
@@ -97,11 +97,11 @@ def wrong_steps(steps: DataFrame, terms: Terms, trimmed: Collection[str] = ()) -
     )
     follows = (F.col("comes_from") == F.col("before")) | ((F.col("comes_from") == NOWHERE) & gone)
     broken = F.when(first, ~may_begin).otherwise(~follows)
-    said = F.concat(F.lit("was "), _state("before"), F.lit(", but "), _told())
+    detail = F.concat(F.lit("was "), _state("before"), F.lit(", but "), _step())
     return _found(
         terms.beside(steps.withColumn("kind_before", ended["kind"]), "kind_before"),
-        _finding("broken", broken, said),
-        _finding("illegal", ~is_legal(), _told()),
+        _finding("broken", broken, detail),
+        _finding("illegal", ~is_legal(), _step()),
         *_wrong_leases(),
     )
 
@@ -131,8 +131,8 @@ def _wrong_leases() -> tuple[Column, ...]:
 def wrong_lives(steps: DataFrame, jobs: DataFrame, terms: Terms) -> DataFrame:
     """`ended_twice`: lives with several ends. `delivered_too_often`: with too many deliveries.
 
-    An edit of a finished job is not an end. Deliveries are judged only of jobs that are kept, since
-    they were enqueued or came: another of the same id may have had a limit of its own.
+    An edit of a finished job is not an end. Deliveries are judged only for jobs that are kept, from
+    when they were enqueued or came: an earlier job of the same id may have had a limit of its own.
     """
     was_over = F.col("comes_from").isin(TERMINAL_STATES)
     is_end = F.col("leads_to").isin(TERMINAL_STATES) & ~was_over & ~is_arrival()
@@ -152,11 +152,11 @@ def wrong_lives(steps: DataFrame, jobs: DataFrame, terms: Terms) -> DataFrame:
     )
     deliveries, allowed = F.col("most.deliveries"), _allowed()
     ends = F.concat(F.col("ends").cast("string"), F.lit(" ends"))
-    said = F.format_string("%d deliveries, %d allowed", deliveries, allowed)
+    too_many = F.format_string("%d deliveries, %d allowed", deliveries, allowed)
     return _found(
         lives,
         _finding("ended_twice", F.col("ends") > 1, ends, F.col("ended")),
-        _finding("delivered_too_often", deliveries > allowed, said, F.col("most.place")),
+        _finding("delivered_too_often", deliveries > allowed, too_many, F.col("most.place")),
     )
 
 
@@ -168,9 +168,9 @@ def _attempts_of(jobs: DataFrame, terms: Terms) -> DataFrame:
 
 
 def _allowed() -> Column:
-    """How many deliveries a life may have; null if nobody knows.
+    """How many deliveries a life may have; null if that is unknown.
 
-    The limit of a queue holds for lives that began under it. One that came from a queue with a
+    The limit of a queue applies to lives that began under it. A job that came from a queue with a
     higher limit has one more delivery.
     """
     is_its_own = F.col("life") >= F.coalesce("first_life", F.lit(0))
@@ -183,19 +183,19 @@ def _allowed() -> Column:
 def wrong_ends(
     last: DataFrame, jobs: DataFrame, terms: Terms, trimmed: Collection[str] = ()
 ) -> DataFrame:
-    """Where the journal leaves a job, compared with where the store has it.
+    """The state in which the journal leaves a job, compared with its state in the store.
 
-    `lost`: should be there, and is not. `unheard_of`: is there, and no journal that is
-    whole tells of it. `differs`: is there in another state.
+    `lost`: should be in the store, and is not. `unheard_of`: is in the store, but not in the
+    journal, which is whole. `differs`: is in the store in another state.
     """
     kept = jobs.select(*JOB, F.col("state").alias("is"), F.lit(True).alias("kept"))
-    both = terms.beside(last).withColumn("told", F.lit(True)).join(kept, [*JOB], "full")
-    told, kept_too = F.col("told").isNotNull(), F.col("kept").isNotNull()
+    both = terms.beside(last).withColumn("recorded", F.lit(True)).join(kept, [*JOB], "full")
+    in_journal, in_store = F.col("recorded").isNotNull(), F.col("kept").isNotNull()
     entry = F.struct("act", "at", "terms_at")
     must_be_kept = is_kept(F.col("state"), entry, F.col("limit.now"))
-    lost = ~kept_too & (F.col("state").isin(LIVE_STATES) | must_be_kept)
-    unheard_of = ~told & ~F.col("queue").isin(list(trimmed))
-    differs = told & kept_too & ~F.col("state").eqNullSafe(F.col("is"))
+    lost = ~in_store & (F.col("state").isin(LIVE_STATES) | must_be_kept)
+    unheard_of = ~in_journal & ~F.col("queue").isin(list(trimmed))
+    differs = in_journal & in_store & ~F.col("state").eqNullSafe(F.col("is"))
     is_in = F.concat(F.lit("is "), F.col("is"))
     return _found(
         both,
@@ -206,7 +206,7 @@ def wrong_ends(
 
 
 def clear(found: DataFrame, since: DataFrame) -> DataFrame:
-    """Leave out what is about this moment, if the job has gone on since."""
+    """Leave out findings about this moment if the job has had events since."""
     found, gone_on = found.alias("found"), since.select(*JOB).distinct().alias("gone_on")
     of_two = F.col("found.finding").isin(list(OF_TWO_JOURNALS))
     same = [F.col(f"found.{name}") == F.col(f"gone_on.{name}") for name in ("tenant", "id")]
@@ -218,7 +218,7 @@ def clear(found: DataFrame, since: DataFrame) -> DataFrame:
 def wrong_moves(events: DataFrame, unseen: Collection[str] = ()) -> DataFrame:
     """`moved_nowhere`: departures without an arrival. `moved_from_nowhere`: the reverse.
 
-    A half is not missed if its queue is one of which not all was seen.
+    A half that is missing is no finding if not all events of its queue were seen.
     """
     more_left = F.col("departures") > F.col("arrivals")
     more_came = F.col("arrivals") > F.col("departures")
@@ -234,22 +234,22 @@ def wrong_moves(events: DataFrame, unseen: Collection[str] = ()) -> DataFrame:
 
 
 def _seen(queue: str, unseen: Collection[str]) -> Column:
-    """Whether a queue would tell of a move; one that no note names is not excused."""
+    """Whether all events of a queue were seen; a queue that no note names counts as seen."""
     return ~F.coalesce(F.col(queue).isin(list(unseen)), F.lit(False))
 
 
 def _both_halves() -> Column:
     left, entered = (F.coalesce(name, F.lit("an unnamed queue")) for name in ("left", "entered"))
     counts = F.col("departures"), F.col("arrivals")
-    said = "%s, attempt %d: departures from %s %d, arrivals in %s %d"
-    return F.format_string(said, "state", "attempt", left, counts[0], entered, counts[1])
+    template = "%s, attempt %d: departures from %s %d, arrivals in %s %d"
+    return F.format_string(template, "state", "attempt", left, counts[0], entered, counts[1])
 
 
 def _finding(name: str, wrong: Column, detail: Column, place: Column | None = None) -> Column:
-    """What is to be said of a row if it is wrong; null if it is not."""
+    """The finding about a row if it is wrong; null if it is not."""
     at = F.col("place") if place is None else place
-    said = (F.lit(name).alias("finding"), at.alias("place"), detail.alias("detail"))
-    return F.when(wrong, F.struct(*said))
+    fields = (F.lit(name).alias("finding"), at.alias("place"), detail.alias("detail"))
+    return F.when(wrong, F.struct(*fields))
 
 
 def _found(rows: DataFrame, *findings: Column) -> DataFrame:
@@ -260,11 +260,11 @@ def _found(rows: DataFrame, *findings: Column) -> DataFrame:
 
 
 def _state(column: str) -> Column:
-    said = F.col(column)
-    return F.when(said.isNull() | (said == NOWHERE), "not there").otherwise(said)
+    state = F.col(column)
+    return F.when(state.isNull() | (state == NOWHERE), "not there").otherwise(state)
 
 
-def _told() -> Column:
+def _step() -> Column:
     parts = [
         F.col("act"),
         F.lit(": from "),

@@ -1,4 +1,4 @@
-"""The errors that fill the DLQ, those put together that `ackline.alike` calls the same."""
+"""The errors that fill the DLQ, grouped by what `ackline.alike` calls the same."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ackline.spark.pipelines.utc import day_of
 
 GROUP = ("tenant", "queue", "kind", "fingerprint")
 
-TOLD = ("tenant", "queue", "kind", "at", "id", "token", "note")
-"""What is needed of a step into the DLQ."""
+NEEDED = ("tenant", "queue", "kind", "at", "id", "token", "note")
+"""The columns that are needed of a step into the DLQ."""
 
 EXAMPLES = 3
-"""How many jobs are shown of a cluster."""
+"""How many jobs of a cluster are shown."""
 
 LONGEST_TRACEBACK = 4000
 
@@ -42,16 +42,16 @@ def failed(steps: DataFrame) -> DataFrame:
 
 
 def parts_of(failed: DataFrame) -> DataFrame:
-    """One row for each day and cluster, of steps into the DLQ.
+    """One row for each day and cluster, from steps into the DLQ.
 
-    They have the error as the store has it (`error_type`, `error_message`, `error_traceback`), or
-    null if the job was gone already: then the first words of it are in `note`.
+    These have the error from the store (`error_type`, `error_message`, `error_traceback`), or null
+    if the job was gone already: then `note` has the first words of the error.
     """
     noted = F.split("note", ": ", 2)
     exception = F.coalesce("error_type", noted[0])
     message = F.coalesce("error_message", F.try_element_at(noted, F.lit(2)), F.lit(""))
     passed = way(F.coalesce("error_traceback", F.lit("")))
-    told = failed.select(
+    errors = failed.select(
         day_of("at").alias("day"),
         *("tenant", "queue", "kind", "at", "id"),
         exception.alias("exception"),
@@ -70,7 +70,7 @@ def parts_of(failed: DataFrame) -> DataFrame:
         F.sha2(F.concat_ws("\n", "exception", "message", "way"), 256), 1, alike.MARK_LENGTH
     )
     return (
-        told.withColumn("fingerprint", mark)
+        errors.withColumn("fingerprint", mark)
         .groupBy("day", *GROUP, "exception", "message", "way")
         .agg(
             F.count("*").alias("jobs"),
@@ -82,7 +82,7 @@ def parts_of(failed: DataFrame) -> DataFrame:
 
 
 def add_up(parts: DataFrame, by: Sequence[str]) -> DataFrame:
-    """Parts of the same cluster made one."""
+    """The parts of each cluster merged into one."""
     latest = F.sort_array(F.flatten(F.collect_list("examples")), asc=False)
     return parts.groupBy(*by).agg(
         *(F.first(name).alias(name) for name in ("exception", "message", "way")),

@@ -1,9 +1,9 @@
 """Which hours are busy, and how many handlers the next week needs.
 
-A week is taken to be like the weeks before it, the latest counting most, and as much larger or
-smaller as the last week was than the one before. With less than a week to look at, a day is taken
-to be like the day before. With less than a day nobody knows what the other hours bring: then there
-are no figures.
+A week is assumed to be like the weeks before it, the latest counting most, and to grow or shrink
+as much as the last week did against the one before. With less than a week to look at, a day is
+assumed to be like the day before. With less than a day, nothing is known about the other hours, so
+there are no figures.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def busiest(hours: DataFrame) -> DataFrame:
 def forecast(hours: DataFrame, now: datetime.datetime | None = None) -> DataFrame:
     """The next week by the hour: jobs, seconds of work, and handlers that are needed at once.
 
-    It begins after the last of the hours, or after the hour of `now` if that is later. Of a queue
-    whose `basis` is `TOO_LITTLE`, all of that is null.
+    It begins after the last of the hours, or after the hour of `now` if that is later. For a queue
+    whose `basis` is `TOO_LITTLE`, all of these are null.
     """
     of_queue = Window.partitionBy(*QUEUE)
     weight = F.pow(F.lit(0.5), F.col("age_hours") / HOURS / HALF_LIFE_WEEKS)
@@ -95,11 +95,11 @@ def forecast(hours: DataFrame, now: datetime.datetime | None = None) -> DataFram
         for basis, hours_alike in alike.items()
         for name in LOAD
     }
-    # With the hours to come among them, each finds those like it without a join.
+    # In one table with the past hours, each coming hour finds those like it without a join.
     both = hours.unionByName(_coming(hours, now), allowMissingColumns=True)
-    told = both.withColumns({**means, "change": _change(of_queue), "basis": _basis(of_queue)})
+    estimated = both.withColumns({**means, "change": _change(of_queue), "basis": _basis(of_queue)})
     seconds = _by_basis("busy_seconds") * F.col("change")
-    return told.where("age_hours is null").select(
+    return estimated.where("age_hours is null").select(
         *QUEUE,
         "hour",
         (_by_basis("enqueued") * F.col("change")).alias("enqueued"),
@@ -115,7 +115,7 @@ def _by_basis(name: str) -> Column:
 
 
 def _coming(hours: DataFrame, now: datetime.datetime | None) -> DataFrame:
-    """The hours of the next week, of each queue. They have no age."""
+    """The hours of the next week, for each queue. They have no age."""
     ahead = F.explode(F.sequence(F.lit(1), F.lit(HOURS))).alias("ahead")
     this_hour = 0 if now is None else int(now.timestamp()) // 3600 * 3600
     begin = F.greatest(F.unix_seconds("last"), F.lit(this_hour))

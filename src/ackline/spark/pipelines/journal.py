@@ -16,7 +16,7 @@ def up_to(events: DataFrame, end: str) -> DataFrame:
 
 
 def behind(events: DataFrame, cursors: Mapping[str, str]) -> DataFrame:
-    """The events after the cursor that is given for their queue; of other queues, all."""
+    """The events after the cursor that is given for their queue; all events of other queues."""
     if not cursors:
         return events
     rows = [(queue, place_of(cursor)) for queue, cursor in cursors.items()]

@@ -10,7 +10,7 @@ from ackline.job import TERMINAL, State
 from ackline.lifecycle import LEGAL
 
 JOB = ("tenant", "queue", "id")
-"""What makes a job: a moved one is another from then on."""
+"""What identifies a job: once moved, it is another job."""
 
 TERMINAL_STATES = sorted(state.value for state in TERMINAL)
 GIVEN_BACK = [Act.RELEASE.value, Act.SNOOZE.value]
@@ -19,23 +19,24 @@ NOWHERE = ""
 """The state of a job that does not exist, where null would compare as unknown."""
 
 OF_BEFORE = ("act", "kind", "attempt", "at", "terms_at")
-"""What is kept of the entry before another."""
+"""The fields that are kept of the entry before."""
 
 _BEFORE = (Window.unboundedPreceding, -1)
 
 
 def is_arrival() -> Column:
-    """A job that came from another queue."""
+    """Whether an entry is a job's arrival from another queue."""
     return (F.col("act") == Act.MOVE.value) & F.col("source").isNull()
 
 
 def steps_of(events: DataFrame) -> DataFrame:
     """The entries about single jobs, with `before` and `life`.
 
-    `before` is where the entry before left the job, null if there is none, `entry_before` what it
-    said; `held` is the token of the claim before; `terms_at` when the settings were read that the
-    entry goes by, null if nobody knows; `life` counts how often it was enqueued, redriven or moved
-    here; `deliveries` how often it was handed out in this life and not given back.
+    `before` is the state in which the entry before left the job, null if there is none, and
+    `entry_before` has fields of that entry; `held` is the token of the claim before; `terms_at` is
+    when the settings that apply to the entry were read, null if that is unknown; `life` counts how
+    often the job was enqueued, redriven or moved here; `deliveries` how often it was handed out in
+    this life and not given back.
     """
     of_job = Window.partitionBy(*JOB).orderBy("place")
     of_life = Window.partitionBy(*JOB, "life").orderBy("place")
@@ -76,13 +77,13 @@ def _claim() -> Column:
 
 
 def _terms_at() -> Column:
-    """Who holds a job goes by the settings as they were when it was claimed."""
+    """The holder of a job applies the settings as they were when it claimed the job."""
     was_held = F.col("comes_from") == State.PROCESSING.value
     return F.when(was_held, F.col("claim.at")).otherwise(F.col("at"))
 
 
 def last_states(steps: DataFrame) -> DataFrame:
-    """Where the journal leaves each job: `state`, null if it is gone."""
+    """The `state` in which the journal leaves each job, null if it is gone."""
     last = F.max_by(F.struct("to", "act", "place", "kind", "at", "terms_at"), "place")
     found = steps.groupBy(*JOB).agg(last.alias("last"))
     return found.select(
@@ -97,7 +98,7 @@ def last_states(steps: DataFrame) -> DataFrame:
 
 
 def is_legal() -> Column:
-    """Whether the lifecycle knows a step such as this."""
+    """Whether the lifecycle allows a step."""
     known = [
         f"{act} {source or NOWHERE} {to or NOWHERE}"
         for act, targets in LEGAL.items()

@@ -1,4 +1,4 @@
-"""Moves from one queue to another, as both journals tell of them."""
+"""Moves from one queue to another, as both journals record them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ackline.events import Act
 from ackline.queues import DEFAULT_TENANT
 
 MOVE = ("tenant", "id", "kind", "state", "attempt", "left", "entered")
-"""What both halves of a move agree on: the job, how it stands, and the two queues."""
+"""What both halves of a move have in common: the job, its state, and the two queues."""
 
 
 def moves_of(events: DataFrame) -> DataFrame:
-    """The moves of jobs, with how many `departures` and `arrivals` the journals tell of.
+    """The moves of jobs, with how many `departures` and `arrivals` the journals record.
 
     `departed` and `arrived` are the places of the last ones. They are counted, and not put in
     order, because each node of a cluster has a clock of its own.
@@ -37,8 +37,8 @@ def moves_of(events: DataFrame) -> DataFrame:
 def _way(departs: Column) -> tuple[Column, Column]:
     """Which queue was `left` and which `entered`; null if the note names none.
 
-    A job that could not enter the other queue of a cluster is back in its own, which tells of both
-    halves: it entered as far as this move goes.
+    In a cluster, a job that could not enter the other queue returns to its own, whose journal then
+    has both halves: it counts as having entered the other.
     """
     back = _named("back from ", ", where the id is taken")
     other = F.coalesce(_named("to "), _named("from "), back)
@@ -49,7 +49,7 @@ def _way(departs: Column) -> tuple[Column, Column]:
 
 
 def _named(begins: str, ends: str = "") -> Column:
-    """The queue that a note names between these words; null if it has others."""
+    """The queue that a note names between these words; null if the note has other words."""
     note, tenant = F.col("note"), F.col("tenant")
     prefix = F.when(tenant == DEFAULT_TENANT, "").otherwise(F.concat(tenant, F.lit("/")))
     start = F.concat(F.lit(begins), prefix)

@@ -1,7 +1,7 @@
 """Was the promise kept? Which share of deliveries began within the time that was promised.
 
-`attainment` judges deliveries; with the `late` jobs of a queue, which were not delivered at all and
-are in line for too long already, a queue that stands still is judged, too.
+`attainment` judges deliveries. `with_late` adds jobs that were not delivered at all and have been
+in line for too long already, so that a queue that stands still is judged, too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEFAULT_OBJECTIVES = {EVERY_QUEUE: 60.0}
 """Seconds in line, by queue."""
 
 TARGET = 0.99
-"""The share of deliveries that is to be within."""
+"""The share of deliveries that must begin in time."""
 
 
 def attainment(traffic: DataFrame, by: Sequence[str], objectives: Mapping[str, float]) -> DataFrame:
@@ -45,7 +45,7 @@ def attainment(traffic: DataFrame, by: Sequence[str], objectives: Mapping[str, f
 def late_in_line(
     open_: DataFrame, objectives: Mapping[str, float], now: datetime.datetime
 ) -> DataFrame:
-    """Of the entries of lives that go on: how many jobs of each queue are `late` in line by now."""
+    """How many jobs of each queue are `late` by now, from the entries of lives that go on."""
     last = F.max_by(F.struct("to", "at"), "place")
     jobs = open_.groupBy(*JOB).agg(last.alias("last")).where(F.col("last.to") == State.QUEUED.value)
     waited = (F.unix_micros(F.lit(now)) - F.unix_micros("last.at")) / 1e6
@@ -54,7 +54,7 @@ def late_in_line(
 
 
 def with_late(attained: DataFrame, late: DataFrame, objectives: Mapping[str, float]) -> DataFrame:
-    """Attainment by queue, in which those that are late count as deliveries that were."""
+    """Attainment by queue; jobs that are late by now count as late deliveries."""
     both = attained.join(late, ["tenant", "queue"], "full")
     deliveries = F.coalesce("deliveries", F.lit(0))
     late_by_now = F.coalesce("late", F.lit(0))

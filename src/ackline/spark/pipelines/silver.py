@@ -1,4 +1,4 @@
-"""Silver: one row for each life of a job, and how long it stayed where.
+"""Silver: one row for each life of a job, and how long it stayed in which state.
 
 `steps_with_times` works on the whole journal, or on the entries of lives that go on together with
 the entries that are new: a life that has ended is the same either way.
@@ -27,7 +27,7 @@ CARRIED = (
     "note",
     "priority",
 )
-"""What is kept of the entries of a life that goes on."""
+"""The columns that are kept of the entries of a life that goes on."""
 
 ENDS = [*TERMINAL_STATES, NOWHERE]
 UNKNOWN = "unknown"
@@ -39,18 +39,18 @@ _ALL = (Window.unboundedPreceding, Window.unboundedFollowing)
 def steps_with_times(entries: DataFrame) -> DataFrame:
     """The steps from one state to another, with how long the state before lasted.
 
-    Added to them are `since`, the seconds since the step before; `before_act`, what that was;
-    `age`, the seconds since the life began; `goes_on`, whether the life does: not if another one
-    follows, though its end may never be told; and `priority` as it was then, `priority_after` as it
-    is after all entries. Null is unknown.
+    Added to them are `since`, the seconds since the step before; `before_act`, the act of that
+    step; `age`, the seconds since the life began; `goes_on`, whether the life goes on: not if
+    another life follows, even if no entry records its end; `priority` at that time, and
+    `priority_after` all entries. Null is unknown.
     """
     of_job = Window.partitionBy(*JOB).orderBy("place")
-    heard = F.last("priority", ignorenulls=True)
+    last_known = F.last("priority", ignorenulls=True)
     # Before entries are left out: an edit is not a step, but may change the priority.
     entries = entries.withColumns(
         {
-            "priority_after": heard.over(of_job.rowsBetween(*_ALL)),
-            "priority": heard.over(of_job.rowsBetween(*_SO_FAR)),
+            "priority_after": last_known.over(of_job.rowsBetween(*_ALL)),
+            "priority": last_known.over(of_job.rowsBetween(*_SO_FAR)),
         }
     )
     of_life = Window.partitionBy(*JOB, "life").orderBy("place")
@@ -74,7 +74,7 @@ def _is_last_life() -> Column:
 
 
 def carried(steps: DataFrame) -> DataFrame:
-    """What the next batch needs of the lives that go on, with their priority of now."""
+    """What the next batch needs of the lives that go on, with their current priority."""
     open_ = steps.where("goes_on").withColumn("priority", F.col("priority_after"))
     return open_.select(*CARRIED)
 
@@ -84,14 +84,14 @@ def _changes_state() -> Column:
 
 
 def _after_the_end() -> Column:
-    """Entries that belong to no life: of jobs that have ended, and do not start over."""
+    """Entries that belong to no life: about jobs that have ended and do not start over."""
     ended = F.coalesce(F.col("source").isin(TERMINAL_STATES), F.lit(False))
     arrived_dead = is_arrival() & F.coalesce(F.col("to").isin(TERMINAL_STATES), F.lit(False))
     return (ended & ~F.col("act").isin(ANEW)) | arrived_dead
 
 
 def _seconds_between(start: Column, end: Column) -> Column:
-    """Never below zero: the clock of a store may be set back, and the journal's order holds."""
+    """Never below zero: a store's clock may be set back, but the journal's order holds."""
     micros = F.unix_micros(end) - F.unix_micros(start)
     return F.when(start.isNotNull(), F.greatest(micros / 1e6, F.lit(0.0)))
 
@@ -115,7 +115,7 @@ def stall() -> Column:
 
 
 def recovery() -> Column:
-    """Seconds from when that was noticed until the next delivery."""
+    """Seconds from when the loss of a worker was noticed until the next delivery."""
     return F.when(_act(Act.CLAIM) & (F.col("before_act") == Act.EXPIRE.value), F.col("since"))
 
 
@@ -125,11 +125,11 @@ def total() -> Column:
 
 
 def lives_of(steps: DataFrame) -> DataFrame:
-    """One row for each life: what `silver/jobs` has of those that have ended."""
+    """One row for each life; of lives that have ended, these are the rows of `silver/jobs`."""
     last = F.max_by(F.struct("kind", "priority", "leads_to", "act", "at"), "place")
     first_wait = F.min_by(wait(), F.when(wait().isNotNull(), F.col("place")))
     last_run = F.max_by(run(), F.when(run().isNotNull(), F.col("place")))
-    told = F.when(_act(Act.FAIL) | _act(Act.EXPIRE), F.col("place"))
+    error_place = F.when(_act(Act.FAIL) | _act(Act.EXPIRE), F.col("place"))
     lives = steps.groupBy(*JOB, "life").agg(
         last.alias("last"),
         F.min("place").alias("first_place"),
@@ -147,7 +147,7 @@ def lives_of(steps: DataFrame) -> DataFrame:
         F.sum(recovery()).alias("recovery_seconds"),
         F.max("age").alias("age"),
         F.max_by("worker", F.when(F.col("worker") != "", F.col("place"))).alias("worker"),
-        F.max_by("note", told).alias("error"),
+        F.max_by("note", error_place).alias("error"),
     )
     return lives.select(
         *JOB,
@@ -164,7 +164,7 @@ def lives_of(steps: DataFrame) -> DataFrame:
 
 
 def _outcome() -> Column:
-    """How a life ended; `unknown` if its end is among the entries that nobody has read."""
+    """How a life ended; `unknown` if the entry of its end was never read."""
     leads_to = F.col("last.leads_to")
     gone = F.when(F.col("last.act") == Act.MOVE.value, "moved").otherwise("purged")
     return (

@@ -38,5 +38,5 @@ def quantiles(sketch: str, name: str) -> list[Column]:
 
 
 def share_within(sketch: str, most: float) -> Column:
-    """Which share of the values is not above this one; null of nothing."""
+    """The share of the values that are not above this one; null if there are none."""
     return F.when(size(sketch) > 0, F.kll_sketch_get_rank_double(sketch, F.lit(most)))

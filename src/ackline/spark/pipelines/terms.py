@@ -13,14 +13,14 @@ from ackline.job import State
 QUEUE = ("tenant", "queue")
 
 KNOWN_AFTER = "interval 1 minute"
-"""By then all processes go by the new settings of a queue for what they claim or begin."""
+"""After this time, all processes apply the new settings of a queue to what they claim or begin."""
 
 ROUNDED = 1.0
 """Seconds that the end of a retention may be off: the times of a journal are rounded."""
 
 
 class Terms(NamedTuple):
-    """The limits of now, and since when they hold."""
+    """The current limits, and since when they apply."""
 
     limits: DataFrame
     changes: DataFrame
@@ -28,7 +28,7 @@ class Terms(NamedTuple):
 
     @classmethod
     def of(cls, events: DataFrame, limits: DataFrame) -> Self:
-        """The limits, and what the journal tells of their changes."""
+        """The limits, and when they changed, from the journal."""
         changes = events.where(F.col("act").isin([Act.CONFIGURE.value, Act.DROP.value]))
         return cls(limits, changes.groupBy(*QUEUE).agg(F.max("at").alias("changed")))
 
@@ -48,10 +48,10 @@ class Terms(NamedTuple):
 
 
 def is_kept(state: Column, entry: Column, at: Column) -> Column:
-    """Whether a job that an entry left in a terminal state must be there at some time.
+    """Whether a job that an entry left in a terminal state must still be there at some time.
 
-    How long a completed one is kept only its handler knows. One that was edited, or came from
-    elsewhere, when it had ended already may be kept for less.
+    How long a completed job is kept is known only to its handler. A job that was edited or moved
+    after it had ended may be kept for less.
     """
     keep = F.when(state == State.FAILED.value, F.col("limit.keep_failed")).when(
         state == State.CANCELLED.value, F.col("limit.keep_cancelled")
@@ -62,5 +62,5 @@ def is_kept(state: Column, entry: Column, at: Column) -> Column:
 
 
 def holds(at: Column) -> Column:
-    """Whether the settings of now were known to all at some time."""
+    """Whether all processes knew the current settings at some time."""
     return F.col("changed").isNull() | (at > F.col("changed") + F.expr(KNOWN_AFTER))

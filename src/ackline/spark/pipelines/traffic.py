@@ -1,8 +1,8 @@
 """What passed through a queue, by time: counts and sketches that can be added up.
 
-`parts_of` makes parts of the steps of one batch; `add_up` makes larger parts of parts, whether of
-several batches or of several hours; `told` makes of them what people read. As a step is new in just
-one batch, and lies in just one hour, it does not matter how late it comes.
+`parts_of` turns the steps of one batch into parts; `add_up` merges parts, whether of several
+batches or of several hours; `figures` turns them into what people read. A step is new in just one
+batch and lies in just one hour, so it does not matter how late it comes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ACTS = {
 }
 _ENDS = {"retried": State.FAILING, "failed": State.FAILED, "cancelled": State.CANCELLED}
 COUNTS = (*_ACTS, *_ENDS, "at_once")
-"""`at_once` is how many of the completed were so at their first delivery."""
+"""`at_once` is how many were completed at their first delivery."""
 
 MEASURES = {
     "wait": silver.wait,
@@ -55,15 +55,15 @@ def parts_of(steps: DataFrame) -> DataFrame:
 
 
 def add_up(parts: DataFrame, by: Sequence[str]) -> DataFrame:
-    """Parts of the same group made one."""
+    """The parts of each group merged into one."""
     return parts.groupBy(*by).agg(
-        # Of no parts at all, zero.
+        # If there are no parts at all, zero.
         *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in (*COUNTS, "busy_seconds")),
         *(merged(name).alias(name) for name in MEASURES),
     )
 
 
-def told(parts: DataFrame, by: Sequence[str]) -> DataFrame:
+def figures(parts: DataFrame, by: Sequence[str]) -> DataFrame:
     """Counts, rates and quantiles of parts that were added up."""
     return parts.select(
         *by,
@@ -76,9 +76,9 @@ def told(parts: DataFrame, by: Sequence[str]) -> DataFrame:
 
 
 def rate(part: str, *whole: str) -> Column:
-    """A share, null of nothing."""
-    all_of_them = sum((F.col(name) for name in whole[1:]), F.col(whole[0]))
-    return F.try_divide(F.col(part), all_of_them)
+    """The share of a column in the sum of others; null if that sum is zero."""
+    total = sum((F.col(name) for name in whole[1:]), F.col(whole[0]))
+    return F.try_divide(F.col(part), total)
 
 
 def _is(act: Act) -> Column:

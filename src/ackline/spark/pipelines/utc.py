@@ -1,6 +1,6 @@
 """Days and hours in UTC, whatever time zone the Spark session has.
 
-Spark's own functions go by the session's zone, which is somebody else's wherever the session is.
+Spark's own functions use the session's zone, and where the session is somebody else's, so is that.
 """
 
 from __future__ import annotations

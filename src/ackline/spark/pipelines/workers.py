@@ -38,7 +38,7 @@ def parts_of(steps: DataFrame) -> DataFrame:
 
 
 def add_up(parts: DataFrame, by: Sequence[str]) -> DataFrame:
-    """Parts of the same worker made one."""
+    """The parts of each worker merged into one."""
     return parts.groupBy(*by).agg(
         *(F.sum(name).alias(name) for name in COUNTS),
         F.sum("busy_seconds").alias("busy_seconds"),
@@ -47,8 +47,8 @@ def add_up(parts: DataFrame, by: Sequence[str]) -> DataFrame:
     )
 
 
-def told(parts: DataFrame, by: Sequence[str]) -> DataFrame:
-    """With `reliability`: the share of deliveries in which the worker was not lost."""
+def figures(parts: DataFrame, by: Sequence[str]) -> DataFrame:
+    """Counts, quantiles and `reliability`: the share of deliveries that did not lose the worker."""
     return parts.select(
         *by,
         *COUNTS,

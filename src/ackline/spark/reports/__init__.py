@@ -1,1 +1,1 @@
-"""Reports on a lake: what is in them (`facts`), and how it looks on paper (`page`, `plots`)."""
+"""Reports on a lake: their contents (`facts`), and how they look as a page (`page`, `plots`)."""

@@ -39,15 +39,15 @@ LIKE = {
     "hour": "its first hours",  # of an earlier version, until the next run
     TOO_LITTLE: "too little seen",
 }
-"""What a forecast is made of, by its basis."""
+"""What a forecast is based on, in words."""
 
 HOUR = datetime.timedelta(hours=1)
 
 LONGEST_GAP = 24 * 366
-"""Quiet hours in a row that are all listed."""
+"""Quiet hours in a row that are still listed one by one."""
 
 MOST = 20
-"""Rows of a list that people are shown."""
+"""Rows of a list that a report shows."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,25 +59,25 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     last_day: datetime.date
     total: dict[str, Any]
     hours: Rows
-    """What happened in each hour, of all queues together."""
+    """What happened in each hour, in all queues together."""
     traffic: dict[str, Rows]
-    """By tenant, queue, kind and priority: the busiest."""
+    """The busiest, by tenant, queue, kind and priority."""
     slo: Rows
-    """By queue, with those that are late in line since the last run."""
+    """By queue, with the jobs that were late in line at the last run."""
     errors: Rows
     stalls: Rows
-    """Traffic of the queues in which workers were lost, busy or not: most stalls first."""
+    """Traffic of the queues in which workers were lost, busy or quiet ones: most stalls first."""
     workers: Rows
     """The least reliable first."""
     busiest: Rows
     """Of all queues together, by weekday and hour of the day."""
     forecast: Rows
-    """Of each queue: what the next week brings, and when it needs most handlers; null if it was
-    seen for too short a time to say."""
+    """For each queue: what the next week brings, and when it needs most handlers; null if the
+    queue was seen for too short a time."""
     coming: Rows
     """The next week by the hour, of all queues together."""
     gaps: list[Gap] = []
-    """Events that are missing in the lake, so in all figures, whichever days they are of."""
+    """Events of any day that are missing in the lake, and so in all figures."""
 
 
 def gather(spark: SparkSession, lake: Lake, last_days: int | None = None) -> Report:
@@ -96,7 +96,7 @@ def _gather(spark: SparkSession, lake: Lake, last_days: int | None) -> Report:
             store=mark.store,
             first_day=days[0],
             last_day=days[-1],
-            total=rows(traffic.told(traffic.add_up(hourly, ()), ()))[0],
+            total=rows(traffic.figures(traffic.add_up(hourly, ()), ()))[0],
             hours=with_quiet_hours(rows(_by_hour(hourly))),
             traffic={name: _busiest(hourly, by) for name, by in GROUPS.items()},
             slo=_objectives(spark, lake, hourly),
@@ -127,7 +127,7 @@ def reported_days(
 
 
 def _past(days: Sequence[datetime.date], today: datetime.date) -> Sequence[datetime.date]:
-    """Days in the future come from a wrong clock; other clocks may be a day ahead of ours."""
+    """Without days in the future, of a wrong clock; but other clocks may be a day ahead of ours."""
     return [day for day in days if day <= today + datetime.timedelta(days=1)] or days
 
 
@@ -148,7 +148,7 @@ def with_quiet_hours(hours: Rows) -> Rows:
     found: Rows = []
     for row in hours:
         gap = 0 if not found else int((row["hour"] - found[-1]["hour"]) / HOUR) - 1
-        # After a wrong clock there may be years between two hours: only its edges are drawn.
+        # With a wrong clock there may be years between two hours: only the gap's edges are drawn.
         quiet = range(1, gap + 1) if gap <= LONGEST_GAP else (1, gap)
         last = found[-1]["hour"] if found else row["hour"]
         found += [{"hour": last + number * HOUR, **nothing} for number in quiet]
@@ -157,21 +157,21 @@ def with_quiet_hours(hours: Rows) -> Rows:
 
 
 def _busiest(hourly: DataFrame, by: Sequence[str]) -> Rows:
-    told = traffic.told(traffic.add_up(hourly, by), by)
-    return rows(told.orderBy(F.desc("enqueued"), F.desc("claimed"), *by).limit(MOST))
+    figures = traffic.figures(traffic.add_up(hourly, by), by)
+    return rows(figures.orderBy(F.desc("enqueued"), F.desc("claimed"), *by).limit(MOST))
 
 
 def most_stalled(hourly: DataFrame) -> DataFrame:
-    """The queues in which workers were lost: of those that are quiet, too."""
-    told = traffic.told(traffic.add_up(hourly, QUEUE), QUEUE)
-    return told.where("stalled > 0").orderBy(F.desc("stalled"), *QUEUE).limit(MOST)
+    """The queues in which workers were lost, including quiet queues."""
+    figures = traffic.figures(traffic.add_up(hourly, QUEUE), QUEUE)
+    return figures.where("stalled > 0").orderBy(F.desc("stalled"), *QUEUE).limit(MOST)
 
 
 def _objectives(spark: SparkSession, lake: Lake, hourly: DataFrame) -> Rows:
-    """The worst kept first."""
+    """The objectives of queues, those kept worst first."""
     mark, last = lake.require(), lake.batches[-1]
     attained = attainment(traffic.add_up(hourly, QUEUE), QUEUE, mark.objectives)
-    # Long after the last run nobody knows what is still in line.
+    # As of the last run: what is in line after that is unknown.
     now = last.last_at if mark.read_at is None else mark.read_at
     open_ = read_tables(spark, lake.folder, lake.parts(OPEN, last.number))
     late = late_in_line(open_, mark.objectives, datetime.datetime.fromtimestamp(now, datetime.UTC))
@@ -179,7 +179,7 @@ def _objectives(spark: SparkSession, lake: Lake, hourly: DataFrame) -> Rows:
 
 
 def _errors(spark: SparkSession, lake: Lake, days: Sequence[datetime.date]) -> Rows:
-    """Errors alike, wherever they were: `places` has the queues and kinds."""
+    """Errors that are alike, wherever they happened: `places` has the queues and kinds."""
     parts, by = read_parts(spark, lake, ERRORS, days), ("tenant", "fingerprint")
     place = F.concat_ws(" ", "queue", F.nullif("kind", F.lit("")))
     places = parts.groupBy(*by).agg(F.sort_array(F.collect_set(place)).alias("places"))
@@ -189,8 +189,8 @@ def _errors(spark: SparkSession, lake: Lake, days: Sequence[datetime.date]) -> R
 
 def _workers(spark: SparkSession, lake: Lake, days: Sequence[datetime.date]) -> Rows:
     known = workers.add_up(read_parts(spark, lake, WORKERS, days), workers.GROUP)
-    told = workers.told(known, workers.GROUP)
-    return rows(told.orderBy("reliability", F.desc("deliveries"), "worker").limit(MOST))
+    figures = workers.figures(known, workers.GROUP)
+    return rows(figures.orderBy("reliability", F.desc("deliveries"), "worker").limit(MOST))
 
 
 def _ahead(spark: SparkSession, lake: Lake) -> dict[str, Rows]:
@@ -198,8 +198,8 @@ def _ahead(spark: SparkSession, lake: Lake) -> dict[str, Rows]:
     busiest = read_tables(spark, lake.folder, (GOLD, "busiest"))
     coming = read_tables(spark, lake.folder, (GOLD, "forecast"))
     sums = (F.sum("enqueued").alias("enqueued"), F.sum("busy_seconds").alias("busy_seconds"))
-    told = F.col("handlers").isNotNull()
-    most = F.max_by(F.struct("hour", "handlers"), F.when(told, F.struct("handlers", "enqueued")))
+    known = F.col("handlers").isNotNull()
+    most = F.max_by(F.struct("hour", "handlers"), F.when(known, F.struct("handlers", "enqueued")))
     by_queue = coming.groupBy(*QUEUE).agg(
         *sums, most.alias("most"), F.first("basis").alias("basis")
     )
@@ -208,7 +208,7 @@ def _ahead(spark: SparkSession, lake: Lake) -> dict[str, Rows]:
             busiest.groupBy("weekday", "hour_of_day").agg(*sums).orderBy("weekday", "hour_of_day")
         ),
         "coming": rows(
-            coming.where(told)
+            coming.where(known)
             .groupBy("hour")
             .agg(*sums, F.sum("handlers").alias("handlers"))
             .orderBy("hour")

@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs nothing else: no script, nothing from elsewhere."""
+"""A report as one HTML file that needs no script and no other file."""
 
 from __future__ import annotations
 
@@ -115,11 +115,13 @@ def _throughput(report: Report) -> str:
 
 def _latency(report: Report) -> str:
     charts = [
-        bars(_spans(report, what), f"{title}, by queue, on a logarithmic scale")
-        for what, title in (("wait", "Time in line"), ("run", "Running time"))
+        bars(_spans(report, measure), f"{title}, by queue, on a logarithmic scale")
+        for measure, title in (("wait", "Time in line"), ("run", "Running time"))
     ]
     columns: dict[str, Cell] = {
-        f"{what} {q}": _span(f"{what}_{q}") for what in ("wait", "run", "total") for q in QUANTILES
+        f"{measure} {q}": _span(f"{measure}_{q}")
+        for measure in ("wait", "run", "total")
+        for q in QUANTILES
     }
     tables = [
         f"<h3>By {name}</h3>{_table(rows, _named(name), columns)}"
@@ -128,10 +130,10 @@ def _latency(report: Report) -> str:
     return "".join((*charts, *tables))
 
 
-def _spans(report: Report, what: str) -> list[tuple[str, list[tuple[str, float | None]]]]:
+def _spans(report: Report, measure: str) -> list[tuple[str, list[tuple[str, float | None]]]]:
     """The quantiles of the busiest queues, each under its name."""
     return [
-        (_name_of(row, "queue"), [(q, row[f"{what}_{q}"]) for q in QUANTILES])
+        (_name_of(row, "queue"), [(q, row[f"{measure}_{q}"]) for q in QUANTILES])
         for row in report.traffic["queue"][:CHARTED]
     ]
 
@@ -179,8 +181,8 @@ def _stalls(report: Report) -> str:
         **{f"held {q}": _span(f"stall_{q}") for q in QUANTILES},
         **{f"until again {q}": _span(f"recovery_{q}") for q in QUANTILES},
     }
-    told = "<p>How long lost workers held jobs, and how long until these were delivered again.</p>"
-    return told + _table(report.stalls, {"queue": _name("queue")}, columns)
+    intro = "<p>How long lost workers held jobs, and how long until these were delivered again.</p>"
+    return intro + _table(report.stalls, {"queue": _name("queue")}, columns)
 
 
 def _workers(report: Report) -> str:
@@ -212,9 +214,9 @@ def _forecast(report: Report) -> str:
         "at": _known("peak_hour", moment),
         "like": lambda row: LIKE[row["basis"]],
     }
-    told = "<p>How many handlers are needed at once if each is busy 70 % of the time.</p>"
+    intro = "<p>How many handlers are needed at once if each is busy 70 % of the time.</p>"
     chart = lines(times, handlers, "Handlers needed, by the hour")
-    return told + chart + _table(report.forecast, {"queue": _name("queue")}, columns)
+    return intro + chart + _table(report.forecast, {"queue": _name("queue")}, columns)
 
 
 # --- tables ---
@@ -236,42 +238,42 @@ def _table(rows: Rows, names: dict[str, Cell], numbers: dict[str, Cell]) -> str:
     return f'<div class="wide">{table}</div>'
 
 
-def _named(what: str) -> dict[str, Cell]:
-    if what in ("tenant", "queue"):
-        return {what: _name(what)}
-    return {"queue": _name("queue"), what: _name(what)}
+def _named(column: str) -> dict[str, Cell]:
+    if column in ("tenant", "queue"):
+        return {column: _name(column)}
+    return {"queue": _name("queue"), column: _name(column)}
 
 
-def _name(what: str) -> Cell:
-    return lambda row: escape(_name_of(row, what))
+def _name(column: str) -> Cell:
+    return lambda row: escape(_name_of(row, column))
 
 
-def _name_of(row: dict[str, Any], what: str) -> str:
-    """As people call it; not yet text of a page."""
-    value = row[what]
-    if what == "queue" and row["tenant"] != "default":
+def _name_of(row: dict[str, Any], column: str) -> str:
+    """The name as people call it, not escaped yet."""
+    value = row[column]
+    if column == "queue" and row["tenant"] != "default":
         return f"{row['tenant']}/{value}"
     return "not known" if value is None else str(value) or "-"
 
 
-def _count(what: str) -> Cell:
-    return lambda row: f"{row[what]:,}"
+def _count(column: str) -> Cell:
+    return lambda row: f"{row[column]:,}"
 
 
-def _span(what: str) -> Cell:
-    return lambda row: span(row[what])
+def _span(column: str) -> Cell:
+    return lambda row: span(row[column])
 
 
-def _known(what: str, shown: Callable[[Any], str]) -> Cell:
-    return lambda row: "-" if row[what] is None else shown(row[what])
+def _known(column: str, shown: Callable[[Any], str]) -> Cell:
+    return lambda row: "-" if row[column] is None else shown(row[column])
 
 
 def _at(seconds: float) -> str:
     return moment(datetime.datetime.fromtimestamp(seconds, datetime.UTC))
 
 
-def _rate(what: str) -> Cell:
-    return _known(what, "{:.1%}".format)
+def _rate(column: str) -> Cell:
+    return _known(column, "{:.1%}".format)
 
 
 def _share(part: int, whole: int) -> str:

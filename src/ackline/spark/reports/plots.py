@@ -1,6 +1,6 @@
-"""Plots as inline SVG: no script, no font, no picture from elsewhere; colours are the page's.
+"""Plots as inline SVG, without scripts, fonts or pictures from elsewhere; the page sets colours.
 
-Names are given as people call them, and escaped here.
+Names are passed in plain, and escaped here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 860, 220
 LEFT, RIGHT, TOP, BOTTOM = 56, 8, 10, 26
 
 FEW = 3
-"""This few points are hardly a line."""
+"""Up to this many points hardly make a line."""
 
 LONGEST_NAME = 24
 """Characters that fit beside a bar, in the larger type of a phone too."""
@@ -62,11 +62,11 @@ def short(value: float) -> str:
     return f"{value:.0f}" if value >= 10 or value == int(value) else f"{value:.2g}"
 
 
-def lines(times: Sequence[datetime.datetime], series: Sequence[Series], what: str) -> str:
+def lines(times: Sequence[datetime.datetime], series: Sequence[Series], title: str) -> str:
     """Values over time, one line each, the first one filled."""
     most = nice(max((max(values, default=0) for _, _, values in series), default=0))
     parts = [_grid(most), _times(times)]
-    # A line needs two points: of few, the points themselves are seen.
+    # A line needs two points: if there are few, the points themselves are shown.
     dot = "dot seen" if len(times) <= FEW else "dot"
     for index, (name, colour, values) in enumerate(series):
         points = [_point(times, most, at, value) for at, value in zip(times, values, strict=True)]
@@ -81,10 +81,10 @@ def lines(times: Sequence[datetime.datetime], series: Sequence[Series], what: st
             f"<title>{moment(at)}: {value:,.0f} {escape(name)}</title></circle>"
             for at, value, (x, y) in zip(times, values, points, strict=True)
         ]
-    return _figure("".join(parts), what, [(name, colour) for name, colour, _ in series])
+    return _figure("".join(parts), title, [(name, colour) for name, colour, _ in series])
 
 
-def heat(cells: dict[tuple[int, int], float], what: str) -> str:
+def heat(cells: dict[tuple[int, int], float], title: str) -> str:
     """A week as seven rows of twenty-four; the darker, the more."""
     most = max(cells.values(), default=0) or 1
     across, down = (WIDTH - LEFT - RIGHT) / 24, 24
@@ -94,7 +94,7 @@ def heat(cells: dict[tuple[int, int], float], what: str) -> str:
         parts.append(f'<text class="label end" x="{LEFT - 8}" y="{y + 16}">{name}</text>')
         for hour in range(24):
             value = cells.get((weekday, hour), 0.0)
-            # Square roots, or quiet hours would look like empty ones.
+            # Square roots, because quiet hours would otherwise look like empty ones.
             shade = math.sqrt(value / most)
             parts.append(
                 f'<rect class="cell" x="{LEFT + hour * across + 1:.1f}" y="{y + 1}" rx="2" '
@@ -107,10 +107,10 @@ def heat(cells: dict[tuple[int, int], float], what: str) -> str:
         f"{hour:02d}:00</text>"
         for hour in range(0, 24, 3)
     ]
-    return _figure("".join(parts), what, [], floor + 24)
+    return _figure("".join(parts), title, [], floor + 24)
 
 
-def bars(rows: Sequence[tuple[str, Sequence[tuple[str, float | None]]]], what: str) -> str:
+def bars(rows: Sequence[tuple[str, Sequence[tuple[str, float | None]]]], title: str) -> str:
     """Quantiles of each row as marks on one axis of seconds, which is logarithmic."""
     known = [value for _, marks in rows for _, value in marks if value]
     low = 10.0 ** math.floor(math.log10(min(known, default=0.001)))
@@ -133,22 +133,22 @@ def bars(rows: Sequence[tuple[str, Sequence[tuple[str, float | None]]]], what: s
         y = TOP + index * down + down / 2
         parts.append(_bar(name, [(n, v, across(v)) for n, v in marks if v is not None], left, y))
     names = [(name, f"q{index}") for index, (name, _) in enumerate(rows[0][1])] if rows else []
-    return _figure("".join(parts), what, names, floor + 24)
+    return _figure("".join(parts), title, names, floor + 24)
 
 
 def _bar(name: str, marks: Sequence[tuple[str, float, float]], left: int, y: float) -> str:
     shown = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
-    said = f'<text class="label end" x="{left - 10}" y="{y + 4}">{escape(shown)}</text>'
+    svg = f'<text class="label end" x="{left - 10}" y="{y + 4}">{escape(shown)}</text>'
     if not marks:
-        return said
+        return svg
     first, last = marks[0][2], marks[-1][2]
-    said += f'<line class="range" x1="{first:.1f}" x2="{last:.1f}" y1="{y}" y2="{y}"/>'
+    svg += f'<line class="range" x1="{first:.1f}" x2="{last:.1f}" y1="{y}" y2="{y}"/>'
     for index, (mark, value, x) in enumerate(marks):
-        said += (
+        svg += (
             f'<circle class="mark q{index}" cx="{x:.1f}" cy="{y}" r="4.5">'
             f"<title>{escape(name)} {mark}: {span(value)}</title></circle>"
         )
-    return said + f'<text class="label" x="{last + 9:.1f}" y="{y + 4}">{span(marks[-1][1])}</text>'
+    return svg + f'<text class="label" x="{last + 9:.1f}" y="{y + 4}">{span(marks[-1][1])}</text>'
 
 
 def span(seconds: float | None) -> str:
@@ -182,12 +182,12 @@ def _point(
 
 
 def _grid(most: float) -> str:
-    said = ""
+    svg = ""
     for value in marks(most):
         y = HEIGHT - BOTTOM - value / most * (HEIGHT - TOP - BOTTOM)
-        said += f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        said += f'<text class="label end" x="{LEFT - 8}" y="{y + 4:.1f}">{short(value)}</text>'
-    return said
+        svg += f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        svg += f'<text class="label end" x="{LEFT - 8}" y="{y + 4:.1f}">{short(value)}</text>'
+    return svg
 
 
 def _times(times: Sequence[datetime.datetime]) -> str:
@@ -197,22 +197,22 @@ def _times(times: Sequence[datetime.datetime]) -> str:
     long = (times[-1] - times[0]).total_seconds() > 3 * 86_400
     days = [at for before, at in pairwise(times) if at.date() != before.date()]
     labelled = days if long else list(times)
-    said = ""
+    svg = ""
     for at in labelled[:: math.ceil(len(labelled) / 8)]:
         x, floor = _point(times, 1.0, at, 0.0)
-        said += f'<line class="tick" x1="{x:.1f}" x2="{x:.1f}" y1="{floor}" y2="{floor + 5}"/>'
+        svg += f'<line class="tick" x1="{x:.1f}" x2="{x:.1f}" y1="{floor}" y2="{floor + 5}"/>'
         if x < WIDTH - 60:
             text = at.strftime("%d %b") if long else at.strftime("%d %b %H:%M")
-            said += f'<text class="label" x="{x + 3:.1f}" y="{HEIGHT - 8}">{text}</text>'
-    return said
+            svg += f'<text class="label" x="{x + 3:.1f}" y="{HEIGHT - 8}">{text}</text>'
+    return svg
 
 
 def _figure(
-    inside: str, what: str, names: Sequence[tuple[str, str]], height: float = HEIGHT
+    inside: str, title: str, names: Sequence[tuple[str, str]], height: float = HEIGHT
 ) -> str:
     key = "".join(f'<span class="key {colour}">{escape(name)}</span>' for name, colour in names)
     return (
-        f'<figure><figcaption>{escape(what)} <span class="keys">{key}</span></figcaption>'
+        f'<figure><figcaption>{escape(title)} <span class="keys">{key}</span></figcaption>'
         f'<div class="plot"><svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" '
-        f'aria-label="{escape(what)}">{inside}</svg></div></figure>'
+        f'aria-label="{escape(title)}">{inside}</svg></div></figure>'
     )

@@ -1,1 +1,1 @@
-"""What a DataFrame writes: rows into `jobs`, and the outcomes of claimed ones."""
+"""Writing DataFrames: rows into `jobs`, and the outcomes of claimed jobs."""

@@ -56,14 +56,14 @@ OF_A_JOB: Mapping[str, tuple[type[DataType], ...]] = {
     "headers": (MapType,),
     "trace": _TEXT,
 }
-"""Columns that say something about a job, and the types that they may have."""
+"""Columns that describe a job, and the types that they may have."""
 
 WITHIN: Mapping[str, tuple[type[DataType], ...]] = {
     "backoff": _SECONDS,
     "keys_if_undelivered": (ArrayType,),
     "headers": _TEXT,
 }
-"""What lists and maps must have in them."""
+"""The types of the elements of lists and the values of maps."""
 
 OF_AN_OUTCOME: Mapping[str, tuple[type[DataType], ...]] = {
     "id": _TEXT,
@@ -87,16 +87,16 @@ IN_A_PAYLOAD = (
 class Columns(msgspec.Struct, frozen=True):
     """The columns of a DataFrame by what they are for."""
 
-    said: tuple[str, ...]
-    """Those that say something about the job."""
+    of_job: tuple[str, ...]
+    """Those that describe the job."""
     payload: str | None
     """The one that is the payload."""
     fields: tuple[str, ...]
-    """Those that are the payload together, where no column is."""
+    """Those that form the payload together, if no single column is the payload."""
 
 
 def columns_of_jobs(schema: StructType, options: WriteJobs) -> Columns:
-    """Read a DataFrame's columns, or refuse it with what to do."""
+    """Sort a DataFrame's columns by use, or refuse it and say what to do."""
     types = {field.name: field.dataType for field in schema.fields}
     _require_spelling(types, (*OF_A_JOB, "payload"))
     _require_types(types, OF_A_JOB)
@@ -104,7 +104,7 @@ def columns_of_jobs(schema: StructType, options: WriteJobs) -> Columns:
     for name, kind in types.items():
         if name not in OF_A_JOB:
             _require_storable(kind, name)
-    said = tuple(name for name in types if name in OF_A_JOB)
+    of_job = tuple(name for name in types if name in OF_A_JOB)
     others = tuple(name for name in types if name not in OF_A_JOB and name != "payload")
     if "payload" in types and others:
         raise ConfigError(
@@ -113,16 +113,16 @@ def columns_of_jobs(schema: StructType, options: WriteJobs) -> Columns:
         )
     if "payload" not in types and not others:
         raise ConfigError("there is no column for the payload: call one 'payload'")
-    if options.id_from == "column" and "id" not in said:
+    if options.id_from == "column" and "id" not in of_job:
         raise ConfigError(
             "jobs need ids that are the same each time the write is repeated: add a column 'id', "
             "or set idFrom=content to take a hash of the payload"
         )
-    if options.id_from == "content" and "id" in said:
+    if options.id_from == "content" and "id" in of_job:
         raise ConfigError("there is a column 'id', and idFrom=content: drop one of them")
-    if options.queue is None and "queue" not in said:
+    if options.queue is None and "queue" not in of_job:
         raise ConfigError("which queue? Set the option 'queue', or add a column of this name")
-    return Columns(said, "payload" if "payload" in types else None, others)
+    return Columns(of_job, "payload" if "payload" in types else None, others)
 
 
 def require_outcomes(schema: StructType, queue: str | None) -> None:
@@ -145,7 +145,7 @@ def require_outcomes(schema: StructType, queue: str | None) -> None:
 
 
 def _require_spelling(names: Iterable[str], known: Iterable[str]) -> None:
-    """To Spark `ID` is `id`; here it would be a field of the payload, unnoticed."""
+    """Refuse `ID` for `id`: to Spark they are the same, here it would be a field of the payload."""
     meant = {name.lower(): name for name in known}
     for name in names:
         small = name.lower()
@@ -169,7 +169,7 @@ def _require_types(
 
 
 def _require_storable(kind: DataType, where: str) -> None:
-    """Refuse what JSON has no form for, and Python no value."""
+    """Refuse types that JSON or Python cannot represent."""
     match kind:
         case ArrayType():
             _require_storable(kind.elementType, f"{where}[]")

@@ -34,7 +34,7 @@ class DraftMaker:
         self._of_all = {
             name: value for name in names if (value := getattr(options, name)) is not None
         }
-        """What was asked for all jobs, whatever their rows say."""
+        """The options that hold for all jobs, whatever their rows say."""
 
     def make(self, batch: pyarrow.RecordBatch) -> Iterator[tuple[str, Draft] | RejectedRow]:
         """A draft with its queue for each row, or why there is none."""
@@ -52,17 +52,17 @@ class DraftMaker:
         if name is None:
             raise InvalidName("the row names no queue")
         queue = self._queues[name]
-        said = {
+        call_options = {
             column: _plain(column, row[column])
-            for column in self._columns.said
+            for column in self._columns.of_job
             if row[column] is not None and column != "queue"
         } | self._of_all
-        if self._options.id_from == "column" and "id" not in said:
+        if self._options.id_from == "column" and "id" not in call_options:
             raise InvalidName("the row has no id")
         payload = self._payload(queue, row)
         if self._options.id_from == "content":
-            said["id"] = content_id(name, str(said.get("kind", "")), payload)
-        draft = queue.drafter.draft(None, cast(CallOptions, said))
+            call_options["id"] = content_id(name, str(call_options.get("kind", "")), payload)
+        draft = queue.drafter.draft(None, cast(CallOptions, call_options))
         return name, msgspec.structs.replace(draft, payload=payload)
 
     def _payload(self, queue: Queue[Any, Any], row: dict[str, Any]) -> bytes:
@@ -73,7 +73,7 @@ class DraftMaker:
             if value is None and self._options.payload_as == "json":
                 raise InvalidPayload("the row has no payload")
             return queue.serdes.encode_payload(value)
-        # It is only measured, not rewritten.
+        # As `Raw`, it is only measured, not rewritten.
         return queue.serdes.encode_payload(msgspec.Raw(json_bytes("payload", value)))
 
 
@@ -81,7 +81,7 @@ def content_id(queue: str, kind: str, payload: bytes) -> str:
     """An id that equal jobs share."""
     parts = hashlib.sha256()
     for part in (queue.encode(), kind.encode(), payload):
-        # With its length, so that no two lists of parts read the same.
+        # With its length, so that no two lists of parts give the same bytes.
         parts.update(len(part).to_bytes(8, "big") + part)
     return parts.hexdigest()
 

@@ -36,7 +36,7 @@ def enqueue_rows(
     batches: Iterator[pyarrow.RecordBatch],
     rejects_place: RejectsPlace,
 ) -> TaskResult:
-    """Enqueue what one task was given. Done twice, the second time changes nothing."""
+    """Enqueue the rows of one task. Done twice, the second time changes nothing."""
     written, known, keep = 0, 0, options.existing == "keep"
     with (
         rejects_place.opened(address) as rejects,
@@ -53,12 +53,12 @@ def enqueue_rows(
 
 
 def _enqueue(queues: Queues, drafts: list[tuple[str, Draft]], *, keep: bool) -> int:
-    """Answers how many were new; those that have failed or were cancelled may be replaced."""
+    """Returns how many were new; unless `keep`, failed and cancelled jobs may be replaced."""
     by_queue: dict[str, list[Draft]] = {}
     for name, draft in drafts:
         kept = msgspec.structs.replace(draft, replaces=NO_KIND) if keep else draft
         by_queue.setdefault(name, []).append(kept)
-    receipts = (queues[name].put(some) for name, some in by_queue.items())
+    receipts = (queues[name].put(queue_drafts) for name, queue_drafts in by_queue.items())
     return sum(receipt.accepted for receipt in itertools.chain.from_iterable(receipts))
 
 
@@ -73,7 +73,7 @@ class EnqueuesRows(RowWriter):
     def write_rows(
         self, batches: Iterator[pyarrow.RecordBatch], rejects_place: RejectsPlace
     ) -> TaskResult:
-        """Enqueue what one task was given."""
+        """Enqueue the rows of one task."""
         return enqueue_rows(self.address, self.options, self.columns, batches, rejects_place)
 
 

@@ -41,14 +41,14 @@ CHUNK = 500
 
 
 class TaskOutcomes:
-    """What the rows of one task say about jobs, applied to them."""
+    """Applies the outcomes in the rows of one task to their jobs."""
 
     def __init__(self, queues: Queues, options: WriteOutcomes) -> None:
         self._queues = queues
         self._options = options
         self.settled = 0
         self.settled_before = 0
-        """Rows with another outcome than their job has had already under the same lease."""
+        """Rows whose job has already had another outcome under the same lease."""
 
     def settle(self, rows: Iterable[dict[str, Any] | RejectedRow]) -> list[RejectedRow]:
         """Apply what the rows say; returns those that were refused."""
@@ -62,8 +62,8 @@ class TaskOutcomes:
                 by_queue.setdefault(self._queue_of(row), []).append(row)
             except InvalidJob as error:
                 rejected.append(RejectedRow.of(row, error))
-        for queue, some in by_queue.items():
-            rejected += retrying(partial(self._settle, queue, some), self._options.retry_for)
+        for queue, queue_rows in by_queue.items():
+            rejected += retrying(partial(self._settle, queue, queue_rows), self._options.retry_for)
         return rejected
 
     def _queue_of(self, row: dict[str, Any]) -> Queue[Any, Any]:
@@ -91,16 +91,16 @@ class TaskOutcomes:
             if not verdict.applied
         ]
         rejected += self._lost(queue, refused) if refused else []
-        # Last: all of this is done again if the store cannot be reached.
+        # Counted last: all of this is repeated if the store cannot be reached.
         self.settled += len(decided) - len(refused)
         return rejected
 
     def _lost(
         self, queue: Queue[Any, Any], refused: list[tuple[dict[str, Any], Verdict]]
     ) -> list[RejectedRow]:
-        """Of steps that were refused, those whose job has had no outcome under its lease.
+        """The rows of refused steps whose job has had no outcome under their lease.
 
-        As it is by now: it may be another row of the same write that has settled it.
+        The jobs are read again, because another row of the same write may have settled them.
         """
         rejected = []
         records = queue.store.get(queue.key, [row["id"] for row, _ in refused])
@@ -123,7 +123,7 @@ def decide(
     queue: Queue[Any, Any], row: dict[str, Any], record: Record, policy: Resolved
 ) -> Transition:
     """The step that a row leads to; a stale one is refused when it is applied."""
-    # By the token of the row, not of the job: that is what makes a stale row harmless.
+    # With the row's token, not the job's: that is what makes a stale row harmless.
     held = msgspec.structs.replace(record, token=row["token"])
     error = row.get("error") or "the outcome named no error"
     return lifecycle.settle(
@@ -164,7 +164,7 @@ def settle_rows(
     batches: Iterator[pyarrow.RecordBatch],
     rejects_place: RejectsPlace,
 ) -> TaskResult:
-    """Settle what one task was given. Done twice, the second time changes nothing."""
+    """Settle the jobs of one task's rows. Done twice, the second time changes nothing."""
     with (
         rejects_place.opened(address) as rejects,
         closing(retrying(address.connect, options.retry_for)) as queues,
@@ -188,11 +188,11 @@ class SettlesRows(RowWriter):
     def write_rows(
         self, batches: Iterator[pyarrow.RecordBatch], rejects_place: RejectsPlace
     ) -> TaskResult:
-        """Settle what one task was given."""
+        """Settle the jobs of one task's rows."""
         return settle_rows(self.address, self.options, batches, rejects_place)
 
     def report(self, results: Sequence[TaskResult]) -> None:
-        """Say what was refused, and what was decided before."""
+        """Report which rows were refused, and which jobs were settled before."""
         super().report(results)
         if before := sum(task.known for task in results):
             logger.warning(

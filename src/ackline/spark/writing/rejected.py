@@ -23,7 +23,7 @@ UNREADABLE = (KeyError, OverflowError, ValueError)
 
 
 class RowsRejected(InvalidJob):
-    """Some rows cannot be written; all others are, or those before too many were refused."""
+    """Some rows were refused; all others are written, or those before too many were refused."""
 
     def __init__(self, rows: Sequence[RejectedRow], others: int, *, stopped: bool = False) -> None:
         shown = "\n".join(f"  {one.row[:200]}: {one.reason}" for one in rows[:LISTED])
@@ -90,7 +90,7 @@ def _row_of(batch: pyarrow.RecordBatch, number: int) -> dict[str, Any] | Rejecte
 
 
 def _as_it_is(value: pyarrow.Scalar[Any]) -> bytes | int | str:
-    """The bytes of a text that is none, or the number of a time that Python does not know."""
+    """The bytes of a text that is invalid, or the number of a time that Python does not know."""
     if pyarrow.types.is_string(value.type) or pyarrow.types.is_large_string(value.type):
         return bytes(value.as_buffer().to_pybytes())
     if pyarrow.types.is_temporal(value.type):

@@ -1,4 +1,4 @@
-"""Where rejected rows go: each task keeps its own in a folder, or lists them in its answer."""
+"""Where rejected rows go: each task writes its own to a folder, or lists them in its result."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class TaskRejects(Protocol):
         """How many there are."""
 
     def add(self, rows: Sequence[RejectedRow], written: int) -> None:
-        """Keep these, after so many others were written."""
+        """Keep these; `written` other rows have been written so far."""
 
 
 class RejectsPlace(msgspec.Struct, frozen=True):
-    """Where the tasks of one write keep what they reject; it travels with them."""
+    """Where the tasks of one write keep what they reject; this is sent to the tasks."""
 
     folder: str | None
-    """As Spark calls it; None if rejected rows are listed."""
+    """Its path as Spark writes it; None if rejected rows are listed."""
     name: str
-    """That of the write: files have it."""
+    """The name of the write, which is part of the names of its files."""
     most: int
-    """How many rows of a task are listed where there is no folder; with more, it fails."""
+    """How many rows of a task are listed if there is no folder; with more, the task fails."""
 
     @classmethod
     def planned(cls, path: str | None, name: str, most: int) -> RejectsPlace:
@@ -59,7 +59,7 @@ class RejectsPlace(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, name=name)
 
     def opened(self, address: StoreAddress) -> AbstractContextManager[TaskRejects]:
-        """For one task of a query that was planned there; what it rejects is kept when it ends."""
+        """Open it for one task; `address` knows which machine planned the query."""
         if self.folder is None:
             return nullcontext(ListedRejects(self.most))
         if is_local(self.folder):
@@ -96,10 +96,10 @@ class ListedRejects:
 
 
 class FiledRejects:
-    """The rejected rows of a task that are in a file, whole and any number of them.
+    """The rejected rows of a task in a file, whole and in any number.
 
-    Its name is that of the write and the task's number, so a task that is tried again replaces its
-    own. It is there when the task is done, or not at all.
+    The file is named by the write and the task's number, so a task that is tried again replaces its
+    own file. It appears when the task has succeeded, or not at all.
     """
 
     def __init__(self, folder: str, name: str) -> None:
@@ -134,5 +134,5 @@ class FiledRejects:
             else:
                 self._files.delete_file(self._new)
         elif complete and self._files.get_file_info(self._path).is_file:
-            # An earlier try had some; this one has none.
+            # An earlier try of the task rejected rows; this one has rejected none.
             self._files.delete_file(self._path)

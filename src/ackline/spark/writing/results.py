@@ -1,4 +1,4 @@
-"""What the tasks of a write tell its driver."""
+"""What the tasks of a write report to its driver."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def results_in(messages: Sequence[WriterCommitMessage | None]) -> list[TaskResul
 
 
 def require_none_listed(results: Sequence[TaskResult]) -> None:
-    """`RowsRejected` if rows were rejected that no folder has."""
+    """`RowsRejected` if rows were rejected and are in no folder."""
     if listed := [row for task in results for row in task.listed]:
         raise RowsRejected(listed, sum(task.written + task.known for task in results))

@@ -1,4 +1,4 @@
-"""What a task is called where its files have its name: the same whenever it is tried again."""
+"""Names for the files of a task, the same whenever it is tried again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def partition_number() -> int:
 
 
 def micro_batch_name() -> str:
-    """The micro-batch that this task is of: the same when it is replayed."""
+    """The name of this task's micro-batch: the same when it is replayed."""
     context = TaskContext.get()
     if context is None:
         return f"stream-{uuid.uuid4()}"

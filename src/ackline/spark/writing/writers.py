@@ -1,4 +1,4 @@
-"""What writers have in common, of tables and of streams, whatever becomes of the rows."""
+"""What all writers have in common, of tables and of streams, whatever they do with the rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ackline.spark.writing.task_names import micro_batch_name
 
 
 class RowWriter(ABC):
-    """Rows into a store; what is refused is kept aside, or told at the end."""
+    """Writes rows to a store; refused ones are kept in a folder, or reported at the end."""
 
     def __init__(self, options: Writing, address: StoreAddress) -> None:
         self.address = address
@@ -30,10 +30,10 @@ class RowWriter(ABC):
     def write_rows(
         self, batches: Iterator[pyarrow.RecordBatch], rejects_place: RejectsPlace
     ) -> TaskResult:
-        """What one task does with its rows. Done twice, the second time changes nothing."""
+        """Write the rows of one task. Done twice, the second time changes nothing."""
 
     def report(self, results: Sequence[TaskResult]) -> None:
-        """All tasks are done: say what was refused."""
+        """All tasks are done: raise or log what was refused."""
         require_none_listed(results)
 
 

@@ -1,6 +1,6 @@
-"""From the options of a query to what was asked for, or to a sentence that says what is wrong.
+"""Parses the options of a query, or raises an error that says what is wrong with them.
 
-Read once, when a query is planned, so that a mistake is told before anything runs.
+This happens once, when a query is planned, so that a mistake is reported before anything runs.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from ackline.spark.option_text import did_you_mean
 from ackline.spark.options import ROLES, Common
 
 WRITTEN_BY_SPARK = frozenset({"path", "checkpointlocation"})
-"""Options that Spark adds by itself: what `load` and `start` were called with."""
+"""Options that Spark adds by itself: the arguments of `load` and `start`."""
 
 REFUSED = {
     "pushdown": "Spark keeps what one filter leaves for every later use of the DataFrame, so rows "
     "would be missing. Set queue and kinds; states, createdAfter and createdBefore of jobs; or "
     "acts, happenedAfter and happenedBefore of events",
 }
-"""Options that cannot be had, by their names in small letters, and what to do instead."""
+"""Options that cannot be offered, by their lower-case names, and what to do instead."""
 
 
 def table_of(options: Mapping[str, str]) -> str:
-    """Which table is meant, by the option or by what `load` was given."""
+    """The table that is meant: from the option, or from the argument of `load`."""
     named = options.get("table") or options.get("path")
     if not named:
         raise ConfigError(
@@ -43,30 +43,30 @@ def read_options(role: str, options: Mapping[str, str]) -> Common:
         tables = ", ".join(ROLES[role])
         raise ConfigError(f"{role} has no table {table!r}: it has {tables}")
     names = {name.lower(): name for name in kind.__struct_encode_fields__}
-    said: dict[str, Any] = {"table": table}
+    given: dict[str, Any] = {"table": table}
     for name, value in options.items():
         if name.lower() in names:
-            said[names[name.lower()]] = value
+            given[names[name.lower()]] = value
         elif name.lower() not in WRITTEN_BY_SPARK:
             raise ConfigError(_unknown(role, table, name, kind))
-    return _convert(said, kind)
+    return _convert(given, kind)
 
 
-def _convert(said: dict[str, Any], kind: type[Common]) -> Common:
+def _convert(given: dict[str, Any], kind: type[Common]) -> Common:
     try:
-        return msgspec.convert(said, kind, strict=False)
+        return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         if isinstance(error.__cause__, ValueError):
             raise ConfigError(str(error.__cause__)) from None
-        where = str(error)
+        message = str(error)
         for name in kind.__struct_encode_fields__:
-            if f"required field `{name}`" in where:
-                says = meanings(kind)[name]
-                raise ConfigError(f"the option {name!r} is missing: {says}") from None
-            if where.endswith(f"`$.{name}`"):
-                what = where.partition(" - at")[0]
-                raise ConfigError(f"option {name}={said[name]!r}: {what}") from None
-        raise ConfigError(where) from None
+            if f"required field `{name}`" in message:
+                meaning = meanings(kind)[name]
+                raise ConfigError(f"the option {name!r} is missing: {meaning}") from None
+            if message.endswith(f"`$.{name}`"):
+                problem = message.partition(" - at")[0]
+                raise ConfigError(f"option {name}={given[name]!r}: {problem}") from None
+        raise ConfigError(message) from None
 
 
 def _unknown(role: str, table: str, name: str, kind: type[Common]) -> str:
@@ -80,11 +80,11 @@ def _unknown(role: str, table: str, name: str, kind: type[Common]) -> str:
 
 
 def _elsewhere(role: str, table: str, name: str) -> str | None:
-    """Where else the same table has this option."""
-    for other in (one for one in ROLES if one != role and table in ROLES[one]):
-        for option in ROLES[other][table].__struct_encode_fields__:
+    """Which other use of the same table has this option."""
+    for other_role in (other for other in ROLES if other != role and table in ROLES[other]):
+        for option in ROLES[other_role][table].__struct_encode_fields__:
             if option.lower() == name.lower():
-                return f"{option!r} is for {other}"
+                return f"{option!r} is for {other_role}"
     return None
 
 
@@ -93,10 +93,10 @@ def meanings(kind: type[Common]) -> dict[str, str]:
     schema = msgspec.json.schema(kind)
     definition = schema["$defs"][kind.__name__]
     return {
-        name: said.get("description") or _nested(said)
-        for name, said in definition["properties"].items()
+        name: field.get("description") or _nested(field)
+        for name, field in definition["properties"].items()
     }
 
 
-def _nested(said: Mapping[str, Any]) -> str:
-    return next((one["description"] for one in said.get("anyOf", ()) if "description" in one), "")
+def _nested(field: Mapping[str, Any]) -> str:
+    return next((one["description"] for one in field.get("anyOf", ()) if "description" in one), "")
