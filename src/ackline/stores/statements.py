@@ -25,7 +25,9 @@ def read_statements(package: str) -> dict[str, str]:
                     raise ValueError(f"two statements are named {name}")
                 statements[name] = _COMMENT.sub("", text).strip().removesuffix(";")
     lists = [name for name, text in statements.items() if _UP in text]
-    return statements | {in_order(name, newest_first=True): _from_end(statements[name]) for name in lists}
+    return statements | {
+        in_order(name, newest_first=True): _from_end(statements[name]) for name in lists
+    }
 
 
 def in_order(name: str, newest_first: bool) -> str:

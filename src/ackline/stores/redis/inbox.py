@@ -74,7 +74,7 @@ class Inbox:
         return [leased(id, body, attempts, flags, token, worker, started, deadline)]
 
     def waits(self, asked_at: float, now: float) -> None:
-        """Note when a claim was sent (by `time.monotonic`) and when it ran (by the server's clock)."""
+        """Note when a claim was sent, by `time.monotonic`, and run, by the server's clock."""
         self._moment = (asked_at, now)
 
     def since(self, jobs: Sequence[Record], asked_at: float) -> float:
