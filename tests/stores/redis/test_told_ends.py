@@ -96,7 +96,7 @@ class TestWhatIsSaid:
         for _ in range(10):
             listener._receive(b"\x00\x01a0")
 
-        assert len(listener._said) <= 3
+        assert len(listener._ends) <= 3
         assert listener.told() is None
 
 
