@@ -12,7 +12,7 @@ from ackline.forks import renew_in_child
 
 
 class _Bits:
-    """One Bloom filter: each key sets some bits when it is first seen."""
+    """One Bloom filter: each key has some of the bits, which are set once it was seen."""
 
     def __init__(self, capacity: int, error_rate: float) -> None:
         bits = -capacity * math.log(error_rate) / math.log(2) ** 2
@@ -52,7 +52,7 @@ class DedupFilter:
     """Remembers keys for one to two rotations, in a few megabytes.
 
     It only ever saves work: a job that is surely new to this process takes the store's
-    blind insert, and the store still finds the ones that another process has enqueued.
+    blind insert, and the store still finds the jobs that another process has enqueued.
 
     >>> seen = DedupFilter()
     >>> seen.add("a"), seen.add("a")
@@ -77,7 +77,7 @@ class DedupFilter:
 
     def add(self, key: Hashable) -> bool:
         """Remember a key; True if this process surely has not seen it before."""
-        # str hashes are salted per process, which is just what a filter per process wants.
+        # The hash of a str is salted per process, which suits a filter that is per process too.
         first = hash(key)
         second = (first >> 17) | 1
         with self._lock:
@@ -97,6 +97,6 @@ _of_store: weakref.WeakKeyDictionary[object, DedupFilter] = weakref.WeakKeyDicti
 
 
 def filter_of(store: object) -> DedupFilter:
-    """The filter that all queues of an open store share: it is large, and they may be many."""
+    """The filter shared by all queues of an open store: it is large, and queues may be many."""
     found = _of_store.get(store)
     return found if found is not None else _of_store.setdefault(store, DedupFilter())

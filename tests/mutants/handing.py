@@ -200,8 +200,8 @@ HANDING = [
     Mutant(
         "redis: news that says nothing is passed over",
         _LISTEN,
-        'return None if not said or b"" in said else',
-        "return None if not said else",
+        'return None if not ends or b"" in ends else',
+        "return None if not ends else",
         _ENDS,
     ),
     Mutant(

@@ -62,7 +62,7 @@ POSTGRES = [
     Mutant(
         "postgres: steps have no journal entry",
         _APPLY,
-        "        told.entries += [entry for entry in self._entries if entry is not None]\n",
+        "        changes.entries += [entry for entry in self._entries if entry is not None]\n",
         "",
     ),
     Mutant(
@@ -136,7 +136,7 @@ POSTGRES = [
     Mutant(
         "postgres: a job that was asked to stop runs again",
         _STEP,
-        "land(transition, job.state, job.asked)",
+        "land(transition, job.state, job.cancel_requested)",
         "land(transition, job.state, False)",
     ),
     Mutant(
@@ -160,7 +160,7 @@ POSTGRES = [
     Mutant(
         "postgres: who is extended is no longer asked to stop",
         _LEASES,
-        "            new.asked.add(num)\n",
+        "            new.cancel_requested.add(num)\n",
         "            pass\n",
     ),
     Mutant(

@@ -1,4 +1,4 @@
-"""The seam: what a store must do, in twenty-two verbs, each for a batch.
+"""The contract of a store: twenty-two verbs, most of which take a batch.
 
 A store knows no policy. It inserts drafts, hands out leases, and applies transitions that
 the lifecycle decided, by compare-and-set, each batch in one atomic step together with its
@@ -25,20 +25,20 @@ from ackline.limits import OWN_KEYS
 logger = logging.getLogger("ackline")
 
 REPAIR_LIMIT = 200
-"""How many due and how many lapsed jobs one claim looks after."""
+"""The most due jobs that one claim promotes, and the most lapsed ones that it reports."""
 
 HISTORY_LIMIT = 100
 """How many ended attempts are remembered for one job."""
 
 BESIDE = "beside"
-"""The second part of keys that stand beside a queue; its name is the third."""
+"""The second part of keys that stand beside a queue; the queue's name is the third."""
 
 WORKER_MEMORY = 3600.0
 """Seconds that a dead worker is still shown."""
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """How a store differs from the others, for callers that can make use of it."""
+    """How a store differs from others, for callers that can make use of the difference."""
 
     name: str
     persistent: bool
@@ -53,26 +53,26 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     joins: bool = False
     """Whether it can take part in a transaction of the caller's own."""
     hands_over: bool = False
-    """Whether it leases new jobs to those who wait for them, see `WaitingClaim`."""
+    """Whether it leases new jobs directly to waiting workers, see `WaitingClaim`."""
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """What is not as it should be with a store, and what to do; `what` names its sort."""
+    """A problem with a store, and what to do about it; `what` names the sort of problem."""
 
     what: str
     says: str
     do: str
     grave: bool = True
-    """Whether somebody must look after it; else it is good to know."""
+    """Whether somebody must act on it; if not, it is only good to know."""
 
 
 class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What `ackline doctor` and `/readyz` tell about a store."""
+    """What `ackline doctor` and `/readyz` report about a store."""
 
     name: str
     location: str
     durability: str
-    """When an enqueue is answered, in words: what the job then survives."""
+    """In words: what a job survives once its enqueue has been answered."""
     version: str
     schema: int
     now: float
@@ -83,7 +83,7 @@ class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, gc=False):
-    """The answer to one draft: accepted, or the state of the job that has its id already."""
+    """The answer to one draft: accepted, or the state of the job that already has its id."""
 
     id: str
     accepted: bool
@@ -99,27 +99,27 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     lease: float
     kinds: frozenset[str] | None = None
     lease_of_kind: Mapping[str, float] = {}
-    """Leases of kinds that differ; a job's own comes before both."""
+    """Leases of the kinds that have their own; a job's own lease comes before both."""
 
 
 class WaitingClaim(ClaimRequest, frozen=True, kw_only=True):
-    """A claim of one who will wait for more if it gets less than it wants.
+    """A claim by a worker that will wait for more jobs if it gets fewer than its limit.
 
-    A store that hands jobs over (see `Capabilities`) may then lease it one unasked and wake the
-    listener, which has the job then (see `Handing`); else the next claim with it brings the job.
-    One with a limit of 0 puts an end to this.
+    A store that hands jobs over (see `Capabilities`) may later lease it a job unasked and wake the
+    listener, which then has the job (see `Handing`); if not fetched there, the next claim with this
+    listener brings it. A claim with a limit of 0 puts an end to this.
     """
 
     listener: Listener
     places: int
-    """How many jobs the claimer could begin at once: no more are handed over."""
+    """How many jobs the worker could begin at once: no more are handed over."""
     quiet: bool = False
-    """Whether its last claim has said that nothing is due yet: if it settles jobs, nobody has to
-    look for more unless there was news, see `Claimed.as_before`."""
+    """Whether the worker's last claim found nothing due yet: if this one settles jobs, the store
+    need not look for more unless there was news, see `Claimed.as_before`."""
 
 
 class Claimed(msgspec.Struct, frozen=True, kw_only=True):
-    """What a claim brought: jobs, and what the claimer has to look after."""
+    """What a claim brought: jobs, and what the claiming worker has to take care of."""
 
     jobs: list[Record]
     verdicts: list[Verdict]
@@ -129,16 +129,16 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     next_at: float | None = None
     """When the next job becomes due or the next lease lapses, as far as is known now.
 
-    Leases that have lapsed already do not count: they may be ones that cannot be taken back.
+    Leases that have already lapsed do not count: it may be impossible to take them back.
     Nothing becomes due in a paused queue: there, only the leases count.
     """
     now: float
     since: float | None = None
-    """By `time.monotonic`: from when on leases count, if some were handed over before the call."""
+    """When the leases began, by `time.monotonic`, if some were handed over before the call."""
     more: bool = False
-    """Whether there may be more: all that it brought was handed over, and nobody has looked."""
+    """Whether there may be more: all jobs were handed over, and the store looked for no others."""
     as_before: bool = False
-    """Whether nobody has looked for more, so that what the last claim said still holds."""
+    """Whether the store looked for no more jobs, so that the last claim's answer still holds."""
 
 
 class Hold(msgspec.Struct, frozen=True, gc=False):
@@ -180,7 +180,7 @@ class BeatReply(msgspec.Struct, frozen=True):
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs of a queue; what is left out does not matter."""
+    """Which jobs of a queue; a field left at its default excludes none."""
 
     states: frozenset[State] = frozenset(State)
     kinds: frozenset[str] | None = None
@@ -191,7 +191,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     """A piece of the payload, as bytes of UTF-8."""
 
     def matches(self, record: Record) -> bool:
-        """Whether a job is one of these."""
+        """Whether this filter selects a job."""
         return (
             record.state in self.states
             and (self.kinds is None or record.kind in self.kinds)
@@ -214,12 +214,12 @@ Place = tuple[int, float, int]
 
 
 def place_in(state: int, at: float, number: int, newest_first: bool) -> Place:
-    """The place that orders a list; the newest first, line and number count from their end."""
+    """The place by which a list is sorted; newest first, `at` and `number` are negated."""
     return (state, -at, -number) if newest_first else (state, at, number)
 
 
 def read_place(cursor: str | None, newest_first: bool) -> Place | None:
-    """Where the page before ended; refuses a cursor of a list in the other order."""
+    """Where the previous page ended; refuses a cursor of a list in the other order."""
     if not cursor:
         return None
     place: Place = msgspec.json.decode(cursor, type=Place)
@@ -229,7 +229,7 @@ def read_place(cursor: str | None, newest_first: bool) -> Place | None:
 
 
 def start_after(after: Place | None, state: int, newest_first: bool) -> tuple[float, int]:
-    """After which place and number of a state's line a page begins, as the line counts them."""
+    """The `at` and number after which a page begins in a state's line, no longer negated."""
     begun = after is not None and after[0] == state
     _, at, number = after if after and begun else (state, -math.inf, -sys.maxsize)
     return (-at, -number) if newest_first else (at, number)
@@ -252,7 +252,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeyWrite(msgspec.Struct, frozen=True, kw_only=True):
-    """Set a key (or delete it, value None), only if its version is still this one if given.
+    """Set a key, or delete it (value None); with a version, only if the key still has it.
 
     Version 0 means: only if there is no such key.
     """
@@ -263,7 +263,7 @@ class KeyWrite(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def key_beside(queue: QueueKey, *parts: str) -> tuple[str, ...]:
-    """A key of Ackline's own that stands beside a queue: an enqueue can write it in its step.
+    """A key of Ackline's own that stands beside a queue: an enqueue can write both at once.
 
     >>> key_beside(QueueKey("default", "email"), "relay")
     ('ackline', 'beside', 'email', 'relay')
@@ -272,15 +272,15 @@ def key_beside(queue: QueueKey, *parts: str) -> tuple[str, ...]:
 
 
 def allowed_when_full(writes: Sequence[KeyWrite]) -> bool:
-    """Whether keys are written though there is no room for more jobs.
+    """Whether keys are written even if there is no room for more jobs.
 
-    Ackline's own notes are small, and jobs cannot be settled without some of them.
+    Ackline's own keys are small, and jobs cannot be settled without some of them.
     """
     return all(write.value is None or write.key[:1] == (OWN_KEYS,) for write in writes)
 
 
 def act_of_change(old: QueueSettings, new: QueueSettings) -> Act:
-    """The word for a change of settings: a pause is one only if nothing else has changed."""
+    """The act of a change of settings: a pause or resume only if nothing else has changed."""
     if old.paused == new.paused or msgspec.structs.replace(old, paused=new.paused) != new:
         return Act.CONFIGURE
     return Act.PAUSE if new.paused else Act.RESUME
@@ -289,7 +289,7 @@ def act_of_change(old: QueueSettings, new: QueueSettings) -> Act:
 def move_entries(
     source: QueueKey, transition: Transition, kind: str, state: State, attempts: int, priority: int
 ) -> tuple[Entry, Entry]:
-    """What the journals of both queues tell of a move: the departure, then the arrival."""
+    """A move's entries in the journals of both queues: the departure, then the arrival."""
     id, by = transition.id, transition.by
     away, here = f"to {transition.target}", f"from {source}"
     return (
@@ -299,9 +299,10 @@ def move_entries(
 
 
 def require_kept(queue: QueueKey | None, after: str | None, dropped: tuple[int, int]) -> None:
-    """Refuse to read on after a cursor if later entries were dropped, up to (batch, entries).
+    """Refuse to read on after a cursor if entries behind it were dropped.
 
-    Whoever names no cursor begins with the oldest that is kept, and misses nothing.
+    `dropped` is the last dropped batch and its size. A reader without a cursor begins with the
+    oldest entry that is kept, and misses nothing.
     """
     if after and read_cursor(after) < dropped:
         journal = f"queue {str(queue)!r}" if queue is not None else "a queue"
@@ -341,7 +342,7 @@ class Listener(Protocol):
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
-    """A job that has completed, as the news of it says."""
+    """A completed job, as far as the news of it tells."""
 
     id: str
     result: bytes | None
@@ -351,31 +352,31 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
 
 @runtime_checkable
 class Telling(Protocol):
-    """What a listener to `ends` can do where the news says how jobs have ended."""
+    """What a listener to `ends` can do if the store's news says how jobs have ended."""
 
     def told(self) -> Sequence[Ended] | None:
-        """All that has ended since the last call; None if something else may have."""
+        """All jobs that have ended since the last call; None if others may have ended too."""
 
 
 @runtime_checkable
 class Handing(Protocol):
-    """What a listener to `ready` can do where jobs are handed over."""
+    """What a listener to `ready` can do if the store hands jobs over."""
 
     def handed(self, worker: str) -> Claimed | None:
-        """What was handed over to this worker and no claim has brought yet; None if nothing.
+        """The jobs handed over to this worker that no claim has brought yet; None if none.
 
-        There may be `more` if there was also news of other jobs since the last question.
+        `more` is set if there was also news of other jobs since the last call.
         """
 
 
 class Joined(Protocol):
-    """A transaction of the caller's: what is done here is done when the caller commits.
+    """The store inside a caller's transaction: its effects come about when the caller commits.
 
     Each verb is done as a whole or, when it raises, not at all; and the transaction can go on.
     """
 
     def enqueue(self, queue: QueueKey, drafts: Sequence[Draft]) -> list[Receipt]:
-        """As the store's; nobody sees the jobs before the commit, and it wakes who waits."""
+        """As the store's; nobody sees the jobs before the commit, which wakes the listeners."""
 
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
@@ -383,14 +384,14 @@ class Joined(Protocol):
         """As the store's; nobody else gets the jobs, and a rollback puts them back at once."""
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
-        """As the store's; until the caller ends it, nobody else can settle these jobs."""
+        """As the store's; until the transaction ends, nobody else can settle these jobs."""
 
 
 class Joining(Protocol):
-    """A block in which a caller's transaction is used by nobody else.
+    """A block during which only the store uses the caller's transaction.
 
-    `with` is for connections that block, `async with` for those of asyncio; each refuses the
-    other sort. Inside, the verbs of `Joined` block; in an event loop they belong in a thread.
+    `with` is for blocking connections, `async with` for those of asyncio; each refuses the
+    other sort. Inside, the verbs of `Joined` block: call them in a thread, not in the event loop.
     """
 
     def __enter__(self) -> Joined: ...
@@ -429,7 +430,7 @@ class Store(Protocol):
     def enqueue(
         self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
     ) -> list[Receipt]:
-        """Insert what is not there yet; all accepted ones in one atomic step.
+        """Insert the jobs that are not there yet, all of them in one atomic step.
 
         Keys that stand beside the queue (`key_beside`) are written in the same step. If one of
         their versions is not as expected, it raises `KeysChanged` and nothing is stored.
@@ -438,44 +439,44 @@ class Store(Protocol):
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
     ) -> Claimed:
-        """Apply the transitions, promote what is due, then lease the next jobs in line."""
+        """Apply the transitions, promote due jobs, then lease the next jobs in line."""
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
         """Apply each transition whose guard holds; the others change nothing."""
 
     def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
-        """Note that a worker lives and extend its leases.
+        """Note that a worker is alive, and extend its leases.
 
-        A lapsed lease is not revived, and none ends sooner than it did (`kept_until`).
+        A lapsed lease is not revived, and no lease is shortened (`kept_until`).
         """
 
     def join(self, connection: object) -> Joining:
-        """Take part in the transaction that a caller has open on a connection of its own.
+        """Take part in the transaction that a caller has open on its own connection.
 
-        It neither commits nor rolls back, and leaves the session as it was. Raises `CannotJoin`
-        if the store cannot, or not with this connection.
+        The store neither commits nor rolls back, and leaves the session as it was. Raises
+        `CannotJoin` if the store cannot do this at all, or not with this connection.
         """
 
     # --- maintenance ---
 
     def promote(self, queue: QueueKey, limit: int) -> int:
-        """Queue what is due; returns how many."""
+        """Queue the jobs that are due; returns how many."""
 
     def leases(
         self, queue: QueueKey, *, worker: str | None = None, limit: int = REPAIR_LIMIT
     ) -> list[Record]:
         """The leased jobs that have lapsed; with a worker, all that it holds.
 
-        Those that have lapsed come without payload, progress and result: they may be many and
-        large, and to expire them nothing of that is needed.
+        Lapsed jobs come without payload, progress and result: they may be many and large, and
+        expiring them needs none of that.
         """
 
     def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
         """Drop terminal jobs and journal batches past their time; returns how many jobs.
 
-        Of the journal, whole batches go, the oldest first: those that are too old, but none with
-        an entry after `keep_from`, which a registered reader still needs; and as many as it
-        takes to keep at most `max_journal` events, whoever needs them, but then with a warning.
+        Journal batches are dropped whole, the oldest first: those that are too old, but none with
+        an entry after `keep_from`, which a registered reader still needs; and as many as it takes
+        to keep at most `max_journal` events, even if a reader needs them, but then with a warning.
         """
 
     # --- looking ---
@@ -493,11 +494,11 @@ class Store(Protocol):
     ) -> Page:
         """Jobs by state, then in the order of their line.
 
-        One that stays in its place between two pages is listed once. One that changes its state
-        may be missed, or listed again: for a queue in use, `ackline.queue.copying.each_job`.
+        A job that keeps its place between two pages is listed once. One that changes its state may
+        be missed or listed again: for a queue in use, see `ackline.queue.copying.each_job`.
 
-        The newest first is each line from its end: the last to be due, the last to end. Of those
-        that have ended and are kept for different times, what is kept longest comes first.
+        With `newest_first`, each line is read from its end: the last to be due, the last to end.
+        Of ended jobs with different retention times, those kept longest come first.
         """
 
     def describe(
@@ -505,17 +506,17 @@ class Store(Protocol):
     ) -> list[QueueInfo]:
         """All queues of a tenant (None: of every tenant), or the one of this name.
 
-        With `dropped`, those too that are gone, but whose journal has to be pruned.
+        With `dropped`, also dropped queues whose journal still has to be pruned.
         """
 
     def workers(self, queue: QueueKey) -> list[WorkerRecord]:
-        """The workers that have given a sign of life, dead ones included until pruned."""
+        """The workers that have sent a heartbeat, dead ones included until pruned."""
 
     def events(self, queue: QueueKey | None, after: str | None, limit: int) -> Sequence[Event]:
         """The journal after a cursor, in order, nothing skipped; None reads all queues.
 
         Raises `EventsDropped` if entries after the cursor are gone, in any of the queues.
-        Without a cursor it begins with the oldest that is kept.
+        Without a cursor it begins with the oldest entry that is kept.
         """
 
     def listen(
@@ -523,8 +524,8 @@ class Store(Protocol):
     ) -> Listener:
         """Subscribe first, then look: what happens from now on wakes the listener.
 
-        Listeners to `ready` that want the same kinds may share the news, one of them being
-        woken for a job; those that want other kinds are woken beside them.
+        Among listeners to `ready` that want the same kinds, a store may wake only one per job;
+        listeners that want other kinds are woken as well.
         """
 
     # --- operating ---
@@ -537,7 +538,7 @@ class Store(Protocol):
         *,
         expected: QueueSettings | None = None,
     ) -> bool:
-        """Replace a queue's settings, if they are still the expected ones; makes the queue."""
+        """Replace a queue's settings if they are still the expected ones; makes the queue."""
 
     def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
         """Delete matching jobs, the oldest first, whatever their state; call until it returns 0."""
@@ -545,8 +546,8 @@ class Store(Protocol):
     def drop(self, queue: QueueKey, by: str = "") -> bool:
         """Forget a queue, with its settings and workers; False if it has jobs, and nothing is done.
 
-        Its journal tells of that, and is kept as long as before. Whatever makes a queue makes it
-        anew: a job that comes at the same moment is in it.
+        Its journal gets an entry of this, and is kept as long as before. Whatever makes a queue
+        can make it again: a job that is enqueued at the same moment is in the new queue.
         """
 
     # --- the small key-value room (keys if undelivered, schedules, cursors) ---
@@ -558,22 +559,22 @@ class Store(Protocol):
         limit: int,
         after: tuple[str, ...] | None = None,
     ) -> list[Key]:
-        """The keys that start with these parts, in order; behind one that was read before."""
+        """The keys that start with these parts, in order; with `after`, those behind that key."""
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         """Apply all writes, or none if one of the versions is not as expected."""
 
 
 def find_key(store: Store, tenant: str, key: tuple[str, ...]) -> Key | None:
-    """The entry of just this key, if it is there."""
+    """The entry of exactly this key, if there is one."""
     found = store.read_keys(tenant, key, 1)
     return next((entry for entry in found if entry.key == key), None)
 
 
 @runtime_checkable
 class OfTenant(Protocol):
-    """A store that was opened with credentials, which say whose queues they open."""
+    """A store that was opened with credentials, which give access to one tenant's queues."""
 
     @property
     def tenant(self) -> str:
-        """The only tenant that can be reached."""
+        """The only tenant whose queues can be reached."""

@@ -1,4 +1,4 @@
-"""Where jobs call back whose life has ended: told by the journal entry of that end."""
+"""The callback URL of a job whose life has ended: noted in the journal entry of that end."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ackline.job import Options
 def tell_callbacks(
     entries: list[Entry | None], ending: Mapping[int, int], options: Mapping[int, Options]
 ) -> None:
-    """Add the URLs to entries; `ending` says which of them end the life of which job."""
+    """Add the URLs to entries; `ending` maps the index of each entry that ends a job to its job."""
     for index, num in ending.items():
-        entry, said = entries[index], options.get(num)
-        if entry is not None and said is not None and said.callback_url is not None:
-            entries[index] = msgspec.structs.replace(entry, callback=said.callback_url)
+        entry, given = entries[index], options.get(num)
+        if entry is not None and given is not None and given.callback_url is not None:
+            entries[index] = msgspec.structs.replace(entry, callback=given.callback_url)

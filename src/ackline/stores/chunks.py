@@ -1,15 +1,15 @@
-"""How many batches of the journal are asked for at once."""
+"""How many batches of the journal are read at once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 FIRST_CHUNK, LARGEST_CHUNK = 4, 200
-"""Few at first, for mostly a few events are wanted."""
+"""Few at first, because mostly only a few events are wanted."""
 
 
 def next_chunk(wanted: int, sizes: Sequence[int]) -> int:
-    """How many batches have so many events, if they are like those that were read before.
+    """How many batches hold the wanted events, if they are as large as those read before.
 
     >>> next_chunk(6000, [1000, 1000, 1000, 1000]), next_chunk(6000, [1, 1, 1, 1])
     (6, 200)

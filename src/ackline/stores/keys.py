@@ -15,7 +15,7 @@ def encode_key(key: tuple[str, ...]) -> bytes:
 
 
 def span_of(prefix: tuple[str, ...], after: tuple[str, ...] | None) -> tuple[bytes, bytes]:
-    """The first that a key may be that starts with these parts and comes after one; and the end."""
+    """From and to which bytes keys are that start with `prefix` and come after the key `after`."""
     start = encode_key(prefix)
     behind = b"" if after is None else encode_key(after) + b"\x00"
     return max(start, behind), start + AFTER

@@ -1,9 +1,9 @@
 """Numbered steps that bring a store's data to the schema that this release uses.
 
-Each is a file `migrations/0001_start.sql` of the store's package. A step that older releases can
-live with says so in a line of its own, `-- compatible from: 1`: code that knows schema 1 may go on
-while and after it is taken. So a release that needs more brings it by such a step first (it
-expands), and a later one removes what nobody uses any more (it contracts).
+Each is a file such as `migrations/0001_start.sql` of the store's package. A step that older
+releases can live with says so in a line of its own, `-- compatible from: 1`: code that knows
+schema 1 may go on running during and after this step. So a release that needs more first adds it
+by such a step (it expands), and a later release removes what nobody uses any more (it contracts).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Migrated(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a store's data stands, and which steps it needs, or was given."""
+    """The schema of a store's data, and the steps that it needs, or that were taken."""
 
     location: str
     schema: int
@@ -39,13 +39,13 @@ class Migrated(msgspec.Struct, frozen=True, kw_only=True):
 
 @runtime_checkable
 class Migratable(Protocol):
-    """A store whose data has a schema of its own. Both work on one that is not opened."""
+    """A store whose data has a schema of its own. Both methods work before it is opened."""
 
     def pending_migrations(self) -> Migrated:
-        """The steps that are missing, with the SQL that would run; nothing is changed."""
+        """The missing steps, with the SQL that would run; nothing is changed."""
 
     def migrate(self) -> Migrated:
-        """Take the missing steps; returns which those were. Safe to run by several at once."""
+        """Take the missing steps and return them. Several processes may safely do so at once."""
 
 
 def read_migrations(package: str) -> tuple[Migration, ...]:
@@ -63,6 +63,6 @@ def read_migrations(package: str) -> tuple[Migration, ...]:
 
 def _migration(name: str, text: str) -> Migration:
     number = int(name[:4])
-    said = _COMPATIBLE.search(text)
-    compatible_from = int(said[1]) if said else number
+    declared = _COMPATIBLE.search(text)
+    compatible_from = int(declared[1]) if declared else number
     return Migration(number=number, name=name, sql=text, compatible_from=compatible_from)

@@ -1,7 +1,7 @@
-"""What a store's URL says behind its question mark, and how it is read.
+"""The options in the query of a store's URL, and how they are read.
 
-A reader takes the name of an option and what was written, and returns its value; a mistake
-raises `ConfigError` that says what would be right.
+A reader takes an option's name and its text, and returns its value; for a mistake it raises
+`ConfigError`, which says what would be right.
 """
 
 from __future__ import annotations

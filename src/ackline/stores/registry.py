@@ -42,7 +42,7 @@ EXTRAS = ("postgres", "redis")
 
 
 WITH_TOKEN = ("http", "https")
-"""Schemes whose `from_url(url, clock, token)` takes a token, which no URL should have."""
+"""Schemes whose `from_url(url, clock, token)` takes a token, which should not be in a URL."""
 
 
 def url_of(place: str | os.PathLike[str]) -> str:
@@ -96,7 +96,7 @@ def _factory(url: str, scheme: str) -> StoreFactory:
 
 
 def _entry_points() -> EntryPoints:
-    # A tenth of the time that `import ackline` takes, for what few programs need.
+    # Imported here: it takes a tenth of the time of `import ackline`, and few programs need it.
     from importlib.metadata import entry_points
 
     return entry_points(group=GROUP)

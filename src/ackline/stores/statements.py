@@ -1,7 +1,7 @@
-"""SQL from files: one for each act, its statements under their names.
+"""SQL statements by name, from files: one file for each act.
 
 A line `-- name: lease` begins the statement of that name. Where `/*behind*/` and `/*up*/` mark
-the order of a list, there is a second one, `…_newest`, that goes through it from the end.
+the order of a list, a second statement, `…_newest`, goes through the list from its end.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
 
 def read_statements(package: str) -> dict[str, str]:
     """All statements in the `.sql` files of a package, by name and without their comments."""
-    found: dict[str, str] = {}
+    statements: dict[str, str] = {}
     for file in resources.files(package).iterdir():
         if file.name.endswith(".sql"):
             _, *parts = _NAME.split(file.read_text(encoding="utf-8"))
             for name, text in zip(parts[::2], parts[1::2], strict=True):
-                if name in found:
+                if name in statements:
                     raise ValueError(f"two statements are named {name}")
-                found[name] = _COMMENT.sub("", text).strip().removesuffix(";")
-    lists = [name for name, text in found.items() if _UP in text]
-    return found | {in_order(name, newest_first=True): _from_end(found[name]) for name in lists}
+                statements[name] = _COMMENT.sub("", text).strip().removesuffix(";")
+    lists = [name for name, text in statements.items() if _UP in text]
+    return statements | {
+        in_order(name, newest_first=True): _from_end(statements[name]) for name in lists
+    }
 
 
 def in_order(name: str, newest_first: bool) -> str:

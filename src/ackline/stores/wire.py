@@ -1,6 +1,6 @@
-"""A store's verbs over a wire: what they take and answer, derived from `Store` itself.
+"""A store's verbs over a wire: their arguments and answers, derived from `Store` itself.
 
-A queue goes by its name. Whose it is, the caller's credentials say, never what was sent.
+A queue is sent as its name. Its tenant comes from the caller's credentials, never from the request.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from ackline.stores.base import Capabilities, Store
 MSGPACK, JSON = "application/vnd.msgpack", "application/json"
 
 TENANT_HEADER = "Ackline-Tenant"
-"""Whose queues are meant, percent-encoded: to be refused if the credentials are another's."""
+"""The tenant whose queues are meant, percent-encoded; refused if the credentials are another's."""
 
 READ_ON_HEADER = "Ackline-Read-On"
-"""With an empty answer to `events`: it is not the journal's end, ask again after this cursor."""
+"""With an empty answer to `events`: this is not the journal's end, ask again after this cursor."""
 
 LISTENING, NEWS = "listening", "news"
-"""The events of a stream of news: it has begun, and there may be something to look for."""
+"""The events of a stream of news: the stream has begun, and there may be something to look for."""
 
 
 class Welcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a service says to a client that opens it as a store."""
+    """A service's answer to a client that opens it as a store."""
 
     tenant: str
-    """Whose queues the credentials open."""
+    """The tenant whose queues the credentials open."""
     capabilities: Capabilities
     version: str
     max_body: int
-    """Bytes of a request; larger ones are refused."""
+    """The most bytes of a request; larger ones are refused."""
     max_batch: int
-    """Jobs, ids, holds or keys in one request; more are refused."""
+    """The most jobs, ids, holds or keys in one request; more are refused."""
     max_answer: int
-    """Jobs or events in one answer, or queues that are listened to; more are refused."""
+    """The most jobs or events in one answer, or queues to listen to; more are refused."""
     ping_every: float
-    """Seconds of silence after which a stream says that it is alive."""
+    """Seconds of silence after which a stream sends a sign that it is alive."""
 
 
 class Format:
-    """How one media type writes what a verb takes and answers."""
+    """How a verb's arguments and answers are encoded in one media type."""
 
     def __init__(self, module: Any, call: Any, answer: Any) -> None:
         self.write: Callable[[Any], bytes] = module.Encoder().encode
@@ -53,7 +53,7 @@ class Format:
 
 
 class Verb:
-    """One verb of the protocol: its arguments as a struct, and how both sides read it."""
+    """One verb of the protocol: its arguments as a struct, and how both sides decode it."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
         hints = get_type_hints(method)
@@ -75,12 +75,12 @@ class Verb:
 
     def pack(self, arguments: Mapping[str, Any]) -> bytes:
         """The arguments as they are sent."""
-        said = {
+        sent = {
             name: _name_of(value) if name in self._queues else value
             for name, value in arguments.items()
             if name != "tenant"
         }
-        return self.formats[MSGPACK].write(self.call(**said))
+        return self.formats[MSGPACK].write(self.call(**sent))
 
     def unpack(self, call: msgspec.Struct, tenant: str) -> dict[str, Any]:
         """The arguments as a store takes them: every queue is the tenant's."""
@@ -92,7 +92,7 @@ class Verb:
 
 
 def tenant_of(arguments: Mapping[str, Any]) -> str | None:
-    """Whose queues the arguments of a verb are about, if they say."""
+    """The tenant whose queues a verb's arguments are about, if they name one."""
     for value in arguments.values():
         first = value[0] if isinstance(value, (list, tuple)) and value else value
         if isinstance(first, QueueKey):
@@ -152,6 +152,6 @@ VERBS: Mapping[str, Verb] = {
         Store.write_keys,
     )
 }
-"""What a store is asked and answers at once. `listen` is a stream, and `join` has no wire."""
+"""The verbs with one request and one answer. `listen` is a stream, and `join` has no wire."""
 
 LISTEN = Verb(Store.listen)

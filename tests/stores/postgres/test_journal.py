@@ -24,7 +24,7 @@ def enqueued_late(store: PostgresStore, queue: QueueKey, id: str) -> Iterator[No
     def work(tx: Transaction) -> None:
         insert_checked(store._engine, tx, queue, [Draft(id, "mail", b"{}")])
         tx.flush()
-        tx._told.clear()
+        tx._changes.clear()
         tx.rows("journal_end")
         written.set()
         release.wait()

@@ -632,7 +632,7 @@ class TestWaitingOn:
         assert waiter.settle(alone.jobs[0]).as_before
         store.enqueue(QUEUE, drafts(1, start=2))
         store.enqueue(QUEUE, drafts(2, start=3))
-        until(lambda: waiter.listener.wait(SOON) and waiter.listener._told)
+        until(lambda: waiter.listener.wait(SOON) and waiter.listener._other_news)
         with_others = waiter.listener.handed("w")
         assert (len(with_others.jobs), with_others.more) == (1, True)
 

@@ -92,11 +92,11 @@ class TestWhatIsSaid:
         assert listener.told() is None
 
     def test_what_nobody_asks_for_does_not_pile_up(self, listener, monkeypatch):
-        monkeypatch.setattr(listen, "MOST_SAID", 3)
+        monkeypatch.setattr(listen, "MOST_ENDS", 3)
         for _ in range(10):
             listener._receive(b"\x00\x01a0")
 
-        assert len(listener._said) <= 3
+        assert len(listener._ends) <= 3
         assert listener.told() is None
 
 

@@ -12,7 +12,7 @@ from ackline.stores.options import Reader, file, read_options, seconds, yes
 
 PORTS = {"http": 80, "https": 443}
 BASE = "/api"
-"""Where a service answers, unless it was told otherwise."""
+"""The path where a service answers, unless it is configured otherwise."""
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_address(url: str) -> Address:
-    """Read a URL; a mistake in it raises ConfigError that says which."""
+    """Read a URL; for a mistake in it, raises a ConfigError that says what is wrong."""
     parts = _split(url)
     given: dict[str, object] = {
         "host": parts.hostname or "localhost",
@@ -61,7 +61,7 @@ def read_address(url: str) -> Address:
 
 def _split(url: str) -> SplitResult:
     if "@" in url:
-        # Without a word of what it is: URLs are printed, and a token may be in this one.
+        # The URL is not shown: messages are printed, and a token may be in this one.
         raise ConfigError(
             "a token does not belong in a URL: pass token=… or set ACKLINE_TOKEN, "
             "and name the service as https://host/api"
@@ -86,4 +86,4 @@ def _is_here(host: str) -> bool:
 
 
 _READERS: dict[str, Reader] = {"timeout": seconds, "ca": file, "plaintext": yes}
-"""What a URL may say behind its question mark, and how it is read."""
+"""The options that a URL's query may have, and how they are read."""

@@ -1,4 +1,4 @@
-"""Verbs as requests to a service: as many of them as its limits ask for."""
+"""Verbs as requests to a service, split into several where its limits require that."""
 
 from __future__ import annotations
 
@@ -17,66 +17,66 @@ _read_welcome = msgspec.msgpack.Decoder(Welcome).decode
 
 
 class Calls:
-    """Asks a service, and knows from its welcome how much one request and one answer may have."""
+    """Sends verbs to a service; its welcome says how much fits in one request and one answer."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._welcome: Welcome | None = None
 
     def greet(self) -> Welcome:
-        """Learn who the service is and what it takes, before the first call."""
+        """Learn the service's tenant, capabilities and limits, before the first call."""
         answer = self._connections.post("welcome", b"")
         self._welcome = self._read(answer.body, _read_welcome)
         return self._welcome
 
     @property
     def welcome(self) -> Welcome:
-        """What the service said of itself."""
+        """What the service reported about itself."""
         if self._welcome is None:
             raise StoreClosed(f"the store at {self._connections.where} was never opened")
         return self._welcome
 
     def ask(self, method: Callable[..., T], **arguments: Any) -> T:
-        """Have the service's store do one thing, in one request."""
+        """Run one verb of the service's store, in one request."""
         verb = VERBS[method.__name__]
         answer: T = self._send(verb, verb.pack(arguments), arguments)
         return answer
 
     def ask_each(self, method: Callable[..., list[T]], part: str, **arguments: Any) -> list[T]:
-        """Ask for each of many; in several requests if one would be too large for the service."""
-        verb, many = VERBS[method.__name__], arguments[part]
-        size = min(len(many), self.welcome.max_batch)
-        if size == len(many):
+        """Run a verb on all items of the argument `part`, in several requests if need be."""
+        verb, items = VERBS[method.__name__], arguments[part]
+        size = min(len(items), self.welcome.max_batch)
+        if size == len(items):
             body = verb.pack(arguments)
-            if size < 2 or not self.too_many(many, body):
+            if size < 2 or not self.too_many(items, body):
                 answers: list[T] = self._send(verb, body, arguments)
                 return answers
             size = -(-size // 2)
         return [
             answer
-            for start in range(0, len(many), size)
+            for start in range(0, len(items), size)
             for answer in self.ask_each(
-                method, part, **{**arguments, part: many[start : start + size]}
+                method, part, **{**arguments, part: items[start : start + size]}
             )
         ]
 
     def ask_in_rounds(self, method: Callable[..., int], limit: int, **arguments: Any) -> int:
-        """Do it for so many, in as many requests as it takes; answers for how many it was done."""
+        """Run a verb on up to `limit` jobs, in several requests if need be; returns how many."""
         done = 0
         while True:
-            some = self.answerable(limit - done)
-            count = self.ask(method, limit=some, **arguments)
+            at_once = self.answerable(limit - done)
+            count = self.ask(method, limit=at_once, **arguments)
             done += count
-            if count < some or done == limit:
+            if count < at_once or done == limit:
                 return done
 
     def answerable(self, limit: int) -> int:
-        """Of so many, how many one answer may have: who wants more asks again."""
+        """The limit cut down to what fits in one answer; callers that want more ask again."""
         return min(limit, self.welcome.max_answer)
 
-    def too_many(self, many: Sequence[object], body: bytes) -> bool:
-        """Whether the service would refuse so many, or so large a body, in one request."""
-        return len(many) > self.welcome.max_batch or len(body) > self.welcome.max_body
+    def too_many(self, items: Sequence[object], body: bytes) -> bool:
+        """Whether the service would refuse these items, or a body of this size, in one request."""
+        return len(items) > self.welcome.max_batch or len(body) > self.welcome.max_body
 
     def _send(self, verb: Verb, body: bytes, arguments: Mapping[str, Any]) -> Any:
         tenant = tenant_of(arguments)

@@ -1,4 +1,4 @@
-"""Connections to a service: kept open between calls, and nothing is sent twice."""
+"""Connections to a service: kept open between calls, and no request is ever resent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ackline.stores.http.errors import broken, error_of
 from ackline.stores.wire import MSGPACK, READ_ON_HEADER, TENANT_HEADER
 
 MOST_IDLE = 32
-"""Connections that are kept for later calls; as many as are needed are made."""
+"""The most connections kept for later calls; calls make as many as they need."""
 
 PATH = "/v1/store/"
 
@@ -27,7 +27,7 @@ class Answer(NamedTuple):
 
     body: bytes
     read_on: str | None
-    """The cursor to ask again after, if it had no time to look any further."""
+    """The cursor after which to ask again, if the service had no time to look any further."""
 
 
 class Connections:
@@ -58,27 +58,27 @@ class Connections:
         self._opened = True
 
     def close(self) -> None:
-        """Let go of those that nobody uses; the others close when their call ends."""
+        """Close the idle connections; the others are closed when their call ends."""
         self._opened = False
         idle, self._idle = self._idle, deque(maxlen=MOST_IDLE)
         for connection in idle:
             connection.close()
 
     def post(self, verb: str, body: bytes, tenant: str | None = None) -> Answer:
-        """Ask for a verb, once; if that cannot be answered, an error of ours says why."""
+        """Send a verb, once, and return the answer; raises one of Ackline's errors on a failure."""
         connection = self._take()
         try:
             connection.request("POST", self.path_of(verb), body, self.headers(tenant))
             response = connection.getresponse()
             if not response.chunked and response.length is None:
-                # Then the end of the connection is that of the answer, be it whole or not.
+                # Then the answer ends with the connection, and may be cut off unnoticed.
                 raise http.client.IncompleteRead(b"")
             answer = response.read()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise broken(self.where, error) from error
         except BaseException:
-            # Half an answer would be taken for the next one.
+            # The rest of this answer would be taken for the answer to the next call.
             connection.close()
             raise
         if response.will_close or not self._opened:
@@ -90,7 +90,7 @@ class Connections:
         return Answer(answer, response.headers.get(READ_ON_HEADER))
 
     def connect(self, timeout: float) -> http.client.HTTPConnection:
-        """A connection of one's own, not yet made."""
+        """A new connection for the caller alone; it connects at its first request."""
         self._require_open()
         host, port = self.address.host, self.address.port
         if self._tls is not None:
@@ -98,11 +98,11 @@ class Connections:
         return http.client.HTTPConnection(host, port, timeout=timeout)
 
     def path_of(self, verb: str) -> str:
-        """Where a verb is asked for."""
+        """The path of a verb's requests."""
         return f"{self.address.base}{PATH}{verb}"
 
     def headers(self, tenant: str | None) -> Mapping[str, str]:
-        """What every request says beside its body."""
+        """The headers of every request."""
         if tenant is None:
             return self._headers
         return {**self._headers, TENANT_HEADER: quote(tenant, safe="")}
@@ -114,7 +114,7 @@ class Connections:
     def _take(self) -> http.client.HTTPConnection:
         self._require_open()
         if self._pid != os.getpid():
-            # After a fork, those that are open are the parent's.
+            # After a fork, open connections are the parent's.
             self._pid, self._idle = os.getpid(), deque(maxlen=MOST_IDLE)
         while True:
             try:
@@ -131,7 +131,7 @@ class Connections:
 
 
 def _is_quiet(connection: http.client.HTTPConnection) -> bool:
-    """Whether nothing came while it was idle; if something did, the other side has hung up."""
+    """Whether nothing came while it was idle; if something did, the server has hung up."""
     poll = select.poll()
     poll.register(connection.sock, select.POLLIN)
     return not poll.poll(0)
@@ -141,6 +141,6 @@ def _authorization(token: str | None) -> dict[str, str]:
     if not token:
         return {}
     if any(not 32 < ord(char) < 127 for char in token):
-        # It is not shown: whoever reads the message must not learn most of it.
+        # The token is not shown: readers of the message must not learn most of it.
         raise ConfigError("the token has a space or a character that no token can have")
     return {"Authorization": f"Bearer {token}"}

@@ -1,4 +1,4 @@
-"""What went wrong at the other end, or on the way there, as errors of ours."""
+"""Failures of the service, or on the way there, as Ackline's errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ackline import errors
 from ackline.errors import AcklineError, StoreError, StoreMismatch, StoreUnavailable
 
 TYPES = "urn:ackline:problem:"
-"""What the type of a service's problem begins with."""
+"""The beginning of the type of every problem that a service reports."""
 
 KINDS: Mapping[str, type[AcklineError]] = {
     "bad-body": errors.InvalidOption,
@@ -30,14 +30,14 @@ KINDS: Mapping[str, type[AcklineError]] = {
     "store-read-only": errors.StoreReadOnly,
     "store-mismatch": errors.StoreMismatch,
 }
-"""Which error a problem was, before the service wrote it down."""
+"""The error from which the service made a problem, by the problem's type."""
 
 PASSING = frozenset({408, 425, 429, 502, 503, 504})
-"""Answers that another try may not get, whoever between here and the store gave them."""
+"""Statuses that may go away at the next try, whether the service or a proxy answered."""
 
 
 class Problem(msgspec.Struct):
-    """What is read of a problem (RFC 9457)."""
+    """The fields of a problem (RFC 9457) that are read."""
 
     type: str = ""
     detail: str = ""
@@ -88,11 +88,11 @@ def _read(body: bytes) -> Problem:
     try:
         return msgspec.json.decode(body, type=Problem)
     except msgspec.DecodeError:
-        return Problem()  # of a proxy, perhaps: it has words of its own
+        return Problem()  # perhaps a proxy's answer, which has its own format
 
 
 def _rebuilt(kind: type[AcklineError], problem: Problem) -> AcklineError:
-    """An error with the words that it had; constructors would make new ones."""
+    """An error with its original message; its constructor would make a new one."""
     error = kind.__new__(kind)
     error.args = (problem.detail,)
     if isinstance(error, errors.EventsDropped):

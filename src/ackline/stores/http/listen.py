@@ -27,8 +27,8 @@ _LISTENING, _NEWS = (f"event: {word}".encode() for word in (LISTENING, NEWS))
 class HttpListener:
     """Waits for the news of one stream.
 
-    A stream that breaks is asked for again. What was missed meanwhile is unknown, so the wait
-    then ends as if there were news: nobody stays deaf.
+    A broken stream is requested again. News may have been missed meanwhile, so the wait then
+    ends as if there were news: no listener stays deaf.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class HttpListener:
         self._call = call
         self._tenant = tenant
         self._silence = silence
-        """Seconds after which a stream that says nothing is dead."""
+        """Seconds after which a silent stream counts as dead."""
         self._forget = forget
         self._news = threading.Event()
         self._closing = threading.Event()
@@ -77,7 +77,7 @@ class HttpListener:
     # --- the stream ---
 
     def _subscribe(self) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        """Ask for the stream; when it has begun, nothing is missed any more."""
+        """Request the stream; once it has begun, no news is missed."""
         connection = self._connections.connect(self._connections.address.timeout)
         try:
             headers = {**self._connections.headers(self._tenant), "Connection": "close"}
@@ -128,7 +128,7 @@ class HttpListener:
 
 
 def _read_to(stream: http.client.HTTPResponse, wanted: bytes) -> None:
-    """Read up to an event of this name; pings and data are passed over."""
+    """Read up to an event of this name; pings and data are skipped."""
     while (line := stream.readline()).rstrip() != wanted:
         if not line:
             raise http.client.IncompleteRead(b"")

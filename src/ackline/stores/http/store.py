@@ -50,7 +50,7 @@ class HttpStore:
     capabilities = Capabilities(
         name="http", persistent=True, shared=True, batch=200, journal=1_000_000
     )
-    """Until it is open; from then on as the service says."""
+    """Used until it is open; from then on, the service's."""
 
     def __init__(self, address: Address, token: str | None = None) -> None:
         self._connections = Connections(address, token)
@@ -72,16 +72,16 @@ class HttpStore:
 
     @property
     def tenant(self) -> str:
-        """Whose queues the token opens."""
+        """The tenant whose queues the token opens."""
         return self._calls.welcome.tenant
 
     def info(self) -> StoreInfo:
-        found = self._calls.ask(Store.info)
+        info = self._calls.ask(Store.info)
         return msgspec.structs.replace(
-            found,
+            info,
             name="http",
             location=self._connections.where,
-            version=f"{self._calls.welcome.version} over {found.name} {found.version}",
+            version=f"{self._calls.welcome.version} over {info.name} {info.version}",
         )
 
     # --- jobs in, out and through ---
@@ -90,7 +90,7 @@ class HttpStore:
         self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
     ) -> list[Receipt]:
         if keys:
-            # They are written with all the jobs, or not at all: in one request.
+            # The keys are written together with all the jobs or not at all: in one request.
             return self._calls.ask(Store.enqueue, queue=queue, drafts=drafts, keys=keys)
         return self._calls.ask_each(Store.enqueue, "drafts", queue=queue, drafts=drafts)
 
@@ -112,8 +112,8 @@ class HttpStore:
     def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
         lost, cancelled, most = list[int](), list[int](), self._calls.welcome.max_batch
         for start in range(0, max(1, len(holds)), most):
-            some = holds[start : start + most]
-            reply = self._calls.ask(Store.heartbeat, queue=queue, beat=beat, holds=some)
+            part = holds[start : start + most]
+            reply = self._calls.ask(Store.heartbeat, queue=queue, beat=beat, holds=part)
             lost += [start + index for index in reply.lost]
             cancelled += [start + index for index in reply.cancelled]
         return BeatReply(lost, cancelled)
@@ -132,8 +132,8 @@ class HttpStore:
     ) -> list[Record]:
         if worker is not None and limit > self._calls.welcome.max_answer:
             return list(itertools.islice(self._held(queue, worker), limit))
-        some = self._calls.answerable(limit)
-        return self._calls.ask(Store.leases, queue=queue, worker=worker, limit=some)
+        limit = self._calls.answerable(limit)
+        return self._calls.ask(Store.leases, queue=queue, worker=worker, limit=limit)
 
     def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
         return self._calls.ask_in_rounds(Store.prune, limit, queue=queue, keep_from=keep_from)
@@ -171,13 +171,13 @@ class HttpStore:
 
     def events(self, queue: QueueKey | None, after: str | None, limit: int) -> Sequence[Event]:
         """The journal after a cursor; without a queue, of all queues of the token's tenant."""
-        some = self._calls.answerable(limit)
-        return self._calls.ask(Store.events, queue=queue, after=after, limit=some)
+        limit = self._calls.answerable(limit)
+        return self._calls.ask(Store.events, queue=queue, after=after, limit=limit)
 
     def listen(
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
     ) -> Listener:
-        # Of more queues than that the news is missed, as any news may be.
+        # News of queues beyond the service's limit is missed, as any news may be.
         heard = queues[: self._calls.welcome.max_answer]
         arguments: dict[str, Any] = {"queues": heard, "topic": topic, "kinds": kinds}
         silence = 2 * self._calls.welcome.ping_every + self._connections.address.timeout
@@ -221,22 +221,22 @@ class HttpStore:
         limit: int,
         after: tuple[str, ...] | None = None,
     ) -> list[Key]:
-        found: list[Key] = []
+        keys: list[Key] = []
         while True:
-            some = self._calls.answerable(limit - len(found))
+            at_once = self._calls.answerable(limit - len(keys))
             page = self._calls.ask(
-                Store.read_keys, tenant=tenant, prefix=prefix, limit=some, after=after
+                Store.read_keys, tenant=tenant, prefix=prefix, limit=at_once, after=after
             )
-            found += page
-            if len(page) < some or len(found) == limit:
-                return found
+            keys += page
+            if len(page) < at_once or len(keys) == limit:
+                return keys
             after = page[-1].key
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         return self._calls.ask(Store.write_keys, tenant=tenant, writes=writes)
 
     def _held(self, queue: QueueKey, worker: str) -> Iterator[Record]:
-        """What a worker holds, however much: `leases` cannot go on where it ended, a list can."""
+        """All jobs that a worker holds, by `page`: `leases` has no cursor to read on from."""
         which, cursor = Filter(states=frozenset({State.PROCESSING})), None
         while True:
             page = self.page(queue, which, cursor, self._calls.welcome.max_answer)

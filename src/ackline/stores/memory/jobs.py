@@ -40,7 +40,7 @@ from ackline.stores.memory.room import Room
 def enqueue(
     room: Room, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite], now: float
 ) -> list[Receipt]:
-    """Insert what is not there yet, and write the keys that belong to it."""
+    """Insert the jobs that are not there yet, and write the keys that came with them."""
     shelf = room.make_shelf(queue)
     _require_room(shelf, drafts, now)
     if not write_keys(room, queue.tenant, keys):
@@ -88,7 +88,7 @@ def _insert(room: Room, shelf: Shelf, draft: Draft, now: float) -> State:
 def claim(
     room: Room, queue: QueueKey, request: ClaimRequest, verdicts: list[Verdict], now: float
 ) -> Claimed:
-    """Promote what is due, tell what has lapsed, lease the next jobs in line."""
+    """Promote due jobs, report lapsed ones, lease the next jobs in line."""
     shelf = room.shelf(queue)
     taken: list[StoredJob] = []
     if not shelf.settings.paused:
@@ -170,10 +170,10 @@ def apply(
         if transition.act is Act.MOVE:
             verdicts.append(_move(room, shelf, transition, now, journal, arrivals))
             continue
-        told = len(journal)
+        entries_before = len(journal)
         verdicts.append(apply_one(shelf, transition, now, journal))
-        # Not when it was applied before: what was cleaned up since must not come back.
-        if len(journal) > told and transition.keys:
+        # Not if it was applied before: keys that were cleaned up since must not come back.
+        if len(journal) > entries_before and transition.keys:
             job = shelf.jobs[transition.id]
             for key in keys_of(transition, job.state):
                 room.put_key(queue.tenant, key, job.payload)
@@ -216,7 +216,7 @@ def _move(
 
 
 def heartbeat(shelf: Shelf, beat: WorkerBeat, holds: Sequence[Hold], now: float) -> BeatReply:
-    """Note a sign of life and extend leases."""
+    """Note that a worker is alive, and extend its leases."""
     if beat.ttl > 0:
         shelf.workers[beat.id] = WorkerEntry(beat, now, now + beat.ttl)
     else:
@@ -239,7 +239,7 @@ def heartbeat(shelf: Shelf, beat: WorkerBeat, holds: Sequence[Hold], now: float)
 
 
 def promote(room: Room, queue: QueueKey, now: float, limit: int) -> int:
-    """Queue what is due, in the order of its time."""
+    """Queue the jobs that are due, in the order of their times."""
     shelf = room.shelf(queue)
     journal: list[Entry] = []
     lines = [shelf.lines[State.SCHEDULED], shelf.lines[State.FAILING]]
@@ -256,7 +256,7 @@ def promote(room: Room, queue: QueueKey, now: float, limit: int) -> int:
 
 
 def topics_of(transitions: Sequence[Transition]) -> set[Topic]:
-    """Whom applied transitions concern."""
+    """The topics whose listeners must be woken for applied transitions."""
     topics: set[Topic] = {"changes"}
     for transition in transitions:
         if transition.act is Act.REQUEST_CANCEL:

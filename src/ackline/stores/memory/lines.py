@@ -1,4 +1,4 @@
-"""Jobs in ordered lines: one line for each thing that a queue waits for."""
+"""Jobs in ordered lines: one for each state, and for queued jobs one for each kind."""
 
 from __future__ import annotations
 
@@ -100,15 +100,15 @@ class StoredJob:
 Place = tuple[float, int, StoredJob]
 
 Listed = tuple[base.Place, StoredJob]
-"""A job, and where it stands in a list of all."""
+"""A job, and its place in a list of all jobs."""
 
 
 class Line:
     """Jobs ordered by (at, num).
 
     Jobs mostly come in order, so they stand in a plain row that is taken from its front; the
-    few that belong before its end are kept in a heap beside it. A job that has moved leaves
-    an outdated place behind, which is skipped when met.
+    few that belong before the row's end are kept in a heap. A job that has moved leaves an
+    outdated place behind, which is skipped when met.
     """
 
     __slots__ = ("count", "heap", "row")
@@ -173,7 +173,7 @@ class WorkerEntry(msgspec.Struct, frozen=True):
 
 
 class Shelf:
-    """All that memory holds of one queue."""
+    """Everything that the store holds of one queue."""
 
     def __init__(self, key: QueueKey) -> None:
         self.key = key
@@ -201,7 +201,7 @@ class Shelf:
         return job
 
     def those_of(self, which: Filter) -> Iterable[StoredJob]:
-        """The jobs among which are all that match: looked up if they are named."""
+        """The jobs to search for matches: those of the filter's ids, or else all."""
         if which.ids is None:
             return self.jobs.values()
         named = [job for id in which.ids if (job := self.jobs.get(id)) is not None]
@@ -229,15 +229,15 @@ class Shelf:
         del self.jobs[job.id]
 
     def park(self, job: StoredJob) -> None:
-        """Set a queued job aside: its group has as many running as it may."""
+        """Set a queued job aside: its group has as many jobs running as allowed."""
         by_kind = self.parked.setdefault(job.options.group or "", {})
         by_kind.setdefault(job.kind, Line()).put(job, job.rank)
 
     def left(self, job: StoredJob, source: State) -> None:
-        """A job has left `source`, or its place there, other than by a claim: its group may go on.
+        """Let a job's group go on: the job has left `source` or its place there, not by a claim.
 
-        One parked job of each kind stands in line again, for workers may want only some
-        kinds. The next claim parks what is too much.
+        One parked job of each kind stands in line again, because workers may want only some
+        kinds. The next claim parks those that are too many.
         """
         group = job.options.group
         if group is None or source not in (State.QUEUED, State.PROCESSING):
@@ -250,7 +250,7 @@ class Shelf:
             self._unpark(line.first())
 
     def unpark_all(self) -> None:
-        """Let every parked job stand in line again, for the limit has changed."""
+        """Let every parked job stand in line again, because the limit has changed."""
         for by_kind in list(self.parked.values()):
             for line in list(by_kind.values()):
                 for job in line.jobs():
@@ -270,7 +270,7 @@ class Shelf:
             self.stand(job, State.QUEUED, job.rank)
 
     def next_token(self, now: float) -> int:
-        """A token above every earlier one, also of a store that was restored from a copy."""
+        """A token above every earlier one, even if a store was restored from a copy."""
         self.last_token = max(self.last_token + 1, int(now * 1e6))
         return self.last_token
 

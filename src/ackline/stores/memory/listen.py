@@ -41,7 +41,7 @@ class MemoryListener:
 
 
 class Listeners:
-    """All who listen to one store."""
+    """All listeners of one store."""
 
     def __init__(self) -> None:
         self._all: frozenset[MemoryListener] = frozenset()

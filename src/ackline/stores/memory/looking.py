@@ -36,7 +36,7 @@ def get(shelf: Shelf, ids: Sequence[str], now: float) -> list[Record | None]:
 
 
 def lapsed(shelf: Shelf, now: float, limit: int) -> list[Record]:
-    """Leased jobs whose deadline has passed, the longest ago first, without what they carry."""
+    """Leased jobs past their deadline, the earliest first, without payload, progress, result."""
     line = shelf.lines[State.PROCESSING]
     if line.first_due(now) is None:
         return []
@@ -76,7 +76,7 @@ def _listed(shelf: Shelf, which: Filter, newest_first: bool) -> list[Listed]:
         places = ((_place(job, newest_first), job) for job in shelf.those_of(which))
         listed = sorted(places, key=_place_of)
         if which.ids is None:
-            # Whoever goes through all pages should not sort them all for each.
+            # A caller that goes through all pages should not sort all jobs for each page.
             shelf.listings[newest_first] = listed
     return listed
 

@@ -47,7 +47,7 @@ def prune(room: Room, queue: QueueKey, limit: int, now: float) -> int:
 
 
 def trim(shelf: Shelf, most: int, keep_from: str | None, now: float) -> int:
-    """Drop journal batches; returns how many events of them a registered reader has not seen."""
+    """Drop journal batches; returns how many dropped events a registered reader has not seen."""
     settings, journal, lost = shelf.settings, shelf.journal, 0
     most = most if settings.max_journal is None else settings.max_journal
     reader = None if keep_from is None else read_cursor(keep_from)
@@ -91,7 +91,7 @@ def purge(room: Room, queue: QueueKey, which: Filter, limit: int, by: str, now: 
 
 
 def drop(room: Room, queue: QueueKey, by: str, now: float) -> bool:
-    """Forget all of an empty queue but its journal."""
+    """Forget everything of an empty queue except its journal."""
     shelf = room.shelf(queue)
     if shelf.jobs:
         return False
@@ -111,7 +111,7 @@ def _farewell(act: Act, job: StoredJob, by: str = "") -> Entry:
 def read_keys(
     room: Room, tenant: str, prefix: tuple[str, ...], limit: int, after: tuple[str, ...] | None
 ) -> list[Key]:
-    """The keys that start with these parts, and come after one."""
+    """The keys that start with `prefix` and come after the key `after`."""
     found = [
         entry
         for (owner, key), entry in room.keys.items()

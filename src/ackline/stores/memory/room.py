@@ -19,11 +19,11 @@ class Room:
         self._last_version = 0
 
     def shelf(self, queue: QueueKey) -> Shelf:
-        """What is held of a queue; an empty one that nobody sees if it does not exist."""
+        """The shelf of a queue; if there is none, an empty one that is not kept."""
         return self.shelves.get(queue) or Shelf(queue)
 
     def make_shelf(self, queue: QueueKey) -> Shelf:
-        """What is held of a queue, made if need be."""
+        """The shelf of a queue, made if need be."""
         shelf = self.shelves.get(queue)
         if shelf is None:
             shelf = self.shelves[queue] = Shelf(queue)
@@ -31,7 +31,7 @@ class Room:
         return shelf
 
     def write_journal(self, shelf: Shelf, at: float, entries: list[Entry]) -> None:
-        """Append one batch, in the same step as what it tells of."""
+        """Append one batch, in the same step as the changes that it reports."""
         if entries:
             self._last_batch += 1
             shelf.journal.append(Batch(self._last_batch, at, shelf.key, entries))

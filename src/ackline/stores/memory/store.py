@@ -61,7 +61,7 @@ class MemoryStore:
         self._closed = False
 
     def close(self) -> None:
-        """Take no more calls; the jobs stay until the store itself is gone."""
+        """Take no more calls; the jobs stay until the store object itself is gone."""
         self._closed = True
 
     def _require_open(self) -> None:
@@ -222,7 +222,7 @@ class MemoryStore:
     def _tell_applied(self, queue: QueueKey, transitions: Sequence[Transition]) -> None:
         topics = jobs.topics_of(transitions)
         if self._room.shelf(queue).parked:
-            # A job that ended may have let another of its group forward.
+            # A job that ended may have let a parked job of its group into the line.
             topics.add("ready")
         self._listeners.tell(queue, *topics)
         for transition in transitions:

@@ -31,22 +31,22 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     prepare: bool = False
     """Whether the pooler keeps prepared statements, as PgBouncer does from 1.21 on."""
     notify: bool = True
-    """Whether who waits is woken by NOTIFY, or looks for itself."""
+    """Whether listeners are woken by NOTIFY; if not, they poll."""
     connections: int = 10
-    """How many connections one process uses at most, beside one that listens."""
+    """The most connections that one process uses, beside one that listens."""
     timeout: float = 10.0
     """Seconds to wait for a connection, and for what another session has locked."""
     alert_after: int = 300
-    """Seconds after which a transaction that others leave open is told of."""
+    """Seconds after which a transaction that others leave open is reported."""
 
     @property
     def lasting(self) -> bool:
-        """Whether a session lasts: what it sets and listens to stays."""
+        """Whether a session lasts, so that its settings and its LISTEN stay."""
         return self.pooler == "none"
 
     @property
     def listens(self) -> bool:
-        """Whether who waits is woken."""
+        """Whether listeners are woken by NOTIFY."""
         return self.lasting and self.notify
 
     @property
@@ -70,7 +70,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_address(url: str) -> Address:
-    """Read a URL; a mistake in it raises ConfigError that says which, and never the password."""
+    """Read a URL; for a mistake, raises a ConfigError that says what, but never the password."""
     parts = _split(url)
     ours: list[tuple[str, str]] = []
     others: list[tuple[str, str]] = []
@@ -95,7 +95,7 @@ def _split(url: str) -> SplitResult:
 
 def _conninfo(plain: str) -> str:
     try:
-        # Also reads it, so that a mistake is told here.
+        # This also parses it, so that a mistake is found here.
         conninfo = make_conninfo(plain)
     except psycopg.Error as error:
         if "query parameter" not in str(error):
@@ -111,7 +111,7 @@ def _conninfo(plain: str) -> str:
 
 
 def _unreadable() -> ConfigError:
-    # Without a word of what it is: a password may be among it.
+    # The URL is not shown: it may contain a password.
     return ConfigError(
         "the URL of the PostgreSQL store cannot be read: postgresql://user:password@host:5432/"
         "database, and in a user or password write / ? # [ ] @ : % as %2F %3F %23 %5B %5D %40 "
@@ -139,4 +139,4 @@ _READERS: dict[str, Reader] = {
     "timeout": seconds,
     "alert_after": whole(1, 7 * 86400),
 }
-"""What a URL may say beside the parameters of libpq."""
+"""The options of a URL beside the parameters of libpq, and how they are read."""

@@ -38,7 +38,7 @@ GONE = Verdict(False, None)
 
 
 class NotPlain(Exception):
-    """Some transitions need a look at where their jobs stand."""
+    """Raised if a transition needs a look at where its job stands."""
 
 
 def apply(
@@ -52,15 +52,15 @@ def apply(
 ) -> list[Verdict]:
     """Apply a batch; the verdicts come in its order.
 
-    With `only_plain` it raises `NotPlain` unless all of them complete leases that are there.
+    With `only_plain`, raises `NotPlain` unless each of them completes a lease that was found.
     """
-    tx.told(entry.key, entry.num)
+    tx.changes_of(entry.key, entry.num)
     batch = _Batch(tx, queues, entry, finding, len(transitions))
     ids = {transition.id for transition in transitions}
     if len(ids) == len(transitions):
         others = batch.complete(transitions)
     else:
-        # One after the other: a later one must see what an earlier one did to the same job.
+        # One by one: a later transition must see what an earlier one did to the same job.
         others = list(enumerate(transitions))
     if only_plain and others:
         raise NotPlain
@@ -86,10 +86,10 @@ class _Batch:
         self._entries: list[Entry | None] = [None] * size
         self._left: Counter[str] = Counter()
         self._calling: dict[int, int] = {}
-        """Entries that end the life of a job that may call back: which job."""
+        """Indexes of entries that end the life of a job that may call back, each with its job."""
 
     def complete(self, transitions: Sequence[Transition]) -> list[tuple[int, Transition]]:
-        """Take all that plainly complete a lease, one statement a lease; returns the others."""
+        """Apply all plain completions, in one statement for each lease; returns the other ones."""
         others: list[tuple[int, Transition]] = []
         done: dict[int, list[tuple[int, Transition, Body]]] = {}
         leases, bodies = self._finding.leases, self._entry.bodies
@@ -141,7 +141,7 @@ class _Batch:
             "results": Blobs([transition.result for _, transition, _ in done]),
         }
         self._tx.send("finish", values)
-        # It takes the server about as long as we need for what is to come.
+        # The server works on it while we prepare the next statements.
         self._tx.push(len(done))
 
     def apply(self, index: int, transition: Transition) -> None:
@@ -187,7 +187,7 @@ class _Batch:
         if act is Act.REQUEST_CANCEL:
             self._tx.news.add(("signals", self._entry.key))
         elif state in WAITING:
-            # Claimable now, or sooner than those who wait for the next due job know.
+            # Claimable now, or due sooner than the workers that wait for the next due job know.
             self._tx.news.add(("ready", self._entry.key))
 
     def _mind_group(self, job: Standing, source: State) -> None:
@@ -196,7 +196,7 @@ class _Batch:
         if source is _PROCESSING and job.state is not _PROCESSING:
             self._left[job.group] += 1
         elif source is State.QUEUED:
-            # It has left the line, or moved in it: another of its group may be the next now.
+            # The job has left the line or moved in it: another of its group may be next now.
             self._left[job.group] += 0
 
     def _move(self, index: int, transition: Transition, job: Standing) -> None:
@@ -211,7 +211,7 @@ class _Batch:
     def _repeats(self, transition: Transition, job: Standing) -> bool:
         if transition.token is None:
             return False
-        # What this batch did before must be there to be found.
+        # Earlier changes of this batch must be in the tables to be found there.
         self._steps.write()
         result = job.result
         if job.origin == REST and job.home == REST:
@@ -223,14 +223,14 @@ class _Batch:
         return repeats(transition, act, job.token, result, history)
 
     def finish(self) -> None:
-        """Write what has changed, and tell of it."""
+        """Write the changed jobs and leases, and note their journal entries."""
         self._steps.write()
         self._finding.leases.write()
         if self._calling:
             self._tell_callbacks()
-        told = self._tx.told(self._entry.key, self._entry.num)
-        told.entries += [entry for entry in self._entries if entry is not None]
-        self._arrivals.tell()
+        changes = self._tx.changes_of(self._entry.key, self._entry.num)
+        changes.entries += [entry for entry in self._entries if entry is not None]
+        self._arrivals.report()
         leave_groups(self._tx, self._entry, self._left)
 
     def _tell_callbacks(self) -> None:

@@ -1,7 +1,7 @@
 """Lists as parameters of a statement, in PostgreSQL's binary form and of one type each.
 
-The client's own lists take their type from their values, so that a list of nothing, or of small
-numbers, would be another statement to prepare.
+The client derives the type of a list from its values, so that an empty list, or one of small
+numbers, would need another prepared statement.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _of_any_length(kind: int, values: Sequence[bytes | None]) -> bytes:
 
 
 class _ListDumper(Dumper):
-    """For the client's own way to send them."""
+    """Lets the client's own cursors send these lists."""
 
     format = Format.BINARY
 
@@ -103,7 +103,7 @@ class _BlobsDumper(_ListDumper):
 
 
 def register(context: AdaptContext) -> None:
-    """Let a connection take these, and plain numbers as bigint."""
+    """Let a connection send these lists, and plain numbers as bigint."""
     adapters = context.adapters
     adapters.register_dumper(Ints, _IntsDumper)
     adapters.register_dumper(Floats, _FloatsDumper)

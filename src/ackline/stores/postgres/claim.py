@@ -1,4 +1,4 @@
-"""A claim: what is settled with it, what it takes, and what it saw to look after."""
+"""A claim: the transitions it applies, the jobs it takes, the due and lapsed ones it reports."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from ackline.stores.postgres.transaction import MANY, Again, Sent, Transaction
 logger = logging.getLogger("ackline")
 
 SOON = 0.2
-"""Seconds after which to look again at jobs that others have locked; they may be put back."""
+"""Seconds after which to look again at jobs that others have locked: a rollback may free them."""
 
 
 def claim(
     engine: Engine, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition]
 ) -> Claimed:
-    """Apply, promote what is due, lease the next in line, tell what has lapsed."""
+    """Apply the transitions, promote due jobs, lease the next in line, report lapsed ones."""
     try:
         answer = engine.write(lambda tx: _claim(engine, tx, queue, request, transitions))
     except NotPlain:
-        # A lease was lost, and its job may be among those that were just asked for.
+        # A lease was lost, and its job may be among those that were just requested.
         answer = engine.write(
             lambda tx: _claim(engine, tx, queue, request, transitions, patient=True)
         )
@@ -51,7 +51,7 @@ def claim(
 
 
 def claimed(engine: Engine, queue: QueueKey, answer: Answer) -> Claimed:
-    """The answer with what there is to look after, as far as that can be seen."""
+    """The answer, with lapsed jobs and the time of the next job as far as they can be read."""
     only = Claimed(jobs=answer.jobs, verdicts=answer.verdicts, now=answer.now)
     if answer.entry is None:
         return only
@@ -60,7 +60,7 @@ def claimed(engine: Engine, queue: QueueKey, answer: Answer) -> Claimed:
     except StoreError as error:
         if not answer.jobs and not answer.verdicts:
             raise
-        # It is done: the caller must hear of what it has got.
+        # The claim is committed: the caller must get its jobs and verdicts.
         logger.warning("what else %s needs is left to the next look: %s", queue, error)
         return only
 
@@ -85,7 +85,7 @@ def _looked_after(engine: Engine, queue: QueueKey, answer: Answer, entry: QueueE
 
 
 def _heads(engine: Engine, entry: QueueEntry, answer: Answer) -> Row:
-    """When the first scheduled, failing and leased jobs have their time, as far as it was asked."""
+    """The times of the first scheduled, failing and leased jobs; None where not asked for."""
     if entry.ahead.is_due(answer.now):
         began = time.monotonic()
         everything = {"queue": entry.num, "start": -math.inf}
@@ -96,18 +96,18 @@ def _heads(engine: Engine, entry: QueueEntry, answer: Answer) -> Row:
 
 
 class Answer(NamedTuple):
-    """What a transaction has claimed."""
+    """What a claim's transaction has brought."""
 
     now: float
     verdicts: list[Verdict]
     jobs: list[Record]
     entry: QueueEntry | None
     heads: Sent | None
-    """Read when the transaction is over, so that nobody waits for it alone."""
+    """Its rows are read after the transaction, so that they cost no round trip of their own."""
     passed: bool = False
-    """Whether there was nothing to take but what others had locked."""
+    """Whether it took no job, and passed over jobs that others had locked."""
     cut_short: bool = False
-    """Whether it has put so many jobs of full groups aside that it took none yet."""
+    """Whether it has stopped after parking many jobs of full groups, and has taken none yet."""
 
 
 def answered(
@@ -117,7 +117,7 @@ def answered(
     jobs: list[Record],
     request: ClaimRequest,
 ) -> Answer:
-    """The answer of a claim, which asks what comes next unless it found many and wants more."""
+    """The answer of a claim; also asks when the next job is due, unless it found many at once."""
     heads = None
     if len(jobs) < max(MANY, request.limit) and not entry.ahead.is_due(tx.now):
         heads = tx.send("heads", {"queue": entry.num, "start": entry.ahead.start})
@@ -137,7 +137,7 @@ def _claim(
     opening = tx.send("begin_claim", names_of(tx, queue))
     locked, claiming = None, None
     if not patient and known is not None and _changes_no_line(known, transitions):
-        # Asked for together: it takes nothing if the queue is no longer as it is remembered.
+        # Sent in the same go: nothing is taken if the queue is no longer as remembered.
         locked = send_for_leases(tx, known, transitions)
         claiming = Taking(tx, known, request)
         claiming.begin()
@@ -145,7 +145,7 @@ def _claim(
     tx.now = row[3]
     entry = engine.queues.confirm(tx, queue, row)
     if claiming is not None and entry is not known:
-        # What was asked for belongs to a queue that has changed: not a row of it may be kept.
+        # The requests were made for a queue that has changed: none of their rows may be used.
         raise Again
     if entry is None:
         return Answer(tx.now, [GONE] * len(transitions), [], None, None)
@@ -168,7 +168,7 @@ def _claim(
 
 
 def _changes_no_line(entry: QueueEntry, transitions: Sequence[Transition]) -> bool:
-    """Whether what is claimed next does not depend on these transitions."""
+    """Whether the jobs that are claimed next do not depend on these transitions."""
     if entry.settings.paused:
         return False
     bodies = entry.bodies

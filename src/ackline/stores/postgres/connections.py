@@ -20,9 +20,9 @@ OLDEST = 1800.0
 """Seconds after which a connection is made anew, so that none grows for ever."""
 
 KEPT = 2
-"""How many connections those leave to others who may wait for somebody's open transaction."""
+"""How many connections are kept free of calls that may wait for somebody's open transaction."""
 
-# Made while the tables were empty, a plan would read them from end to end for ever.
+# Without these, a plan made while the tables were empty would scan them whole for ever.
 SESSION = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
@@ -38,23 +38,22 @@ ALIVE = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-"""How soon a server that went without a word is given up, unless the URL says otherwise."""
+"""How soon a server that vanished silently is given up, unless the URL says otherwise."""
 
 
 def session_settings(address: Address) -> dict[str, str]:
-    """What is set for a session of ours: also that nobody waits for ever for a lock."""
+    """The settings of the store's sessions; none of them waits for ever for a lock."""
     return {"lock_timeout": str(max(1, round(address.timeout * 1000))), **SESSION}
 
 
 class Connections:
-    """Hands each caller a connection of its own, up to a number.
+    """Hands each caller a connection of its own, up to a limit.
 
-    Connecting happens in the thread that asks, so that it hears at once and in full why it
-    cannot have one.
+    The calling thread itself connects, so that it learns at once and in full if that fails.
     """
 
     def __init__(self, address: Address, greet: Callable[[Connection], bool]) -> None:
-        """`greet` is shown each new connection, and returns whether it may write."""
+        """`greet` is called with each new connection, and returns whether that may write."""
         self._address = address
         self._greet = greet
         self._lock = threading.Lock()
@@ -75,7 +74,7 @@ class Connections:
         self._open = True
 
     def close(self) -> None:
-        """Take no more calls, and let go of all connections that nobody uses."""
+        """Take no more calls, and close all idle connections."""
         self._leave_to_parent()
         with self._lock:
             self._open = False
@@ -84,16 +83,17 @@ class Connections:
             connection.close()
 
     def _leave_to_parent(self) -> None:
-        """In a forked child, what was connected is the parent's; closing it would end it there."""
+        """In a forked child, keep the parent's connections: closing them would end the parent's."""
         if self._process != os.getpid():
             self._inherited.append(self._idle)
             self._lock, self._turns = threading.Lock(), self._new_turns()
             self._idle, self._process = [], os.getpid()
 
     def take(self, *, lingers: bool = False) -> Connection:
-        """A connection that nobody else has; give it back.
+        """A connection for the caller alone, who must give it back.
 
-        Who may wait for somebody's open transaction `lingers`, and never has all of them.
+        A caller that may have to wait for somebody's open transaction `lingers`. Such callers
+        never get all connections.
         """
         if self._process != os.getpid():
             self._leave_to_parent()
@@ -117,7 +117,7 @@ class Connections:
             raise StoreClosed(f"the store at {self._address} is closed: open() it")
 
     def _rested(self) -> Connection | None:
-        """An idle connection that is still good; those that are not are closed."""
+        """An idle connection that is still usable; others are closed."""
         while True:
             with self._lock:
                 if not self._idle:
@@ -138,28 +138,28 @@ class Connections:
         return connection
 
     def may_write(self, connection: Connection) -> bool:
-        """Whether a connection that was taken is for more than looking."""
+        """Whether a connection that was taken may do more than read."""
         return connection not in self._readers
 
     def give(self, connection: Connection) -> None:
-        """Take back a connection; one that broke takes the idle ones along."""
+        """Take back a connection; if it broke, the idle ones are closed, too."""
         broken = connection.broken or connection.closed
         with self._lock:
             dropped = []
             if broken:
-                # The server has gone, and most likely from all of them.
+                # The server is gone, and most likely for all connections.
                 dropped, self._idle = self._idle, []
             elif self._open and self.may_write(connection):
                 self._idle.append(connection)
             else:
                 dropped.append(connection)
             self._readers.discard(connection)
-        for one in dropped:
-            one.close()
+        for unusable in dropped:
+            unusable.close()
         self._turns.give(lingers=connection.lingers)
 
     def connect(self) -> Connection:
-        """A new connection that is not counted among the others."""
+        """A new connection that does not count towards the limit."""
         address = self._address
         given = conninfo_to_dict(address.conninfo)
         options: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
@@ -181,9 +181,9 @@ class Connections:
 
 
 def _options(address: Address, given: object) -> str:
-    """Settings of a session, as the server takes them; of two that differ, the last is good."""
+    """Session settings as the server takes them; if one is given twice, the last value counts."""
     ours = session_settings(address)
     parts = [f"-c lock_timeout={ours.pop('lock_timeout')}", *([str(given)] if given else [])]
     parts += [f"-c {name}={value}" for name, value in ours.items()]
-    # A user may have another by default; but who waited for others must see what they did.
+    # A user's default may differ; but a statement that waited for others must see their changes.
     return " ".join([*parts, r"-c default_transaction_isolation=read\ committed"])

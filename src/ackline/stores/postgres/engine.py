@@ -1,4 +1,4 @@
-"""Runs transactions: on a connection of their own, and again when others stood in the way."""
+"""Runs transactions: each on a connection of its own, and again if others got in its way."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ackline.stores.postgres.transaction import Again, Transaction
 logger = logging.getLogger("ackline")
 
 TRIES = 20
-"""How often a transaction is run that others keep standing in the way of."""
+"""How often a transaction is tried that others keep getting in the way of."""
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class Engine:
         self._home: Row | None = None
         self._muted = False
         self.pooled = False
-        """Whether a pooler was met between us and the server."""
+        """Whether there is a pooler between this process and the server."""
 
     def open(self) -> None:
         """Connect, check and migrate."""
@@ -61,21 +61,21 @@ class Engine:
         self.connections.open()
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close all connections."""
         self.connections.close()
 
     @contextlib.contextmanager
     def migrator(self) -> Iterator[Migrator]:
-        """What looks after the schema, on a connection of its own."""
+        """A migrator of the schema, on a connection of its own."""
         with translated(self.where), contextlib.closing(self.connections.connect()) as connection:
             require_server(connection, self.address)
             yield Migrator(connection, self.address)
 
     def _greet(self, connection: Connection) -> bool:
-        """Begin with a new connection: it may lead to another copy of the data.
+        """Prepare a new connection, which may lead to another copy of the data.
 
-        Returns whether it may write. A standby may not, until it becomes the primary; and then
-        its tokens must be raised before it gives one out.
+        Returns whether it may write. A standby may not until it becomes the primary, and then
+        its tokens must be raised before it hands one out.
         """
         self.queues.forget()
         try:
@@ -86,19 +86,19 @@ class Engine:
         return True
 
     def moment(self) -> float | None:
-        """The time, where it is not the server's."""
+        """The time of the store's own clock; None if the server's counts."""
         return None if self._clock is None else self._clock.now()
 
     def home(self, *, anew: bool = False) -> Row:
-        """Which server, database and schema this is; anew, for a server may have been replaced."""
+        """Which server, database and schema this is; read `anew` if it may have been replaced."""
         if self._home is None or anew:
             self._home = self.read(lambda tx: tx.rows("whereabouts"))[0]
         return self._home
 
     def write(self, work: Work[T], *, lingers: bool = False) -> T:
-        """Run a transaction; all of it is done when this returns, or nothing.
+        """Run a transaction, several times if need be; it is done as a whole or not at all.
 
-        One that may wait for somebody's open transaction `lingers`.
+        A transaction that may have to wait for somebody's open one `lingers`.
         """
         for turn in range(TRIES):
             try:
@@ -115,7 +115,7 @@ class Engine:
         )
 
     def once(self, work: Work[T]) -> T:
-        """Run a transaction without waiting in between; what it broke is for the caller to see."""
+        """Run a transaction only once; errors of `LOOK_AGAIN` are left to the caller."""
         try:
             return self._run(work, "begin_write", lingers=True)
         except LOOK_AGAIN:
@@ -124,7 +124,7 @@ class Engine:
             raise translate(error, self.where) from error
 
     def read(self, work: Work[T]) -> T:
-        """Look at the data as it was at one moment."""
+        """Read the data in one snapshot."""
         with translated(self.where):
             return self._run(work, "begin_read")
 
@@ -134,14 +134,14 @@ class Engine:
             self._execute(connection, name, values)
 
     def _execute(self, connection: Connection, name: str, values: Mapping[str, Any]) -> None:
-        """One statement in a transaction that is ours, whatever this user's are by default."""
+        """Run one statement in a transaction of our kind, whatever the user's defaults are."""
         with Exchange(connection, self._compiled) as exchange:
             exchange.send("begin_write")
             exchange.send(name, values)
             exchange.send("commit")
 
     def fold(self, queue: int) -> None:
-        """Add the changes of a queue's counts up; not needed, so no harm if it cannot be."""
+        """Add up the changes of a queue's counts; it is optional, so a failure does no harm."""
         with contextlib.suppress(StoreError):
             self.statement("fold", {"queue": queue})
 
@@ -164,7 +164,7 @@ class Engine:
             return answer
 
     def _mind_missed(self, error: psycopg.Error | None) -> None:
-        """Say once that nobody can be woken; what was written is written all the same."""
+        """Warn once that nobody can be woken; what was written is committed all the same."""
         if error is not None and not self._muted:
             logger.warning(
                 "%s: what was done is done, but nobody was woken for it, so those who wait see it "
@@ -185,10 +185,10 @@ class Engine:
             self.connections.give(connection)
 
     def _calm(self, connection: Connection) -> None:
-        """Bring a connection to rest after an error; one that cannot be is closed."""
+        """Roll back a connection after an error; if that fails, close it."""
         try:
             if connection.pgconn.transaction_status != TransactionStatus.IDLE:
-                # Not by the client's own call: it would drop all prepared statements.
+                # Not by the client's own method: it would drop all prepared statements.
                 with Exchange(connection, self._compiled) as exchange:
                     exchange.send("rollback")
         except psycopg.Error:
@@ -196,4 +196,4 @@ class Engine:
 
 
 def _tell_nobody(_tx: Transaction) -> None:
-    """Where nobody listens."""
+    """Used where nobody listens."""

@@ -20,7 +20,7 @@ from ackline.stores.postgres.queues import QueueEntry
 from ackline.stores.postgres.transaction import Again, Sent, Transaction
 
 FOLD_FROM = 200
-"""How many changes of counts a full queue adds up before it folds them into one."""
+"""A limited queue with more changes of its counts than this folds them into one."""
 
 _QUEUED, _SCHEDULED = State.QUEUED, State.SCHEDULED
 
@@ -28,7 +28,7 @@ _QUEUED, _SCHEDULED = State.QUEUED, State.SCHEDULED
 def enqueue(
     engine: Engine, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
 ) -> list[Receipt]:
-    """Insert what is not there yet, and write the keys that belong to it."""
+    """Insert the jobs that are not there yet, and write the keys that came with them."""
     entry = made(engine, queue, {draft.kind for draft in drafts})
     if not drafts and not keys:
         return []
@@ -59,7 +59,7 @@ def made(engine: Engine, queue: QueueKey, kinds: set[str]) -> QueueEntry:
 def _insert_blindly(
     engine: Engine, entry: QueueEntry, drafts: Sequence[Draft]
 ) -> list[Receipt] | None:
-    """Insert in one statement; None if that needs a look first."""
+    """Insert in one statement; None if existing jobs have to be looked up first."""
     states = [_SCHEDULED if draft.delay > 0 else _QUEUED for draft in drafts]
     later = states.count(_SCHEDULED)
     values = _columns(drafts) | {
@@ -72,10 +72,10 @@ def _insert_blindly(
 
     def insert(tx: Transaction) -> Sent:
         sent = tx.send("add_new", values | {"now": tx.clock})
-        # The server inserts while we say for the journal what it does.
+        # The server inserts while we write the journal entries.
         tx.push(len(drafts))
-        told = tx.told(entry.key, entry.num)
-        told.entries += [
+        changes = tx.changes_of(entry.key, entry.num)
+        changes.entries += [
             Entry(Act.ENQUEUE, draft.id, draft.kind, None, state, priority=draft.priority)
             for draft, state in zip(drafts, states, strict=True)
         ]
@@ -98,7 +98,7 @@ def _columns(drafts: Sequence[Draft]) -> dict[str, Any]:
     groups: list[bytes | None] = []
     options: list[bytes | None] = []
     if not plain:
-        # Left out, all of them are NULL.
+        # If left out, all of them are NULL.
         options = [encode_options(draft.options) for draft in drafts]
         named = [draft.options.group for draft in drafts]
         groups = [None if group is None else group.encode() for group in named]
@@ -112,11 +112,11 @@ def _columns(drafts: Sequence[Draft]) -> dict[str, Any]:
     }
 
 
-# --- with a look first ---
+# --- after a look at existing jobs ---
 
 
 class _Known:
-    """A job that has the id of a draft; its state is None when it is over."""
+    """A job that has the id of a draft; its state is None when its retention is over."""
 
     __slots__ = ("kind", "num", "result", "state", "stored")
 
@@ -132,7 +132,7 @@ class _Known:
         self.state: State | None = None if over else self.stored
 
     def stays(self, draft: Draft) -> bool:
-        """Whether it keeps its id when this draft comes."""
+        """Whether it keeps its id against this draft."""
         return self.state is not None and keeps_id(draft, self.state, self.kind)
 
 
@@ -143,7 +143,7 @@ def insert_checked(
     drafts: Sequence[Draft],
     keys: Sequence[KeyWrite] = (),
 ) -> list[Receipt]:
-    """Insert what is not there yet, after a look at what is."""
+    """Insert the jobs that are not there yet, after looking up those that are."""
     if keys and not write_keys(tx, queue.tenant, keys):
         raise KeysChanged(str(queue))
     entry = engine.queues.make(tx, queue, {draft.kind for draft in drafts})
@@ -182,7 +182,7 @@ def _require_room(tx: Transaction, entry: QueueEntry, new: int) -> None:
 
 
 def _make_way(tx: Transaction, entry: QueueEntry, replaced: list[_Known]) -> None:
-    """Drop what new jobs replace; if it has changed since it was seen, look again."""
+    """Drop the jobs that new ones replace; if they have changed meanwhile, start again."""
     if not replaced:
         return
     nums = sorted(there.num for there in replaced)
@@ -191,7 +191,7 @@ def _make_way(tx: Transaction, entry: QueueEntry, replaced: list[_Known]) -> Non
     )
     if sorted(locked) != nums:
         raise Again
-    tx.told(entry.key, entry.num)
+    tx.changes_of(entry.key, entry.num)
     for code in locked.values():
         tx.shift(entry.num, STATES[code], None)
     tx.send("drop_jobs", {"jobs": Ints(nums)})
@@ -204,7 +204,7 @@ def _insert(
     if len(rows) != len(drafts):
         raise Again
     nums = {id.decode(): num for id, num in rows}
-    told, homes, states = tx.told(entry.key, entry.num), Homes(tx, entry), {}
+    changes, homes, states = tx.changes_of(entry.key, entry.num), Homes(tx, entry), {}
     for draft in drafts:
         state, at = arrive(draft, tx.now, entry.settings.ageing)
         if state is _SCHEDULED:
@@ -214,7 +214,7 @@ def _insert(
         states[draft.id] = state
         tx.shift(entry.num, None, state)
         source = sources[draft.id]
-        told.entries.append(
+        changes.entries.append(
             Entry(Act.ENQUEUE, draft.id, draft.kind, source, state, priority=draft.priority)
         )
     homes.write()

@@ -1,4 +1,4 @@
-"""What the client raises, as errors of ours that say what to do."""
+"""The client's errors as Ackline's, which say what to do."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ackline.errors import (
 )
 
 AGAIN = frozenset({"40001", "40P01", "23505"})
-"""What another transaction caused that stood in the way: the same again may succeed.
+"""Errors caused by another transaction that got in the way: another try may succeed.
 
-An id that is there twice is one of them: it came between the look and the write.
+A duplicate id is one of them: another process inserted it between our look and our write.
 """
 
 LOOK_AGAIN = (
@@ -26,8 +26,8 @@ LOOK_AGAIN = (
     psycopg.errors.DivisionByZero,
     psycopg.errors.DeadlockDetected,
 )
-"""What stands in the way of a write without a look: an id that is known, a queue that has changed,
-or somebody with the same ids in another order."""
+"""Why an insert without a look may fail: an id exists already, the queue has changed, or another
+transaction inserts the same ids in another order."""
 
 Meaning = tuple[type[StoreError], str]
 
@@ -71,8 +71,8 @@ _BY_CLASS: dict[str, Meaning] = {
     "XX": (StoreError, "it has an internal error: see its log"),
 }
 
-# Why a connection was refused is told in words alone. Names are quoted there: "the database system
-# is starting up" is about no database.
+# Only the message says why a connection was refused. Names are in quotes there: without the quote,
+# "the database system is starting up" would look like a missing database.
 _BY_TEXT: tuple[tuple[str, Meaning], ...] = (
     ("too many connections for", _BY_CODE["53300"]),
     ("password authentication failed", _BY_CODE["28P01"]),
@@ -94,7 +94,7 @@ _BY_TEXT: tuple[tuple[str, Meaning], ...] = (
 
 @contextlib.contextmanager
 def translated(where: str) -> Iterator[None]:
-    """Raise our errors instead of the client's."""
+    """Raise Ackline's errors instead of the client's."""
     try:
         yield
     except psycopg.Error as error:
@@ -104,7 +104,7 @@ def translated(where: str) -> Iterator[None]:
 
 
 def translate(error: psycopg.Error, where: str) -> StoreError:
-    """The error of ours that says the same."""
+    """Ackline's error for an error of the client."""
     text = " ".join(str(error).split())
     kind, meaning = _meaning_of(error, text)
     return kind(f"{where}: {meaning} ({text})")

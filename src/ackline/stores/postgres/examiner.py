@@ -1,4 +1,4 @@
-"""Answers what a store is, where, and how it fares."""
+"""Describes a store: what it is, where it is, and how it fares."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ackline.stores.postgres.transaction import Transaction
 from ackline.stores.postgres.troubles import troubles_of
 
 FRESH_FOR = 10.0
-"""Seconds for which what was found out is good: some ask for the time every second."""
+"""Seconds for which facts are not read again: some callers ask for the time every second."""
 
 
 class Examiner:
-    """Answers what a store is; looks at the server closely only now and then."""
+    """Describes a store; reads the facts about the server only now and then."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

@@ -1,7 +1,7 @@
-"""Statements to the server and their answers, in as few messages as can be.
+"""Statements to the server and their answers, in as few messages as possible.
 
-The client's own pipeline wakes the server with every statement. Here they leave together: when
-an answer is asked for, or at the end. Each is prepared once on a connection.
+The client's own pipeline wakes the server with every statement. Here statements are sent together:
+when an answer is needed, or at the end. Each is prepared once on a connection.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ class Statement(NamedTuple):
 
 
 def compiled(text: str) -> Statement:
-    """Numbers for the names of parameters."""
+    """A statement with numbers instead of the names of its parameters."""
     names = tuple(dict.fromkeys(_PARAMETER.findall(text)))
     numbers = {name: f"${number}" for number, name in enumerate(names, 1)}
-    return Statement(_PARAMETER.sub(lambda found: numbers[found[1]], text).encode(), names)
+    return Statement(_PARAMETER.sub(lambda match: numbers[match[1]], text).encode(), names)
 
 
 class Reply:
-    """The answer to one statement, whenever it is asked for."""
+    """The answer to one statement, waited for only when its rows are fetched."""
 
     __slots__ = ("_exchange", "number", "prepares", "result")
 
@@ -75,7 +75,7 @@ class Reply:
         self.number = number
         self.result: PGresult | None = None
         self.prepares: Signature | None = None
-        """What the session knows from then on."""
+        """The statement that the session has prepared once this is answered."""
 
     def fetchall(self) -> list[Row]:
         """Its rows."""
@@ -88,9 +88,9 @@ class Connection(psycopg.Connection[Row]):
     def __init__(self, pgconn: PGconn) -> None:
         super().__init__(pgconn)
         self.prepared: dict[Signature, bytes] | None = {}
-        """None where each transaction may meet another session of the server."""
+        """None if each transaction may get another session of the server."""
         self.lingers = False
-        """Whether it was taken by who may wait for somebody's open transaction."""
+        """Whether its caller may have to wait for somebody's open transaction."""
         self._made_at = time.monotonic()
         self._loader: abc.Transformer | None = None
 
@@ -99,20 +99,20 @@ class Connection(psycopg.Connection[Row]):
         return time.monotonic() - self._made_at
 
     def is_quiet(self) -> bool:
-        """Whether nothing has come meanwhile: what a server says unasked is mostly goodbye."""
+        """Whether nothing has come unasked: mostly that is the server closing the connection."""
         poll = select.poll()
         poll.register(self.pgconn.socket, select.POLLIN)
         return not poll.poll(0)
 
     def load(self, result: PGresult) -> list[Row]:
-        """The rows of a result, as Python has them."""
+        """The rows of a result, as Python values."""
         loader = self._loader = self._loader or Transformer(self)
         loader.set_pgresult(result)
         return loader.load_rows(0, result.ntuples, tuple)
 
 
 class Exchange:
-    """Statements in one go: all of them are answered when the block is left."""
+    """Statements sent together: all of them are answered when the block is left."""
 
     def __init__(self, connection: Connection, statements: Mapping[str, Statement]) -> None:
         self.connection = connection
@@ -122,13 +122,13 @@ class Exchange:
         self._preparing: dict[Signature, bytes] = {}
         self._sent = 0
         self._asked_for = 0
-        """The number of the last statement whose answer the server was told not to hold back."""
+        """The number of the last statement whose answer the server was asked to send at once."""
         self._needed = math.inf
         self.missed: psycopg.Error | None = None
-        """Why what was sent after `conclude` was not done."""
+        """Why a statement sent after `conclude` failed."""
 
     def conclude(self) -> None:
-        """Whatever is sent from here on may fail: what matters is done without it."""
+        """Allow statements sent from here on to fail: what matters is done without them."""
         self._needed = self._sent
 
     def __enter__(self) -> Self:
@@ -142,11 +142,11 @@ class Exchange:
             with contextlib.suppress(psycopg.Error):
                 self._finish()
         else:
-            # Interrupted anywhere: the server undoes what it was about to do.
+            # Interrupted at any point: the server rolls back what was under way.
             self.connection.close()
 
     def _finish(self) -> None:
-        """Take what is left; of several errors that follow from one another, raise the first."""
+        """Read all answers left; of errors that follow from one another, raise the first."""
         failure: psycopg.Error | None = None
         self._pgconn.pipeline_sync()
         self._flush()
@@ -161,7 +161,7 @@ class Exchange:
                 else:
                     failure = failure or error
         if not self.connection.broken:
-            # The end itself is answered, too.
+            # The sync itself is answered, too.
             self._read()
             self._pgconn.exit_pipeline_mode()
         if failure is not None:
@@ -170,7 +170,7 @@ class Exchange:
     # --- sending ---
 
     def send(self, name: str, values: Mapping[str, Any] = NO_VALUES) -> Reply:
-        """Say what to do next."""
+        """Add a statement to those that are sent."""
         statement = self._statements[name]
         kinds, parameters = [], []
         for parameter in statement.names:
@@ -189,7 +189,7 @@ class Exchange:
         return self._expect()
 
     def push(self) -> None:
-        """Let the server begin; what cannot leave at once follows with the rest."""
+        """Let the server begin; bytes that cannot be sent at once follow with the rest."""
         self._pgconn.flush()
 
     def _prepare(
@@ -212,7 +212,7 @@ class Exchange:
     # --- receiving ---
 
     def rows(self, reply: Reply) -> list[Row]:
-        """The rows of an answer; waited for if it is not there yet."""
+        """The rows of an answer; waits for it if need be."""
         if reply.number > self._asked_for:
             self._pgconn.send_flush_request()
             self._flush()
@@ -222,12 +222,12 @@ class Exchange:
         return self.connection.load(reply.result)
 
     def _receive(self) -> None:
-        """Take the next answer, for whoever expects it."""
+        """Read the next answer into the reply that expects it."""
         result = self._read()
         if result is None:
             raise psycopg.OperationalError(self._pgconn.get_error_message())
         reply = self._expected.popleft()
-        # A null marks its end.
+        # A null marks the end of the answer.
         self._read()
         if result.status not in _WELL:
             raise psycopg.errors.error_from_result(result)
@@ -237,7 +237,7 @@ class Exchange:
 
     def _flush(self) -> None:
         while self._pgconn.flush():
-            # The server may be unable to take more before it is rid of an answer.
+            # The server may take no more before we have read an answer.
             self._wait(select.POLLIN | select.POLLOUT)
 
     def _read(self) -> PGresult | None:
@@ -245,9 +245,9 @@ class Exchange:
             self._wait(select.POLLIN)
         return self._pgconn.get_result()
 
-    def _wait(self, what: int) -> None:
+    def _wait(self, events: int) -> None:
         poll = select.poll()
-        poll.register(self._pgconn.socket, what)
+        poll.register(self._pgconn.socket, events)
         [(_, happened)] = poll.poll()
         if happened & ~select.POLLOUT:
             self._pgconn.consume_input()

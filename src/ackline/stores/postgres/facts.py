@@ -11,16 +11,16 @@ from ackline.stores.postgres.listen import POLL
 from ackline.stores.postgres.transaction import Transaction
 
 LARGEST = 6
-"""How many tables are told of."""
+"""How many tables are reported."""
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """Who keeps a transaction open."""
+    """A session, slot or prepared transaction that keeps a transaction open."""
 
     who: str
     state: str
     seconds: float | None
-    """How long already; None where the server does not tell."""
+    """For how long already; None if the server does not say."""
     transactions: int | None
     writes: bool
 
@@ -33,7 +33,7 @@ class Table(msgspec.Struct, frozen=True):
     dead: int
     size: int
     vacuumed: float | None
-    """Seconds since it was; None if that never was."""
+    """Seconds since the last vacuum; None if there was none."""
     own_settings: bool
     unattended: bool
     """Whether autovacuum was turned off for it."""
@@ -55,7 +55,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     sees_all: bool
     """Whether this user is shown what the sessions of others do."""
     pooled: bool
-    """Whether something stands between us and the server."""
+    """Whether there is a pooler between this process and the server."""
     holders: tuple[Holder, ...] = ()
     tables: tuple[Table, ...] = ()
 
@@ -78,8 +78,8 @@ def read_facts(tx: Transaction, schema: str, *, pooled: bool) -> Facts:
         autovacuum=autovacuum,
         sees_all=sees_all,
         pooled=pooled,
-        holders=tuple(Holder(*found) for found in tx.rows("holders")),
-        tables=tuple(Table(*found) for found in tx.rows("tables", {"schema": schema})),
+        holders=tuple(Holder(*holder) for holder in tx.rows("holders")),
+        tables=tuple(Table(*table) for table in tx.rows("tables", {"schema": schema})),
     )
 
 
@@ -91,7 +91,7 @@ _REMOTE = {
 
 
 def in_words(facts: Facts) -> str:
-    """When an answered job is safe."""
+    """In words: what an answered job survives."""
     if not facts.fsync:
         return (
             "none: fsync is off, so a crash of the server's machine may lose or damage everything"
@@ -115,7 +115,7 @@ def details_of(facts: Facts, address: Address) -> Mapping[str, str]:
     """The facts by name, in words."""
     own = sum(table.own_settings for table in facts.tables)
     named = ", synchronous ones are named" if facts.synchronous_standbys else ""
-    found = {
+    details = {
         "role": "standby" if facts.standby else "primary",
         "encoding": facts.encoding,
         "synchronous_commit": facts.synchronous_commit,
@@ -127,7 +127,7 @@ def details_of(facts: Facts, address: Address) -> Mapping[str, str]:
         "autovacuum": f"{_on(facts.autovacuum)}, with settings of their own for {own} tables",
         "open transactions": _open_transactions(facts),
     }
-    return found | {f"table {table.name}": _table(table) for table in facts.tables[:LARGEST]}
+    return details | {f"table {table.name}": _table(table) for table in facts.tables[:LARGEST]}
 
 
 def _on(value: bool) -> str:

@@ -16,16 +16,16 @@ from ackline.stores.postgres.standing import NOWHERE, Standing, leased, resting
 from ackline.stores.postgres.transaction import Sent, Transaction
 
 LOOKS = 50
-"""How often a job is looked for that is always just on its way."""
+"""How often a job is looked for that keeps moving between the tables."""
 
 
 def send_for_leases(
     tx: Transaction, entry: QueueEntry, transitions: Sequence[Transition]
 ) -> list[Sent]:
-    """Ask for the leases that these transitions name.
+    """Request the leases that these transitions name.
 
-    Who waits asks only for rows of its jobs: others of the same token may be held for long, by
-    transactions of callers.
+    Transitions that wait request only the rows of their own jobs: other rows of the same token may
+    be locked for long by callers' transactions.
     """
     sent = []
     waiting = [step for step in transitions if step.token is not None and step.wait]
@@ -34,7 +34,7 @@ def send_for_leases(
         sent.append(tx.send("lock_leases", values))
     hasty = [step for step in transitions if step.token is not None and not step.wait]
     if hasty:
-        # In a caller's transaction what is locked stays so: again only rows of its jobs.
+        # A caller's transaction keeps its locks: again only the rows of these jobs.
         jobs = _numbers(tx, entry, hasty) if tx.callers else None
         sent.append(tx.send("try_leases", _tokens(entry, hasty) | {"jobs": jobs}))
     return sent
@@ -50,7 +50,7 @@ def _numbers(tx: Transaction, entry: QueueEntry, steps: Sequence[Transition]) ->
 
 
 def numbers_of(tx: Transaction, entry: QueueEntry, ids: Sequence[str]) -> dict[str, int]:
-    """The numbers of jobs, of those that are there."""
+    """The numbers of the jobs of these ids, as far as they exist."""
     bodies = entry.bodies
     known = {id: body[0] for id in ids if (body := bodies.get(id)) is not None}
     if len(known) == len(ids):
@@ -63,13 +63,13 @@ def numbers_of(tx: Transaction, entry: QueueEntry, ids: Sequence[str]) -> dict[s
 
 
 def forget_numbers(entry: QueueEntry, ids: Iterable[str]) -> None:
-    """Look these up the next time: another process may have enqueued their ids anew."""
+    """Look these up again next time: another process may have enqueued their ids anew."""
     for id in ids:
         entry.bodies.pop(id, None)
 
 
 def received(tx: Transaction, entry: QueueEntry, sent: Iterable[Sent]) -> Leases:
-    """The leases that were asked for."""
+    """The leases that were requested."""
     leases = Leases(tx, entry)
     for rows in sent:
         leases.add_rows(rows.fetchall())
@@ -77,7 +77,7 @@ def received(tx: Transaction, entry: QueueEntry, sent: Iterable[Sent]) -> Leases
 
 
 def locked_leases(tx: Transaction, entry: QueueEntry, steps: Sequence[Transition]) -> Leases:
-    """The leases that these transitions name, found also by who remembers an earlier job."""
+    """The leases that these transitions name, even if an earlier job's number is remembered."""
     leases = received(tx, entry, send_for_leases(tx, entry, steps))
     missed = [step for step in steps if step.token is not None and _is_missed(entry, leases, step)]
     if missed:
@@ -100,9 +100,10 @@ def part_leases(
     *,
     all_of_them: bool = False,
 ) -> frozenset[int]:
-    """Give leased jobs rows of their own, so that who locks them holds up no others.
+    """Give leased jobs lease rows of their own, so that locking them holds up no other job.
 
-    Returns which of them are leased. On demand, those that were leased with them are parted, too.
+    Returns which of them are leased. With `all_of_them`, jobs that share a row with them get rows
+    of their own, too.
     """
     entry = queues.begin(tx, queue)
     if entry is None:
@@ -114,8 +115,8 @@ def part_leases(
         num = numbers.get(step.id)
         lease = None if num is None else leases.find(num)
         if num is not None and lease is not None and lease.token == step.token:
-            for one in list(lease.open) if all_of_them else [num]:
-                leases.part(one)
+            for job in list(lease.open) if all_of_them else [num]:
+                leases.part(job)
             parted.add(num)
     leases.write()
     return frozenset(parted)
@@ -135,14 +136,14 @@ class Finding:
         return self._jobs[id]
 
     def forget(self, id: str) -> None:
-        """It is in this queue no longer."""
+        """Note that a job is no longer in this queue."""
         self._jobs[id] = None
 
     def find_for(self, transitions: Iterable[Transition]) -> None:
         """Look for the jobs of these transitions.
 
-        Who has a token can change nothing but a lease, and so waits for nothing else. For hasty
-        ones nobody waits at all: a lease that somebody is changing is found to be another's.
+        A transition with a token can change only a lease, and so waits for no other row. Hasty
+        ones wait for nothing at all: a lease that is being changed counts as another worker's.
         """
         fenced, ids, hasty = set[str](), set[str](), set[str]()
         for step in transitions:
@@ -158,7 +159,7 @@ class Finding:
         statement: str = "standings",
         hasty: AbstractSet[str] = frozenset(),
     ) -> None:
-        """Look for jobs: among what is known of claimed ones, then in the tables."""
+        """Look for jobs: among the remembered claimed ones, then in the tables."""
         missing = {id for id in ids if id not in self._jobs and not self._find_claimed(id)}
         for _ in range(LOOKS):
             if not missing:
@@ -177,7 +178,7 @@ class Finding:
         return True
 
     def _look(self, ids: set[str], statement: str, hasty: AbstractSet[str]) -> set[str]:
-        """Look once; returns those that were just between two homes."""
+        """Look once; returns the ids of jobs that were just between two homes."""
         encoded = sorted(id.encode() for id in ids)
         rows = self._tx.rows(statement, {"queue": self._entry.num, "ids": Blobs(encoded)})
         found = {job.id: job for job in map(resting, rows)}
@@ -194,8 +195,8 @@ class Finding:
 
     def _look_in_leases(self, homeless: list[Standing], hasty: AbstractSet[str]) -> None:
         for wait in (True, False):
-            some = [job.num for job in homeless if (job.id not in hasty) is wait]
-            unlocked = [num for num in some if self.leases.find(num) is None]
+            nums = [job.num for job in homeless if (job.id not in hasty) is wait]
+            unlocked = [num for num in nums if self.leases.find(num) is None]
             if unlocked:
                 self.leases.lock_jobs(unlocked, wait=wait)
         for job in homeless:

@@ -1,8 +1,8 @@
 """Groups: how many jobs of one group may be processing at once.
 
 A claim parks the queued jobs of a full group, so that it does not meet them again and again.
-Whenever a place in a group may have become free, as many as fit go back in line. Sending one
-back too many does no harm: the next claim parks it again. Who changes a group holds its row.
+Whenever a place in a group may have become free, as many jobs as fit go back in line. One too
+many does no harm: the next claim parks it again. A transaction that changes a group locks its row.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ackline.stores.postgres.queues import QueueEntry
 from ackline.stores.postgres.transaction import Transaction
 
 MOMENTS = (0.0, 0.001, 0.002, 0.004, 0.008)
-"""Seconds before each try at groups that others hold: claims and settlings are as quick."""
+"""Seconds before each try at groups that others have locked: most locks are held no longer."""
 
 
 def running_in(tx: Transaction, entry: QueueEntry, groups: Iterable[str]) -> dict[str, int]:
@@ -25,10 +25,10 @@ def running_in(tx: Transaction, entry: QueueEntry, groups: Iterable[str]) -> dic
 
 
 def enter_free(tx: Transaction, entry: QueueEntry, groups: Iterable[str]) -> dict[str, int]:
-    """The same of those that nobody holds for longer than a moment.
+    """The same, but only of groups that nobody has locked for longer than a moment.
 
-    A caller's transaction that has settled a job of a group holds it until its end: no claim is
-    to wait for that.
+    A caller's transaction that has settled a job of a group locks the group until its end: no
+    claim should wait for that.
     """
     running, left = dict[str, int](), set(groups)
     for pause in MOMENTS:
@@ -50,7 +50,7 @@ def change_groups(tx: Transaction, entry: QueueEntry, changes: Mapping[str, int]
 
 
 def leave_groups(tx: Transaction, entry: QueueEntry, left: Mapping[str, int]) -> None:
-    """Count ended leases, and let others of these groups stand in line again."""
+    """Count ended leases, and let parked jobs of these groups stand in line again."""
     if not left:
         return
     running = running_in(tx, entry, left)
@@ -62,14 +62,14 @@ def leave_groups(tx: Transaction, entry: QueueEntry, left: Mapping[str, int]) ->
 
 
 def unpark(tx: Transaction, entry: QueueEntry, group: str, room: int) -> None:
-    """Let parked jobs of a group stand in line: as many of each kind, for claims want kinds."""
+    """Let `room` parked jobs of each kind stand in line: a claim may want only some kinds."""
     values = {"queue": entry.num, "group": group.encode(), "room": room}
     if tx.rows("unpark", values):
         tx.news.add(("ready", entry.key))
 
 
 def unpark_all(tx: Transaction, entry: QueueEntry, limit: int) -> None:
-    """The limit has changed: look at every group that holds jobs back."""
+    """Unpark jobs of every group that has parked ones, because the limit has changed."""
     groups = [group.decode() for (group,) in tx.rows("parked_groups", {"queue": entry.num})]
     if not groups:
         return

@@ -1,4 +1,4 @@
-"""The connection that hears for all listeners of a process, on a thread of its own."""
+"""The connection that receives notifications for all listeners of a process, in its own thread."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ PULSE = 15.0
 """Seconds between signs that this process still waits, and that the connection still works."""
 
 PATIENCE = 4 * PULSE
-"""Seconds after which who gives no sign counts as gone."""
+"""Seconds after which a process that gives no such sign counts as gone."""
 
 RETRIES = (0.05, 2.0)
 """Seconds between tries to listen again."""
 
 PLACE = "place"
-"""What a message begins with that tells where in a line a job has come to stand late."""
+"""The first word of a message that gives the place in a line where a job was put late."""
 
 AWAY = 0.05
-"""Seconds after a wait during which its owner is likely to come back."""
+"""Seconds after a wait within which its caller is likely to wait again."""
 
 
 class Hearing:
-    """Hears what others notify of, and passes it on to those whom it concerns."""
+    """Receives notifications, and wakes the listeners that they concern."""
 
     def __init__(
         self, engine: Engine, channel: str, listeners: Callable[[], frozenset[PostgresListener]]
@@ -58,24 +58,24 @@ class Hearing:
 
     @property
     def here(self) -> bool:
-        """Whether it was begun by this process; a forked child has no part in its parent's."""
+        """Whether this process started it; a forked child cannot use its parent's."""
         return self._process == os.getpid()
 
     @property
     def stands(self) -> bool:
-        """Whether news arrive."""
+        """Whether the connection stands, so that news arrive."""
         return self._stands and self.here
 
     def start(self) -> None:
-        """Begin to hear."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Hear no more; in a forked child, leave the parent's alone."""
+        """End the thread; in a forked child, leave the parent's alone."""
         if not self.here:
             os.close(self._awake)
         else:
-            # Not by closing it alone, for a child may have it open as well.
+            # Closing it would not be enough, because a child may have it open as well.
             with contextlib.suppress(BrokenPipeError):
                 os.write(self._waker, b"!")
             self._thread.join()
@@ -115,7 +115,7 @@ class Hearing:
         connection = self._engine.connections.connect()
         try:
             self._heard.clear()
-            # While a statement is answered, it is the client that takes what was notified.
+            # While a statement is answered, it is the client that reads notifications.
             connection.add_notify_handler(lambda notice: self._heard.append(notice.payload))
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
             yield connection
@@ -123,9 +123,9 @@ class Hearing:
             connection.close()
 
     def _hear(self, connection: Connection) -> bool:
-        """Hear until the store is closed (True) or the connection breaks."""
+        """Receive until the store is closed (True) or the connection breaks (raises)."""
         self._renew(connection)
-        # What was told before we listened is unknown.
+        # Notifications from before we listened were missed.
         self._wake_all(stands=True)
         renewed = time.monotonic()
         poll = select.poll()
@@ -144,7 +144,7 @@ class Hearing:
                 renewed = time.monotonic()
 
     def _pass_on(self, connection: Connection) -> None:
-        """Deliver all that was heard, also what comes while we do."""
+        """Deliver all notifications, also those that come meanwhile."""
         self._gather(connection)
         while self._heard:
             message = self._heard.popleft()
@@ -173,14 +173,14 @@ class Hearing:
             listener.wake()
         now, armed = time.monotonic(), any(listener.armed for listener in concerned)
         if armed and not any(listener.here(now, AWAY) for listener in concerned):
-            # First so, then in the table: who comes back in between arms again.
+            # First here, then in the table: a caller that waits again in between arms again.
             for listener in concerned:
                 listener.armed = False
             self._execute(connection, "disarm", columns_of([subject]) | {"who": self._who})
             self._arm_again(connection, subject)
 
     def _arm_again(self, connection: Connection, subject: Subject) -> None:
-        """Who came back while its row was being removed may have armed too early."""
+        """A caller that waited again while its row was being removed may have armed too early."""
         armed = [listener for listener in self._concerned(subject) if listener.armed]
         if armed:
             self._execute(connection, "arm", self.armed_values([subject]))
@@ -188,10 +188,15 @@ class Hearing:
             listener.wake()
 
     def _concerned(self, subject: Subject) -> list[PostgresListener]:
-        return [one for one in self._listeners() if subject in one.subjects]
+        return [listener for listener in self._listeners() if subject in listener.subjects]
 
     def _renew(self, connection: Connection) -> None:
-        armed = {s for one in self._listeners() if one.armed for s in one.subjects}
+        armed = {
+            subject
+            for listener in self._listeners()
+            if listener.armed
+            for subject in listener.subjects
+        }
         self._execute(connection, "arm", self.armed_values(armed))
         self._execute(connection, "forget_waiting", {})
 

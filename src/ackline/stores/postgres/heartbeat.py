@@ -1,4 +1,4 @@
-"""The signs of life of workers."""
+"""The heartbeats of workers."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ PAUSES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1)
 """Seconds before each further try at leases that others are changing."""
 
 Holds = Mapping[int, Hold]
-"""By their place in what was asked."""
+"""Holds by their index in the worker's list."""
 
 
 class Extended(NamedTuple):
-    """What became of holds, by their places."""
+    """What became of holds, by their indexes."""
 
     lost: list[int]
     cancelled: list[int]
     busy: list[int]
-    """Leases that are there, but somebody is changing them."""
+    """Leases that exist, but that another transaction is changing."""
 
 
 def heartbeat(
     engine: Engine, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]
 ) -> BeatReply:
-    """Note a sign of life and extend leases.
+    """Note that a worker is alive, and extend its leases.
 
     It never waits for a lock: a caller's transaction may hold one for long, and the other leases
-    are not to lapse for that. What stays locked is left as it is, for it is not lost.
+    must not lapse because of that. A lease that stays locked is left as it is: it is not lost.
     """
-    asked = dict(enumerate(holds))
-    found = engine.write(lambda tx: _beat(tx, engine.queues.make(tx, queue), beat, asked))
+    by_index = dict(enumerate(holds))
+    found = engine.write(lambda tx: _beat(tx, engine.queues.make(tx, queue), beat, by_index))
     for pause in PAUSES:
         if not found.busy:
             break
         time.sleep(pause)
-        found = _again(engine, queue, asked, found)
+        found = _again(engine, queue, by_index, found)
     return BeatReply(sorted(found.lost), sorted(found.cancelled))
 
 
-def _again(engine: Engine, queue: QueueKey, asked: Holds, found: Extended) -> Extended:
-    left = {index: asked[index] for index in found.busy}
+def _again(engine: Engine, queue: QueueKey, holds: Holds, found: Extended) -> Extended:
+    left = {index: holds[index] for index in found.busy}
     more = engine.write(lambda tx: _extend(tx, engine.queues.make(tx, queue), left))
     return Extended(found.lost + more.lost, found.cancelled + more.cancelled, more.busy)
 
@@ -60,8 +60,8 @@ def _again(engine: Engine, queue: QueueKey, asked: Holds, found: Extended) -> Ex
 def _beat(tx: Transaction, entry: QueueEntry, beat: WorkerBeat, holds: Holds) -> Extended:
     name = {"queue": entry.num, "id": beat.id.encode()}
     if beat.ttl > 0:
-        sign = {"beat": encode_beat(beat), "seen": tx.now, "expires": tx.now + beat.ttl}
-        tx.send("beat", name | sign)
+        values = {"beat": encode_beat(beat), "seen": tx.now, "expires": tx.now + beat.ttl}
+        tx.send("beat", name | values)
     else:
         tx.send("goodbye", name)
     return _extend(tx, entry, holds)
@@ -83,7 +83,7 @@ def _extend(tx: Transaction, entry: QueueEntry, holds: Holds) -> Extended:
             if hold.wait:
                 found.lost.append(index)
             continue
-        if num in lease.asked:
+        if num in lease.cancel_requested:
             found.cancelled.append(index)
         leases.extend(num, kept_until(lease.deadline, tx.now, hold.seconds))
     leases.write()
@@ -92,9 +92,9 @@ def _extend(tx: Transaction, entry: QueueEntry, holds: Holds) -> Extended:
 
 
 def _look_for(tx: Transaction, entry: QueueEntry, missing: Holds, found: Extended) -> None:
-    """Tell leases that others are changing from those that are lost.
+    """Sort missing leases into lost ones and those that another transaction is changing.
 
-    Those whose holder does not wait are neither: their own transactions end them.
+    Holds that do not `wait` are neither: their jobs' own transactions end these leases.
     """
     waiting = {index: hold for index, hold in missing.items() if hold.wait}
     if not waiting:
@@ -113,9 +113,9 @@ def _rows(
     tx: Transaction, entry: QueueEntry, statement: str, holds: Holds, nums: Mapping[str, int]
 ) -> list[tuple[object, ...]]:
     """The leases of these tokens that have these jobs."""
-    some = [hold for hold in holds.values() if hold.id in nums]
-    if not some:
+    existing = [hold for hold in holds.values() if hold.id in nums]
+    if not existing:
         return []
-    tokens = Ints(sorted({hold.token for hold in some}))
-    jobs = Ints([nums[hold.id] for hold in some])
+    tokens = Ints(sorted({hold.token for hold in existing}))
+    jobs = Ints([nums[hold.id] for hold in existing])
     return tx.rows(statement, {"queue": entry.num, "tokens": tokens, "jobs": jobs})

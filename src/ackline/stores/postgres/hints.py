@@ -1,10 +1,10 @@
-"""Where in its lines a process looks for the next jobs.
+"""Where in a queue's lines a process looks for the next jobs.
 
-While another session holds a snapshot open, rows that were claimed cannot be removed, and who
-begins at the head of a line reads all of them again. So a claimer begins behind what it took
-last. Rows can come to stand before that: those of late committers, or of other clocks. They are
-seen by a look from further back, and by one from the very beginning, as often as these are cheap.
-Lanes without an order are always read from their beginning.
+While another session holds a snapshot open, the rows of claimed jobs cannot be removed, and a claim
+that begins at the head of a line reads all of them again. So a claim begins behind the jobs that
+this process took last. Rows may be added before that place, by transactions that commit late or
+have another clock. They are found by a look from further back, and by a full look from the very
+beginning, as often as these are cheap. Lanes without an order are always read from the beginning.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from ackline.forks import renew_in_child
 from ackline.stores.postgres.codes import LANES, ODD
 
 BACK_EVERY, BACK_BY = 0.25, 1.0
-"""Seconds between looks from further back, and how long ago their bound was good."""
+"""Seconds between looks from further back, and the age of the place where these begin."""
 
 FULL_SHARE, FULL_EVERY = 50.0, 5.0
-"""A full look takes at most one part in so many of the time, but comes after so many seconds."""
+"""Full looks take at most 1/FULL_SHARE of the time, but come at least every FULL_EVERY seconds."""
 
 CHEAP, IDLE_SHARE = 0.02, 10.0
-"""Who found nothing looks fully if that took no more seconds than this, or is due by this part."""
+"""If nothing was found, a full look follows that took at most CHEAP seconds the last time, or that
+takes at most 1/IDLE_SHARE of the time."""
 
 Place = tuple[float, int]
 Lane = tuple[int, int]
@@ -32,7 +33,7 @@ START: Place = (-math.inf, 0)
 
 
 class Look:
-    """From where one claim reads each lane."""
+    """The place in each lane from which one claim reads."""
 
     __slots__ = ("cost", "full", "jobs", "lanes", "lines", "ranks", "stamp")
 
@@ -54,7 +55,7 @@ class Look:
 
 
 class Hints:
-    """What one process knows of the lines of one queue."""
+    """What one process knows about the lines of one queue."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -68,7 +69,7 @@ class Hints:
         self._full_cost = 0.0
 
     def look(self, lines: Iterable[int]) -> Look:
-        """Decide from where to read."""
+        """Decide where to begin to read."""
         with self._lock:
             now = time.monotonic()
             self._age(now)
@@ -107,7 +108,7 @@ class Hints:
             self._older, self._next_older = self._next_older, dict(self._last)
 
     def took(self, look: Look, last: dict[Lane, Place]) -> None:
-        """A look was answered, and its jobs are taken for good: the next begins behind them."""
+        """Note the jobs that a look found, once they are claimed: the next begins behind them."""
         with self._lock:
             if look.full:
                 self._full_cost = look.cost
@@ -117,16 +118,16 @@ class Hints:
                         self._last[lane] = place
 
     def lower(self, line: int, lane: int, place: Place) -> None:
-        """A job came to stand here: do not begin behind it."""
+        """Note that a job was put in this place: do not begin behind it."""
         with self._lock:
             for bounds in (self._last, self._older, self._next_older):
                 if place < bounds.get((line, lane), START):
                     bounds[line, lane] = place
-                    # What a look took that began before says nothing of this place.
+                    # The results of a look that began earlier say nothing about this place.
                     self._stamp += 1
 
     def reset(self) -> None:
-        """Begin anew: something happened that may have put jobs anywhere."""
+        """Begin anew: jobs may have been put anywhere."""
         with self._lock:
             self._stamp += 1
             self._last, self._older, self._next_older = {}, {}, {}

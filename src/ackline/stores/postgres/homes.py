@@ -1,4 +1,4 @@
-"""New homes of jobs, gathered and written together."""
+"""New homes of jobs (rows of `ready`, `parked` or `rest`), gathered and written together."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Homes:
 
 
 NO_TIME = float("-inf")
-"""Stands for no time: a list of times has no gaps."""
+"""Stands for no time, because an array of times has no NULL."""
 
 
 def _columns(pasts: tuple[Past, ...]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Take part in a transaction of the caller's own.
 
-What may not wait for the caller's commit is done on a connection of the store's: queues are made,
-due jobs promoted, and a job that is settled gets a lease row of its own, for those that were
-leased with it are not to wait either.
+What must not wait for the caller's commit is done on a connection of the store: queues are made,
+due jobs are promoted, and a job that is settled gets a lease row of its own, so that the jobs that
+were leased with it do not have to wait either.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Leased = frozenset[int]
 
 
 class _Together(Exception):
-    """A lease is not for one job alone."""
+    """Raised if a lease row is shared by several jobs."""
 
     def __init__(self, entry: QueueEntry) -> None:
         self.entry = entry
@@ -75,13 +75,13 @@ class PostgresJoined:
         transitions: Sequence[Transition],
         work: Callable[[Transaction, Leased | None], T],
     ) -> T:
-        """Take a step that locks no lease which a job shares with others."""
+        """Take a step that locks no lease row which a job shares with others."""
         known: Leased | None = None
         for _ in range(TRIES):
             try:
                 return self._loan.run(functools.partial(_call, work, known))
             except _Together as together:
-                # Not before it was met: a row of its own may be locked by an earlier step.
+                # Only once a shared row was met: a job's own may be locked by an earlier step.
                 known = self._part(queue, transitions, together)
         raise StoreUnavailable(
             f"{self._engine.where}: a heartbeat kept putting leases together, {TRIES} times; "
@@ -96,8 +96,8 @@ class PostgresJoined:
             lambda tx: part_leases(tx, self._queues, queue, transitions, all_of_them=old)
         )
         if old:
-            # Its snapshot has the lease as it was. The next transaction is to find all of them
-            # apart, and so are the jobs of these kinds that will be claimed.
+            # This snapshot still has the shared row. The caller's next transaction shall find all
+            # these jobs in rows of their own, also jobs of these kinds that are claimed later.
             together.entry.claim_apart([step.id for step in transitions])
             self._loan.require_fresh_look(together)
         return known
@@ -113,7 +113,7 @@ class PostgresJoined:
         if entry is None:
             return [GONE] * len(transitions)
         finding = Finding(tx, entry, locked_leases(tx, entry, transitions))
-        # One that nobody else can see was made by this transaction, and holds up no one.
+        # A lease that nobody else can see was made by this transaction, and holds up nobody.
         tokens = {step.token for step in transitions if step.token is not None}
         if finding.leases.shared(tokens, known):
             raise _Together(entry)
@@ -147,7 +147,7 @@ class PostgresJoined:
 
 
 class PostgresJoining:
-    """A block in which the store has a caller's connection for itself."""
+    """A block during which only the store uses a caller's connection."""
 
     def __init__(self, engine: Engine, given: object) -> None:
         self._engine = engine
@@ -203,7 +203,7 @@ def _busy() -> CannotJoin:
 
 
 async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
-    """Await something that must not be left half done, however often we are cancelled."""
+    """Await something that must be completed, however often this task is cancelled."""
     task = asyncio.ensure_future(work)
     while not task.done():
         with contextlib.suppress(asyncio.CancelledError):

@@ -1,6 +1,6 @@
-"""What callers hand in as their connection, and the client's connection in it.
+"""The client's connection inside the object that a caller hands in as its connection.
 
-The frameworks are not imported: who hands in something of theirs has done so.
+The frameworks are not imported here: a caller that hands in their object has imported them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REFUSED = {
 
 
 def blocking_connection(given: object) -> Blocking:
-    """The client's connection in what a caller of the blocking queue has handed in."""
+    """The client's connection in the object that a caller of the blocking queue has handed in."""
     if _is_async(given):
         raise CannotJoin(f"{_named(given)} belongs to asyncio: hand it to a queue of ackline.aio")
     if isinstance(given, psycopg.Connection):
@@ -47,7 +47,7 @@ def blocking_connection(given: object) -> Blocking:
 
 
 async def async_connection(given: object) -> Async:
-    """The client's connection in what a caller of the async queue has handed in."""
+    """The client's connection in the object that a caller of the async queue has handed in."""
     if isinstance(given, psycopg.AsyncConnection):
         return given
     if not _is_async(given):
@@ -100,7 +100,7 @@ def _named(given: object) -> str:
 
 @contextlib.contextmanager
 def _sqlalchemy_errors() -> Iterator[None]:
-    """Tell of a closed or failed transaction of SQLAlchemy's in our words."""
+    """Raise SQLAlchemy's errors, such as of a closed or failed transaction, as `CannotJoin`."""
     errors = sys.modules.get("sqlalchemy.exc")
     try:
         yield
@@ -117,7 +117,7 @@ def _of_driver(given: Any, inner: Any, wanted: type[Any]) -> Any:
             f"the engine speaks {dialect.name}+{dialect.driver}: make it with "
             "postgresql+psycopg://…, for jobs are written with psycopg 3; nothing was done"
         )
-    # Begun by SQLAlchemy in autocommit mode it would be a transaction in name only.
+    # In autocommit mode, a transaction begun by SQLAlchemy would be one in name only.
     require_transaction(inner)
     return inner
 

@@ -1,4 +1,4 @@
-"""A caller's connection, borrowed: steps in its transaction, and nothing left behind."""
+"""A caller's connection, borrowed for steps in its transaction, and left as it was."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from ackline.stores.postgres.transaction import Again, Sent, Transaction
 T = TypeVar("T")
 
 _NAMES = [name for name, value in SESSION.items() if value == "off"]
-"""What the planner is not to use; the rest is for sessions of our own."""
+"""Settings of what the planner must not use; the others are for the store's own sessions."""
 
 _OURS = {"names": _NAMES, "values": [SESSION[name] for name in _NAMES]}
 
 
 class Borrowed(psycopg.Connection[tuple[Any, ...]]):
-    """A caller's session under a face that knows no adapters and no factories of theirs."""
+    """A caller's session as a connection without the caller's adapters and row factories."""
 
     def __del__(self, *_warn: object) -> None:
-        """It is not ours to close."""
+        """The session is not ours to close."""
 
 
 class Cursors:
-    """Statements sent the client's own way, for what is prepared on the session is its owner's."""
+    """Sends statements by the client's cursors: the session's prepared ones are its owner's."""
 
     def __init__(self, connection: Borrowed, statements: Mapping[str, str]) -> None:
         self.connection = connection
@@ -48,11 +48,14 @@ class Cursors:
         return self.connection.cursor(binary=True).execute(self._statements[name], values)
 
     def push(self) -> None:
-        """The client sends each at once."""
+        """Nothing to do: the client sends each statement at once."""
 
 
 class CallersTransaction(Transaction):
-    """It may stay open for long, so it locks nothing that others need, and nobody remembers it."""
+    """A transaction that may stay open for long.
+
+    So it locks nothing that others need, and what it sees of queues is not remembered.
+    """
 
     callers = True
 
@@ -62,12 +65,12 @@ class CallersTransaction(Transaction):
         self._engine = engine
 
     def next_token(self, above: int) -> int:
-        """Taken outside: the row that is raised for it would stay locked."""
+        """A token taken in another transaction: here its counter's row would stay locked."""
         return self._engine.write(lambda tx: tx.next_token(above))
 
 
 class Loan:
-    """What a caller lent, while nobody else uses it."""
+    """A connection that a caller has lent, while nobody else uses it."""
 
     def __init__(self, engine: Engine, owner: Blocking | Async) -> None:
         self._engine = engine
@@ -79,7 +82,7 @@ class Loan:
         self._busy = threading.Lock()
 
     def run(self, work: Work[T]) -> T:
-        """Take one step: all of it is in the caller's transaction when this returns, or nothing."""
+        """Take one step in the caller's transaction, as a whole or, if it raises, not at all."""
         with self._busy:
             for turn in range(TRIES):
                 try:
@@ -87,7 +90,7 @@ class Loan:
                 except (Again, UniqueViolation, SerializationFailure) as error:
                     self.require_fresh_look(error)
                 except psycopg.Error as error:
-                    # Also a deadlock: what it is about may be locked by an earlier step.
+                    # Also a deadlock: an earlier step may hold one of its locks.
                     raise translate(error, self._engine.where) from error
                 time.sleep(random.uniform(0, 0.002 * turn))
         raise StoreUnavailable(
@@ -104,10 +107,10 @@ class Loan:
             ) from error
 
     def stop(self) -> None:
-        """Whoever wanted it has left: undo the step under way, and wait until it is undone."""
+        """Undo the step under way, because its caller has left, and wait until it is undone."""
         self._stopped = True
         while not self._busy.acquire(timeout=0.1):
-            # Again and again, for it may be between two statements.
+            # Again and again, because the step may be between two statements.
             with contextlib.suppress(psycopg.Error):
                 self._connection.cancel_safe()
         self._busy.release()
@@ -136,13 +139,13 @@ class Loan:
             raise CannotJoin("whoever asked for it has left; nothing was done")
 
     def _undo(self) -> None:
-        # If this fails too, what failed first is what the caller is told.
+        # If this fails too, the caller gets the first error.
         with contextlib.suppress(psycopg.Error):
             for statement in ("undo_step", "keep_step"):
                 self._connection.execute(self._engine.statements[statement])
 
     def _settle_in(self, tx: Transaction) -> list[str]:
-        """Check where we are, and set what our statements need; returns what it was before."""
+        """Check which database this is, and set what our statements need; returns the old ones."""
         here, manners = tx.send("whereabouts"), tx.send("manners", {"names": _NAMES})
         self._require_home(here.fetchall()[0])
         [(read_only, self.looks_afresh, theirs)] = manners.fetchall()
@@ -159,9 +162,9 @@ class Loan:
             return
         if here == self._engine.home(anew=True):
             return
-        what = "has no such schema" if here[2] is None else "is another server or database"
+        why = "has no such schema" if here[2] is None else "is another server or database"
         raise StoreMismatch(
-            f"the connection does not lead to {self._engine.where}: what it leads to {what}. Open "
+            f"the connection does not lead to {self._engine.where}: what it leads to {why}. Open "
             "the store by the URL of the database that your transactions are in; nothing was done"
         )
 
@@ -186,13 +189,13 @@ def _borrow(owner: Blocking | Async) -> Borrowed:
     pgconn = owner.pgconn
     handlers = pgconn.notice_handler, pgconn.notify_handler
     borrowed = Borrowed(pgconn)
-    # Making it has taken them over; what is said on this session is still for its owner.
+    # Its constructor has replaced the handlers, but notices of this session are for its owner.
     pgconn.notice_handler, pgconn.notify_handler = handlers
     # The names of prepared statements are the owner's, too.
     borrowed.prepare_threshold = None
     register(borrowed)
     if pgconn.transaction_status == TransactionStatus.IDLE:
-        # Nothing was sent yet: our first statement begins the transaction as theirs would.
+        # Nothing was sent yet: our first statement begins the transaction as the owner's would.
         borrowed.isolation_level = owner.isolation_level
         borrowed.read_only = owner.read_only
         borrowed.deferrable = owner.deferrable
@@ -201,14 +204,14 @@ def _borrow(owner: Blocking | Async) -> Borrowed:
 
 @contextlib.contextmanager
 def notifications_kept(owner: Async) -> Iterator[None]:
-    """Hand what is heard in another thread to its owner when we are back in this one."""
+    """Pass notifications that arrive in another thread to their owner once back in this thread."""
     pgconn = owner.pgconn
-    handler, heard = pgconn.notify_handler, list[Any]()
-    pgconn.notify_handler = heard.append
+    handler, received = pgconn.notify_handler, list[Any]()
+    pgconn.notify_handler = received.append
     try:
         yield
     finally:
         pgconn.notify_handler = handler
-        for notification in heard:
+        for notification in received:
             if handler is not None:
                 handler(notification)

@@ -1,4 +1,4 @@
-"""Reading the journal, and letting go of its oldest batches."""
+"""Reading the journal, and dropping its oldest batches."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def events(
 def _batches(
     tx: Transaction, queue: int | None, start: int, left: int
 ) -> Iterator[tuple[int, Row]]:
-    """From a batch on; no more are read than so many entries need, about."""
+    """Batches from `start` on; about as many are read as hold `left` entries."""
     chunk = FIRST_CHUNK
     while True:
         values = _batch(start) | {"limit": chunk}
@@ -86,7 +86,7 @@ def _batches(
 
 
 def last_dropped(tx: Transaction, queue: int | None) -> tuple[int, int]:
-    """The last batch that was dropped of a queue, or of any, with the number of its entries."""
+    """The last batch that was dropped of a queue (None: of any), and how many entries it had."""
     for era, moment, num, size in tx.rows("last_dropped", {"queue": queue}):
         return number_of(era, moment, num), size
     return (0, 0)
@@ -102,7 +102,7 @@ class Trimmed(NamedTuple):
 
 
 def trim(tx: Transaction, entry: QueueEntry, most: int, keep_from: str | None) -> Trimmed:
-    """Drop batches past their time, or too many."""
+    """Drop batches that are too old or too many."""
     if entry.settings.max_journal is not None:
         most = entry.settings.max_journal
     counts = tx.rows("counts", {"queues": Ints([entry.num])})

@@ -42,7 +42,7 @@ def configure(
         return False
     tx.send("set_settings", {"queue": entry.num, "settings": encode_settings(settings)})
     entry_ = Entry(act_of_change(before, settings), "", "", None, None, by=by)
-    tx.told(entry.key, entry.num).entries.append(entry_)
+    tx.changes_of(entry.key, entry.num).entries.append(entry_)
     if settings.group_limit > before.group_limit:
         unpark_all(tx, entry, settings.group_limit)
     tx.news.add(("ready", queue))
@@ -51,14 +51,14 @@ def configure(
 
 def prune(tx: Transaction, entry: QueueEntry, limit: int) -> int:
     """Drop terminal jobs past their time, and workers long gone."""
-    told, pruned = tx.told(entry.key, entry.num), 0
+    changes, pruned = tx.changes_of(entry.key, entry.num), 0
     for state in _TERMINAL:
         values = {"queue": entry.num, "state": CODE[state], "now": tx.now}
         rows = tx.rows("over", values | {"limit": max(limit - pruned, 0)})
         if rows:
             tx.send("drop_jobs", {"jobs": Ints([row[0] for row in rows])})
             tx.shift(entry.num, state, None, len(rows))
-        told.entries += [
+        changes.entries += [
             Entry(Act.PRUNE, id.decode(), name_of(kind), state, None, attempts)
             for _, id, kind, attempts in rows
         ]
@@ -79,19 +79,19 @@ def find_ids(
 def purge(
     tx: Transaction, queues: Queues, queue: QueueKey, which: Filter, ids: frozenset[str], by: str
 ) -> int:
-    """Delete those of these jobs that match, whatever their state."""
+    """Delete the jobs of these ids that match, whatever their state."""
     entry = queues.begin(tx, queue)
     if entry is None:
         return 0
     finding = Finding(tx, entry)
     finding.find(ids)
-    told, left, gone = tx.told(entry.key, entry.num), Counter[str](), list[int]()
-    # Locked, they stand still: now look whether they match.
+    changes, left, gone = tx.changes_of(entry.key, entry.num), Counter[str](), list[int]()
+    # They are locked and cannot change any more: now check whether they match.
     for row in sorted(look_up(tx, entry, sorted(ids))):
         record, job = record_of(row), finding.job(row[1].decode())
         if job is None or job.num != row[0] or not which.matches(record):
             continue
-        told.entries.append(
+        changes.entries.append(
             Entry(Act.PURGE, record.id, record.kind, record.state, None, record.attempts, by=by)
         )
         gone.append(job.num)
@@ -108,20 +108,20 @@ def purge(
 
 
 def drop(tx: Transaction, queues: Queues, queue: QueueKey, by: str) -> bool:
-    """Forget all of an empty queue but its journal.
+    """Forget everything of an empty queue except its journal.
 
-    Who enqueues at the same moment locks nothing here. Its jobs are in a queue that is marked as
-    dropped, and a queue that has jobs is there, whatever its mark says.
+    An enqueue at the same moment locks nothing here. Its jobs are then in a queue that is marked as
+    dropped; but a queue that has jobs exists, whatever its mark says.
     """
     entry = queues.begin(tx, queue)
     if entry is None or entry.dropped:
         return True
-    # One at a time: what is counted next is as whoever had it before has left it.
+    # One at a time: the counts that follow include the changes of the lock's last holder.
     tx.rows("lock_queue", {"queue": entry.num})
     for counts in tx.rows("counts", {"queues": Ints([entry.num])}):
         if any(counts[1 : 1 + EVENTS]):
             return False
     tx.send("set_settings", {"queue": entry.num, "settings": DROPPED})
     tx.send("forget_all_workers", {"queue": entry.num})
-    tx.told(queue, entry.num).entries.append(Entry(Act.DROP, "", "", None, None, by=by))
+    tx.changes_of(queue, entry.num).entries.append(Entry(Act.DROP, "", "", None, None, by=by))
     return True

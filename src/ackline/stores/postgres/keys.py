@@ -18,7 +18,7 @@ def read_keys(
     limit: int,
     after: tuple[str, ...] | None,
 ) -> list[Key]:
-    """The keys that start with these parts, and come after one."""
+    """The keys that start with `prefix` and come after the key `after`."""
     start, end = span_of(prefix, after)
     values = {"tenant": tenant.encode(), "start": start, "end": end, "limit": limit}
     return [

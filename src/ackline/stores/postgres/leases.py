@@ -1,4 +1,4 @@
-"""Leases that a transaction has locked, and what becomes of them."""
+"""Leases that a transaction has locked, and how it changes them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from ackline.stores.postgres.transaction import Transaction
 
 
 class Lease:
-    """One row: the jobs of one claim that are still open and have one deadline."""
+    """One row: those jobs of one claim that are still open and share a deadline."""
 
-    __slots__ = ("asked", "changed", "deadline", "num", "open", "started", "token", "worker")
+    __slots__ = (
+        "cancel_requested", "changed", "deadline", "num", "open", "started", "token", "worker"
+    )  # fmt: skip
 
     def __init__(
         self, num: int | None, token: int, worker: str, started: float, deadline: float
@@ -27,7 +29,7 @@ class Lease:
         self.deadline = deadline
         self.open: dict[int, tuple[int, float]] = {}
         """Job → attempts and rank."""
-        self.asked: set[int] = set()
+        self.cancel_requested: set[int] = set()
         self.changed = False
 
     def values(self, queue: int) -> dict[str, Any]:
@@ -42,16 +44,16 @@ class Lease:
             "jobs": Ints(list(self.open)),
             "attempts": Ints([attempts for attempts, _ in self.open.values()]),
             "ranks": Floats([rank for _, rank in self.open.values()]),
-            "asked": Ints(sorted(self.asked)),
+            "asked": Ints(sorted(self.cancel_requested)),
         }
 
 
 def lease_of(row: Sequence[Any]) -> Lease:
-    """A row of `lock_leases`."""
+    """A lease, from a row of `lock_leases`."""
     num, token, worker, started, deadline, jobs, attempts, ranks, asked = row
     lease = Lease(num, token, name_of(worker), started, deadline)
     lease.open = dict(zip(jobs, zip(attempts, ranks, strict=True), strict=True))
-    lease.asked = set(asked)
+    lease.cancel_requested = set(asked)
     return lease
 
 
@@ -64,7 +66,7 @@ class Leases:
         self._rows: dict[int, Lease] = {}
         self._new: list[Lease] = []
         self._extended: dict[tuple[int, float], Lease] = {}
-        """By the lease that they come from, and the new deadline."""
+        """New leases, by the lease that their jobs come from and the new deadline."""
         self._by_job: dict[int, Lease] = {}
 
     def add_rows(self, rows: Iterable[Sequence[Any]]) -> None:
@@ -75,7 +77,7 @@ class Leases:
                 self._by_job.update(dict.fromkeys(lease.open, lease))
 
     def lock_jobs(self, nums: Sequence[int], *, wait: bool = True) -> None:
-        """Lock the leases of these jobs, if they are leased; or what of them nobody changes."""
+        """Lock the leases of these jobs; without `wait`, only those that nobody has locked."""
         values = {"queue": self._entry.num, "jobs": Ints(nums)}
         self.add_rows(self._tx.rows("lock_leases_of" if wait else "try_leases_of", values))
 
@@ -84,27 +86,27 @@ class Leases:
         return self._by_job.get(num)
 
     def leave(self, num: int) -> None:
-        """A job is no longer leased."""
+        """End the lease of a job."""
         lease = self._by_job.pop(num)
         del lease.open[num]
-        lease.asked.discard(num)
+        lease.cancel_requested.discard(num)
         lease.changed = True
 
-    def ask(self, num: int) -> None:
-        """A job is asked to stop."""
+    def request_cancel(self, num: int) -> None:
+        """Ask a leased job to stop."""
         lease = self._by_job[num]
-        lease.asked.add(num)
+        lease.cancel_requested.add(num)
         lease.changed = True
 
     def extend(self, num: int, deadline: float) -> None:
-        """A job has another deadline; it gets a row with those it shared one with before.
+        """Give a job another deadline; jobs that shared a row and get the same one still share one.
 
-        No others: a job that was given a row of its own keeps it so.
+        No others join them: a job that was given a row of its own keeps it for itself.
         """
         old = self._by_job[num]
         if old.deadline == deadline:
             return
-        # It may end sooner than it would have.
+        # The new deadline may be earlier than the old one.
         self._entry.ahead.lower(deadline)
         new = self._extended.get((id(old), deadline))
         if new is None:
@@ -122,7 +124,7 @@ class Leases:
             self._hand_over(num, old, new)
 
     def shared(self, tokens: AbstractSet[int], known: AbstractSet[int] | None) -> bool:
-        """Whether a lease of these tokens, if known, has several jobs."""
+        """Whether a lease of these tokens has several jobs, one of them `known` (None: any)."""
         return any(
             lease.token in tokens
             and len(lease.open) > 1
@@ -132,14 +134,14 @@ class Leases:
 
     def _hand_over(self, num: int, old: Lease, new: Lease) -> None:
         new.open[num] = old.open.pop(num)
-        if num in old.asked:
-            old.asked.remove(num)
-            new.asked.add(num)
+        if num in old.cancel_requested:
+            old.cancel_requested.remove(num)
+            new.cancel_requested.add(num)
         old.changed = new.changed = True
         self._by_job[num] = new
 
     def write(self) -> None:
-        """Write what has changed; a lease that moved as a whole keeps its row."""
+        """Write the changes; a lease whose jobs all moved to a new one leaves its row to that."""
         queue, new = self._entry.num, [lease for lease in self._new if lease.open]
         gone = []
         for lease in self._rows.values():
@@ -147,7 +149,7 @@ class Leases:
                 if lease.changed:
                     self._tx.send("set_lease", lease.values(queue))
             elif lease.changed:
-                successor = next((one for one in new if one.token == lease.token), None)
+                successor = next((other for other in new if other.token == lease.token), None)
                 if successor is None:
                     gone.append(lease.num)
                 else:

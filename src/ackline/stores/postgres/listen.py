@@ -1,4 +1,4 @@
-"""A listener: woken by news, or by the clock where there is none."""
+"""A listener: woken by news, or by the clock where no news arrives."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from typing import Protocol, Self
 
 POLL = 0.25
-"""Seconds after which a listener looks for itself, where nothing is heard."""
+"""Seconds after which a listener looks for itself, where no news arrives."""
 
 Subject = tuple[bytes, int]
 """A queue and a topic."""
@@ -38,7 +38,7 @@ class PostgresListener:
         self._closed = False
 
     def here(self, now: float, away: float) -> bool:
-        """Whether somebody waits, or did so a moment ago."""
+        """Whether a caller waits, or did so less than `away` seconds ago."""
         return self._waiting > 0 or now - self._left_at < away
 
     def wait(self, timeout: float) -> bool:
@@ -52,7 +52,7 @@ class PostgresListener:
     def _wait(self, timeout: float) -> bool:
         if not self.armed and not self._closed:
             self._source.arm(self)
-            # What happened while nobody was told: look once.
+            # While it was not armed, news was not sent: so the caller must look once.
             self._news.set()
         until = time.monotonic() + timeout
         while not self._closed:

@@ -52,7 +52,7 @@ def get(
 
 
 def look_up(tx: Transaction, entry: QueueEntry, ids: Sequence[str]) -> list[Row]:
-    """Rows of the jobs of these ids, as they stand."""
+    """Rows of the jobs of these ids, as they stand now."""
     encoded = Blobs([id.encode() for id in set(ids)])
     rows = tx.rows("look_up", {"queue": entry.num, "ids": encoded})
     homeless = [row[_NUM] for row in rows if row[_STATE] is None]
@@ -63,7 +63,7 @@ def look_up(tx: Transaction, entry: QueueEntry, ids: Sequence[str]) -> list[Row]
     return [
         row if row[_STATE] is not None else _with_lease(row, leased[row[_NUM]])
         for row in rows
-        # Without a home it has just gone.
+        # A job without a home is just gone.
         if row[_STATE] is not None or row[_NUM] in leased
     ]
 
@@ -139,7 +139,7 @@ def matching(
 ) -> list[Row]:
     """The first rows of jobs that match, by state, then in the order of their line.
 
-    With a time, without those whose retention is over then.
+    Given a time, without the jobs whose retention is over by then.
     """
     if which.ids is not None:
         rows = _of_ids(tx, entry, which, after, newest_first)
@@ -147,8 +147,8 @@ def matching(
     found: list[Row] = []
     for state in STATES:
         if state in which.states and len(found) < limit:
-            some = limit - len(found)
-            found += _in_state(tx, entry, state, which, some, after, newest_first, now)
+            left = limit - len(found)
+            found += _in_state(tx, entry, state, which, left, after, newest_first, now)
     return found
 
 
@@ -208,28 +208,28 @@ def _place(row: Row, newest_first: bool) -> Place:
 def describe(
     tx: Transaction, tenant: str | None, name: str | None, dropped: bool
 ) -> tuple[list[QueueInfo], list[int]]:
-    """Queues with their counts, and those whose counts should be folded."""
+    """Queues with their counts, and the numbers of those whose counts should be folded."""
     values = {
         "tenant": None if tenant is None else tenant.encode(),
         "name": None if name is None else name.encode(),
     }
     rows = tx.rows("queues", values)
     sums = {row[0]: row for row in tx.rows("counts", {"queues": Ints([row[0] for row in rows])})}
-    found = []
+    infos = []
     for num, owner, title, settings in rows:
         sum_ = sums.get(num, (num, *[0] * len(STATES)))
         counts = dict(zip(STATES, sum_[1 : len(STATES) + 1], strict=True))
         if settings == DROPPED and not dropped and not any(counts.values()):
             continue
-        found.append(
+        infos.append(
             QueueInfo(key=queue_of(owner, title), settings=decode_settings(settings), counts=counts)
         )
-    many = [row[0] for row in sums.values() if row[-1] > FOLD_FROM]
-    return sorted(found, key=lambda info: info.key), many
+    to_fold = [row[0] for row in sums.values() if row[-1] > FOLD_FROM]
+    return sorted(infos, key=lambda info: info.key), to_fold
 
 
 FOLD_FROM = 500
-"""How many changes of counts are added up at most before they are folded into one."""
+"""A queue with more changes of its counts than this should have them folded into one."""
 
 
 def workers(tx: Transaction, queues: Queues, queue: QueueKey) -> list[WorkerRecord]:
@@ -237,8 +237,8 @@ def workers(tx: Transaction, queues: Queues, queue: QueueKey) -> list[WorkerReco
     entry = queues.begin(tx, queue)
     if entry is None:
         return []
-    found = [
+    records = [
         WorkerRecord(beat=decode_beat(beat), seen_at=seen, expires_at=expires, holds=holds)
         for beat, seen, expires, holds in tx.rows("workers", {"queue": entry.num})
     ]
-    return sorted(found, key=lambda worker: worker.beat.id)
+    return sorted(records, key=lambda worker: worker.beat.id)

@@ -1,4 +1,4 @@
-"""Bring a schema to the one that this release uses, or say why it cannot be."""
+"""Bring a schema to the version that this release uses, or say why that is not possible."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from ackline.stores.postgres.queries import in_schema, statements
 OLDEST_SERVER = 130000
 
 LOCK_WAIT = "2s"
-"""How long a step waits for a table that others use: as long, others wait behind it."""
+"""How long a step waits for a table that others use: meanwhile, others wait behind it."""
 
 TRIES, PAUSE, LONGEST_PAUSE = 15, 0.5, 5.0
 """How often a step is tried while a lock is held; seconds in between, doubled, up to the last."""
 
 COLUMNS = {"num", "name", "at", "compatible_from"}
-"""Of the table that tells whose a schema is."""
+"""The columns of the table by which a schema is known to be Ackline's."""
 
 
 class Found(NamedTuple):
-    """How a schema was found."""
+    """The state in which a schema was found."""
 
     there: bool
     number: int
@@ -48,7 +48,7 @@ class Migrator:
         self._statements = statements(address.schema)
 
     def found(self) -> Found:
-        """How far the schema has been migrated; refuses those that this release cannot use."""
+        """How far the schema has been migrated; refuses one that this release cannot use."""
         [(there, relations, columns)] = self._rows("schema_state", schema=self._address.schema)
         if set(columns) >= COLUMNS:
             found = Found(there, *self._rows("last_migration")[0])
@@ -83,11 +83,11 @@ class Migrator:
         raise StoreMismatch(f"{self._address}: its schema {state}: run `ackline migrate`")
 
     def pooled(self) -> bool:
-        """Whether a pooler is in between: it gives sessions numbers of its own."""
+        """Whether a pooler is in between: a pooler gives sessions numbers of its own."""
         return bool(self._connection.info.backend_pid != self._rows("session_number")[0][0])
 
     def pending(self) -> Migrated:
-        """The steps that are still to be taken, each with all that would be sent."""
+        """The missing steps, each with all its SQL."""
         found = self.found()
         scripts: list[Migration] = []
         for step in self._missing(found):
@@ -115,7 +115,7 @@ class Migrator:
         )
 
     def _patiently(self, step: Migration) -> bool:
-        """Take a step, unless somebody else has; where a lock is held, let others pass first."""
+        """Take a step, unless another process has; while a lock is held, retry after a pause."""
         pause = PAUSE
         for _ in range(TRIES - 1):
             try:
@@ -148,8 +148,8 @@ class Migrator:
     def _changes(self, step: Migration, *, add_schema: bool) -> str:
         parts = [self._render("add_schema")] if add_schema else []
         parts.append(in_schema(step.sql, self._address.schema))
-        said = {"number": step.number, "name": step.name, "compatible_from": step.compatible_from}
-        return "\n".join([*parts, self._render("add_migration", **said)])
+        values = {"number": step.number, "name": step.name, "compatible_from": step.compatible_from}
+        return "\n".join([*parts, self._render("add_migration", **values)])
 
     def _render(self, statement: str, **values: Any) -> str:
         cursor = psycopg.ClientCursor(self._connection)

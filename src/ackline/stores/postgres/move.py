@@ -14,16 +14,16 @@ from ackline.stores.postgres.transaction import Transaction
 
 
 class Arrivals:
-    """What a batch hands over, and what the other queues have to tell of it."""
+    """Moves the jobs of a batch to other queues, and keeps the entries for their journals."""
 
     def __init__(self, tx: Transaction, queues: Queues, source: QueueEntry) -> None:
         self._tx = tx
         self._queues = queues
         self._source = source
-        self._told: list[tuple[QueueEntry, Entry]] = []
+        self._arrived: list[tuple[QueueEntry, Entry]] = []
 
     def move(self, job: Standing, transition: Transition) -> Entry | None:
-        """Move a job, unless it is leased or the other queue has its id."""
+        """Move a job, unless it is leased or the other queue has a job of its id."""
         assert transition.target is not None
         now = self._tx.now
         if not may_move(self._source.key, transition.target) or not holds(
@@ -40,17 +40,17 @@ class Arrivals:
         away, here = move_entries(
             self._source.key, transition, job.kind, job.state, job.attempts, job.priority
         )
-        self._told.append((target, here))
+        self._arrived.append((target, here))
         return away
 
     def _make_way(self, target: QueueEntry, id: str) -> bool:
-        """Drop a job of this id whose retention is over; False if there is one that stays."""
+        """Drop the target's job of this id if its retention is over; False if it has to stay."""
         values = {"queue": target.num, "ids": Blobs([id.encode()])}
         for old in map(resting, self._tx.rows("standings", values)):
             if old.home != REST or not old.over(self._tx.now):
                 return False
             self._tx.send("drop_jobs", {"jobs": Ints([old.num])})
-            self._tx.told(target.key, target.num)
+            self._tx.changes_of(target.key, target.num)
             self._tx.shift(target.num, old.state, None)
         return True
 
@@ -65,12 +65,12 @@ class Arrivals:
             homes = Homes(self._tx, target)
             homes.ready(job.num, job.kind, ODD, job.rank, job.past())
             homes.write()
-        self._tx.told(target.key, target.num)
+        self._tx.changes_of(target.key, target.num)
         self._tx.shift(self._source.num, job.state, None)
         self._tx.shift(target.num, None, job.state)
 
-    def tell(self) -> None:
-        """Tell the other queues of what has come to them."""
-        for target, entry in self._told:
-            self._tx.told(target.key, target.num).entries.append(entry)
+    def report(self) -> None:
+        """Note the arrivals for the other queues' journals and listeners."""
+        for target, entry in self._arrived:
+            self._tx.changes_of(target.key, target.num).entries.append(entry)
             self._tx.news.add(("ready", target.key))

@@ -1,9 +1,9 @@
 """Wake-ups by NOTIFY: one connection listens for all listeners of a store.
 
-A NOTIFY makes commits wait for each other, so it is sent only while somebody waits: who waits
-has a row in the table `waiting`, and whoever commits looks there afterwards. A listener whose
-owner has not come back to wait is disarmed by the first news that finds it away; when it comes
-back it is armed again, and told to look once.
+A NOTIFY makes commits wait for each other, so it is sent only while somebody waits: an armed
+listener has a row in the table `waiting`, and every process looks there after its commits. If news
+arrives while nobody waits on a listener, the listener is disarmed; when its caller waits again, it
+is armed again, and the caller looks once.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def tag_of(queue: QueueKey) -> bytes:
 
 
 def subject_of(queue: QueueKey, topic: Topic) -> Subject:
-    """What a listener waits for, as the table has it."""
+    """A queue and a topic that a listener waits for, as the table `waiting` has them."""
     return tag_of(queue), TOPICS.index(topic)
 
 
 class News:
-    """All listeners of one store, and what wakes those of others."""
+    """All listeners of one store; also notifies those of other processes."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -49,24 +49,24 @@ class News:
 
     @property
     def hears(self) -> bool:
-        """Whether news arrive; where they do not, listeners must look for themselves."""
+        """Whether news arrive; if not, listeners must look for themselves."""
         hearing = self._hearing
         return hearing is not None and hearing.stands
 
-    # --- telling ---
+    # --- notifying ---
 
     def tell(self, tx: Transaction) -> None:
-        """After a commit, wake those who wait for what it did."""
+        """After a commit, wake the listeners that wait for what it did."""
         subjects = [subject_of(queue, topic) for topic, queue in tx.news]
         tx.send("notify", columns_of(subjects) | {"channel": self.channel})
 
     def tell_at_commit(self, tx: Transaction) -> None:
-        """Have a caller's commit wake those who will wait by then, and send them to new places."""
+        """Let a caller's commit wake the listeners of that moment, and name the jobs' places."""
         if not self._engine.address.notify:
             return
         subjects = sorted(subject_of(queue, topic) for topic, queue in tx.news)
         messages = [f"{topic} {tag.hex()}" for tag, topic in subjects]
-        # First: who is woken is to look there.
+        # The places first, so that a claim that is woken looks there.
         messages[:0] = [
             f"{PLACE} {line} {lane} {rank!r} {job}"
             for (line, lane), (rank, job) in tx.places.items()
@@ -76,7 +76,7 @@ class News:
     # --- listening ---
 
     def listen(self, queues: Sequence[QueueKey], topic: Topic) -> PostgresListener:
-        """Start to listen; from now on nothing is missed."""
+        """Start to listen; from now on no news is missed."""
         subjects = frozenset(subject_of(queue, topic) for queue in queues)
         listener = PostgresListener(self, subjects)
         with self._lock:
@@ -91,7 +91,7 @@ class News:
         return listener
 
     def _begin_to_hear(self) -> None:
-        """Once in a process; what a child has of its parent's hears nothing."""
+        """Start the connection, once in a process; a forked child cannot use its parent's."""
         if self._hearing is not None:
             if self._hearing.here:
                 return
@@ -102,19 +102,19 @@ class News:
         self._hearing.start()
 
     def forget(self, listener: PostgresListener) -> None:
-        """It listens no longer."""
+        """Remove a listener that was closed."""
         with self._lock:
             self._listeners -= {listener}
 
     def arm(self, listener: PostgresListener) -> None:
-        """Let those who commit know that somebody waits."""
+        """Let processes that commit know that somebody waits."""
         listener.armed = True
         hearing = self._hearing
         if hearing is not None and hearing.here:
             self._engine.statement("arm", hearing.armed_values(listener.subjects))
 
     def close(self) -> None:
-        """Stop listening; whoever waits is woken."""
+        """Stop listening, and wake every waiting caller."""
         with self._lock:
             hearing, self._hearing = self._hearing, None
         if hearing is not None:

@@ -26,19 +26,19 @@ class Picking:
 
     def __init__(self, tx: Transaction, entry: QueueEntry) -> None:
         self.seen = 0
-        """How many jobs were in sight at the last look, also those that others have locked."""
+        """How many jobs the last look saw, including those that others have locked."""
         self._tx = tx
         self._entry = entry
-        # In a caller's transaction, what is due would have to wait for its end.
+        # Jobs promoted in a caller's transaction would have to wait for its end.
         self._promoted = tx.callers
         self._sent: tuple[float, Sent] | None = None
 
     def send(self, look: Look, limit: int) -> None:
-        """Ask for the next jobs; `pick` waits for the answer."""
+        """Request the next jobs; `pick` waits for the answer."""
         self._sent = time.monotonic(), self._tx.send("pick", self._values(look, limit))
 
     def pick(self, look: Look, limit: int) -> list[Row]:
-        """Take the next jobs; what is due is promoted first."""
+        """Take the next jobs; due ones are promoted first."""
         while True:
             if self._sent is None:
                 self.send(look, limit)
@@ -90,7 +90,7 @@ def _place_of(row: Row) -> Place:
 
 
 def past_of(row: Row) -> Past:
-    """What a row of `pick` tells of an earlier lease."""
+    """What a row of `pick` says about an earlier lease."""
     act = row[_ACT]
     return Past(
         row[_ATTEMPTS] or 0,
@@ -102,23 +102,23 @@ def past_of(row: Row) -> Past:
 
 
 def promote(tx: Transaction, entry: QueueEntry, limit: int) -> int:
-    """Queue what is due, in the order of its time."""
+    """Queue the jobs that are due, in the order of their times."""
     values = {"queue": entry.num, "now": tx.now, "limit": limit, "ageing": entry.settings.ageing}
     rows = sorted(tx.rows("promote", values))
     if not rows:
         return 0
-    told, lowest = tx.told(entry.key, entry.num), dict[Lane, Place]()
+    changes, lowest = tx.changes_of(entry.key, entry.num), dict[Lane, Place]()
     for at, num, id, kind, priority, code, attempts, line in rows:
         source = STATES[code]
         tx.shift(entry.num, source, State.QUEUED)
-        told.entries.append(
+        changes.entries.append(
             Entry(Act.PROMOTE, id.decode(), name_of(kind), source, State.QUEUED, attempts)
         )
         place = (at - priority * entry.settings.ageing, num)
         lane = (line, PROMOTED + priority)
         lowest[lane] = min(place, lowest.get(lane, place))
     for (line, lane_number), place in lowest.items():
-        # At once: the same transaction may be about to look for them.
+        # At once, not after the commit: this transaction may be about to look for them.
         entry.hints.lower(line, lane_number, place)
     tx.news.add(("ready", entry.key))
     return len(rows)

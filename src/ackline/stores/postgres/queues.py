@@ -1,4 +1,4 @@
-"""What a process remembers of queues: checked by a version with every transaction."""
+"""What a process remembers of queues; every transaction checks its version."""
 
 from __future__ import annotations
 
@@ -59,26 +59,26 @@ class QueueEntry:
     def claim_apart(self, ids: Iterable[str]) -> None:
         """Lease jobs of the same kinds as these claimed ones one by one from now on.
 
-        Their handlers settle them in transactions whose snapshots are older than that step: a row
-        that is shared could not be parted for them any more.
+        Their handlers settle them in transactions with older snapshots: a shared lease row could
+        then no longer be split for them.
         """
         bodies = [self.bodies.get(id) for id in ids]
         self.apart.update(body[1] for body in bodies if body is not None)
 
 
 class Queues:
-    """The queues that one store has met."""
+    """The queues that one store has used."""
 
     def __init__(self) -> None:
         self._entries: dict[QueueKey, QueueEntry] = {}
         self._apart: dict[QueueKey, set[str]] = {}
 
     def forget(self) -> None:
-        """Know nothing any more: the database may be another one."""
+        """Forget everything: the database may be another one."""
         self._entries = {}
 
     def remembered(self, key: QueueKey) -> QueueEntry | None:
-        """A queue as it was when it was last met."""
+        """A queue as it was when it was last read."""
         return self._entries.get(key)
 
     def reset_hints(self, key: QueueKey) -> None:
@@ -88,7 +88,7 @@ class Queues:
             entry.hints.reset()
 
     def lower_hints(self, line: int, lane: int, place: Place) -> None:
-        """A job has come to stand here that claims may have looked past."""
+        """Note that a job was put in this place, which claims may have looked past."""
         for entry in list(self._entries.values()):
             entry.hints.lower(line, lane, place)
 
@@ -106,12 +106,12 @@ class Queues:
             entry = QueueEntry(key, num, version, decode_settings(settings), lines, bodies, apart)
             entry.dropped = settings == DROPPED
             if not tx.made:
-                # What may yet be rolled back is not remembered.
+                # A queue that this transaction made may be rolled back: it is not remembered.
                 self._entries[key] = entry
         return entry
 
     def begin(self, tx: Transaction, key: QueueKey) -> QueueEntry | None:
-        """Find a queue, and take the time of the transaction."""
+        """Find a queue, and read the time for the transaction."""
         [row] = tx.rows("begin", names_of(tx, key))
         tx.now = row[3]
         return self.confirm(tx, key, row)

@@ -8,7 +8,7 @@ from ackline.stores.postgres.exchange import Row
 
 
 def leased_record(row: Row) -> Record:
-    """A leased job, of a row of `lapsed` or `held`."""
+    """A leased job, from a row of `lapsed` or `held`."""
     (
         _, id, kind, payload, priority, options, created, deadline, attempts, token, worker,
         started, asked, progress,
@@ -32,7 +32,7 @@ def leased_record(row: Row) -> Record:
 
 
 def record_of(row: Row, history: tuple[Failure, ...] = ()) -> Record:
-    """Any job, of a row of `look_up` or its like."""
+    """Any job, from a row of `look_up` or a similar statement."""
     (
         _, id, kind, payload, priority, options, created, code, at, attempts, token, worker,
         started, finished, asked, progress, result,

@@ -1,4 +1,4 @@
-"""Where a job stands, as a transition finds and leaves it."""
+"""Where a job stands, before and after a transition."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ackline.stores.postgres.leases import Lease
 from ackline.stores.postgres.queues import Body
 
 NOWHERE, READY, PARKED, REST, LEASED = range(5)
-"""Homes, as `standings` numbers them."""
+"""A job's home, the table in which it stands, as `standings` numbers them."""
 
 
 class Standing:
-    """A job within a batch of transitions; what changed is written at the end of the batch."""
+    """A job within a batch of transitions; its changes are written at the end of the batch."""
 
     __slots__ = (
-        "act", "asked", "at", "attempts", "finished", "group", "home", "id", "kind", "num",
-        "origin", "priority", "rank", "result", "started", "state", "token", "worker",
+        "act", "at", "attempts", "cancel_requested", "finished", "group", "home", "id", "kind",
+        "num", "origin", "priority", "rank", "result", "started", "state", "token", "worker",
     )  # fmt: skip
 
     def __init__(self, id: str, body: Body) -> None:
@@ -34,11 +34,11 @@ class Standing:
         self.started: float | None = None
         self.finished: float | None = None
         self.act: Act | None = None
-        self.asked = False
+        self.cancel_requested = False
         self.result: bytes | None = None
 
     def over(self, now: float) -> bool:
-        """Whether its retention has ended, so that it is as good as gone."""
+        """Whether its retention has ended, so that it counts as gone."""
         return self.state.terminal and self.at <= now
 
     def past(self) -> Past:
@@ -47,7 +47,7 @@ class Standing:
 
 
 def resting(row: tuple[Any, ...]) -> Standing:
-    """A job of a row of `standings`; its home may be unknown."""
+    """A job from a row of `standings`; its home may be unknown."""
     num, id, kind, group, priority, home, state, at, *past = row
     body = (num, name_of(kind), None if group is None else name_of(group), priority)
     job = Standing(id.decode(), body)
@@ -68,5 +68,5 @@ def leased(job: Standing, lease: Lease) -> Standing:
     job.state, job.at = State.PROCESSING, lease.deadline
     job.attempts, job.rank = lease.open[job.num]
     job.token, job.worker, job.started = lease.token, lease.worker, lease.started
-    job.asked = job.num in lease.asked
+    job.cancel_requested = job.num in lease.cancel_requested
     return job

@@ -20,7 +20,7 @@ _LEAVE = {READY: "leave_ready", PARKED: "leave_parked", REST: "leave_rest"}
 
 
 class Steps:
-    """The steps of one batch; jobs change homes when they are written."""
+    """The steps of one batch; the jobs change homes when the steps are written."""
 
     def __init__(self, tx: Transaction, entry: QueueEntry, leases: Leases) -> None:
         self._tx = tx
@@ -30,14 +30,14 @@ class Steps:
         self._ended: list[tuple[int, Failure]] = []
 
     def take(self, job: Standing, transition: Transition) -> None:
-        """Take a step; its guard holds."""
-        landing = land(transition, job.state, job.asked)
+        """Change a job as a transition says whose guard was found to hold."""
+        landing = land(transition, job.state, job.cancel_requested)
         if transition.act is Act.PROGRESS:
             values = {"job": job.num, "token": job.token, "data": transition.progress}
             self._tx.send("set_progress", values)
         elif transition.act is Act.REQUEST_CANCEL:
-            job.asked = True
-            self._leases.ask(job.num)
+            job.cancel_requested = True
+            self._leases.request_cancel(job.num)
         if job.state is State.PROCESSING and landing.to is not job.state:
             self._end_lease(job, transition)
         if transition.attempts is not None:
@@ -50,7 +50,7 @@ class Steps:
         if ended is not None:
             self._ended.append((job.num, ended))
         job.act = transition.act
-        job.asked = False
+        job.cancel_requested = False
         self._leases.leave(job.num)
         self._entry.bodies.pop(job.id, None)
 
@@ -75,7 +75,7 @@ class Steps:
         job.state, job.at = landing.to, at
         if landing.to is State.QUEUED:
             job.rank = at
-            # One that waits for its group goes on doing so.
+            # A parked job goes on waiting for its group.
             job.home = PARKED if job.home == PARKED else READY
         else:
             job.home = REST
@@ -93,7 +93,7 @@ class Steps:
             job.priority = edit.priority
 
     def write(self) -> None:
-        """Let the jobs change homes."""
+        """Write the changed jobs to their new homes."""
         if self._ended:
             self._write_ended()
         if not self._changed:

@@ -98,7 +98,7 @@ class PostgresStore:
         try:
             return claim.claim(self._engine, queue, request, transitions)
         except BaseException:
-            # Others may have looked past what this one had locked.
+            # Other claims may have looked past the jobs that this one had locked.
             self._queues.reset_hints(queue)
             raise
 
@@ -174,10 +174,10 @@ class PostgresStore:
     def describe(
         self, tenant: str | None, name: str | None = None, *, dropped: bool = False
     ) -> list[QueueInfo]:
-        found, many = self._engine.read(lambda tx: look.describe(tx, tenant, name, dropped))
-        for num in many:
+        infos, to_fold = self._engine.read(lambda tx: look.describe(tx, tenant, name, dropped))
+        for num in to_fold:
             self._engine.fold(num)
-        return found
+        return infos
 
     def workers(self, queue: QueueKey) -> list[WorkerRecord]:
         return self._engine.read(lambda tx: look.workers(tx, self._queues, queue))
@@ -188,7 +188,7 @@ class PostgresStore:
     def listen(
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
     ) -> Listener:
-        del kinds  # whoever waits is woken, and looks for itself
+        del kinds  # every listener is woken, and looks for jobs of its kinds itself
         return self._news.listen(queues, topic)
 
     # --- operating ---
@@ -208,7 +208,7 @@ class PostgresStore:
 
     def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
         while True:
-            # Found without locks: a search may have to read the whole queue.
+            # Searched without locks: it may have to read the whole queue.
             ids = self._engine.read(lambda tx: keep.find_ids(tx, self._queues, queue, which, limit))
             if not ids:
                 return 0

@@ -1,4 +1,4 @@
-"""What a claim takes: the next in line whose groups have room, each under a lease."""
+"""The jobs that a claim takes: the next in line whose groups have room, each with a lease."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _ID, _KIND, _GROUP, _PRIORITY, _CREATED, _OPTIONS, _PAYLOAD = 9, 10, 11, 12, 13,
 """Columns of a row of `pick`."""
 
 LOOKS = 3
-"""How often one claim looks again for jobs that others were quicker to take."""
+"""How often one claim looks again after other claims were quicker to take the jobs."""
 
 STRIDE = 500
-"""How many jobs more than wanted are looked at, past a group that is full."""
+"""The most jobs that are read beyond the wanted number, to get past a full group."""
 
 MOST_PARKED = 5000
-"""How many jobs of full groups one transaction puts aside: others wait for its end."""
+"""The most jobs of full groups that one transaction parks: others wait for its end."""
 
 
 class Taking:
@@ -56,16 +56,16 @@ class Taking:
 
     @property
     def cut_short(self) -> bool:
-        """Whether it has stopped among jobs of full groups, and taken none."""
+        """Whether it has stopped among jobs of full groups, and has taken none."""
         return not self._taken and self._parked >= MOST_PARKED
 
     @property
     def passed(self) -> bool:
-        """Whether it has passed over jobs that others have locked, and taken none."""
+        """Whether it has passed over jobs that others have locked, and has taken none."""
         return not self._taken and (self._picking.seen > 0 or bool(self._busy))
 
     def begin(self) -> None:
-        """Ask for jobs, without waiting for the answer yet."""
+        """Request jobs, without waiting for the answer yet."""
         self._look = self._entry.hints.look(self._wanted)
         self._picking.send(self._look, max(0, self._request.limit))
 
@@ -83,7 +83,7 @@ class Taking:
             if max(self._parked, self._left_there) >= MOST_PARKED:
                 break
             if aside:
-                # A full group stands ahead: look past it in longer and longer strides.
+                # Jobs of a full group are in the way: read past them in longer and longer strides.
                 more = min(STRIDE, 2 * more + 16)
                 continue
             vain += 1
@@ -97,7 +97,7 @@ class Taking:
         return self._lease() if self._taken else []
 
     def _look_again(self, look: Look) -> Look | None:
-        """Where nothing was found behind the hints, look from further back, once."""
+        """If nothing was found behind the hints, look from further back, once."""
         if look.full or self._taken or self._again:
             return None
         self._again = True
@@ -131,7 +131,7 @@ class Taking:
     def _enter(self, row: Row, group: str) -> bool:
         """Take a place in a job's group; if none is free, the job is set aside."""
         if group in self._busy:
-            # Not parked: who has the group may have let others forward already.
+            # Not parked: the lock's holder may already have let the group's parked jobs into line.
             self._put_back(row)
             self._left_there += 1
             return False
@@ -163,22 +163,22 @@ class Taking:
             values |= _lease_arrays(rows)
             tx.send("add_lease", values)
             entry.ahead.lower(deadline)
-        told = tx.told(entry.key, entry.num)
+        changes = tx.changes_of(entry.key, entry.num)
         tx.shift(entry.num, _QUEUED, _PROCESSING, len(records))
-        told.entries += [
+        changes.entries += [
             Entry(_CLAIM, job.id, job.kind, _QUEUED, _PROCESSING, job.attempts, job.token, worker)
             for job in records
         ]
         return records
 
     def _tokens(self) -> list[int]:
-        """A token for each job: one for all of them, but for kinds that are leased one by one."""
+        """A token for each job: the same for all, except for kinds that are leased one by one."""
         tokens = [self._above(max(row[_TOKEN] or 0 for row in self._taken))] * len(self._taken)
         kinds = self._entry.apart
         apart = [n for n, row in enumerate(self._taken) if kinds and name_of(row[_KIND]) in kinds]
         if apart and not self._tx.callers:
-            # Not only rows of their own: a SERIALIZABLE transaction is in conflict with whoever
-            # changes any row that it has passed on its way, such as others of the same token.
+            # Rows of their own are not enough: a SERIALIZABLE transaction conflicts with every
+            # change of a row that it has read on its way, such as other rows of the same token.
             more = self._tx.rows("more_tokens", {"count": len(apart)})
             for n, (token,) in zip(apart, more, strict=True):
                 tokens[n] = token

@@ -1,4 +1,4 @@
-"""One transaction: its statements, its journal, its counts, and whom it concerns."""
+"""One transaction: its statements, journal entries and counts, and the listeners to wake."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ackline.stores.postgres.codes import CODE, STATES
 from ackline.stores.postgres.exchange import NO_VALUES, Row
 
 EVENTS = len(STATES)
-"""Where the number of events stands behind those of the states."""
+"""The index of the number of events, behind the counts of the states."""
 
 
 MANY = 50
-"""Rows from which on it pays to send a statement before the others are known."""
+"""From this many rows on, it pays to send a statement before the next ones are known."""
 
 
 class Again(Exception):
-    """Somebody else was quicker: the whole transaction is to be run again."""
+    """Raised if another transaction was quicker: the whole transaction has to run again."""
 
 
-class Told:
-    """What a transaction has to tell of one queue."""
+class QueueChanges:
+    """What a transaction has changed in one queue: its journal entries and its counts."""
 
     __slots__ = ("entries", "key", "num", "shifts")
 
@@ -40,7 +40,7 @@ class Told:
 
 
 class Sent(Protocol):
-    """A statement that was sent; its rows are there when they are asked for."""
+    """A statement that was sent; its rows are waited for when they are fetched."""
 
     def fetchall(self) -> list[Row]: ...
 
@@ -57,7 +57,7 @@ class Sender(Protocol):
 
 
 class Transaction:
-    """Statements are answered when that is asked for, so round trips are few."""
+    """A transaction under way. Answers are waited for only when needed, so round trips are few."""
 
     callers = False
     """Whether it is a caller's own, which may stay open for long."""
@@ -69,18 +69,18 @@ class Transaction:
         """Whether it has made a queue or a line, which others cannot see yet."""
         self.news: set[tuple[Topic, QueueKey]] = set()
         self.places: dict[tuple[int, int], tuple[float, int]] = {}
-        """Line and lane → the first place in it that a job came to stand in."""
+        """Line and lane → the first place in it where this transaction has put a job."""
         self.committed: list[Callable[[], None]] = []
         self._sender = sender
         self.connection = sender.connection
-        self._told: dict[int, Told] = {}
+        self._changes: dict[int, QueueChanges] = {}
 
     def send(self, name: str, values: Mapping[str, Any] = NO_VALUES) -> Sent:
         """Send a statement, without waiting for its answer."""
         return self._sender.send(name, values)
 
     def push(self, rows: int) -> None:
-        """Let the server begin with so many rows, though nobody waits for its answer yet."""
+        """If there are many rows, let the server begin, though nobody waits for its answer yet."""
         if rows >= MANY:
             self._sender.push()
 
@@ -89,20 +89,20 @@ class Transaction:
         return self.send(name, values).fetchall()
 
     def next_token(self, above: int) -> int:
-        """A token above one that was met."""
+        """A token above a given one."""
         [(token,)] = self.rows("next_token", {"above": above})
         return int(token)
 
-    def told(self, key: QueueKey, num: int) -> Told:
-        """What is to be told of a queue; queues are told of in the order of this call."""
-        found = self._told.get(num)
-        if found is None:
-            found = self._told[num] = Told(key, num)
-        return found
+    def changes_of(self, key: QueueKey, num: int) -> QueueChanges:
+        """The changes of a queue; they are written in the order of the first such calls."""
+        changes = self._changes.get(num)
+        if changes is None:
+            changes = self._changes[num] = QueueChanges(key, num)
+        return changes
 
     def shift(self, num: int, source: State | None, to: State | None, count: int = 1) -> None:
         """Count jobs of a queue out of one state and into another."""
-        shifts = self._told[num].shifts
+        shifts = self._changes[num].shifts
         if source is not None:
             shifts[CODE[source]] -= count
         if to is not None:
@@ -110,19 +110,19 @@ class Transaction:
 
     def flush(self) -> None:
         """Write the journal and the counts."""
-        for told in self._told.values():
-            if told.entries:
+        for changes in self._changes.values():
+            if changes.entries:
                 values = {
-                    "queue": told.num,
+                    "queue": changes.num,
                     "at": self.now or self.clock,
-                    "size": len(told.entries),
-                    "entries": pack(told.entries),
-                    "states": Ints(told.shifts),
+                    "size": len(changes.entries),
+                    "entries": pack(changes.entries),
+                    "states": Ints(changes.shifts),
                 }
                 self.send("tell", values)
-                self._concern(told)
+                self._add_news(changes)
 
-    def _concern(self, told: Told) -> None:
-        self.news.add(("changes", told.key))
-        if any(entry.to is None or entry.to in TERMINAL for entry in told.entries):
-            self.news.add(("ends", told.key))
+    def _add_news(self, changes: QueueChanges) -> None:
+        self.news.add(("changes", changes.key))
+        if any(entry.to is None or entry.to in TERMINAL for entry in changes.entries):
+            self.news.add(("ends", changes.key))

@@ -1,4 +1,4 @@
-"""What an operator should be told of a server, and what to do about it."""
+"""Problems of a server that an operator should know of, and what to do about them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from ackline.stores.postgres.address import Address
 from ackline.stores.postgres.facts import Facts, Holder
 
 OLD_TRANSACTIONS = 5_000_000
-"""How many transactions behind counts as old where no time is known."""
+"""A transaction this many behind counts as old if no time is known."""
 
 MANY_DEAD = 1_000_000
-"""Dead rows of a table that autovacuum should have removed by now."""
+"""With more dead rows than this, autovacuum does not keep up with a table."""
 
 
 def troubles_of(facts: Facts, address: Address) -> tuple[Trouble, ...]:
-    """All that is not as it should be, the worst first."""
-    found = [*_of_server(facts), *_of_holders(facts, address), *_of_vacuum(facts)]
-    found += _of_pooler(facts, address)
-    return tuple(sorted(found, key=lambda trouble: not trouble.grave))
+    """Everything that is not as it should be, the worst first."""
+    troubles = [*_of_server(facts), *_of_holders(facts, address), *_of_vacuum(facts)]
+    troubles += _of_pooler(facts, address)
+    return tuple(sorted(troubles, key=lambda trouble: not trouble.grave))
 
 
 def _of_server(facts: Facts) -> Iterator[Trouble]:

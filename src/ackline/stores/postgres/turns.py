@@ -1,4 +1,4 @@
-"""Whose turn it is, where there are fewer places than those who want one."""
+"""Hands out a limited number of places to threads, first come, first served."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import deque
 
 
 class _Waiter:
-    """One who waits for a place."""
+    """A thread that waits for a place."""
 
     __slots__ = ("lingers", "turn")
 
@@ -18,9 +18,9 @@ class _Waiter:
 
 
 class Turns:
-    """Some places, for those who have waited longest.
+    """A limited number of places, each given to the thread that has waited longest.
 
-    Those who may linger, because they wait for others in their turn, never have all of them.
+    Threads that may linger, because they wait for others while they have a place, never get all.
     """
 
     def __init__(self, places: int, for_lingering: int) -> None:
@@ -34,7 +34,7 @@ class Turns:
     def take(self, timeout: float, *, lingers: bool = False) -> bool:
         """Wait for a place; returns whether there was one in time."""
         with self._lock:
-            # Nobody who waits is passed by: there is no place for any of them.
+            # This overtakes nobody: if one of the waiting threads fitted, it would not wait.
             if self._fits(lingers):
                 self._enter(lingers)
                 return True
@@ -49,11 +49,11 @@ class Turns:
         return came or not self._withdraw(waiter)
 
     def give(self, *, lingers: bool = False) -> None:
-        """Leave a place to who is next."""
+        """Leave a place to the next thread in line."""
         with self._lock:
             self._used -= 1
             self._lingering -= lingers
-            first = next((one for one in self._line if self._fits(one.lingers)), None)
+            first = next((waiter for waiter in self._line if self._fits(waiter.lingers)), None)
             if first is not None:
                 self._line.remove(first)
                 self._enter(first.lingers)
@@ -68,7 +68,7 @@ class Turns:
         self._lingering += lingers
 
     def _withdraw(self, waiter: _Waiter) -> bool:
-        """Wait no longer; returns False if the turn has come all the same."""
+        """Leave the line; False if the thread has been given a place all the same."""
         with self._lock:
             if waiter not in self._line:
                 return False

@@ -8,5 +8,5 @@ from ackline.stores.postgres.store import PostgresStore
 
 
 def from_url(url: str, clock: Clock | None = None) -> PostgresStore:
-    """A store of a URL: `postgresql://user@host/database?schema=ackline`."""
+    """The store that a URL names: `postgresql://user@host/database?schema=ackline`."""
     return PostgresStore(read_address(url), clock)

@@ -48,14 +48,14 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     """The name under which sentinels know the primary."""
     sentinel_user: str | None = None
     sentinel_password: str | None = None
-    """Whom the sentinels themselves want to see, if anybody."""
+    """The user and password for the sentinels themselves, if they want any."""
     prefix: str = "ackline"
     timeout: float = 10.0
     """Seconds until a server that does not answer counts as gone."""
     durability: Durability | None = None
-    """What the server must promise, or the store does not open."""
+    """The least that the server must promise, or the store does not open."""
     replicas: int = 0
-    """A change is answered only when so many replicas have it."""
+    """A change is answered only when this many replicas have it."""
     fsync: bool = False
     """A change is answered only when the server has synced it to its disk."""
 
@@ -77,7 +77,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_address(url: str) -> Address:
-    """Read a URL; a mistake in it raises ConfigError that says which."""
+    """Read a URL; for a mistake in it, raises a ConfigError that says what is wrong."""
     parts = _split(url)
     mode = _MODES[parts.scheme]
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
@@ -97,7 +97,8 @@ def read_address(url: str) -> Address:
 def _split(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-        # A host, if there is one, is what comes last; what is no host was meant as a password.
+        # A character of the password may end the host part early. The rest of the password, up
+        # to its @, is then in the path or behind it, and what looks like the host is none.
         astray = "@" in parts.path and parts.scheme != "redis+unix"
         if not astray and "@" not in parts.netloc and "@" in url:
             astray = not all(_is_host(host) for host in parts.netloc.split(","))
@@ -106,7 +107,7 @@ def _split(url: str) -> SplitResult:
             raise ConfigError(f"{url!r} cannot be read: {error}") from None
         astray = True
     if astray:
-        # Without a word of what it is: a password may be among it.
+        # The URL is not shown: it may contain a password.
         raise ConfigError(
             "the URL of the Redis store cannot be read: in a user or password, write / ? # [ ] @ : "
             "as %2F %3F %23 %5B %5D %40 %3A"
@@ -146,19 +147,19 @@ def _place(parts: SplitResult, mode: Mode, options: dict[str, str]) -> dict[str,
 
 
 def _hosts(text: str, port: int) -> list[tuple[str, int]]:
-    found = []
+    hosts = []
     for host in text.split(",") if text else ["localhost"]:
         try:
             parts = urlsplit(f"//{host}")
-            found.append((parts.hostname or "localhost", parts.port or port))
+            hosts.append((parts.hostname or "localhost", parts.port or port))
         except ValueError as error:
             raise ConfigError(f"{host!r} is not a host and port: {error}") from None
-    return found
+    return hosts
 
 
-def _prefix(what: str, value: str) -> str:
+def _prefix(option: str, value: str) -> str:
     if not value or any(char in value for char in "{}"):
-        raise ConfigError(f"{what} must be a name without braces, not {value!r}")
+        raise ConfigError(f"{option} must be a name without braces, not {value!r}")
     return value
 
 
@@ -176,7 +177,7 @@ _READERS: dict[str, Reader] = {
     "sentinel_user": text,
     "sentinel_password": text,
 }
-"""What a URL may say behind its question mark, and how it is read."""
+"""The options that a URL's query may have, and how they are read."""
 
 
 def _require_possible(address: Address) -> None:

@@ -14,16 +14,16 @@ from ackline.stores.redis.packing import STATES
 
 _ACTS = {act.value: act for act in Act}
 _STATES = (*STATES, None)
-"""By their codes; nowhere is -1, so it is the last."""
+"""By their codes; -1 is no state, so None is the last."""
 
 _PRIORITIES = {ord("-"): None} | {ord(str(priority)): priority for priority in range(10)}
 
 Fields = Mapping[bytes, bytes]
-"""Of an entry of the stream: `e` is a time and runs; for `p` and `c` see below."""
+"""The fields of a stream entry: `e` has a time and runs; for `p` and `c` see below."""
 
 
 class _Run(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """Kinds and attempts are one that all entries have in common, or a list with one for each."""
+    """Neighbouring entries; kinds and attempts are one value for all, or a list with one each."""
 
     act: str
     source: int
@@ -39,7 +39,7 @@ class _Run(msgspec.Struct, frozen=True, gc=False, array_like=True):
     def entries(
         self, ids: list[str], priorities: Iterator[int | None], callbacks: Iterator[str | None]
     ) -> Iterator[Entry]:
-        """The first entries; of what the batch says beside its runs, they take their share."""
+        """An entry for each id; takes the next of the batch's priorities and callbacks for each."""
         return map(
             Entry,
             repeat(_ACTS[self.act]),
@@ -64,7 +64,7 @@ _decode_id = msgspec.msgpack.Decoder(str).decode
 
 
 def read_batch(fields: Fields, size: int) -> tuple[float, Sequence[Entry]]:
-    """When a batch was written, and its entries; many are not made before one is looked at."""
+    """When a batch was written, and its entries; a large batch's are made when first looked at."""
     at, *runs = _decode(fields[b"e"])
     packed = _Packed(runs, fields)
     return at, Unread(packed, range(size)) if size >= MANY else packed.unpack()
@@ -82,15 +82,15 @@ class _Packed(msgspec.Struct, frozen=True, gc=False):
     def alike(self) -> list[Alike]:
         if b"c" in self.fields:
             return []
-        found: list[Alike] = []
+        all_alike: list[Alike] = []
         digits = self.fields.get(b"p", b"")
         for run in self.runs:
             alike = _look_at(run, digits)
             if alike is None:
                 return []
-            found.append(alike)
+            all_alike.append(alike)
             digits = digits[len(alike) :]
-        return found
+        return all_alike
 
 
 def _look_at(run: _Run, digits: bytes) -> Alike | None:
@@ -98,10 +98,10 @@ def _look_at(run: _Run, digits: bytes) -> Alike | None:
     if even is None or isinstance(run.kinds, list) or isinstance(run.attempts, list):
         return None
     id, rows, width = even
-    told = digits[: len(rows) // width].ljust(len(rows) // width, b"-")
-    if told.count(told[:1]) < len(told):
+    priorities = digits[: len(rows) // width].ljust(len(rows) // width, b"-")
+    if priorities.count(priorities[:1]) < len(priorities):
         return None
-    [entry] = run.entries([id], map(_PRIORITIES.get, told), repeat(None))
+    [entry] = run.entries([id], map(_PRIORITIES.get, priorities), repeat(None))
     return Alike(entry, rows[:width], rows, width, slice(width - len(id.encode()), width))
 
 
@@ -110,12 +110,12 @@ def _of_each(values: Any) -> Iterator[Any]:
 
 
 def _priorities(fields: Fields) -> Iterator[int | None]:
-    """`p` has a digit for each entry; those at the end may be left out, or all of them."""
+    """The field `p` has a digit for each entry; the last ones, or all, may be left out."""
     return chain(map(_PRIORITIES.get, fields.get(b"p", b"")), repeat(None))
 
 
 def _callbacks(fields: Fields) -> Iterator[str | None]:
-    """`c` has the URLs of jobs that call back, behind the numbers of their entries; few do."""
+    """The field `c` has the entry's number and the URL of each of the few jobs that call back."""
     if b"c" not in fields:
         return repeat(None)
     flat = _decode_callbacks(fields[b"c"])

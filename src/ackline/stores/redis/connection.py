@@ -1,4 +1,4 @@
-"""The client: it runs scripts and never sends anything twice by itself."""
+"""The client: it runs scripts, and never resends anything by itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ackline.stores.redis.errors import Translated
 from ackline.stores.redis.scripts import Script, script
 
 WAIT_SHARE = 0.8
-"""Of the time-out: how long a server waits for replicas or a sync, so that it still can answer."""
+"""The share of the time-out that a server waits for replicas or a sync, so that it can answer."""
 
 MOST_CONNECTIONS = 2**31
 
@@ -33,21 +33,21 @@ class Connection:
         self.address = address
         self.where = str(address)
         self.translated = Translated(self.where, address.prefix)
-        """Within it, errors of the client become errors of ours."""
+        """A context in which the client's errors are raised as Ackline's."""
         self._client: Any = None
         self._direct: Any = None
 
     def open(self) -> None:
-        """Make the client; nothing is sent yet, except by a cluster's."""
+        """Make the client; only the client of a cluster sends something already."""
         if self._client is None:
             with self.translated:
                 self._client = _make_client(self.address)
-                # A cluster's client finds the node, and a sentinel's pool the server.
-                found = self.address.mode in ("cluster", "sentinel")
-                self._direct = self._client if found else Direct(self._client.connection_pool)
+                # A cluster's client has to find the node, and a sentinel's pool the server.
+                looked_up = self.address.mode in ("cluster", "sentinel")
+                self._direct = self._client if looked_up else Direct(self._client.connection_pool)
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         if self._client is not None:
             client, self._client = self._client, None
             self._direct.close()
@@ -55,18 +55,18 @@ class Connection:
 
     @property
     def client(self) -> Any:
-        """The raw client, for what is no script."""
+        """The raw client, for commands that are not scripts."""
         self.require_open()
         return self._client
 
     def require_open(self) -> None:
-        """Refuse to go on if it is closed."""
+        """Raise `StoreClosed` if it is closed."""
         if self._client is None:
             raise StoreClosed(f"the store at {self.where} is closed: open() it")
 
     @property
     def waits(self) -> bool:
-        """Whether changes are answered only when they are somewhere else, too."""
+        """Whether changes are answered only when they are on replicas or on the disk, too."""
         return bool(self.address.replicas or self.address.fsync)
 
     @property
@@ -81,16 +81,16 @@ class Connection:
             return _evaluate(self._direct, script(name), given)
 
     def run_safely(self, name: str, keys: Sequence[str], arguments: Iterable[Argument] = ()) -> Any:
-        """Run a script that changes something, and wait until that is as safe as was asked for."""
+        """Run a script that changes something, and wait until that is as safe as the URL asks."""
         if not self.waits:
             return self.run(name, keys, arguments)
         given = (len(keys), *keys, *arguments)
-        with self.translated, self.client.client() as one:
-            # On one and the same connection: a server waits for what that connection wrote.
-            answer = _evaluate(one, script(name), given)
+        with self.translated, self.client.client() as client:
+            # All on the same connection: a server waits for what that connection wrote.
+            answer = _evaluate(client, script(name), given)
             counters = f"{self.address.prefix}:counters"
-            _evaluate(one, script("touch"), (2, counters, counters, ""))
-            self._await_safety(one)
+            _evaluate(client, script("touch"), (2, counters, counters, ""))
+            self._await_safety(client)
         return answer
 
     def _await_safety(self, client: Any) -> None:
@@ -127,12 +127,12 @@ def _evaluate(client: Any, wanted: Script, given: tuple[Any, ...]) -> Any:
     try:
         return client.execute_command("EVALSHA", wanted.sha, *given)
     except NoScriptError:
-        # A server that was restarted or failed over: nothing has run yet.
+        # The server was restarted, or a failover made another one primary: nothing has run yet.
         return client.execute_command("EVAL", wanted.text, *given)
 
 
 def _for_sentinels(address: Address, common: dict[str, Any]) -> dict[str, Any]:
-    """Sentinels have users of their own; what else they need is what the server needs, too."""
+    """Sentinels have users of their own; all other options are the same as for the server."""
     apart = ("username", "password", "retry_on_error", "protocol")
     return {name: value for name, value in common.items() if name not in apart} | {
         "username": address.sentinel_user,
@@ -149,9 +149,9 @@ def _make_client(address: Address) -> Any:
         "socket_connect_timeout": address.timeout,
         "socket_keepalive": True,
         "protocol": 2,
-        # As many as there are threads that call at once: the client's own bound would refuse them.
+        # One for each thread that calls at the same time: the client's own limit would refuse some.
         "max_connections": MOST_CONNECTIONS,
-        # A cut reply must not run anything twice: who calls decides whether to send it again.
+        # A lost reply must not run anything twice: the caller decides whether to send it again.
         "retry": Retry(NoBackoff(), 0),
     }
     if address.tls:

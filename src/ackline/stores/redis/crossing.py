@@ -1,8 +1,8 @@
-"""What crosses slots of a cluster, in steps that can be taken again after any crash.
+"""Changes that cross the slots of a cluster, in steps that can be repeated after any crash.
 
-A script reaches one slot. So a job that moves leaves its queue into a hash beside it (:away),
-arrives in the other queue, and only then leaves the hash; keys of undelivered jobs wait beside
-their queue until they are in the tenant's room. Whatever is left halfway, pruning completes.
+A script reaches only one slot. So a job that moves goes from its queue into a hash beside it
+(:away), arrives in the other queue, and only then leaves the hash; keys of undelivered jobs wait
+beside their queue until they are in the tenant's room. A prune completes what a crash left halfway.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ Code = int
 """A verdict as the scripts return it."""
 
 Applied = tuple[list[Code], list[Any]]
-"""A verdict for each transition, and how those ended that were refused (see `ended_leases`)."""
+"""A verdict for each transition; and for refused ones, how the job's last lease ended (see
+`ended_leases`)."""
 
 _decode = msgspec.msgpack.Decoder(dict[str, msgspec.Raw]).decode
 _decode_text = msgspec.msgpack.Decoder(str).decode
@@ -36,7 +37,7 @@ _decode_text = msgspec.msgpack.Decoder(str).decode
 def apply_in_cluster(
     scripts: QueueScripts, queue: QueueKey, transitions: Sequence[Transition]
 ) -> Applied:
-    """Apply in order; moves one by one, what stands between them together."""
+    """Apply in order: moves one by one, the transitions between two moves together."""
     codes, ends, start = list[Code](), list[Any](), 0
     for index, transition in enumerate(transitions):
         if transition.target is not None:
@@ -74,12 +75,12 @@ def _over(state: State, at: float, now: float) -> bool:
 
 
 def finish_move(scripts: QueueScripts, queue: QueueKey, id: str) -> bool:
-    """Bring a job that is on its way to its new queue; or back, if its id is taken there."""
+    """Bring a moving job to its new queue; or back, if its id is taken there."""
     names = scripts.names
     with scripts.connection.translated:
         away = scripts.connection.client.hget(f"{names.base(queue)}:away", id)
     if away is None:
-        # Somebody else has brought it.
+        # Another process has brought it.
         return True
     kept = _decode(away)
     entry, move = (_decode_text(kept[field]) for field in ("entry", "move"))
@@ -112,7 +113,7 @@ def deliver_keys(scripts: QueueScripts, queue: QueueKey) -> None:
 
 
 def finish_crossings(scripts: QueueScripts, queue: QueueKey) -> None:
-    """Complete what a crash left halfway."""
+    """Complete moves and deliveries of keys that a crash left halfway."""
     deliver_keys(scripts, queue)
     with scripts.connection.translated:
         ids = scripts.connection.client.hkeys(f"{scripts.names.base(queue)}:away")

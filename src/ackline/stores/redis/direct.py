@@ -1,4 +1,4 @@
-"""Commands straight through connections: the client would take as long again for each."""
+"""Commands sent straight through connections: by way of the client, each takes twice as long."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from hiredis import pack_command
 from redis.exceptions import ConnectionError, ResponseError, TimeoutError
 
 FRESH = 0.02
-"""Seconds for which a connection counts as alive: to look costs a busy worker its turn."""
+"""Seconds for which a used connection counts as alive: checking it makes a busy worker lose its
+turn at the interpreter."""
 
 
 class Direct:
@@ -31,14 +32,14 @@ class Direct:
         except ResponseError:
             raise
         except BaseException:
-            # An answer may still come: nobody else must read it. The next call connects again.
+            # The answer may still come, and no other call must read it. The next one reconnects.
             connection.disconnect()
             raise
         finally:
             self._idle.append((connection, time.monotonic()))
 
     def close(self) -> None:
-        """Let go of the connections that nobody uses."""
+        """Close the idle connections."""
         with contextlib.suppress(IndexError):
             while True:
                 connection, _ = self._idle.pop()
@@ -46,7 +47,7 @@ class Direct:
 
     def _take(self) -> Any:
         if self._pid != os.getpid():
-            # In a forked child they are the parent's.
+            # In a forked child, these connections are the parent's.
             self._idle, self._pid = [], os.getpid()
         try:
             connection, used = self._idle.pop()
@@ -59,7 +60,7 @@ class Direct:
 
 
 def _has_ended(connection: Any) -> bool:
-    """Whether the server has closed it, or has said something that nobody asked for."""
+    """Whether the server has closed it, or has sent something that nobody asked for."""
     try:
         return bool(connection.can_read())
     except (ConnectionError, TimeoutError, OSError):

@@ -1,4 +1,4 @@
-"""What the client raises, as errors of ours that say what to do."""
+"""The client's errors as Ackline's, which say what to do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Meaning(msgspec.Struct, frozen=True):
     advice: str
     classes: tuple[type[Exception], ...] = ()
     signs: tuple[str, ...] = ()
-    """Words of the message; within a script, older servers tell the class only so."""
+    """Words of the message: for errors within a script, older servers give no other sign."""
 
     def fits(self, error: Exception) -> bool:
         return isinstance(error, self.classes) or any(sign in str(error) for sign in self.signs)
@@ -142,10 +142,9 @@ _MEANINGS = (
 
 
 class Translated:
-    """Within it, our errors are raised instead of the client's.
+    """A context in which Ackline's errors are raised instead of the client's.
 
-    It keeps nothing from one use to the next, so all threads share one: each command is sent
-    within it.
+    Every command is sent in it. It has no state that changes, so all threads share one.
     """
 
     def __init__(self, where: str, prefix: str) -> None:
@@ -170,11 +169,11 @@ class Translated:
 
 
 def translate(error: Exception, where: str, prefix: str = "ackline") -> StoreError:
-    """The error of ours that says the same."""
+    """Ackline's error for an error of the client."""
     for meaning in _MEANINGS:
         if meaning.fits(error):
             advice = meaning.advice.format(prefix=prefix)
-            # The client's own words on sentinels are for its developers.
+            # The client's own message about sentinels is written for its developers.
             words = "" if isinstance(error, MasterNotFoundError) else f" ({error})"
             return meaning.kind(f"{where}: {advice}{words}")
     if isinstance(error, exceptions.TimeoutError):

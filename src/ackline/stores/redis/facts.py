@@ -1,4 +1,4 @@
-"""What a server is, and whose keys it has."""
+"""What a server is, and whether its keys are Ackline's."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def number(self) -> tuple[int, int]:
         """The version, to be compared."""
-        found = re.match(r"(\d+)\.(\d+)", self.version)
-        return (int(found[1]), int(found[2])) if found else (0, 0)
+        match = re.match(r"(\d+)\.(\d+)", self.version)
+        return (int(match[1]), int(match[2])) if match else (0, 0)
 
     def promise(self, address: Address) -> Durability:
-        """What an answer survives here: with `fsync=yes` it waits for the disk."""
+        """What an answered change survives: with `fsync=yes`, the answer waits for the disk."""
         return "always" if address.fsync and self.durability != "none" else self.durability
 
     def in_words(self, address: Address) -> str:
-        """When a job is safe here."""
+        """In words: what a job survives here once its enqueue has been answered."""
         words = _IN_WORDS[self.promise(address)]
         if not self.fsync_known:
             words += " (the server does not tell how often it syncs; taken to be everysec)"
@@ -73,7 +73,7 @@ def read_facts(connection: Connection) -> list[Facts]:
 
 
 def weakest(nodes: Sequence[Facts]) -> Facts:
-    """What can be said of all of them together: a promise is worth what the worst one keeps."""
+    """The facts of all nodes together: a promise counts for as much as the weakest node keeps."""
     worst = min(nodes, key=lambda facts: DURABILITIES.index(facts.durability))
     limits = [facts.maxmemory for facts in nodes]
     return msgspec.structs.replace(
@@ -121,20 +121,20 @@ def require_ours(connection: Connection, names: Names) -> None:
     """Refuse the keys of another program, or of a newer Ackline."""
     with connection.translated:
         client = connection.client
-        # Only to see whether this user may: workers would never be woken.
+        # Only to check that this user may publish: if not, workers would never be woken.
         client.publish(names.channel(QueueKey("default", ""), "changes"), "")
-        found = client.get(names.schema)
-        if found is None and client.type(names.registry) == b"none":
+        schema = client.get(names.schema)
+        if schema is None and client.type(names.registry) == b"none":
             return
-        # Another one may have opened it in between.
-        found = found or client.get(names.schema)
-    if found is None or not found.isdigit():
+        # Another process may have opened the store in between.
+        schema = schema or client.get(names.schema)
+    if schema is None or not schema.isdigit():
         raise StoreMismatch(
             f"{connection.where}: another program has keys under the prefix {names.prefix!r}: "
             "choose another one with ?prefix=…"
         )
-    if int(found) > SCHEMA:
+    if int(schema) > SCHEMA:
         raise StoreMismatch(
-            f"{connection.where} was used by a newer Ackline (schema {int(found)}, this one knows "
+            f"{connection.where} was used by a newer Ackline (schema {int(schema)}, this one knows "
             f"{SCHEMA}): upgrade this one"
         )

@@ -1,4 +1,4 @@
-"""Where jobs arrive that were handed over to one who waits, see `scripts/lib/handing.lua`."""
+"""Where jobs arrive that were handed over to a waiting worker, see `scripts/lib/handing.lua`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ackline.stores.redis.packing import Body, leased
 _HANDED = struct.Struct(">QddIBH")
 
 REMEMBERED = 64
-"""Tokens: a job that came by a message and with a claim, too, comes close together."""
+"""How many tokens: a job may come twice, by a message and with a claim, but then close together."""
 
 
 class Inbox:
-    """Of one listener; those who claim with it share what arrives."""
+    """The inbox of one listener; all claims with this listener share the jobs that arrive."""
 
     def __init__(self) -> None:
         self.name = uuid.uuid4().hex
@@ -29,7 +29,7 @@ class Inbox:
         self._put_back: list[Record] = []
         self._accepted: deque[int] = deque(maxlen=REMEMBERED)
         self._moment = (0.0, 0.0)
-        """The same one by `time.monotonic`, or a little before it, and by the server's clock."""
+        """One moment, by `time.monotonic` (or a little before it) and by the server's clock."""
 
     @property
     def received(self) -> int:
@@ -38,7 +38,7 @@ class Inbox:
             return self._accepted[-1] if self._accepted else 0
 
     def put(self, message: bytes) -> None:
-        """A message has come."""
+        """Keep a message that has come."""
         self._messages.append(message)
 
     def take(self, worker: str) -> list[Record]:
@@ -51,16 +51,16 @@ class Inbox:
             except IndexError:
                 break  # another courier was quicker
             jobs += self.accept(message, worker)
-        # Who was stopped meanwhile has lost them to others.
+        # If this process was stopped meanwhile, leases may have lapsed: others get these jobs.
         return [job for job in jobs if self._lapses(job) > time.monotonic()]
 
     def put_back(self, jobs: list[Record]) -> None:
-        """They could not be passed on: the next claim is to take them."""
+        """Keep jobs for the next claim, because they could not be passed on."""
         with self._lock:
             self._put_back += jobs
 
     def accept(self, packed: bytes, worker: str) -> list[Record]:
-        """The job that was handed over, unless it has arrived before or there is none."""
+        """The job that was handed over, if there is one and it has not arrived before."""
         if not packed:
             return []
         token, started, deadline, attempts, flags, size = _HANDED.unpack_from(packed)
@@ -74,17 +74,17 @@ class Inbox:
         return [leased(id, body, attempts, flags, token, worker, started, deadline)]
 
     def waits(self, asked_at: float, now: float) -> None:
-        """A claim was sent at a moment of `time.monotonic`, and run at a time of the server."""
+        """Note when a claim was sent, by `time.monotonic`, and run, by the server's clock."""
         self._moment = (asked_at, now)
 
     def since(self, jobs: Sequence[Record], asked_at: float) -> float:
-        """From when on the leases count of these jobs, and of those that were asked for then."""
+        """When the first lease began, of these handed-over jobs and those claimed at `asked_at`."""
         return min(asked_at, *(self._began(job) for job in jobs))
 
     def _began(self, job: Record) -> float:
-        """When a lease began by `time.monotonic`, or a little before.
+        """When a lease began, by `time.monotonic`, or a little before.
 
-        Not before the claim that it was handed over for: then the server's clock was set back.
+        Never before the claim that it was handed over for, even if the server's clock was set back.
         """
         here, there = self._moment
         return here + max(0.0, (job.started_at or 0.0) - there)
@@ -93,7 +93,7 @@ class Inbox:
         return self._began(job) + (job.deadline or 0.0) - (job.started_at or 0.0)
 
     def claimed(self, jobs: list[Record], more: bool = True) -> Claimed:
-        """What has come, as the answer to a claim that did not have to be made."""
+        """Jobs that have come, as the answer to a claim that did not have to be sent."""
         now = max(job.started_at or 0.0 for job in jobs)
         return Claimed(
             jobs=jobs, verdicts=[], now=now, since=self.since(jobs, time.monotonic()), more=more

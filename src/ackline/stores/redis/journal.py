@@ -18,7 +18,7 @@ CLOCKS_APART = 1.0
 """Seconds by which the clocks of a cluster's nodes may differ."""
 
 LAST_TIME = 2**64 - 1
-"""No entry of a stream has a higher one, whatever a cursor says."""
+"""No entry of a stream has a higher time, whatever a cursor says."""
 
 
 def read_events(
@@ -32,7 +32,7 @@ def read_all_events(connection: Connection, names: Names, after: str | None, lim
     """The journals of all queues after a cursor, as one."""
     if limit <= 0:
         return Events([])
-    # First this: what is written from now on has a higher number, so no late one is skipped.
+    # First of all: batches written from now on have higher numbers, so no late one is skipped.
     end = last_batch(connection, names)
     queues = all_queues(connection, names)
     journals = [_follow(connection, names, queue, after, limit, end) for queue in queues]
@@ -48,14 +48,14 @@ def _take(batches: Iterator[Batch], after: str | None, limit: int) -> Events:
 
 
 def _until_dropped(batches: Iterator[Batch]) -> Iterator[Batch]:
-    found = False
+    any_read = False
     try:
         for batch in batches:
             yield batch
-            found = True
+            any_read = True
     except EventsDropped:
-        # Dropped while we read: what came before is whole, and who reads on is told.
-        if not found:
+        # Dropped while we read: the batches before are complete, and the next read will raise.
+        if not any_read:
             raise
 
 
@@ -91,9 +91,9 @@ def all_queues(connection: Connection, names: Names) -> list[QueueKey]:
 
 
 def last_batch(connection: Connection, names: Names, now: float | None = None) -> int:
-    """The number below or at which all batches have been written already.
+    """The number up to which all batches have been written already.
 
-    In a cluster, where no counter is shared, that is told by the time: the servers' if not given.
+    A cluster has no shared counter: there it follows from the time, by default the servers'.
     """
     if not names.clustered:
         with connection.translated:
@@ -103,7 +103,7 @@ def last_batch(connection: Connection, names: Names, now: float | None = None) -
 
 
 def earliest_time(connection: Connection) -> float:
-    """The time of the server; of a cluster's, that of the node whose clock is behind most."""
+    """The time of the server; in a cluster, of the node whose clock is furthest behind."""
     with connection.translated:
         if not connection.clustered:
             return _seconds(connection.client.time())
@@ -123,7 +123,7 @@ def _follow(
     limit: int,
     end: int | None,
 ) -> Iterator[Batch]:
-    """Batches that have events behind a cursor, about as many as the limit needs."""
+    """Batches that have events after a cursor, about as many as the limit needs."""
     start = read_cursor(after)
     batch, left = start[0], start[1] + limit
     base, last = names.base(queue), "+" if end is None else _name_of(names, end)
@@ -131,7 +131,7 @@ def _follow(
     while True:
         with connection.translated:
             pipe = connection.client.pipeline(transaction=False)
-            # In this order: what is dropped in between counts as dropped, too.
+            # In this order: batches that are dropped in between then count as dropped, too.
             pipe.xrange(f"{base}:journal", _name_of(names, batch), last, chunk)
             pipe.hget(f"{base}:queue", "trimmed")
             read, trimmed = pipe.execute()

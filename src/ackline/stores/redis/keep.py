@@ -30,11 +30,11 @@ from ackline.stores.redis.settings import decode_settings, fields_of
 _VERSION = struct.Struct(">Q")
 
 GROUPS_AT_ONCE = 10
-"""Groups to open in one step: each may let a thousand jobs forward, and all others wait."""
+"""Groups to open in one step: each may let a thousand jobs into line, and other clients wait."""
 
 
 def settings_of(scripts: QueueScripts, queue: QueueKey) -> tuple[bytes | None, QueueSettings]:
-    """The settings of a queue, as they are kept and as they are meant."""
+    """The settings of a queue, as the server keeps them and decoded."""
     base = scripts.names.base(queue)
     with scripts.connection.translated:
         kept = scripts.connection.client.hget(f"{base}:queue", "settings")
@@ -66,19 +66,19 @@ def configure(
 
 
 _WIDER = 2
-"""What `configure` answers when groups may have more room than before."""
+"""The script's answer when groups may have more room than before."""
 
 
 def _open_groups(scripts: QueueScripts, queue: QueueKey) -> None:
-    """Let jobs forward that groups hold back.
+    """Let jobs into line that full groups hold back.
 
-    Should this be cut short, the others follow when the next job of their group ends.
+    If this is cut short, the other jobs follow when the next job of their group ends.
     """
     held = f"{scripts.names.base(queue)}:held"
     with scripts.connection.translated:
         groups = iter(scripts.connection.client.sscan_iter(held, count=GROUPS_AT_ONCE))
-        while some := list(itertools.islice(groups, GROUPS_AT_ONCE)):
-            scripts.run("open_groups", queue, some)
+        while chunk := list(itertools.islice(groups, GROUPS_AT_ONCE)):
+            scripts.run("open_groups", queue, chunk)
 
 
 def prune(
@@ -123,7 +123,7 @@ def purge(scripts: QueueScripts, queue: QueueKey, which: Filter, limit: int, by:
 
 
 def drop(scripts: QueueScripts, queue: QueueKey, by: str) -> bool:
-    """Forget all of an empty queue but its journal."""
+    """Forget everything of an empty queue except its journal."""
     if scripts.names.clustered:
         finish_crossings(scripts, queue)
     return bool(scripts.change("drop", queue, [by]))
@@ -136,7 +136,7 @@ def read_keys(
     limit: int,
     after: tuple[str, ...] | None,
 ) -> list[Key]:
-    """The keys that start with these parts, and come after one."""
+    """The keys that start with `prefix` and come after the key `after`."""
     room = scripts.names.room_for(tenant, prefix)
     flat = scripts.connection.run("read_keys", [room], [*span_of(prefix, after), limit])
     return [

@@ -1,4 +1,4 @@
-"""Looking at leased jobs, of which there may be very many: some at a time, so that nobody waits."""
+"""Looking at leased jobs, of which there may be very many: in small parts, so that nobody waits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def leases(scripts: QueueScripts, queue: QueueKey, worker: str | None, limit: in
 def leased_by_age(
     scripts: QueueScripts, queue: QueueKey, after: int, newest_first: bool, size: int
 ) -> Iterator[Seen]:
-    """Leased jobs behind a number, by number; so many are looked at in one call."""
+    """Leased jobs behind a number, by number; `size` of them are read in one call."""
     found = {member for members in _scan(scripts, queue) for member in members}
     numbered = sorted(((_number(member), member) for member in found), reverse=newest_first)
     ids = [
@@ -41,7 +41,7 @@ def leased_by_age(
     ]
     for start in range(0, len(ids), size):
         _, flat = scripts.run("get", queue, ids[start : start + size])
-        # What has ended since is none of them any more.
+        # Jobs that have ended since are left out.
         yield from (seen for seen in seen_jobs(flat) if seen.record.state is State.PROCESSING)
 
 

@@ -25,11 +25,11 @@ from ackline.stores.redis.inbox import Inbox
 logger = logging.getLogger("ackline")
 
 PULSE = 15.0
-"""Seconds of silence after which a listener asks whether the other side is still there."""
+"""Seconds of silence after which a listener asks the server whether it is still there."""
 
 PIECE = 65536
-MOST_SAID = 1000
-"""Messages to keep for one who never asks what was said."""
+MOST_ENDS = 1000
+"""The most messages kept for a caller that never fetches them."""
 
 _LENGTH = struct.Struct(">H")
 
@@ -40,8 +40,8 @@ RETRIES = (0.05, 2.0)
 class RedisListener:
     """Waits for messages of some channels.
 
-    A connection that breaks is made anew. What was missed meanwhile is unknown, so the wait
-    then ends as if there were news: nobody stays deaf.
+    A broken connection is made anew. Messages may have been missed meanwhile, so the wait then
+    ends as if there were news: no listener stays deaf.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class RedisListener:
         self._pid = os.getpid()
         self._subscription: Any = None
         self._unread = False
-        self._told = False
-        """Whether there may be more than what was handed over since the last question."""
+        self._other_news = False
+        """Whether there may be more jobs than those handed over since the last `handed`."""
         self._troubled = False
-        self._heard = 0.0
-        self._asked: float | None = None
+        self._heard_at = 0.0
+        self._pinged_at: float | None = None
         self._pauses = Pauses(*RETRIES)
         self._closed = False
         try:
@@ -92,14 +92,14 @@ class RedisListener:
     def handed(self, worker: str) -> Claimed | None:
         if self.inbox is None:
             return None
-        told, self._told = self._told, False
+        more, self._other_news = self._other_news, False
         jobs = self.inbox.take(worker)
-        return self.inbox.claimed(jobs, told) if jobs else None
+        return self.inbox.claimed(jobs, more) if jobs else None
 
     def wake(self) -> None:
         if self._pid != os.getpid():
             return  # the pipe is the parent's
-        # Not while the pipe is closed: its number may be another's by then.
+        # Not once the pipe is closed: its descriptor may belong to another file by then.
         with self._pipe, contextlib.suppress(BlockingIOError):
             if not self._piped:
                 return
@@ -107,7 +107,7 @@ class RedisListener:
 
     def close(self) -> None:
         if self._pid != os.getpid():
-            # In a forked child the locks may be held by threads that are not there.
+            # In a forked child, the locks may be held by threads that do not exist there.
             self._closed = True
             return
         with self._pipe:
@@ -130,12 +130,12 @@ class RedisListener:
         self.close()
 
     def _look(self, seconds: float) -> bool:
-        """Wait so long at most; whether there may be news."""
+        """Wait for at most `seconds`; whether there may be news."""
         try:
             if self._subscription is None:
                 return self._listen_again(seconds)
             if self._unread:
-                # Read together with what was waited for: no descriptor will tell of it.
+                # Already read together with the confirmation: no descriptor will become ready.
                 self._unread = False
                 if self._read_subscribed():
                     return True
@@ -159,22 +159,22 @@ class RedisListener:
         return _poll([self._awake, self._subscription.connection._sock.fileno()], seconds)
 
     def _read_subscribed(self) -> bool:
-        """Read what came together with the confirmation; whether there was a message among it."""
+        """Read what came together with the confirmation; whether it includes a message."""
         connection = self._subscription.connection
         connection._sock.setblocking(False)
         return self._take_in(connection._parser._reader)
 
     def _read(self) -> bool:
-        """Read all that has come; whether there was a message among it.
+        """Read everything that has come; whether it includes a message.
 
-        Not by the client's own means: they would cost more than all else between an enqueue and
-        the worker's claim.
+        Not by the client's own methods: they would cost more than everything else between an
+        enqueue and the worker's claim.
         """
-        self._heard, self._asked = time.monotonic(), None
+        self._heard_at, self._pinged_at = time.monotonic(), None
         connection, news = self._subscription.connection, False
         reader = connection._parser._reader
         wire = connection._sock
-        # What is left on a socket makes it ready again; what TLS has taken in from it does not.
+        # Bytes left in the socket make it ready again; bytes that TLS has buffered do not.
         to_the_end = isinstance(wire, ssl.SSLSocket)
         try:
             while chunk := wire.recv(PIECE):
@@ -187,30 +187,30 @@ class RedisListener:
         raise exceptions.ConnectionError("the server closed the connection for news")
 
     def _take_in(self, reader: Any) -> bool:
-        """Take apart what was read; whether there was a message among it."""
+        """Parse what was read; whether it includes a message."""
         news = False
         while (message := reader.gets()) is not NOT_ENOUGH_DATA:
             if isinstance(message, Exception):
-                raise message  # to a ping: a server that cannot write answers nothing else
+                raise message  # the answer to a ping of a server that cannot write
             if message[0] == b"message":
                 news = True
                 self._receive(message[2])
         return news
 
     def _receive(self, message: bytes) -> None:
-        """Most messages are empty: it is time to look."""
+        """Keep a handed-over job; most messages are empty, and only say that it is time to look."""
         if self.inbox is not None and message:
             self.inbox.put(message)
         else:
-            self._told = True
+            self._other_news = True
 
     def _feel_pulse(self) -> None:
-        """After a long silence, see whether there is still somebody at the other end."""
+        """After a long silence, check whether the server is still there."""
         now = time.monotonic()
-        if self._asked is not None and now - self._asked > PULSE:
+        if self._pinged_at is not None and now - self._pinged_at > PULSE:
             raise exceptions.ConnectionError(f"a ping was not answered for {PULSE:g} s")
-        if self._asked is None and now - self._heard > PULSE:
-            self._asked = now
+        if self._pinged_at is None and now - self._heard_at > PULSE:
+            self._pinged_at = now
             self._subscription.ping()
 
     def _listen_again(self, seconds: float) -> bool:
@@ -229,16 +229,16 @@ class RedisListener:
         try:
             with self._connection.translated:
                 for _ in self._channels:
-                    # Only when the server has confirmed them all is nothing missed any more.
+                    # From the server's confirmation of all of them on, no message is missed.
                     subscription.parse_response(block=True)
             self._arm()
         except BaseException:
             subscription.close()
             raise
         self._subscription = subscription
-        self._unread = self._told = True
+        self._unread = self._other_news = True
         self._troubled = False
-        self._heard, self._asked = time.monotonic(), None
+        self._heard_at, self._pinged_at = time.monotonic(), None
         self._pauses.reset()
 
     def _unsubscribe(self) -> None:
@@ -249,21 +249,21 @@ class RedisListener:
 
 
 class RedisEndsListener(RedisListener):
-    """Keeps what the news says of jobs that have ended, for one who asks after each wait."""
+    """Keeps the messages about ended jobs, for a caller that fetches them after each wait."""
 
     def __init__(self, *given: Any) -> None:
-        self._said: list[bytes] = []
+        self._ends: list[bytes] = []
         super().__init__(*given)
 
     def told(self) -> list[Ended] | None:
-        said, self._said = self._said, []
-        # Nothing was said when it was woken, had to listen again, or has waited long enough.
-        return None if not said or b"" in said else [_read_end(one) for one in said]
+        ends, self._ends = self._ends, []
+        # There is none if the listener was woken, had to subscribe again, or the wait timed out.
+        return None if not ends or b"" in ends else [_read_end(message) for message in ends]
 
     def _receive(self, message: bytes) -> None:
-        self._said.append(message)
-        if len(self._said) > MOST_SAID:
-            self._said = [b""]
+        self._ends.append(message)
+        if len(self._ends) > MOST_ENDS:
+            self._ends = [b""]
 
 
 def _read_end(message: bytes) -> Ended:
@@ -273,7 +273,7 @@ def _read_end(message: bytes) -> Ended:
 
 
 def _poll(descriptors: Sequence[int], seconds: float) -> list[int]:
-    """Those of them that can be read within so many seconds."""
+    """The descriptors that can be read within this time."""
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)

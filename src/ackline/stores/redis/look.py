@@ -52,12 +52,12 @@ def _kept(flat: Sequence[object], now: float) -> Iterator[Seen]:
 
 
 class Walk(msgspec.Struct, frozen=True, kw_only=True):
-    """How a list is gone through."""
+    """How to go through a list of jobs."""
 
     after: Place | None = None
     newest_first: bool = False
     kept: bool
-    """Without those whose retention is over."""
+    """Whether to leave out jobs whose retention is over."""
     chunk: int = CHUNK
 
 
@@ -171,10 +171,10 @@ def describe(
 def workers(scripts: QueueScripts, queue: QueueKey) -> list[WorkerRecord]:
     """Workers with the number of jobs that each holds."""
     flat = scripts.run("workers", queue)
-    found = []
+    records = []
     for index in range(0, len(flat), 3):
-        _, sign, holds = flat[index : index + 3]
-        seen_at, expires_at = _TIMES.unpack_from(sign)
-        beat = _decode_beat(sign[_TIMES.size :])
-        found.append(WorkerRecord(beat=beat, seen_at=seen_at, expires_at=expires_at, holds=holds))
-    return sorted(found, key=lambda worker: worker.beat.id)
+        _, packed, holds = flat[index : index + 3]
+        seen_at, expires_at = _TIMES.unpack_from(packed)
+        beat = _decode_beat(packed[_TIMES.size :])
+        records.append(WorkerRecord(beat=beat, seen_at=seen_at, expires_at=expires_at, holds=holds))
+    return sorted(records, key=lambda worker: worker.beat.id)

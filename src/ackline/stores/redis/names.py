@@ -1,4 +1,4 @@
-"""The names of keys: queues, rooms and what all of them share.
+"""The names of Redis keys: of queues, of tenants' rooms, and of what all share.
 
 `docs/redis-keys.md` lists every key with its type.
 """
@@ -24,14 +24,14 @@ LARGEST_MARK = (1 << MARK_BITS) - 1
 
 @functools.lru_cache(maxsize=4096)
 def _encode(name: str) -> str:
-    # Neither `/` nor `}` is left in it: no two names meet, and the hash tag ends where it should.
+    # Without `/` and `}`, no two names collide, and the hash tag ends where it should.
     return quote(name, safe="")
 
 
 class Names(msgspec.Struct, frozen=True):
     """All names under one prefix.
 
-    In a cluster nothing is shared by queues but the registry, for a script reaches one slot only.
+    In a cluster, queues share nothing but the registry, because a script reaches only one slot.
     """
 
     prefix: str
@@ -57,7 +57,7 @@ class Names(msgspec.Struct, frozen=True):
         return QueueKey(unquote(tenant), unquote(name))
 
     def base(self, queue: QueueKey) -> str:
-        """What all keys of a queue start with; the braces keep them in one slot."""
+        """The beginning of all keys of a queue; the braces keep them in one slot."""
         return f"{self.prefix}:{{{self.entry(queue)}}}"
 
     def counters(self, queue: QueueKey) -> str:
@@ -69,7 +69,7 @@ class Names(msgspec.Struct, frozen=True):
         return zlib.crc32(self.entry(queue).encode()) & LARGEST_MARK if self.clustered else 0
 
     def room(self, tenant: str) -> str:
-        """What the keys of a tenant's room start with."""
+        """The beginning of all keys of a tenant's room."""
         return f"{self.prefix}:{{{_encode(tenant)}}}"
 
     def room_of(self, queue: QueueKey) -> str:
@@ -81,7 +81,7 @@ class Names(msgspec.Struct, frozen=True):
         return f"{self.base(queue)}:beside" if self.clustered else self.room(queue.tenant)
 
     def room_for(self, tenant: str, key: tuple[str, ...]) -> str:
-        """The room where a key is, or all keys are that start so."""
+        """The room of a key, or of all keys that start with it."""
         if key[:2] == (OWN_KEYS, BESIDE) and len(key) > 2:
             return self.room_beside(QueueKey(tenant, key[2]))
         return self.room(tenant)

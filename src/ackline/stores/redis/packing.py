@@ -1,4 +1,4 @@
-"""Bodies and places of jobs to records and back; `scripts/lib/job.lua` has the other side."""
+"""Packs and reads the bodies and places of jobs; `scripts/lib/job.lua` has the other side."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ackline.stores.base import KeyWrite
 from ackline.stores.keys import encode_key
 
 STATES = tuple(State)
-"""A state's code is its place here: what is stored depends on it, so append only."""
+"""A state's code is its place in this tuple: stored data depends on it, so append only."""
 
 CODE = {state: code for code, state in enumerate(STATES)}
 
@@ -22,11 +22,12 @@ SETTLING = (None, Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.EXPIRE, A
 """The acts that end a lease; a place keeps the code of the last one. Append only."""
 
 GONE, REFUSED = -1, 10
-"""Verdicts of scripts: no such job; this much above its state. Else the state it is in now."""
+"""Codes of a script's verdict: GONE for no such job, the job's state for an applied step, the state
+plus REFUSED for a refused one."""
 
 
 def in_full(runs: Sequence[int]) -> list[int]:
-    """Verdicts of a script, one for each step: it returns flat pairs of a verdict and a number."""
+    """A verdict for each step, from a script's flat pairs of a verdict and how often it repeats."""
     verdicts: list[int] = []
     for verdict, count in zip(runs[::2], runs[1::2], strict=True):
         verdicts += [verdict] * count
@@ -53,7 +54,7 @@ encode_failure: Callable[[Failure], bytes] = _encode
 
 
 def body_head(kind: str, priority: int, options: Options) -> bytes:
-    """All of a body that comes before the payload, but for the time of creation."""
+    """The part of a body between the time of creation and the payload."""
     name, group = kind.encode(), (options.group or "").encode()
     packed = b"" if options is NO_OPTIONS or options == NO_OPTIONS else _encode(options)
     return b"".join(
@@ -69,10 +70,10 @@ def body_head(kind: str, priority: int, options: Options) -> bytes:
 
 
 class Body:
-    """What was written once of the job that was read last.
+    """The fields that never change of the job whose body was read last.
 
-    Neighbours mostly differ only in their payload, so what comes before it is kept; to make a
-    record of each would take a claim as long as all the rest.
+    Neighbours mostly differ only in their payload, so the decoded fields before it are reused;
+    decoding them for each job would take a claim as long as everything else.
     """
 
     __slots__ = ("_head", "_packed", "created_at", "kind", "options", "payload", "priority")
@@ -85,7 +86,7 @@ class Body:
         self.options = NO_OPTIONS
 
     def read(self, packed: bytes) -> None:
-        """Be this one from now on."""
+        """Take the fields from this body."""
         self._packed = packed
         (self.created_at,) = _CREATED.unpack_from(packed)
         head = self._head
@@ -121,7 +122,7 @@ def leased(
     started: float,
     deadline: float,
 ) -> Record:
-    """A job as its worker gets it, be it claimed or handed over."""
+    """A job as its worker gets it, whether claimed or handed over."""
     return Record(
         id.decode(),
         body.kind,
@@ -143,7 +144,7 @@ def leased(
 
 
 def draft_runs(drafts: Sequence[Draft]) -> list[bytes | str | int]:
-    """Drafts as the script takes them: neighbours that differ only in id and payload together."""
+    """Drafts as the script takes them: neighbours that differ only in id and payload as one run."""
     packed: list[bytes | str | int] = []
     start = 0
     while start < len(drafts):
@@ -188,7 +189,7 @@ def pack_writes(writes: Sequence[KeyWrite]) -> list[bytes | str | int]:
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """A job as a script shows it, with what is not told to others."""
+    """A job as a script returns it, with fields that only the store needs."""
 
     record: Record
     number: int
@@ -198,7 +199,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 def seen_jobs(flat: Sequence[Any]) -> list[Seen]:
-    """Jobs as `scripts/lib/look.lua` shows them."""
+    """Jobs as `scripts/lib/look.lua` returns them."""
     body = Body()
     return [_seen(body, *flat[index : index + 7]) for index in range(0, len(flat), 7)]
 
@@ -241,7 +242,7 @@ def _seen(
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """How the last lease of a job ended, and what those before it left behind."""
+    """How the last lease of a job ended, and the history of its ended attempts."""
 
     act: Act | None
     token: int
@@ -250,7 +251,7 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 def ended_leases(flat: Sequence[Any]) -> dict[str, Ended]:
-    """What `scripts/lib/steps.lua` tells of jobs whose steps were refused, by their ids."""
+    """The last leases that `scripts/lib/steps.lua` returns for jobs with refused steps, by id."""
     return {
         flat[index].decode(): _ended(*flat[index + 1 : index + 4])
         for index in range(0, len(flat), 4)

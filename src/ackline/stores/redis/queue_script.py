@@ -1,4 +1,4 @@
-"""Scripts of one queue: which keys they get, and what their errors mean."""
+"""Scripts that work on one queue: which keys they get, and what their errors mean."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ackline.stores.redis.settings import fields_of_new
 NO_QUEUE, FULL, KEYS_CHANGED = "NOQUEUE", "FULL", "KEYSCHANGED"
 
 TRIES = 1000
-"""How often a queue is made that others drop before it can be used."""
+"""How often a queue is made again that others drop before it can be used."""
 
 Run = Callable[[str, Sequence[str], Iterable[Argument]], Any]
 
 
 class QueueScripts:
-    """Runs the scripts of queues at the store's own time, or at that of a clock given for tests."""
+    """Runs the scripts of queues by the server's clock, or by a clock given for tests."""
 
     def __init__(self, connection: Connection, names: Names, clock: Clock | None) -> None:
         self.connection = connection
@@ -36,23 +36,23 @@ class QueueScripts:
         return self._run(self.connection.run, name, queue, arguments)
 
     def change(self, name: str, queue: QueueKey, arguments: Iterable[Argument] = ()) -> Any:
-        """Run a script that changes something; a queue that is not there is made."""
+        """Run a script that changes something, and wait until it is safe; makes a missing queue."""
         return self._make_and_run(self.connection.run_safely, name, queue, [*arguments])
 
     def make_and_run(self, name: str, queue: QueueKey, arguments: Iterable[Argument]) -> Any:
-        """Run a script; a queue that is not there is made."""
+        """Run a script; makes a missing queue."""
         return self._make_and_run(self.connection.run, name, queue, [*arguments])
 
     def make(self, queue: QueueKey) -> None:
         """Make a queue, unless it is there."""
         with self.connection.translated:
-            # First this: a queue that is not in the registry would be seen by nobody.
+            # The registry first: a queue that is not in it would be found by nobody.
             self.connection.client.setnx(self.names.schema, SCHEMA)
             self.connection.client.sadd(self.names.registry, self.names.entry(queue))
         self.run("make", queue, fields_of_new(self.names.mark(queue)))
 
     def now(self) -> str:
-        """The time for a script; empty is the server's own."""
+        """The time for a script; empty for the server's own."""
         return "" if self._clock is None else repr(self._clock.now())
 
     def _make_and_run(self, run: Run, name: str, queue: QueueKey, arguments: list[Argument]) -> Any:

@@ -1,4 +1,4 @@
-"""Whether jobs are safe on a server: if not, a store does not open; if no longer, it says so."""
+"""Whether jobs are safe on a server: if not, a store does not open; if no longer, it reports it."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def require_safe(facts: Facts, address: Address) -> None:
 def troubles_of(
     nodes: Sequence[Facts], address: Address, opened_on: Durability
 ) -> tuple[Trouble, ...]:
-    """What is not as it should be, or as it was when the store was opened."""
-    found = [trouble for facts in nodes for trouble in _of_server(facts, address)]
+    """What is not as it should be, or worse than when the store was opened."""
+    troubles = [trouble for facts in nodes for trouble in _of_server(facts, address)]
     now = weakest(nodes).promise(address)
-    if _is_less(now, opened_on) and not any(one.what == "durability" for one in found):
+    if _is_less(now, opened_on) and not any(one.what == "durability" for one in troubles):
         says = f"its durability is {now}, and was {opened_on} when the store was opened"
         do = "set appendonly and appendfsync as they were, or open the store anew if it is meant so"
-        found.append(Trouble("durability", says, do))
-    return tuple(found)
+        troubles.append(Trouble("durability", says, do))
+    return tuple(troubles)
 
 
 def _of_server(facts: Facts, address: Address) -> Iterator[Trouble]:
@@ -48,7 +48,7 @@ def _of_server(facts: Facts, address: Address) -> Iterator[Trouble]:
 
 
 def _dangers(facts: Facts, address: Address) -> Iterator[Trouble]:
-    """Settings by which jobs get lost; anyone may change them while the server runs."""
+    """Settings by which jobs get lost; they may be changed while the server runs."""
     if facts.policy != "noeviction":
         yield Trouble(
             "eviction",

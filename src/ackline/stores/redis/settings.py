@@ -35,5 +35,5 @@ def fields_of(settings: QueueSettings) -> list[bytes | str]:
 
 
 def fields_of_new(mark: int) -> list[bytes | str]:
-    """The same for a queue that is made: whoever waits for it already wants to be told."""
+    """The fields of a new queue; `idle`, because somebody may already be waiting for its jobs."""
     return [*fields_of(DEFAULT_SETTINGS), "idle", "1", "mark", str(mark)]

@@ -1,7 +1,7 @@
-"""Transitions as steps that a script can take by itself; `scripts/lib/steps.lua` tells how.
+"""Transitions as steps that a script can take by itself; `scripts/lib/steps.lua` shows how.
 
-All that the lifecycle would decide at the moment of applying is worked out beforehand, for every
-state that the job may be found in.
+Everything that the lifecycle would decide at the moment of applying is worked out beforehand, for
+every state that the job may be found in.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Steps:
         self._queue = queue
 
     def pack(self, transitions: Sequence[Transition]) -> Iterator[Argument]:
-        """Steps as a script takes them: neighbours that differ only in id and data together."""
+        """Steps as a script takes them: neighbours that differ only in id and data as one run."""
         start = 0
         while start < len(transitions):
             first = transitions[start]
@@ -66,7 +66,7 @@ class Steps:
             start = end
 
     def pack_departure(self, transition: Transition, taken: bool) -> bytes:
-        """The step of a move to another slot; `taken` refuses it, for the id is not free there."""
+        """The step of a move to another slot; with `taken`, refused: the id is not free there."""
         assert transition.target is not None
         step = self._step(transition, None)
         if taken:
@@ -140,12 +140,12 @@ def _pack_seen(seen: Seen) -> dict[str, Any]:
 
 
 def _as_text(data: bytes) -> msgspec.Raw:
-    """Bytes for a script: its msgpack knows strings of any bytes, and no other bytes."""
+    """Bytes for a script: its msgpack has no type for bytes, but strings may have any bytes."""
     return msgspec.Raw(b"\xdb" + len(data).to_bytes(4, "big") + data)
 
 
 def _is_plain(transition: Transition) -> bool:
-    """Whether it needs a token and nothing else of the job."""
+    """Whether its guard needs the job's token and nothing else of the job."""
     return (
         transition.act is _COMPLETE
         and transition.deadline is None
@@ -166,10 +166,10 @@ def _ways(
     edit: Edit | None,
     target: QueueKey | None,
 ) -> tuple[tuple[Any, ...], Any]:
-    """Where such a step leads from each state, and where if the job was asked to stop.
+    """Where a step leads from each state, and where it leads if the job was asked to stop.
 
-    Remembered: to work it out takes a worker longer than all else about a job that comes alone.
-    What does not matter for it, as a payload, is not to be among what is given.
+    Cached: for a job that comes alone, working it out takes a worker longer than everything else.
+    So the arguments must not include what does not matter here, such as a payload.
     """
     step = Transition(
         id="",
@@ -216,7 +216,7 @@ _DataOf = Callable[[Transition], bytes]
 
 
 def _data(transition: Transition) -> tuple[str | None, _DataOf]:
-    """What the data of a step is, and how to get it."""
+    """The name of a step's data, and how to get it."""
     if transition.result is not None:
         return "result", lambda step: step.result or b""
     if transition.act is Act.PROGRESS:

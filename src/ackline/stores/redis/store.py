@@ -51,7 +51,7 @@ from ackline.stores.redis.queue_script import QueueScripts
 from ackline.stores.redis.safety import require_safe, troubles_of
 
 FACTS_LAST = 5.0
-"""Seconds for which what was read about the server is not read again."""
+"""Seconds for which facts about the server are not read again."""
 
 
 class RedisStore:
@@ -67,7 +67,7 @@ class RedisStore:
     def __init__(self, address: Address, clock: Clock | None = None) -> None:
         names = Names(address.prefix, address.mode == "cluster")
         if names.clustered:
-            # There a script cannot know whether anybody listens: it may be on another node.
+            # There a script cannot know whether anybody listens: listeners may be on another node.
             self.capabilities = msgspec.structs.replace(self.capabilities, hands_over=False)
         self._address = address
         self._clock = clock
@@ -196,7 +196,7 @@ class RedisStore:
     def listen(
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
     ) -> Listener:
-        del kinds  # whoever waits is woken, and looks for itself
+        del kinds  # every listener is woken, and looks for jobs of its kinds itself
         channels = [self._names.channel(queue, topic) for queue in queues]
 
         def arm() -> None:

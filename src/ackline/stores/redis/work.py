@@ -40,10 +40,10 @@ from ackline.stores.redis.queue_script import QueueScripts
 from ackline.stores.redis.steps import Steps
 
 LEAP_BITS = 20
-"""A token is up to a number of so many bits above the last one, if the clock is not past that."""
+"""While the clock is behind, a token is above the last one by a random number of this many bits."""
 
 _leaps = random.Random()
-# Not `secrets`: asking the kernel lets go of the interpreter, and a busy worker gets it back late.
+# Not `secrets`: asking the kernel releases the GIL, and a busy worker gets it back late.
 os.register_at_fork(after_in_child=_leaps.seed)
 
 _ACCEPTED = {"q": State.QUEUED, "s": State.SCHEDULED}
@@ -60,7 +60,7 @@ _encode = msgspec.msgpack.Encoder().encode
 def enqueue(
     scripts: QueueScripts, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
 ) -> list[Receipt]:
-    """Insert what is not there yet, and write the keys that belong to it."""
+    """Insert the jobs that are not there yet, and write the keys that came with them."""
     if not drafts and not keys:
         scripts.make(queue)
         return []
@@ -88,9 +88,9 @@ def claim(
     transitions: Sequence[Transition],
     inbox: Inbox | None = None,
 ) -> Claimed:
-    """Apply, promote what is due, lease the next in line, tell what has lapsed.
+    """Apply the transitions, promote due jobs, lease the next in line, report lapsed ones.
 
-    What was handed over is taken first; if there is nothing to apply, nobody else is asked then.
+    Jobs that were handed over come first; if there is nothing to apply, the server is not asked.
     """
     if inbox is None:
         return _claim_from_server(scripts, queue, request, transitions)
@@ -126,12 +126,12 @@ def _claim_from_server(
     answer = scripts.run("claim", queue, [packed, *steps])
     moment, token, next_at, verdicts, ends, jobs, again, lapsed, late = answer
     now = float(moment)
-    found = _leased(jobs, again, request, int(token), now) if jobs else []
+    claimed = _leased(jobs, again, request, int(token), now) if jobs else []
     if inbox is not None:
         inbox.waits(asked_at, now)
         handed = [*handed, *inbox.accept(late, request.worker)]
     return Claimed(
-        jobs=[*handed, *found] if handed else found,
+        jobs=[*handed, *claimed] if handed else claimed,
         verdicts=settled or _verdicts(transitions, in_full(verdicts), ends),
         lapsed=[seen.record for seen in seen_jobs(lapsed)] if lapsed else [],
         next_at=float(next_at) if next_at else None,
@@ -141,10 +141,10 @@ def _claim_from_server(
 
 
 def _settle_first(scripts: QueueScripts, transitions: Sequence[Transition]) -> bool:
-    """Whether to settle in a call of its own.
+    """Whether to settle in a call of its own, before the claim.
 
-    When that has to be waited for: else a wait in vain would leave jobs leased of which the
-    claimer was never told.
+    So if the store waits for replicas or a sync: if that wait failed after a joint call, jobs
+    would stay leased that the worker never got.
     """
     if scripts.connection.waits:
         return True
@@ -154,7 +154,7 @@ def _settle_first(scripts: QueueScripts, transitions: Sequence[Transition]) -> b
 def _may_wait_on(
     scripts: QueueScripts, request: ClaimRequest, transitions: Sequence[Transition]
 ) -> bool:
-    """Whether it may be enough to settle, and to wait on for what is handed over."""
+    """Whether it may be enough to settle, and to keep waiting for jobs to be handed over."""
     if not transitions or not isinstance(request, WaitingClaim) or not request.quiet:
         return False
     return not _cross(scripts, transitions)
@@ -220,14 +220,14 @@ def apply(
 def settle(
     scripts: QueueScripts, queue: QueueKey, transitions: Sequence[Transition], inbox: Inbox
 ) -> tuple[list[Verdict], bool]:
-    """Apply each transition whose guard holds; also whether the inbox waits on for jobs."""
+    """Apply each transition whose guard holds; also whether the inbox still waits for jobs."""
     steps = Steps(scripts.names, queue).pack(transitions)
     runs, ends, waits = scripts.change("settle", queue, [inbox.name, inbox.received, *steps])
     return _verdicts(transitions, in_full(runs), ends), bool(waits)
 
 
 def _cross(scripts: QueueScripts, transitions: Sequence[Transition]) -> bool:
-    """Whether any step reaches beyond its queue, which no script of a cluster can."""
+    """Whether any step reaches beyond its queue, which a script in a cluster cannot."""
     return scripts.names.clustered and any(
         transition.target is not None or transition.keys for transition in transitions
     )
@@ -236,7 +236,7 @@ def _cross(scripts: QueueScripts, transitions: Sequence[Transition]) -> bool:
 def _verdicts(
     transitions: Sequence[Transition], codes: Sequence[int], ends: Sequence[Any]
 ) -> list[Verdict]:
-    """What became of transitions; one that was refused may have been applied before."""
+    """The verdicts on transitions; a refused one may have been applied by an earlier call."""
     if not codes:
         return [_GONE] * len(transitions)
     verdicts = [_VERDICTS[code] for code in codes]
@@ -254,9 +254,9 @@ def _verdicts(
 def heartbeat(
     scripts: QueueScripts, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]
 ) -> BeatReply:
-    """Note a sign of life and extend leases."""
-    sign = _encode(beat) if beat.ttl > 0 else b""
-    arguments: list[Any] = [beat.id, sign, repr(beat.ttl)]
+    """Note that a worker is alive, and extend its leases."""
+    packed = _encode(beat) if beat.ttl > 0 else b""
+    arguments: list[Any] = [beat.id, packed, repr(beat.ttl)]
     for hold in holds:
         arguments += (hold.id, hold.token, repr(hold.seconds))
     lost, cancelled = scripts.make_and_run("heartbeat", queue, arguments)

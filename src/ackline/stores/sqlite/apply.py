@@ -60,7 +60,7 @@ def apply(lines: Lines, transitions: Sequence[Transition], now: float) -> list[V
     if len(set(ids)) == len(ids):
         others = batch.complete(transitions)
     else:
-        # One after the other: a later one must see what an earlier one did to the same job.
+        # One by one: a later transition must see what an earlier one did to the same job.
         others = list(enumerate(transitions))
     for index, transition in others:
         batch.apply(index, transition)
@@ -82,10 +82,10 @@ class _Batch:
         self._left: Counter[str] = Counter()
         self._arrivals: list[Arrival] = []
         self._calling: dict[int, int] = {}
-        """Entries that end the life of a job that may call back: which job."""
+        """Indexes of entries that end the life of a job that may call back, each with its job."""
 
     def complete(self, transitions: Sequence[Transition]) -> list[tuple[int, Transition]]:
-        """Take all that plainly complete a lease in a few statements; returns the others."""
+        """Apply all plain completions of a lease in a few statements; returns the other ones."""
         others: list[tuple[int, Transition]] = []
         by_keep: dict[float, list[int]] = {}
         results: list[tuple[int, bytes]] = []
@@ -195,7 +195,7 @@ class _Batch:
         if act is Act.REQUEST_CANCEL:
             self.lines.tx.wake(self.lines.key, "signals")
         elif state in WAITING:
-            # Claimable now, or sooner than those who wait for the next due job know.
+            # Claimable now, or due sooner than the workers that wait for the next due job know.
             self.lines.tx.wake(self.lines.key, "ready")
 
     def _mind_group(self, standing: Standing, source: State) -> None:
@@ -204,7 +204,7 @@ class _Batch:
         if source is _PROCESSING and standing.state is not _PROCESSING:
             self._left[standing.group] += 1
         elif source is State.QUEUED:
-            # It has left the line, or moved in it: another of its group may be the next now.
+            # The job has left the line or moved in it: another of its group may be next now.
             self._left[standing.group] += 0
 
     def _move(self, index: int, transition: Transition, standing: Standing) -> None:
@@ -226,7 +226,7 @@ class _Batch:
         return repeats(transition, standing.act, standing.token, result, history)
 
     def finish(self) -> None:
-        """Write what has changed, its journal entries and its counts."""
+        """Write the changed jobs, their journal entries and counts."""
         lines = self.lines
         save(lines, list(self._changed.values()))
         if self._calling:

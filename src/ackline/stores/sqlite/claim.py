@@ -25,7 +25,7 @@ _NUM, _KIND, _OPTIONS, _GROUP = 1, 3, 6, 8
 Head = tuple[tuple[float, int], int]
 """Where a line begins, and its slot."""
 MOST_PARKED = 5000
-"""Jobs of full groups that one transaction puts aside: more would keep other writers waiting."""
+"""The most jobs of full groups that one transaction parks: more would make other writers wait."""
 
 _num_of, _kind_of, _options_of = itemgetter(_NUM), itemgetter(_KIND), itemgetter(_OPTIONS)
 _place_of = itemgetter(0, 1)
@@ -38,9 +38,9 @@ def claim(
     transitions: Sequence[Transition],
     now: float,
 ) -> tuple[Claimed, bool]:
-    """Apply, promote what is due, lease the next in line, tell what has lapsed.
+    """Apply the transitions, promote due jobs, lease the next in line, report lapsed ones.
 
-    Returns also whether it met nothing but full groups so far, and has to be called again.
+    Also returns whether it met only jobs of full groups so far, and has to be called again.
     """
     lines = find_lines(tx, queue)
     if lines is None:
@@ -53,7 +53,7 @@ def claim(
         jobs, cut_short = _take(lines, request, now)
         lines.flush()
         if (cut_short or len(jobs) >= request.limit) and _ready_slots(lines):
-            # More is ready than one claimer can take: let another one look.
+            # More jobs are ready than this worker can take: wake another one.
             tx.wake(queue, "ready")
     *due, leased = _heads(lines)
     late = leased is not None and leased <= now
@@ -96,7 +96,7 @@ def _take(lines: Lines, request: ClaimRequest, now: float) -> tuple[list[Record]
 def _ready_heads(lines: Lines, kinds: frozenset[str] | None) -> list[Head]:
     slots = [slot for slot, kind in _ready_slots(lines) if kinds is None or kind in kinds]
     if len(slots) < 2:
-        # As in most queues: what stands alone need not be compared.
+        # As in most queues: a single line need not be compared with others.
         return [((0.0, 0), slot) for slot in slots]
     heads = lines.tx.execute(sql("ready_heads"), (lines.num,))
     return [((at, job), slot) for at, job, slot, kind in heads if kinds is None or kind in kinds]
@@ -107,7 +107,7 @@ def _ready_slots(lines: Lines) -> list[tuple[int, str]]:
 
 
 def _choose(lines: Lines, rows: Iterable[Row], limit: int) -> tuple[list[Row], list[Row]]:
-    """The next jobs in line whose group has room, and those met whose group has none."""
+    """The next jobs in line whose group has room, and the jobs passed over whose group has none."""
     taken: list[Row] = []
     parked: list[Row] = []
     entered: Counter[str] = Counter()
@@ -192,17 +192,17 @@ def _by_deadline(
 ) -> dict[float | None, list[int]]:
     if alike:
         return {records[0].deadline: list(map(_num_of, taken))}
-    found: dict[float | None, list[int]] = {}
+    by_deadline: dict[float | None, list[int]] = {}
     for row, record in zip(taken, records, strict=True):
-        found.setdefault(record.deadline, []).append(row[_NUM])
-    return found
+        by_deadline.setdefault(record.deadline, []).append(row[_NUM])
+    return by_deadline
 
 
-# --- looking after ---
+# --- due and lapsed jobs ---
 
 
 def promote(lines: Lines, now: float, limit: int) -> int:
-    """Queue what is due, in the order of its time."""
+    """Queue the jobs that are due, in the order of their times."""
     first, second, _ = _heads(lines)
     due: list[tuple[State, Row]] = []
     for state, head in ((State.SCHEDULED, first), (State.FAILING, second)):
@@ -227,6 +227,6 @@ def promote(lines: Lines, now: float, limit: int) -> int:
 
 
 def lapsed(lines: Lines, now: float) -> list[Record]:
-    """Leased jobs whose deadline has passed, the longest ago first."""
+    """Leased jobs past their deadline, the earliest deadline first."""
     values = (lines.slot(_PROCESSING), now, REPAIR_LIMIT)
     return [record_of(row) for row in lines.tx.execute(sql("lapsed"), values)]

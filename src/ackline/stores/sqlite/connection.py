@@ -24,19 +24,19 @@ Execute = Callable[..., Any]
 """Runs a statement with its values, and returns a cursor of rows of any type."""
 
 BUSY_SECONDS = 5.0
-"""How long a writer waits for its turn before it says that the store is busy."""
+"""How long a writer waits for its turn before it reports that the store is busy."""
 
 CHECKPOINT_PAGES = 1000
 """SQLite itself copies the write-ahead log back at this size, if no reader is in the way."""
 
 
 def connect(path: str, durability: Durability, *, make: bool = False) -> apsw.Connection:
-    """A connection that may write; makes the file if it may."""
+    """A connection that may write; with `make`, it creates a missing file."""
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if make else 0)
     connection = apsw.Connection(path, flags=flags, statementcachesize=200)
     try:
         connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
-        # Each is fetched to its end: apsw stops at the first row, and drops what follows.
+        # Each statement is fetched to its end: apsw stops at the first row and drops the rest.
         connection.execute("PRAGMA journal_mode = wal").fetchall()
         synchronous = "PRAGMA synchronous = full"
         if durability == "normal":
@@ -50,7 +50,7 @@ def connect(path: str, durability: Durability, *, make: bool = False) -> apsw.Co
 
 
 def connect_reader(path: str) -> apsw.Connection:
-    """A connection that only looks."""
+    """A connection that only reads."""
     connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=60)
     connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
     connection.execute("PRAGMA query_only = on").fetchall()
@@ -95,7 +95,7 @@ def explain_system(error: OSError, path: str) -> StoreError:
 def _explain_cannot_open(path: str) -> StoreError:
     folder = os.path.dirname(path) or "."
     try:
-        # SQLite does not say why. The folder, for to close the file itself would drop its locks.
+        # SQLite does not say why. Try the folder: closing the file itself would drop its locks.
         os.close(os.open(folder, os.O_RDONLY))
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):

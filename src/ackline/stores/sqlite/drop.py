@@ -13,7 +13,7 @@ _PARTS = ("drop_jobs", "drop_places", "drop_results", "drop_attempts")
 
 
 def drop_jobs(lines: Lines, jobs: Sequence[tuple[int, int]]) -> None:
-    """Delete jobs, given by number and line, with all that belongs to them."""
+    """Delete jobs, given by number and line, with everything that belongs to them."""
     if not jobs:
         return
     for part in _PARTS:

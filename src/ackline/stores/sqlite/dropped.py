@@ -1,4 +1,4 @@
-"""The end of what was dropped of each journal, kept as one number among the counters."""
+"""Up to where each journal was dropped, kept as one number among the counters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ackline.stores.sqlite.transaction import Transaction
 
 _BITS = 24
 _MOST = (1 << _BITS) - 1
-"""More entries than SQLite could keep of one batch."""
+"""More entries than one batch can have in SQLite."""
 
 
 def note_dropped(tx: Transaction, queue: int, last: tuple[int, int]) -> None:
@@ -18,7 +18,7 @@ def note_dropped(tx: Transaction, queue: int, last: tuple[int, int]) -> None:
 
 
 def last_dropped(execute: Execute, queue: int | None) -> tuple[int, int]:
-    """The last batch that was dropped of a queue, or of any, with the number of its entries."""
+    """The last batch that was dropped of a queue (None: of any), and how many entries it had."""
     if queue is None:
         rows = execute(sql("dropped_of_any")).fetchall()
     else:

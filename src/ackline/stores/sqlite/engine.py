@@ -1,4 +1,4 @@
-"""One file, opened by one process: who of its threads may use it when, also around a fork."""
+"""One file, opened by one process: which of its threads may use it when, also around a fork."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Engine:
         self._owner = 0
         self._torn = False
         self._group = GroupCommit(self._commit)
-        # Reentrant, for a thread may be forked in the middle of its own write.
+        # Reentrant, because a thread may fork in the middle of its own write.
         self._writing = threading.RLock()
         self._writer = Writer(self.path, self._durability)
         self._readers = Readers(self.path)
@@ -50,7 +50,7 @@ class Engine:
     # --- opening and closing ---
 
     def open(self) -> None:
-        """Connect, check whose file it is, migrate."""
+        """Connect, check that the file is Ackline's, migrate."""
         if self.inherited:
             self._require_untorn()
             self._reset()
@@ -67,7 +67,7 @@ class Engine:
         return self._owner not in (0, os.getpid())
 
     def close(self) -> None:
-        """Let go of the file. Safe to call twice, and in a forked child."""
+        """Close the file. Safe to call twice, and in a forked child."""
         if not self._owner or self.inherited:
             return
         with self._writing:
@@ -104,11 +104,11 @@ class Engine:
     # --- forking ---
 
     def rest(self, timeout: float) -> bool:
-        """Before a fork: let nobody in, and close everything; False if that cannot be.
+        """Before a fork: block all calls and close everything; False if that is not possible.
 
-        SQLite must not cross a fork, not even idle. A child that opened the file beside an
-        inherited connection would think that it holds its parent's locks. Another process would
-        then remove the log under its feet, with all that it writes.
+        An SQLite connection must not cross a fork, not even an idle one. A child that opened the
+        file while it has an inherited connection would believe that it holds its parent's locks.
+        Another process could then remove the log that the child is writing to.
         """
         if not self._writing.acquire(timeout=timeout):
             return False
@@ -127,7 +127,7 @@ class Engine:
         self._writing.release()
 
     def inherit(self, rested: bool) -> None:
-        """After a fork, in the child: what the parent opened is the parent's."""
+        """After a fork, in the child: connections that the parent opened stay the parent's."""
         owner = self._owner
         torn = self._torn or (owner != 0 and not rested)
         if torn:
@@ -138,7 +138,7 @@ class Engine:
     # --- writing ---
 
     def write(self, operation: Operation[T]) -> T:
-        """Run an operation in a transaction, alone or with others; the answer is durable."""
+        """Run an operation in a transaction, alone or with others; durable once it returns."""
         self._require_open()
         try:
             with self.explained():
@@ -158,7 +158,7 @@ class Engine:
         return answers
 
     def _tidy_up(self) -> None:
-        """After an interrupt, which may have come at any moment; the next writer does it too."""
+        """End a transaction that an interrupt broke off at any point; so does the next writer."""
         if self._writing.acquire(blocking=False):
             try:
                 self._writer.end()
@@ -169,14 +169,14 @@ class Engine:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Execute]:
-        """Run statements that all see one moment."""
+        """Run statements that all see the same snapshot."""
         with self.explained():
             self._require_settled()
             with self._readers.read() as execute:
                 yield execute
 
     def version(self) -> int:
-        """A number that changes whenever anyone has written."""
+        """A number that changes whenever any process has written to the file."""
         with self.explained():
             self._require_settled()
             return self._readers.version()
@@ -184,11 +184,11 @@ class Engine:
     def _require_settled(self) -> None:
         self._require_open()
         if self._writer.connection is None:
-            # Since a fork. Who reads needs the log to stay as much as who writes.
+            # Closed for a fork. Readers too rely on the writer's locks, which keep the log.
             with self._writing:
                 self._require_open()
                 self._writer.connected()
 
 
 _LEFT_TO_THE_PARENT: list[Any] = []
-"""What a forked child inherited: kept, so that it is never closed by the garbage collector."""
+"""Connections inherited by a forked child: kept, so that garbage collection never closes them."""

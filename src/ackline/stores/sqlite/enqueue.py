@@ -20,7 +20,7 @@ _QUEUED = State.QUEUED
 
 
 class _Known:
-    """A job that has the id of a draft; its state is None when it is over."""
+    """A job that has the id of a draft; its state is None when its retention is over."""
 
     __slots__ = ("kind", "num", "slot", "state")
 
@@ -32,7 +32,7 @@ class _Known:
         self.state = None if state.terminal and at <= now else state
 
     def stays(self, draft: Draft) -> bool:
-        """Whether it keeps its id when this draft comes."""
+        """Whether it keeps its id against this draft."""
         return self.state is not None and keeps_id(draft, self.state, self.kind)
 
 
@@ -43,7 +43,7 @@ def enqueue(
     now: float,
     keys: Sequence[KeyWrite] = (),
 ) -> list[Receipt]:
-    """Insert what is not there yet, and write the keys that belong to it."""
+    """Insert the jobs that are not there yet, and write the keys that came with them."""
     lines = make_lines(tx, queue)
     if keys and not write_keys(tx, queue.tenant, keys):
         raise KeysChanged(str(queue))
@@ -115,7 +115,7 @@ def _require_room(lines: Lines, new: int) -> None:
 
 
 def _add_jobs(lines: Lines, first: int, drafts: Sequence[Draft], now: float) -> bool:
-    """Insert the bodies; False if an id was known, or given twice."""
+    """Insert the jobs' bodies; False if an id was known already, or given twice."""
     queue, num = lines.num, first - 1
     rows = [
         (

@@ -1,4 +1,4 @@
-"""Forks: whatever has a file open closes it first, so that the child inherits nothing of it."""
+"""Forks: every open file is closed before a fork, so that the child inherits nothing of it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ PATIENCE = 10.0
 
 
 class Resting(Protocol):
-    """What rests while its process is forked."""
+    """An object that closes its files while its process is forked."""
 
     def rest(self, timeout: float) -> bool:
-        """Before: close everything and let nobody in; False, and go on, if that cannot be."""
+        """Before the fork: close everything, block all calls; False if it cannot, and goes on."""
 
     def go_on(self) -> None:
-        """After, in the parent."""
+        """After the fork, in the parent."""
 
     def inherit(self, rested: bool) -> None:
-        """After, in the child."""
+        """After the fork, in the child."""
 
 
 class _Forks:
@@ -33,29 +33,29 @@ class _Forks:
         self._one_at_a_time = threading.RLock()
         self._resting: list[Resting] = []
 
-    def add(self, one: Resting) -> None:
-        self._all.add(one)
+    def add(self, engine: Resting) -> None:
+        self._all.add(engine)
 
     def before(self) -> None:
         self._one_at_a_time.acquire()
-        for one in list(self._all):
+        for engine in list(self._all):
             try:
-                if one.rest(PATIENCE):
-                    self._resting.append(one)
+                if engine.rest(PATIENCE):
+                    self._resting.append(engine)
             except Exception:
                 logger.exception("could not get ready for a fork")
 
     def after_in_parent(self) -> None:
         resting, self._resting = self._resting, []
-        for one in resting:
-            one.go_on()
+        for engine in resting:
+            engine.go_on()
         self._one_at_a_time.release()
 
     def after_in_child(self) -> None:
         resting, self._resting = self._resting, []
         self._one_at_a_time = threading.RLock()
-        for one in list(self._all):
-            one.inherit(any(one is other for other in resting))
+        for engine in list(self._all):
+            engine.inherit(any(engine is other for other in resting))
 
 
 _forks = _Forks()

@@ -1,10 +1,10 @@
-"""Group commit: concurrent callers share one transaction, and a lone one pays for no thread.
+"""Group commit: concurrent callers share one transaction, and a lone caller needs no extra thread.
 
-Who finds nobody writing leads: it runs its own operation, and all that have queued up
-meanwhile, in one transaction. So fifty callers pay for one sync of the disk.
+A caller that finds nobody writing becomes the leader: it runs its own operation and all that have
+queued up meanwhile in one transaction. So fifty callers pay for one sync of the disk.
 
-An interrupt may throw a caller out at any moment, also while it leads. So nothing rests on a
-leader's last words: whoever waits looks now and then whether its leader is still there.
+An interrupt may end a caller at any moment, also while it leads. So nobody relies on a leader to
+hand over: every waiting caller checks now and then whether its leader is still there.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ T = TypeVar("T")
 logger = logging.getLogger("ackline")
 
 GROUP_LIMIT = 64
-"""How many operations share one commit: more gains little, and makes other processes wait."""
+"""The most operations in one commit: more would gain little, and make other processes wait."""
 
 LOOK_EVERY = 0.5
-"""Seconds after which one who waits looks whether its leader was thrown out."""
+"""Seconds after which a waiting caller checks whether its leader was interrupted."""
 
 Commit = Callable[[list[Operation[Any]]], list[Any]]
 """Runs operations in one transaction: all of them, or none and an error."""
@@ -56,7 +56,7 @@ class _Ticket(Generic[T]):
         """Whether its caller still waits for the answer."""
         self.leads = False
         self.leader: _Ticket[Any] | None = None
-        """Who has taken it into a group."""
+        """The leader that has taken it into its group."""
         self.woken = threading.Lock()
         self.woken.acquire()
 
@@ -90,7 +90,7 @@ class GroupCommit:
         return len(self._pending)
 
     def run(self, operation: Operation[T]) -> T:
-        """Run an operation in a transaction, alone or with others; the answer is durable."""
+        """Run an operation in a transaction, alone or with others; durable once it returns."""
         ticket = _Ticket(operation)
         try:
             with self._gate:
@@ -102,7 +102,7 @@ class GroupCommit:
                 self._lead(ticket)
             return ticket.result()
         finally:
-            # No call in here: an interrupt cannot come in between.
+            # A plain assignment, no call: an interrupt cannot come in between.
             ticket.inside = False
 
     def _lead_if_nobody_does(self, ticket: _Ticket[Any]) -> None:
@@ -134,7 +134,7 @@ class GroupCommit:
             self._hand_over(leader, group)
 
     def _gather(self, leader: _Ticket[Any], group: list[_Ticket[Any]]) -> None:
-        # The leader itself is in line, but need not be the first: it may have stepped in.
+        # The leader is in line itself, but maybe not first: it may have replaced a lost leader.
         self._pending.remove(leader)
         group.append(leader)
         while self._pending and len(group) < GROUP_LIMIT:
@@ -154,15 +154,15 @@ class GroupCommit:
                 _refuse([ticket], error)
 
     def _run_together(self, group: list[_Ticket[Any]]) -> bool:
-        """Answer all by one transaction; False if nothing was written, because one failed."""
+        """Run all in one transaction; False if one failed and so nothing was written."""
         try:
             self._settle(group)
         except (apsw.BusyError, Undecided) as error:
-            # Busy: nobody is guilty, and each alone would wait as long again.
-            # Undecided: it may be done already.
+            # Busy: no operation is at fault, and each alone would wait as long again.
+            # Undecided: the operations may be done already.
             _refuse(group, error)
         except Exception:
-            # Each gets a transaction of its own, so that the one that fails hears of it itself.
+            # Each gets a transaction of its own, so that only the failing one gets the error.
             logger.debug("one of %d writes failed: each goes alone", len(group), exc_info=True)
             return False
         return True

@@ -1,8 +1,8 @@
 """Groups: how many jobs of one group may be processing at once.
 
 A claim parks the queued jobs of a full group in lines of their own, so that it does not meet
-them again and again. Whenever a place in a group may have become free, as many as fit go back.
-Sending one back too many does no harm: the next claim parks it again.
+them again and again. Whenever a place in a group may have become free, as many jobs as fit go
+back into their line. One too many does no harm: the next claim parks it again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def enter_groups(lines: Lines, entered: Mapping[str, int]) -> None:
 
 
 def leave_groups(lines: Lines, left: Mapping[str, int]) -> None:
-    """Count ended leases, and let others of these groups stand in line again."""
+    """Count ended leases, and let parked jobs of these groups stand in line again."""
     for group, count in left.items():
         if count:
             lines.tx.execute(sql("leave_group"), (count, lines.num, group))
@@ -39,7 +39,7 @@ def leave_groups(lines: Lines, left: Mapping[str, int]) -> None:
 def unpark(lines: Lines, groups: Iterable[str]) -> None:
     """Let as many parked jobs of each group stand in line as the group has room for.
 
-    As many of each kind, for the next claim may want only some kinds.
+    That many of each kind, because the next claim may want only some kinds.
     """
     for group in groups:
         slots = lines.tx.execute(sql("parked_slots"), (lines.num, group)).fetchall()
@@ -61,6 +61,6 @@ def _unpark_line(lines: Lines, parked: int, kind: str, room: int) -> None:
 
 
 def unpark_all(lines: Lines) -> None:
-    """The limit has changed: look at every group that holds jobs back."""
+    """Unpark jobs of every group that has parked ones, because the limit has changed."""
     rows = lines.tx.execute(sql("parked_groups"), (lines.num,)).fetchall()
     unpark(lines, [group for (group,) in rows])

@@ -1,4 +1,4 @@
-"""The signs of life of workers."""
+"""The heartbeats of workers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _encode_beat = msgspec.msgpack.Encoder().encode
 def heartbeat(
     tx: Transaction, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold], now: float
 ) -> BeatReply:
-    """Note a sign of life and extend leases."""
+    """Note that a worker is alive, and extend its leases."""
     lines = make_lines(tx, queue)
     if beat.ttl > 0:
-        sign = (lines.num, beat.id, _encode_beat(beat), now, now + beat.ttl)
-        tx.execute(sql("beat"), sign)
+        values = (lines.num, beat.id, _encode_beat(beat), now, now + beat.ttl)
+        tx.execute(sql("beat"), values)
     else:
         tx.execute(sql("goodbye"), (lines.num, beat.id))
     return _extend(lines, holds, now)

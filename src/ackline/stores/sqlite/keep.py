@@ -28,7 +28,7 @@ from ackline.stores.sqlite.rows import decode_options
 from ackline.stores.sqlite.transaction import Transaction
 
 TRIM_LIMIT = 1000
-"""How many journal batches and empty lines one step drops, so that others can write in between."""
+"""The most journal batches and empty lines that one step drops: others can write in between."""
 
 _TERMINAL = (State.COMPLETED, State.FAILED, State.CANCELLED)
 
@@ -86,7 +86,7 @@ class Trimmed(NamedTuple):
 
 
 def trim(tx: Transaction, queue: QueueKey, most: int, keep_from: str | None, now: float) -> Trimmed:
-    """Drop journal batches past their time or too many, and lines of kinds gone by."""
+    """Drop journal batches that are too old or too many, and lines of kinds without jobs."""
     lines = find_lines(tx, queue)
     if lines is None:
         return Trimmed(False, 0)
@@ -140,7 +140,7 @@ def purge(tx: Transaction, queue: QueueKey, which: Filter, by: str, now: float) 
 
 
 def drop(tx: Transaction, queue: QueueKey, by: str, now: float) -> bool:
-    """Forget all of an empty queue but its journal."""
+    """Forget everything of an empty queue except its journal."""
     lines = find_lines(tx, queue)
     if lines is None or lines.dropped:
         return True

@@ -19,7 +19,7 @@ def read_keys(
     limit: int,
     after: tuple[str, ...] | None,
 ) -> list[Key]:
-    """The keys that start with these parts, and come after one."""
+    """The keys that start with `prefix` and come after the key `after`."""
     rows = execute(sql("read_keys"), (tenant, *span_of(prefix, after), limit))
     return [Key(key=decode_key(key), value=value, version=version) for key, value, version in rows]
 

@@ -14,7 +14,7 @@ from ackline.stores.sqlite.queries import sql
 from ackline.stores.sqlite.transaction import Transaction
 
 STATES = tuple(State)
-"""A state's code is its place here: the file depends on it, so append only."""
+"""A state's code is its place in this tuple: files depend on it, so append only."""
 
 READY, PARKED, JOURNAL = STATES.index(State.QUEUED), 7, 8
 _CODE = {state: code for code, state in enumerate(STATES)}
@@ -22,7 +22,8 @@ _CODE = {state: code for code, state in enumerate(STATES)}
 encode_settings = msgspec.msgpack.Encoder().encode
 
 DROPPED = encode_settings({"dropped": True})
-"""The settings of a queue that is gone but for its journal. Earlier versions read them as none."""
+"""The settings of a dropped queue, of which only the journal is left. To earlier versions of
+Ackline they read as default settings."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -32,7 +33,7 @@ def decode_settings(data: bytes) -> QueueSettings:
 
 
 def slot_of(queue: int, state: State) -> int:
-    """The one line of a state (not queued, for queued jobs have several)."""
+    """The one line of a state (not of `queued`, which has several)."""
     return -(queue * 16 + _CODE[state])
 
 
@@ -59,7 +60,7 @@ class Lines:
         self._shifts: dict[int, int] = {}
 
     def slot(self, state: State) -> int:
-        """The one line of a state (not queued)."""
+        """The one line of a state (not of `queued`)."""
         return -(self.num * 16 + _CODE[state])
 
     def ready(self, kind: str) -> int:
@@ -91,20 +92,20 @@ class Lines:
             shifts[to] = shifts.get(to, 0) + count
 
     def flush(self) -> None:
-        """Write the counts; before anything that reads them, and at the end."""
+        """Write the counts; call it before anything that reads them, and at the end."""
         changed = [(count, slot) for slot, count in self._shifts.items() if count]
         self._shifts.clear()
         if changed:
             self.tx.executemany(sql("count_slot"), changed)
 
     def next_token(self, now: float) -> int:
-        """A token above every earlier one, also of a file that was restored from a copy."""
+        """A token above every earlier one, even if the file was restored from a copy."""
         self.last_token = max(self.last_token + 1, int(now * 1e6))
         self.tx.execute(sql("set_last_token"), (self.last_token, self.num))
         return self.last_token
 
     def write_journal(self, at: float, entries: list[Entry]) -> None:
-        """Append one batch, in the same step as what it tells of."""
+        """Append one batch, in the same transaction as the changes that it reports."""
         if entries:
             self.tx.execute(sql("add_batch"), (self.num, at, pack(entries)))
             self.shift(None, -(self.num * 16 + JOURNAL), len(entries))
@@ -139,6 +140,6 @@ def make_lines(tx: Transaction, key: QueueKey) -> Lines:
 
 
 def next_number(tx: Transaction, counter: str, count: int = 1) -> int:
-    """Take some numbers that were never given out before; returns the first of them."""
+    """Take `count` numbers that were never given out before; returns the first of them."""
     last = tx.execute(sql("next_number"), (count, counter)).fetchall()[0][0]
     return int(last) - count + 1

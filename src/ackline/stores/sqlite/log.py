@@ -1,4 +1,4 @@
-"""The write-ahead log of a file: kept short, and known to be the one that others read."""
+"""The write-ahead log of a file: kept short, and checked to be the one that others read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ackline.stores.sqlite.group_commit import Undecided
 from ackline.stores.sqlite.opening import identity
 
 LONGEST_LOG = 8 * 1024 * 1024
-"""Above this many bytes the log is cut, readers willing."""
+"""Above this many bytes the log is cut, unless readers are in the way."""
 
 
 class Log:
@@ -29,7 +29,7 @@ class Log:
         self._identity = identity(self.path)
 
     def require_there(self) -> None:
-        """Before a transaction: refuse to write to what nobody would read."""
+        """Before a transaction: refuse to write to a removed log, which nobody would read."""
         if self.removed():
             raise StoreUnavailable(
                 f"{self.path} was removed while it was in use: nothing was written. "
@@ -37,7 +37,7 @@ class Log:
             )
 
     def require_kept(self) -> None:
-        """After a transaction: do not answer for what may be gone."""
+        """After a transaction: do not confirm writes to a log that may be gone."""
         if self.removed():
             raise Undecided(
                 StoreUnavailable(
@@ -47,13 +47,13 @@ class Log:
             )
 
     def removed(self) -> bool:
-        """Whether what is written to it can be read by no one who opens the file."""
+        """Whether the log was removed: a process that opens the file would not read this one."""
         try:
-            found = os.stat(self.path)
+            status = os.stat(self.path)
         except OSError:
             return True
-        self._size = found.st_size
-        return (found.st_dev, found.st_ino) != self._identity
+        self._size = status.st_size
+        return (status.st_dev, status.st_ino) != self._identity
 
     def cut(self, writer: apsw.Connection) -> None:
         """Copy the log back into the file and empty it, if it was long when last looked at."""
@@ -61,7 +61,7 @@ class Log:
         if size < self._next_cut:
             self._next_cut = max(LONGEST_LOG, min(self._next_cut, size + LONGEST_LOG // 8))
             return
-        # A reader may stand in the way. Do not wait for it: writers wait for us. Try later.
+        # A reader may be in the way. Do not wait for it, because writers wait for us. Try later.
         writer.set_busy_timeout(50)
         try:
             writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)

@@ -36,7 +36,7 @@ _NUM, _ID, _KIND, _SLOT, _AT = 0, 1, 2, 7, 8
 decode_beat = msgspec.msgpack.Decoder(WorkerBeat).decode
 
 MANY = 30
-"""Queues from which on all counts are read at once instead of those of each."""
+"""For more queues than this, all counts are read at once instead of queue by queue."""
 
 LAST_BATCH = 2**63 - 1
 """No batch has a higher number, whatever a cursor says."""
@@ -157,10 +157,10 @@ def _in_state(
         return iter(())
     text = None if which.text is None else which.text.encode()
     start = start_after(after, code, newest_first)
-    asked = (*start, which.created_after, which.created_before, text)
+    conditions = (*start, which.created_after, which.created_before, text)
     query = sql(in_order("list_leased" if state is State.PROCESSING else "list_line", newest_first))
     if state is not State.QUEUED:
-        return iter(execute(query, (slot_of(queue, state), *asked)))
+        return iter(execute(query, (slot_of(queue, state), *conditions)))
     heads = [
         (place_in(code, at, job, newest_first), slot)
         for at, job, slot, kind in execute(
@@ -170,7 +170,7 @@ def _in_state(
     ]
     return merged(
         heads,
-        read=lambda slot: iter(execute(query, (slot, *asked))),
+        read=lambda slot: iter(execute(query, (slot, *conditions))),
         place=lambda row: _place(row, newest_first),
     )
 
@@ -201,18 +201,18 @@ def describe(
 
 
 def _counts(execute: Execute, queues: Sequence[int]) -> dict[int, dict[State, int]]:
-    found = {queue: dict.fromkeys(STATES, 0) for queue in queues}
+    counts = {queue: dict.fromkeys(STATES, 0) for queue in queues}
     rows: Iterable[Row]
     if len(queues) > MANY:
         rows = execute(sql("all_counts"))
     else:
         rows = (row for queue in queues for row in execute(sql("counts"), (queue,)).fetchall())
     for queue, code, count in rows:
-        if queue in found and code < len(STATES):
-            found[queue][STATES[code]] += count
-        elif queue in found and code == PARKED:
-            found[queue][State.QUEUED] += count
-    return found
+        if queue in counts and code < len(STATES):
+            counts[queue][STATES[code]] += count
+        elif queue in counts and code == PARKED:
+            counts[queue][State.QUEUED] += count
+    return counts
 
 
 def workers(execute: Execute, queue: QueueKey) -> list[WorkerRecord]:

@@ -16,9 +16,9 @@ def merged(
     read: Callable[[int], Iterator[Row]],
     place: Callable[[Row], P],
 ) -> Iterator[Row]:
-    """The rows of several lines in one order, given where each line begins, and its slot.
+    """The rows of several lines in one order, given the first place and the slot of each line.
 
-    A line is opened only when it is next: there may be one for each of thousands of kinds, and
+    A line is read only when it is next: there may be one for each of thousands of kinds, and
     SQLite gets slow with many open statements.
     """
     if len(heads) == 1:

@@ -1,4 +1,4 @@
-"""Bring a file to the schema that this release uses, or say why it cannot be."""
+"""Bring a file to the schema that this release uses, or say why that is not possible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ackline.stores.migrations import Migrated, Migration, read_migrations
 from ackline.stores.sqlite.connection import Execute, connect_reader
 
 APPLICATION_ID = 0x41636B4C
-"""`AckL`: how a file says that it is ours."""
+"""`AckL`: marks a file as Ackline's."""
 
 
 def migrations() -> tuple[Migration, ...]:
@@ -48,9 +48,9 @@ def check_owner(connection: apsw.Connection, path: str) -> None:
 
 
 def _look(connection: apsw.Connection) -> tuple[int, int, bool]:
-    """Whose it is, its schema, and whether it is empty, all at one moment.
+    """The file's application id, its schema, and whether it is empty, all in one snapshot.
 
-    Another process may be about to make it ours just now.
+    Another process may be turning the empty file into an Ackline store at this moment.
     """
     execute, alone = connection.execute, not connection.in_transaction
     if alone:
@@ -64,7 +64,7 @@ def _look(connection: apsw.Connection) -> tuple[int, int, bool]:
 
 
 def migrate(connection: apsw.Connection, path: str) -> None:
-    """Apply what is missing, in one transaction; two processes that start at once are safe."""
+    """Take the missing steps in one transaction; two processes may safely do so at once."""
     check_owner(connection, path)
     if schema_of(connection.execute) == newest_schema():
         return
@@ -88,7 +88,7 @@ def _changes(step: Migration) -> str:
 
 
 def pending(path: str) -> Migrated:
-    """What a file needs, each step with all that would be sent; it need not be there yet."""
+    """The steps that a file needs, each with all its SQL; the file need not exist yet."""
     schema = 0
     if os.path.exists(path) and os.path.getsize(path):
         with contextlib.closing(connect_reader(path)) as reader:

@@ -11,13 +11,13 @@ from ackline.stores.sqlite.queries import sql
 from ackline.stores.sqlite.standing import Standing, save
 
 Arrival = tuple[Lines, Entry]
-"""What the other queue's journal has to tell, once this one's has told of the departure."""
+"""A target queue and its entry of the arrival, to be written after the entry of the departure."""
 
 
 def move(
     lines: Lines, job: Standing, transition: Transition, now: float
 ) -> tuple[Entry, Arrival] | None:
-    """Move a job, unless it is leased or the other queue has its id."""
+    """Move a job, unless it is leased or the other queue has a job of its id."""
     assert transition.target is not None
     if not may_move(lines.key, transition.target) or not holds(
         transition, job.state, job.token, None, now
@@ -36,7 +36,7 @@ def move(
     job.slot = slot
     save(target, [job])
     if job.token > target.last_token:
-        # A job's tokens grow, whichever queue hands them out.
+        # A job's tokens must grow, whichever queue hands them out.
         lines.tx.execute(sql("set_last_token"), (job.token, target.num))
     target.flush()
     away, here = move_entries(
@@ -46,7 +46,7 @@ def move(
 
 
 def _make_way(target: Lines, id: str, now: float) -> bool:
-    """Drop a job of this id whose retention is over; False if there is one that stays."""
+    """Drop the target's job of this id if its retention is over; False if it has to stay."""
     for row in target.tx.execute(sql("standing"), (target.num, id)).fetchall():
         old = Standing(row)
         if not old.over(now):
@@ -56,7 +56,7 @@ def _make_way(target: Lines, id: str, now: float) -> bool:
 
 
 def arrive(arrivals: list[Arrival], now: float) -> None:
-    """Tell the other queues of what has come to them."""
+    """Write the arrivals into the target queues' journals, and wake their listeners."""
     for target, entry in arrivals:
         target.write_journal(now, [entry])
         target.flush()

@@ -1,4 +1,4 @@
-"""The first connection to a file: is it ours, and is its schema up to date."""
+"""The first connection to a file: is the file Ackline's, and is its schema up to date."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ackline.stores.sqlite.migrate import check_owner, migrate
 
 
 def first_connection(path: str, durability: Durability) -> apsw.Connection:
-    """Connect to a file, made if need be, once it is known to be ours."""
+    """Connect to a file, made if need be, once it is known to be Ackline's."""
     end = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -21,23 +21,23 @@ def first_connection(path: str, durability: Durability) -> apsw.Connection:
                 _look_first(path)
             return _connect_and_migrate(path, durability)
         except apsw.BusyError:
-            # While another one makes the file, SQLite refuses some steps without waiting.
+            # While another process makes the file, SQLite refuses some steps without waiting.
             if time.monotonic() > end:
                 raise
             time.sleep(0.01)
 
 
 def identity(path: str) -> tuple[int, int] | None:
-    """Which file stands under a name just now."""
+    """Which file has this name now, as device and inode."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def permissions(path: str) -> int:
-    """Who may read and write a file: what stands beside a database is for the same users."""
+    """The permission bits of a database; the files beside it are for the same users."""
     return stat.S_IMODE(os.stat(path).st_mode)
 
 
@@ -55,7 +55,7 @@ def _connect_and_migrate(path: str, durability: Durability) -> apsw.Connection:
     writer = connect(path, durability, make=True)
     try:
         if writer.readonly("main"):
-            # SQLite opens it without a word, and would fail at the first write.
+            # SQLite opens such a file without an error, and would fail at the first write.
             raise apsw.ReadOnlyError(path)
         migrate(writer, path)
     except BaseException:

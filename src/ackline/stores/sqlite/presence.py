@@ -1,10 +1,10 @@
-"""Locks that say that this process has the file open, and that nothing else it does can drop.
+"""Locks that show that this process has the file open, and that it cannot drop by accident.
 
-SQLite says so by POSIX locks, which belong to the process. They are gone as soon as anything in it
-closes the file, be it after a copy, and another SQLite library in it does not see them. Whoever
-closes the file next then believes to be the last one, and removes the log under our feet, with all
-that is written to it afterwards. So the same bytes are locked once more, by a kind of lock that
-belongs to an open file: SQLite in any process, and any other library in this one, respects it.
+SQLite uses POSIX locks for this, which belong to the process. They are lost as soon as anything in
+the process closes the file, even after a mere copy, and a second SQLite library in the process does
+not see them. The next to close the file then believes that it is the last, and removes the log that
+we are still writing to. So the same bytes are locked once more, by a kind of lock that belongs to
+an open file: SQLite in any process, and any other library in this one, respects it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from ackline.stores.sqlite.opening import identity
 
 _BYTES = {"": (0x4000_0002, 510), "-shm": (128, 1)}
-"""What SQLite locks for as long as a file is open, as its format says: in the file itself against
-whoever would remove the log, in the index of the log against whoever would build it anew."""
+"""The bytes (start, length) that SQLite's format locks while a file is open: in the file itself,
+so that nobody removes the log; in the log's index, so that nobody rebuilds it."""
 
 
 class Presence:
@@ -33,12 +33,12 @@ class Presence:
         self._locks: _Locks | None = None
 
     def begin(self) -> None:
-        """Lock, once a connection is open."""
+        """Take the locks; a connection must be open."""
         self._locks = _shares.join(self._path, self)
 
     @contextlib.contextmanager
     def ending(self) -> Iterator[None]:
-        """Close the last connection in here: unlocked, it may tidy the log away."""
+        """Close the last connection in this block: without our locks, it may remove the log."""
         locks, self._locks = self._locks, None
         if locks is not None:
             _shares.leave(locks, self)
@@ -48,15 +48,15 @@ class Presence:
 class _Locks:
     """The locks of a process on one file, shared by its stores.
 
-    To close a file drops all that SQLite has locked of it in this process. So it stays open
-    until the last store has gone, and is closed with this object.
+    Closing a file drops all locks that SQLite has on it in this process. So it stays open until
+    the last store is gone, and is closed with this object.
     """
 
     def __init__(self, path: str) -> None:
         self._present: weakref.WeakSet[Presence] = weakref.WeakSet()
         self._files: dict[str, int] = {}
         for suffix in _BYTES:
-            # Without it, there is one guard less, as in a system that has no such locks.
+            # If it cannot be opened, there is one guard less, as on systems without such locks.
             with contextlib.suppress(OSError):
                 self._files[suffix] = os.open(path + suffix, os.O_RDONLY | os.O_CLOEXEC)
         # Not when the interpreter ends: other threads may still be writing.
@@ -109,7 +109,7 @@ class _Shares:
             locks.leave(presence)
 
     def start_anew(self) -> None:
-        """In a forked child, where nobody will let go of what another thread held."""
+        """In a forked child, where nobody will release a lock that another thread held."""
         self._one_at_a_time = threading.Lock()
 
 

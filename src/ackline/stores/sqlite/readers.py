@@ -1,4 +1,4 @@
-"""Connections that only look; they never block a writer."""
+"""Connections that only read; they never block a writer."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import apsw
 from ackline.stores.sqlite.connection import Execute, connect_reader
 
 _MOMENT = 0.001
-"""Seconds between two looks. A fork is rare, and a condition does not bear interrupts."""
+"""Seconds between two checks. Forks are rare, and an interrupt can break a Condition."""
 
 MOST_IDLE = 16
-"""Connections that are kept for the next who reads; a crowd is rare, and each has files open."""
+"""The most connections kept for later reads; many at once are rare, and each has open files."""
 
 
 class Readers:
@@ -34,7 +34,7 @@ class Readers:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Execute]:
-        """Run statements that all see one moment. Be quick: the log cannot be cut meanwhile."""
+        """Run statements that all see one snapshot. Be quick: the log cannot be cut meanwhile."""
         with self._counted():
             reader = self._take()
             try:
@@ -44,10 +44,10 @@ class Readers:
                 self._give_back(reader)
 
     def version(self) -> int:
-        """A number that changes whenever anyone has written."""
+        """A number that changes whenever any process has written to the file."""
         with self._counted(), self._watching:
             if self._watcher is None:
-                # Always the same connection, for the number has a meaning only within one.
+                # Always the same connection, because the number has a meaning only within one.
                 self._watcher = connect_reader(self._path)
                 self._watchers += 1
             execute: Execute = self._watcher.execute
@@ -55,13 +55,13 @@ class Readers:
             return (self._watchers << 32) + version
 
     def close(self) -> None:
-        """Close what is idle; what is in use is closed when it comes back."""
+        """Close idle connections; one in use is closed when it is given back."""
         with self._lock, self._watching:
             self._closed = True
             self._close_idle()
 
     def pause(self, timeout: float) -> bool:
-        """Let nobody read, and close everything; False if somebody still reads in the end."""
+        """Block all reads and close everything; False if one is still under way in the end."""
         end = time.monotonic() + timeout
         self._paused = True
         while True:
@@ -112,7 +112,7 @@ class Readers:
             if reader.in_transaction:
                 reader.execute("ROLLBACK")
         except BaseException:
-            # Who knows what state it is in.
+            # The state of the connection is unknown.
             reader.close(True)
             raise
         with self._lock:

@@ -10,10 +10,10 @@ from ackline.stores.base import KeyWrite, Trouble, allowed_when_full
 from ackline.stores.sqlite.connection import Execute
 
 DISK_RESERVE = 32 * 1024 * 1024
-"""Bytes that enqueue leaves to the other acts: on the disk, or free inside of the file."""
+"""Bytes that enqueue leaves to the other acts: free on the disk, or free inside the file."""
 
 LOG_RESERVE = 8 * 1024 * 1024
-"""Bytes of these that must be on the disk: all that is written goes through the log first."""
+"""How many of these must be free on the disk: every write goes through the log first."""
 
 SIZE_RESERVE = 8
 """Of a limited file, enqueue leaves this part (an eighth) to the other acts."""
@@ -30,13 +30,13 @@ def require_room(execute: Execute, path: str) -> None:
 
 
 def require_room_for_keys(execute: Execute, path: str, writes: Sequence[KeyWrite]) -> None:
-    """The same for keys that need it."""
+    """Refuse to write keys too, except those that are allowed when the store is full."""
     if not allowed_when_full(writes):
         require_room(execute, path)
 
 
 def troubles(execute: Execute, path: str) -> tuple[Trouble, ...]:
-    """That there is no room, for those who look after the store."""
+    """The lack of room as a trouble, for the operator of the store."""
     short = _shortage(execute, path)
     return () if short is None else (Trouble("space", *short),)
 
@@ -44,7 +44,7 @@ def troubles(execute: Execute, path: str) -> tuple[Trouble, ...]:
 def _shortage(execute: Execute, path: str) -> tuple[str, str] | None:
     """What is short, and what to do."""
     free = free_on_disk(path)
-    # What a purge has freed stays in the file, which does not shrink: it is room all the same.
+    # Space freed by a purge stays in the file, which does not shrink, but it can be used again.
     if free < DISK_RESERVE and (free < LOG_RESERVE or free + _inside(execute) < DISK_RESERVE):
         says = f"the disk of {path} has only {free // 1_048_576} MB left"
         return says, "free some space" if free < LOG_RESERVE else "free some space, or purge jobs"
@@ -57,7 +57,7 @@ def _shortage(execute: Execute, path: str) -> tuple[str, str] | None:
 
 
 def free_on_disk(path: str) -> int:
-    """Bytes that are left where the file is."""
+    """Bytes that are free on the disk of the file."""
     disk = os.statvfs(os.path.dirname(path) or ".")
     return disk.f_bavail * disk.f_frsize
 

@@ -18,7 +18,7 @@ from ackline.stores.sqlite.queries import sql
 Row = tuple[Any, ...]
 
 SETTLING = (Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.EXPIRE, Act.CANCEL)
-"""The acts that end a lease. The file keeps their place here: append only."""
+"""The acts that end a lease. The file stores their place in this tuple: append only."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_options = msgspec.msgpack.Decoder(Options).decode
@@ -28,7 +28,7 @@ encode_failure: Callable[[Failure], bytes] = _encode
 
 
 def encode_options(options: Options) -> bytes | None:
-    """Most jobs say nothing: that takes no room."""
+    """Options as bytes; None, which takes no room, if there are none, as for most jobs."""
     return None if options is NO_OPTIONS or options == NO_OPTIONS else _encode(options)
 
 
@@ -43,7 +43,7 @@ def numbers(values: Iterable[int]) -> object:
 
 
 def rows_by_ids(execute: Execute, many: str, one: str, queue: int, ids: Sequence[str]) -> list[Row]:
-    """What a pair of statements finds for these ids, in their order."""
+    """The rows that a statement for many ids, or its twin for one id, finds for these ids."""
     if len(ids) == 1:
         return list(execute(sql(one), (queue, ids[0])))
     if not ids:
@@ -61,21 +61,21 @@ def history_of(execute: Execute, job: int) -> tuple[Failure, ...]:
 
 
 def histories_of(execute: Execute, jobs: Iterable[int]) -> dict[int, tuple[Failure, ...]]:
-    """The same of many jobs, in one statement; those that have none are left out."""
-    found: dict[int, tuple[Failure, ...]] = {}
+    """The same of many jobs, in one statement; jobs without such attempts are left out."""
+    histories: dict[int, tuple[Failure, ...]] = {}
     for job, data in execute(sql("attempts_of_many"), (numbers(jobs),)):
-        found[job] = (*found.get(job, ()), _decode_failure(data))
-    return found
+        histories[job] = (*histories.get(job, ()), _decode_failure(data))
+    return histories
 
 
 def records_of(execute: Execute, rows: Sequence[Row]) -> list[Record]:
-    """Jobs with their history, of rows of `look_up` or its like."""
+    """Jobs with their history, from rows of `look_up` or a similar statement."""
     histories = histories_of(execute, (row[0] for row in rows)) if rows else {}
     return [record_of(row, histories.get(row[0], ())) for row in rows]
 
 
 def record_of(row: Row, history: tuple[Failure, ...] = ()) -> Record:
-    """A job as others see it, of a row of `look_up` or its like."""
+    """A job as others see it, from a row of `look_up` or a similar statement."""
     (
         _, id, kind, payload, priority, options, created, slot, at,
         attempts, token, worker, started, finished, cancel, progress, result,

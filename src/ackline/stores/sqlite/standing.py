@@ -1,4 +1,4 @@
-"""Where a job stands, as a transition finds and leaves it."""
+"""Where a job stands, before and after a transition."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ID, KIND, GROUP, SLOT, AT, ATTEMPTS, TOKEN, WORKER, CANCEL = 1, 2, 3, 5, 6, 8, 9
 
 
 class Standing:
-    """A job within a batch of transitions; what changed is written at the end of the batch."""
+    """A job within a batch of transitions; its changes are written at the end of the batch."""
 
     __slots__ = (
         "act", "at", "attempts", "cancel", "finished", "group", "id", "kind", "num", "priority",
@@ -30,7 +30,7 @@ class Standing:
         self.state: State = state_in(self.slot)
 
     def over(self, now: float) -> bool:
-        """Whether its retention has ended, so that it is as good as gone."""
+        """Whether its retention has ended, so that it counts as gone."""
         return self.state.terminal and self.at <= now
 
     def stand(self, lines: Lines, state: State, at: float) -> None:

@@ -13,7 +13,7 @@ from ackline.stores.sqlite.standing import Standing
 
 
 def step(lines: Lines, job: Standing, transition: Transition, now: float) -> None:
-    """Take the step; the guard holds."""
+    """Change a job as a transition says whose guard was found to hold."""
     landing = land(transition, job.state, job.cancel != 0)
     if transition.act is Act.PROGRESS:
         job.progress = transition.progress

@@ -93,11 +93,11 @@ class SqliteStore:
             return pending(self._path)
 
     def migrate(self) -> Migrated:
-        found = self.pending_migrations()
+        missing = self.pending_migrations()
         with self._engine.explained():
-            # To connect is to migrate, whoever does it.
+            # The first connection always migrates the file.
             first_connection(self._path, self._durability).close()
-        return found
+        return missing
 
     def info(self) -> StoreInfo:
         with self._engine.read() as execute:
@@ -131,7 +131,7 @@ class SqliteStore:
             return enqueue.enqueue(tx, queue, drafts, self._clock.now(), keys)
 
         if keys:
-            # They would be refused for all, so these are not written together with others.
+            # If its keys have changed, only this call must fail: not merged with other enqueues.
             return self._engine.write(run_alone)
         return self._engine.write(Together(("enqueue", queue), drafts, run))
 
@@ -142,7 +142,7 @@ class SqliteStore:
             lambda tx: claim.claim(tx, queue, request, transitions, self._clock.now())
         )
         while again:
-            # Others may write before the next of a long line are put aside.
+            # One transaction for each step, so that others can write while a long line is parked.
             more, again = self._engine.write(
                 lambda tx: claim.claim(tx, queue, request, (), self._clock.now())
             )
@@ -254,7 +254,7 @@ class SqliteStore:
 
     def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
         while True:
-            # Found without holding writers up: a search may have to read the whole queue.
+            # Searched outside a write transaction: it may have to read the whole queue.
             with self._engine.read() as execute:
                 found = msgspec.structs.replace(
                     which, ids=look.find_ids(execute, queue, which, limit)

@@ -1,4 +1,4 @@
-"""What an operation of the store writes through."""
+"""Transactions, through which the store's operations write."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Item = TypeVar("Item")
 
 
 class Transaction:
-    """A transaction under way; whom to wake is told after the commit."""
+    """A transaction under way; the listeners noted in `wakes` are woken after the commit."""
 
     __slots__ = ("connection", "execute", "executemany", "wakes")
 
@@ -27,7 +27,7 @@ class Transaction:
         self.wakes: set[tuple[Topic, QueueKey]] = set()
 
     def wake(self, queue: QueueKey, *topics: Topic) -> None:
-        """Tell listeners of this queue, once the transaction is safe."""
+        """Wake this queue's listeners once the transaction is committed."""
         for topic in topics:
             self.wakes.add((topic, queue))
 
@@ -36,7 +36,7 @@ Operation = Callable[[Transaction], T]
 
 
 class Together(Generic[Item, T]):
-    """An operation that is cheaper when done once for all who want the same at the same time."""
+    """An operation that is cheaper when done once for all concurrent calls of the same key."""
 
     __slots__ = ("item", "key", "run")
 
@@ -52,7 +52,7 @@ class Together(Generic[Item, T]):
 
 
 def run_all(tx: Transaction, operations: Sequence[Operation[Any]]) -> list[Any]:
-    """Run operations of callers that do not wait for each other, so in any order."""
+    """Run the operations of concurrent callers, in any order: none depends on another."""
     answers: list[Any] = [None] * len(operations)
     shared: dict[Hashable, list[int]] = {}
     for index, operation in enumerate(operations):
@@ -62,8 +62,8 @@ def run_all(tx: Transaction, operations: Sequence[Operation[Any]]) -> list[Any]:
             answers[index] = operation(tx)
     for indexes in shared.values():
         alike: list[Any] = [operations[index] for index in indexes]
-        found = alike[0].run(tx, [one.item for one in alike])
-        for index, answer in zip(indexes, found, strict=True):
+        shared_answers = alike[0].run(tx, [operation.item for operation in alike])
+        for index, answer in zip(indexes, shared_answers, strict=True):
             answers[index] = answer
     return answers
 

@@ -1,8 +1,8 @@
-"""Whose turn it is to write, among processes.
+"""Which process may write next.
 
 SQLite lets the quickest retry win, so one busy process can starve the others. The kernel
-queues those who wait for a `flock` in order. Only fairness rests on this, never correctness:
-who has waited in vain goes on without, and SQLite's own lock decides.
+queues the processes that wait for a `flock` in order. Only fairness rests on this, never
+correctness: a process that has waited in vain goes on without, and SQLite's own lock decides.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import weakref
 from ackline.stores.sqlite.opening import permissions
 
 SECOND_PATIENCE = 0.02
-"""The part of its patience that one still has who has waited in vain just before."""
+"""The share of its timeout that a writer waits if its last wait was in vain."""
 
 
 class Turn:
@@ -37,23 +37,23 @@ class Turn:
         return self._line.take(timeout)
 
     def leave(self) -> None:
-        """Let the next one; does no harm to whoever has no turn."""
+        """Let the next process write; harmless without a turn."""
         if self._line is not None:
             self._line.leave()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the lock file."""
         line, self._line = self._line, None
         if line is not None:
             line.close()
 
 
 class _Line:
-    """The open file, and the thread that stands in line for us: one at most.
+    """The open lock file, and at most one thread that waits for the lock on our behalf.
 
-    A flock cannot time out, and its holder may be a stopped process. A thread that stands there
-    in vain is left standing, for the next wait. If nobody wants the lock when it gets through,
-    it lets go at once.
+    A flock cannot time out, and its holder may be a stopped process. A thread that waits in vain
+    is left waiting, for the next `take`. If nobody wants the lock when it gets it, it releases
+    the lock at once.
     """
 
     def __init__(self, database: str) -> None:
@@ -62,7 +62,7 @@ class _Line:
         # Not when the interpreter ends: other threads may still be writing.
         self._closing.atexit = False
         self._lock = threading.Lock()
-        # Locks, no events: those are left locked by an interrupt at the wrong moment.
+        # A Lock, not an Event: an interrupt at the wrong moment would leave an Event locked.
         self._through = threading.Lock()
         self._standing = False
         self._wanted = False
@@ -102,7 +102,7 @@ class _Line:
     def _send_one_to_stand(self, file: int) -> None:
         self._standing = True
         try:
-            # In one step, which no interrupt can halve.
+            # Started in one step, which no interrupt can break in two.
             _thread.start_new_thread(self._stand, (file,))
         except RuntimeError:
             # No more threads: do without.
@@ -134,7 +134,7 @@ class _Line:
                 self._close_file()
 
     def forget(self) -> None:
-        """In a forked child: closed, the lock is the parent's alone, and ends with it."""
+        """In a forked child: close the file, so that only the parent holds the lock."""
         self._lock = threading.Lock()
         self._close_file()
 
@@ -144,13 +144,13 @@ class _Line:
 
 
 def _open_beside(database: str) -> int:
-    """Open the lock file, for whoever may use the database: to lock it, reading is enough."""
+    """Open the lock file, made for the database's users; to lock it, reading is enough."""
     path, reading = f"{database}-lock", os.O_RDONLY | os.O_CLOEXEC
     with contextlib.suppress(FileNotFoundError):
         return os.open(path, reading)
     mode = permissions(database)
     file = os.open(path, reading | os.O_CREAT, mode)
-    with contextlib.suppress(PermissionError):  # another was quicker, and it is theirs
+    with contextlib.suppress(PermissionError):  # another user made it first, and owns it
         os.fchmod(file, mode)
     return file
 

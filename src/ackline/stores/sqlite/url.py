@@ -15,7 +15,7 @@ _OPTIONS: dict[str, Reader] = {"durability": one_of("full", "normal")}
 
 
 def from_url(url: str, clock: Clock | None = None) -> SqliteStore:
-    """A store of a URL: `sqlite:///relative.db`, or `sqlite:////absolute.db`."""
+    """The store that a URL names: `sqlite:///relative.db`, or `sqlite:////absolute.db`."""
     parts = urlsplit(url)
     path = unquote(parts.path).removeprefix("/")
     if parts.netloc or not path or "\0" in path or parts.fragment:

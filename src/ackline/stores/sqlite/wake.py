@@ -1,9 +1,9 @@
 """Wake-ups between threads and processes, without polling.
 
-Beside the database is a directory of FIFOs. Those who wait for claimable jobs of the same kinds
-share one FIFO, so that one written byte wakes one of them. Those who wait for changes or signals
-have one each. Every FIFO of a queue is written to. A byte may be lost when a process dies with
-it, so a wait also looks now and then whether anyone has written to the database.
+Beside the database is a directory of FIFOs. Listeners for claimable jobs of the same kinds share
+one FIFO, so that one written byte wakes one of them. Listeners to other topics have one each.
+A wake-up writes to every FIFO of the queue and topic. A byte may be lost when the process that has
+read it dies, so a wait also checks now and then whether anyone has written to the database.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ LOOK_EVERY = 0.5
 """Seconds within which a lost wake-up is noticed."""
 
 MOST_KEPT_OPEN = 64
-"""FIFOs that stay open for the next byte: queues may outnumber the files a process may open."""
+"""The most FIFOs kept open for the next byte: queues may outnumber a process's open files."""
 
 _TICK = 50_000_000
-"""Nanoseconds. A directory changed later than this before it was read may have changed since,
-within the same tick of the file system's clock."""
+"""Nanoseconds. If a directory had changed less than this before it was listed, it may have changed
+again since, within the same tick of the file system's clock."""
 
 
 _UNREADY = "new-"
-"""How the name of a FIFO starts that nobody reads yet."""
+"""How the name of a FIFO starts that has no reader yet."""
 
 _UNREADY_SECONDS = 60.0
 """A FIFO that is not ready after this time never will be."""
@@ -80,21 +80,21 @@ class Wakes:
         kinds: frozenset[str] | None,
         version: Callable[[], int],
     ) -> SqliteListener:
-        """Start to listen; `version` tells a number that changes with the database."""
+        """Start to listen; `version` returns a number that changes with the database."""
         shared = topic == "ready"
-        whose = kinds_tag(kinds) if shared else f"{os.getpid()}-{uuid.uuid4().hex}"
+        reader = kinds_tag(kinds) if shared else f"{os.getpid()}-{uuid.uuid4().hex}"
         tags = [queue_tag(queue) for queue in dict.fromkeys(queues)]
-        paths = [os.path.join(self._folder, f"{topic}.{tag}.{whose}") for tag in tags]
+        paths = [os.path.join(self._folder, f"{topic}.{tag}.{reader}") for tag in tags]
         seen, mode = version(), permissions(self._database)
         _make_folder(self._folder, mode)
         return SqliteListener(paths, mode, version, seen, shared=shared)
 
     def tell(self, news: Iterable[tuple[Topic, QueueKey]]) -> None:
-        """Wake who listens; never fails, for the work itself is done already."""
+        """Wake the listeners; never fails, because the work itself is done already."""
         with self._lock:
             for topic, queue in news:
                 for path in self._listeners(topic, queue):
-                    # One that cannot be told keeps the word from no other.
+                    # A listener that cannot be woken must not keep the others from it.
                     with contextlib.suppress(OSError):
                         if topic == "ready":
                             self._tell_sharers(path)
@@ -102,7 +102,7 @@ class Wakes:
                             _tell_one(path)
 
     def forget_queue(self, queue: QueueKey) -> None:
-        """Remove what nobody listens to any more of a queue that is gone."""
+        """Remove the shared FIFOs of a dropped queue that nobody reads any more."""
         with self._lock:
             for path in self._listeners("ready", queue):
                 file = self._ready.pop(path, None)
@@ -112,19 +112,19 @@ class Wakes:
                     _remove_if_unread(path)
 
     def close(self) -> None:
-        """Let go of what is kept open for writing."""
+        """Close the FIFOs that are kept open for writing."""
         with self._lock:
             _close_all(self._ready)
 
     def forget(self) -> None:
-        """In a forked child: what the parent opened is the parent's."""
+        """In a forked child: close the inherited FIFOs, which are the parent's."""
         self._lock = threading.Lock()
         self.close()
 
     def _tell_sharers(self, path: str) -> None:
         file = self._ready.pop(path, None)
         if file is not None and not _write(file):
-            # Nobody reads it any more; there may be a new one of this name.
+            # Nobody reads this FIFO any more; there may be a new one of this name.
             os.close(file)
             file = None
         if file is None:
@@ -176,7 +176,7 @@ class SqliteListener:
         self._files = [file for file in opened if file is not None]
         os.set_blocking(self._inner, False)
         os.set_blocking(self._outer, False)
-        # Without FIFOs on this file system, looking often is all that is left.
+        # Without FIFOs on this file system, the only way is to check often.
         self._every = LOOK_EVERY if len(self._files) == len(paths) else 0.02
         self._looked_at = time.monotonic()
         self._closing = threading.Lock()
@@ -206,7 +206,7 @@ class SqliteListener:
         try:
             self._seen = self._version()
         except StoreError:
-            # Closed, or in trouble: whoever waits finds out by its next call.
+            # Closed, or in trouble: the waiting caller finds out by its next call.
             return True
         return self._seen != before
 
@@ -237,12 +237,12 @@ class SqliteListener:
 def _make_folder(folder: str, mode: int) -> None:
     with contextlib.suppress(OSError):
         os.makedirs(folder, exist_ok=True)
-        # Whoever may read in it may also enter it.
+        # Users that may read the folder may also enter it.
         os.chmod(folder, mode | (mode & 0o444) >> 2)
 
 
 def _open_fifo(path: str, mode: int, shared: bool) -> int | None:
-    """Open a FIFO to wait on, made if need be; None where there can be none."""
+    """Open a FIFO to wait on, made if need be; None if the file system allows none."""
     try:
         file = _join_fifo(path, mode) if shared else _make_fifo(path, mode)
     except OSError:
@@ -262,7 +262,7 @@ def _join_fifo(path: str, mode: int) -> int:
 
 
 def _make_fifo(path: str, mode: int) -> int:
-    # A FIFO without a reader is removed by whoever writes. So it gets its name when it has one.
+    # Writers remove a FIFO that has no reader. So it gets its name only once it has one.
     unready = os.path.join(os.path.dirname(path), _UNREADY + uuid.uuid4().hex)
     os.mkfifo(unready, 0o600)
     try:
@@ -279,7 +279,7 @@ def _make_fifo(path: str, mode: int) -> int:
 
 
 def _open_reader(path: str, mode: int) -> int:
-    # Read-write: a FIFO whose last writer has left would be ready to read for ever.
+    # Read-write: a read-only FIFO would poll as readable for ever once its last writer has left.
     file = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     with contextlib.suppress(PermissionError):  # it is another user's
         os.fchmod(file, mode)
@@ -287,14 +287,14 @@ def _open_reader(path: str, mode: int) -> int:
 
 
 def _tidy_away(path: str) -> None:
-    """Remove what somebody left who died while it made it."""
+    """Remove an old unready FIFO: the process that was making it has died."""
     with contextlib.suppress(OSError):
         if time.time() - os.stat(path).st_mtime > _UNREADY_SECONDS:
             os.unlink(path)
 
 
 def _tell_one(path: str) -> None:
-    """Wake a listener of its own FIFO; remove the FIFO if its listener died without doing so."""
+    """Wake a listener that has a FIFO of its own; remove the FIFO if the listener has died."""
     file = _open_writer(path)
     if file is None:
         os.unlink(path)

@@ -22,7 +22,7 @@ T = TypeVar("T")
 logger = logging.getLogger("ackline")
 
 TURN_SHARE = 0.5
-"""The part of the time a writer waits that it waits for its turn, before it goes without."""
+"""The share of a writer's waiting time that it waits for its turn, before it goes without."""
 
 
 class Writer:
@@ -40,7 +40,7 @@ class Writer:
     # --- opening and closing ---
 
     def open(self) -> None:
-        """Connect, check whose file it is, migrate."""
+        """Connect, check that the file is Ackline's, migrate."""
         self._settle_in(first_connection(self.path, self._durability))
         self._identity = identity(self.path)
 
@@ -51,16 +51,16 @@ class Writer:
         return self.connection
 
     def rest(self) -> bool:
-        """Let go of the file for a moment; False if it is in a transaction."""
+        """Close the file for a moment; False if a transaction is under way."""
         if self.connection is not None and self.connection.in_transaction:
             return False
-        # To copy the log back would only take time: it is in use again at once.
+        # Copying the log back would only take time: the file is in use again at once.
         self._let_go(copy_back=False)
         self.turn.close()
         return True
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self.turn.close()
         self._let_go(copy_back=not self._log.removed())
 
@@ -82,7 +82,7 @@ class Writer:
     # --- writing ---
 
     def commit(self, operations: list[Operation[Any]]) -> tuple[Transaction, list[Any]]:
-        """Run operations in one transaction, which is durable then."""
+        """Run operations in one transaction, durable once this returns."""
         transaction = Transaction(self.connected())
         self._require_same_file()
         self._log.require_there()
@@ -108,10 +108,10 @@ class Writer:
         except OSError as error:
             logger.warning("%s-lock: %s", self.path, error)
 
-    def follow_up(self, step: Callable[[T], None], what: T) -> None:
-        """Take a step after a commit: it is written, so no failure may take the answer back."""
+    def follow_up(self, step: Callable[[T], None], argument: T) -> None:
+        """Take a step after a commit: the data is written, so a failure must not fail the call."""
         try:
-            step(what)
+            step(argument)
         except Exception as error:
             logger.warning("%s: written, but then: %r", self.path, error)
 
@@ -126,7 +126,7 @@ class Writer:
     def _begin(self, transaction: Transaction) -> None:
         connection = transaction.connection
         if connection.in_transaction:
-            # Left by one that was interrupted even while it tidied up.
+            # Left by a call that was interrupted even while it tidied up.
             transaction.execute("ROLLBACK")
         if self._take_turn():
             transaction.execute("BEGIN IMMEDIATE")

@@ -13,7 +13,7 @@ _SCHEMA = re.compile(r"\backline(?=\.|;$)|(?<=SCHEMA )ackline\b", re.MULTILINE)
 
 
 def in_schema(text: str, schema: str) -> str:
-    """SQL that is written for the schema `ackline`, for another."""
+    """SQL that was written for the schema `ackline`, changed for another schema."""
     return _SCHEMA.sub(lambda _: f'"{schema}"', text)
 
 

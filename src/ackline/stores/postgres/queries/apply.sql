@@ -1,8 +1,8 @@
 -- Transitions.
 --
--- `queue + 0` is a column that no index is chosen for: rows that are named by their keys are found
--- by these. In a table that is still empty all indexes seem alike, and a plan that was made then
--- may otherwise read a whole queue to find one job, for as long as its session lasts.
+-- `queue + 0` is an expression that no index matches, so that rows are found by the keys that name
+-- them. In a table that is still empty all indexes seem alike, and a plan that was made then might
+-- otherwise read a whole queue to find one job, for as long as its session lasts.
 
 -- name: add_ready
 INSERT INTO ackline.ready (line, lane, rank, job, attempts, token, worker, started, act)
@@ -62,7 +62,7 @@ FROM wanted w LEFT JOIN (
 ) h ON h.job = w.num;
 
 -- name: stands
--- The same as it is just now, without locks: for those who could only change a leased job.
+-- The same without locks, as it is at this moment: for transitions that can change only a lease.
 SELECT j.num, j.id, j.kind, j.grp, j.priority, h.home, h.state, h.at, h.attempts, h.token,
        h.worker, h.started, h.act, h.finished
 FROM unnest(%(ids)b::bytea[]) i(id)
@@ -87,7 +87,7 @@ LEFT JOIN LATERAL (
 SELECT num, priority FROM ackline.job WHERE num = ANY (%(jobs)b::bigint[]);
 
 -- name: options_of
--- Of those that said anything.
+-- Of the jobs that have any options.
 SELECT num, options FROM ackline.job
 WHERE num = ANY (%(jobs)b::bigint[]) AND options IS NOT NULL;
 
@@ -99,14 +99,14 @@ FROM ackline.lease WHERE token = ANY (%(tokens)b::bigint[]) AND queue + 0 = %(qu
 ORDER BY num + 0 FOR UPDATE;
 
 -- name: try_leases
--- The same, without those that somebody is changing.
+-- The same, without the leases that another transaction has locked.
 SELECT num, token, worker, started, deadline, jobs, attempts, ranks, asked
 FROM ackline.lease WHERE token = ANY (%(tokens)b::bigint[]) AND queue + 0 = %(queue)b::int
   AND (%(jobs)b::bigint[] IS NULL OR jobs && %(jobs)b::bigint[])
 ORDER BY num + 0 FOR UPDATE SKIP LOCKED;
 
 -- name: see_leases
--- The same as everybody sees them, locked or not.
+-- The same without locks, as they were committed last.
 SELECT num, token, worker, started, deadline, jobs, attempts, ranks, asked
 FROM ackline.lease WHERE token = ANY (%(tokens)b::bigint[]) AND queue + 0 = %(queue)b::int
   AND (%(jobs)b::bigint[] IS NULL OR jobs && %(jobs)b::bigint[]);

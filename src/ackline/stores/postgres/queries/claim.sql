@@ -2,12 +2,12 @@
 
 -- name: pick
 -- Take the next jobs out of their lines. Nothing is taken if the queue has changed since it was
--- looked at, or if jobs are due that must be promoted first: the first row tells, and how many
--- jobs were in sight.
+-- looked at, or if jobs are due that must be promoted first: the first row says so, and how many
+-- jobs were seen.
 --
--- First a look at each lane from its bound on, without locks, which tells how many to take of
--- which; then those are locked, past what others hold. Deleted by ctid of rows that are locked
--- and counted already: a join could delete more.
+-- First, each lane is read from its bound on, without locks, to find how many jobs to take of
+-- which; then those are locked, skipping jobs that others have locked. They are deleted by the ctid
+-- of rows that are already locked and counted: a join could delete more.
 WITH gate AS MATERIALIZED (
     SELECT EXISTS (SELECT FROM ackline.queue
                    WHERE num = %(queue)b::int AND version = %(version)b::bigint) AS same,
@@ -54,7 +54,7 @@ FROM gate g LEFT JOIN (
 ) ON true;
 
 -- name: heads
--- When the first of the scheduled, the failing and the leased jobs has its time. (see ahead.py)
+-- The times of the first scheduled, the first failing and the first leased job. (see ahead.py)
 SELECT (SELECT at FROM ackline.rest WHERE queue = %(queue)b::int AND state = 0
         ORDER BY at, job LIMIT 1),
        (SELECT at FROM ackline.rest WHERE queue = %(queue)b::int AND state = 3
@@ -64,7 +64,7 @@ SELECT (SELECT at FROM ackline.rest WHERE queue = %(queue)b::int AND state = 0
         ORDER BY deadline LIMIT 1);
 
 -- name: promote
--- What is due, the longest first, goes in line by the time it was due. (`+ 0`: see apply.sql)
+-- Due jobs, the earliest first, go in line by the time they were due. (`+ 0`: see apply.sql)
 WITH due AS MATERIALIZED (
     SELECT d.job FROM (
         (SELECT job, at FROM ackline.rest
@@ -100,8 +100,8 @@ WITH due AS MATERIALIZED (
 SELECT at, job, id, kind, priority, state, attempts, line FROM bodies;
 
 -- name: lapsed
--- Leased jobs past their deadline, the longest ago first, without what they carry: many large ones
--- may have lapsed, and to take them back none of it is needed.
+-- Leased jobs past their deadline, the earliest first, without payload, progress and result: many
+-- large jobs may have lapsed, and expiring them needs none of that.
 SELECT o.job, j.id, j.kind, ''::bytea, j.priority, j.options, j.created, o.deadline, o.attempts,
        o.token, o.worker, o.started, o.asked, NULL::bytea
 FROM (
@@ -116,7 +116,7 @@ CROSS JOIN LATERAL (
 ORDER BY o.deadline, o.job;
 
 -- name: held
--- What one worker holds.
+-- The jobs that one worker holds.
 SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, o.deadline, o.attempts,
        o.token, o.worker, o.started, o.asked, p.data
 FROM (

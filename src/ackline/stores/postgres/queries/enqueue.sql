@@ -1,10 +1,11 @@
 -- Jobs into the store.
 
 -- name: add_new
--- Jobs of which none is there yet, in one statement. It fails if an id is known; and, by a
--- division by zero, if the queue has changed since it was looked at. Lists are taken apart side
--- by side: in FROM, each of them would be copied first. Numbered in the order given, inserted in
--- that of the ids, so that two who bring the same ones wait for each other in the same order.
+-- Jobs that are all new, in one statement. It fails if an id is known; and, by a division by zero,
+-- if the queue has changed since it was looked at. The arrays are unnested side by side: in FROM,
+-- each of them would be copied first. Jobs are numbered in the given order, but inserted in the
+-- order of their ids, so that two transactions with the same ids wait for each other in the same
+-- order.
 WITH moment AS MATERIALIZED (
     SELECT coalesce(%(now)b::float8, extract(epoch FROM clock_timestamp())::float8) AS now
     FROM ackline.queue WHERE num = %(queue)b::int AND version = %(version)b::bigint
@@ -41,7 +42,7 @@ LEFT JOIN LATERAL (
     SELECT state, at, CASE WHEN state = 4 THEN result END AS result
     FROM ackline.rest WHERE job = j.num OFFSET 0
 ) r ON true
--- Not by EXISTS, for which a plan may read all queued jobs into a table of hashes.
+-- Not by EXISTS: its plan might read all queued jobs into a hash table.
 LEFT JOIN LATERAL (
     SELECT true AS queued FROM ackline.ready WHERE job = j.num
     UNION ALL SELECT true FROM ackline.parked WHERE job = j.num
@@ -56,7 +57,7 @@ WHERE job = ANY (%(jobs)b::bigint[]) AND queue + 0 = %(queue)b::int
 ORDER BY job FOR UPDATE;
 
 -- name: add_jobs
--- Answers which were new; numbered and inserted as by `add_new`.
+-- Returns which jobs were new; numbered and inserted as by `add_new`.
 WITH given AS MATERIALIZED (
     SELECT nextval('ackline.job_num') AS num, g.*
     FROM unnest(
@@ -85,5 +86,5 @@ SELECT coalesce(sum(states[1] + states[2] + states[3] + states[4]), 0)::bigint, 
 FROM ackline.tally WHERE queue = %(queue)b::int;
 
 -- name: lock_room
--- One after the other: each must count what the one before has added.
+-- One transaction at a time: each must count the jobs that the one before has added.
 SELECT pg_advisory_xact_lock(hashtextextended('ackline.room', %(queue)b::bigint));

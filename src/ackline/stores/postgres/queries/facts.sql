@@ -13,9 +13,9 @@ SELECT current_setting('server_version'), (SELECT max(num) FROM ackline.migratio
        pg_has_role('pg_read_all_stats', 'USAGE');
 
 -- name: holders
--- Who has kept a transaction open for longest, and so keeps rows from being removed that are done
--- with: sessions, standbys that give feedback, replication slots, prepared transactions. Who
--- writes, in whichever database, also lets the readers of the journal wait.
+-- What has kept a transaction open for longest, and so keeps dead rows from being removed:
+-- sessions, standbys that give feedback, replication slots, prepared transactions. One that writes,
+-- in whichever database, also makes the readers of the journal wait.
 SELECT h.who, h.state, h.seconds, h.transactions, h.writes FROM (
     SELECT 'session ' || pid || coalesce(' of ' || usename, '')
                || coalesce(' (' || nullif(application_name, '') || ')', '') AS who,

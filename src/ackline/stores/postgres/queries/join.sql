@@ -16,12 +16,12 @@ SELECT extract(epoch FROM pg_postmaster_start_time())::float8,
        to_regclass('ackline.job')::oid::bigint;
 
 -- name: manners
--- What the transaction may do and sees, and the settings of its session.
+-- Whether the transaction is read-only, whether it sees new commits, and its session's settings.
 SELECT current_setting('transaction_read_only')::boolean,
        current_setting('transaction_isolation') = 'read committed',
        ARRAY(SELECT current_setting(s.name)::boolean
              FROM unnest(%(names)s::text[]) WITH ORDINALITY s(name, n) ORDER BY s.n);
 
 -- name: notify_at_commit
--- Who waits by then cannot be known now, so all are told.
+-- It cannot be known now who will wait at the commit, so all listeners are notified.
 SELECT pg_notify(%(channel)s, m.message) FROM unnest(%(messages)s::text[]) m(message);

@@ -39,7 +39,7 @@ SELECT (SELECT era FROM ackline.epoch),
        pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
 
 -- name: oldest_batches
--- Only those that every reader could have seen.
+-- Only batches that every reader could have seen.
 SELECT j.era, j.moment::text::bigint, j.num, j.at, j.size
 FROM ackline.journal j
 WHERE j.queue = %(queue)b::int
@@ -66,13 +66,13 @@ INSERT INTO ackline.tally (queue, states, events)
 SELECT %(queue)b::int, '{0,0,0,0,0,0,0}', -coalesce(sum(size), 0) FROM gone;
 
 -- name: last_dropped
--- The last batch that was dropped of a queue; of any, if none is named.
+-- The last batch that was dropped of a queue, or of any queue if none is named.
 SELECT era, moment::text::bigint, num, size FROM ackline.dropped
 WHERE %(queue)b::int IS NULL OR queue = %(queue)b::int
 ORDER BY era DESC, moment DESC, num DESC LIMIT 1;
 
 -- name: counts
--- Last, how many rows were added up.
+-- The last column is how many rows were added up.
 SELECT t.queue,
        sum(t.states[1])::bigint, sum(t.states[2])::bigint, sum(t.states[3])::bigint,
        sum(t.states[4])::bigint, sum(t.states[5])::bigint, sum(t.states[6])::bigint,
@@ -80,7 +80,7 @@ SELECT t.queue,
 FROM ackline.tally t WHERE t.queue = ANY (%(queues)b::bigint[]) GROUP BY t.queue;
 
 -- name: fold
--- Many changes into one. Who comes second finds them gone, and adds up nothing.
+-- Many changes into one. A second transaction that does the same finds them gone, and adds nothing.
 WITH old AS (
     DELETE FROM ackline.tally WHERE queue = %(queue)b::int RETURNING states, events
 ), sums AS (

@@ -33,7 +33,7 @@ LEFT JOIN LATERAL (
 WHERE l.queue = %(queue)b::int AND l.jobs && %(jobs)b::bigint[];
 
 -- name: list_queued
--- Queued jobs in the order of their line, after a place; what is NULL does not matter.
+-- Queued jobs in the order of their line, after a place; a parameter that is NULL excludes none.
 SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, 1, h.rank,
        h.attempts, h.token, h.worker, h.started, NULL::float8, false, p.data, NULL::bytea
 FROM (
@@ -71,7 +71,7 @@ LEFT JOIN LATERAL (
 ORDER BY h.rank /*up*/, h.job /*up*/;
 
 -- name: list_rest
--- Jobs at rest in one state; with a time, only those whose retention is not over then.
+-- Jobs at rest in one state; given a time, only those whose retention is not over by then.
 SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, h.state, h.at,
        h.attempts, h.token, h.worker, h.started, h.finished, false, p.data, h.result
 FROM ackline.rest h
@@ -89,7 +89,7 @@ WHERE h.queue = %(queue)b::int AND h.state = %(state)b::smallint
 ORDER BY h.at /*up*/, h.job /*up*/ LIMIT %(limit)b::bigint;
 
 -- name: list_leased
--- Leased jobs by age, for their deadlines move with each heartbeat.
+-- Leased jobs by age, because their deadlines move with each heartbeat.
 SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, 2, h.deadline,
        h.attempts, h.token, h.worker, h.started, NULL::float8, h.asked, p.data, NULL::bytea
 FROM (
@@ -97,7 +97,7 @@ FROM (
            u.job = ANY (l.asked) AS asked
     FROM ackline.lease l CROSS JOIN LATERAL unnest(l.jobs, l.attempts) u(job, attempts)
     WHERE l.queue = %(queue)b::int AND u.job /*behind*/ > %(after)b::bigint
-    -- In order before their bodies are read, so that not more of them are read than are shown.
+    -- Sorted before their bodies are read, so that no more bodies are read than are shown.
     ORDER BY u.job /*up*/ OFFSET 0
 ) h
 CROSS JOIN LATERAL (SELECT * FROM ackline.job WHERE num = h.job OFFSET 0) j

@@ -1,7 +1,7 @@
 -- The schema itself.
 
 -- name: schema_state
--- Whether it is there, how much is in it, and the columns of the table that tells whose it is.
+-- Whether it exists, how much is in it, and the columns of the table that marks it as Ackline's.
 SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = %(schema)s),
        (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = %(schema)s),
@@ -11,11 +11,11 @@ SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = %(schema)s),
                AND a.attnum > 0 AND NOT a.attisdropped);
 
 -- name: last_migration
--- The newest step, and the oldest code that can live with all of them.
+-- The newest step, and the oldest schema whose code can live with all steps.
 SELECT coalesce(max(num), 0), coalesce(max(compatible_from), 0) FROM ackline.migration;
 
 -- name: limit_waiting
--- Who waits for a lock lets all others wait that come later.
+-- While a step waits for a lock, all transactions that come later wait behind it.
 SELECT set_config('lock_timeout', %(wait)s, true);
 
 -- name: lock_migrations

@@ -1,4 +1,4 @@
--- Who waits for news, and who is told.
+-- Who waits for news, and who is notified.
 
 -- name: arm
 INSERT INTO ackline.waiting (tag, topic, who, until)
@@ -11,11 +11,11 @@ DELETE FROM ackline.waiting w USING unnest(%(tags)b::bytea[], %(topics)b::bigint
 WHERE w.tag = g.tag AND w.topic = g.topic::smallint AND w.who = %(who)b;
 
 -- name: forget_waiting
--- Those who went without a word.
+-- Processes that are gone without having removed their rows.
 DELETE FROM ackline.waiting WHERE until < clock_timestamp() - interval '10 minutes';
 
 -- name: notify
--- After the commit: who armed before it is told, who arms later looks later and sees it.
+-- After the commit: listeners armed before it are notified; one armed later looks and sees it.
 SELECT pg_notify(%(channel)s, w.topic || ' ' || encode(w.tag, 'hex')) FROM (
     SELECT DISTINCT w.tag, w.topic
     FROM unnest(%(tags)b::bytea[], %(topics)b::bigint[]) g(tag, topic)

@@ -16,20 +16,20 @@ FROM (SELECT 1) one
 LEFT JOIN ackline.queue q ON q.tenant = %(tenant)b AND q.name = %(name)b;
 
 -- name: next_token
--- A token above one that was met.
+-- A token above a given one.
 WITH raised AS (
     UPDATE ackline.epoch SET base = greatest(base, %(above)b::bigint / 2048 + 1) RETURNING base
 )
 SELECT base * 2048 + nextval('ackline.token') FROM raised;
 
 -- name: more_tokens
--- So many tokens, above those that this session was given before.
+-- `count` tokens, above those that this session was given before.
 SELECT (SELECT base FROM ackline.epoch) * 2048 + nextval('ackline.token')
 FROM generate_series(1, %(count)b::bigint);
 
 -- name: raise_epoch
--- Sent by who connects: after a copy was restored, tokens must still grow, and the journal of
--- another server must come before ours.
+-- Sent on every new connection: after a copy was restored, tokens must still grow, and the journal
+-- of another server must come before ours.
 UPDATE ackline.epoch e
 SET base = greatest(e.base, moment.milliseconds), era = e.era + (moment.foreign_journal)::int
 FROM (
@@ -73,15 +73,15 @@ WHERE (%(tenant)b::bytea IS NULL OR tenant = %(tenant)b::bytea)
 ORDER BY tenant, name;
 
 -- name: enter_groups
--- Lock groups, made if need be, in the order of their names; answers how many run in each.
+-- Lock groups, made if need be, in the order of their names; returns how many jobs run in each.
 INSERT INTO ackline.grp AS g (queue, name, running)
 SELECT %(queue)b::int, n.name, 0 FROM unnest(%(names)b::bytea[]) n(name) ORDER BY n.name
 ON CONFLICT (queue, name) DO UPDATE SET running = g.running
 RETURNING g.name, g.running;
 
 -- name: try_groups
--- The same without those that somebody holds, who may be about to forget them: only a group that
--- nobody can see is made.
+-- The same without groups that another transaction has locked and may be about to delete: a group
+-- is made only if nobody can see one of its name.
 WITH there AS MATERIALIZED (
     SELECT name FROM ackline.grp
     WHERE queue = %(queue)b::int AND name = ANY (%(names)b::bytea[])

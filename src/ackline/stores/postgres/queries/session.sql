@@ -13,7 +13,7 @@ COMMIT;
 ROLLBACK;
 
 -- name: settings
--- What lasting sessions are given when they connect, for one transaction.
+-- For one transaction, the settings that lasting sessions get when they connect.
 SELECT set_config(s.name, s.value, true)
 FROM (SELECT unnest(%(names)s::text[]) AS name, unnest(%(values)s::text[]) AS value) s;
 

@@ -1,4 +1,4 @@
-"""The scripts: one for each verb, made of its own file and the shared ones that it names."""
+"""The scripts: one for each verb, made of its own file and the shared files that it includes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INCLUDE = re.compile(r"^-- include (\S+)\n", re.MULTILINE)
 
 
 class Script(msgspec.Struct, frozen=True):
-    """The text of a script, and the name under which a server keeps it."""
+    """The text of a script, and the hash under which a server keeps it."""
 
     name: str
     text: str

@@ -2,8 +2,8 @@
 --
 -- KEYS[3]   the tenant's room for keys
 -- ARGV[2…]  steps, see lib/steps.lua
--- Returns   {their verdicts, flat {verdict, how many in a row}; for those that were refused and
---            may have been taken before, flat {id, place, result, ended attempts}}
+-- Returns   {their verdicts, flat {verdict, how many in a row}; for refused steps that may have
+--            been taken before, flat {id, place, result, ended attempts}}
 --
 -- include lib/queue.lua
 -- include lib/job.lua

@@ -1,4 +1,4 @@
--- Somebody waits for jobs from now on, and wants to be told.
+-- Note that somebody waits for jobs from now on, and wants to be woken.
 --
 -- Returns  OK
 --

@@ -1,4 +1,4 @@
--- The second half of a move: let a job stand here that left another queue.
+-- The second half of a move: put a job that has left another queue in line here.
 --
 -- ARGV[2]  its id
 -- ARGV[3]  what :away of the other queue holds of it
@@ -35,7 +35,7 @@ end
 redis.call('ZADD', arrived, '+inf', ARGV[4] .. ' here')
 local job = read_place(id, away.place)
 job.at = tonumber(away.at)
--- A new one of this queue: two jobs of one number could not be told apart at the end of a page.
+-- A new number of this queue: the end of a page could not tell two jobs of one number apart.
 job.number = next_numbers(1)
 job.member = member_of(job.number, id)
 redis.call('HSET', queue.base .. ':job', id,

@@ -1,14 +1,15 @@
--- Apply steps, promote what is due, lease the next jobs in line, tell what has lapsed.
+-- Apply steps, promote due jobs, lease the next jobs in line, report lapsed ones.
 --
 -- KEYS[3]   the tenant's room for keys
--- ARGV[2]   the request (packed): worker, limit, lease, leap, kinds, leases; of one who waits to
---           be handed jobs also its inbox, the token that it has received there last, and how many
+-- ARGV[2]   the request (packed): worker, limit, lease, leap, kinds, leases; if the worker waits to
+--           be handed jobs, also its inbox, the token that it has received there last, and how many
 --           jobs it could begin at once
 -- ARGV[3…]  steps, see lib/steps.lua
 -- Returns   {now, token or '', when the next job is due or lapses or '', verdicts and how refused
 --            jobs ended (both as apply.lua), flat {id, body} of the leased jobs, flat {index from
---            0, attempts, flags} of those among them that a worker has had before, those whose
---            lease has lapsed, what was handed over but not received or '', see lib/handing.lua}
+--            0, attempts, flags} of those among them that a worker has had before, the jobs whose
+--            lease has lapsed, the job that was handed over but not received or '', see
+--            lib/handing.lua}
 --
 -- include lib/queue.lua
 -- include lib/job.lua
@@ -26,7 +27,7 @@ if not queue then
   return {exact(now), '', '', {GONE, count_steps(3)}, {}, {}, {}, {}, ''}
 end
 
--- First this, while nothing is changed: what is noted there may be of another version.
+-- Read before anything is changed: another version of Ackline may have written this.
 local inbox, handed = request.inbox, ''
 local noted = inbox and redis.call('HGET', queue.base .. ':waiting', inbox)
 if noted then
@@ -54,7 +55,7 @@ if not queue.paused then
     token, jobs, again = take(queue, request)
   end
 end
--- The claimer will wait for more: from now on it wants to be told.
+-- The worker will wait for more jobs: from now on they may be handed to it.
 if inbox and #jobs < 2 * request.places then
   wait_for_job(queue, inbox, ARGV[2], noted)
 elseif noted then

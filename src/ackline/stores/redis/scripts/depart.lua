@@ -1,5 +1,5 @@
--- The first half of a move to a queue of another slot: take the job out of its line and keep all
--- that there is of it in :away, until it has arrived.
+-- The first half of a move to a queue of another slot: take the job out of its line and keep
+-- everything of it in :away, until it has arrived.
 --
 -- ARGV[2]  its id
 -- ARGV[3]  the step (packed), see lib/steps.lua; `entry` is the name of the other queue

@@ -1,4 +1,4 @@
--- Forget all of an empty queue but its journal, and the numbers that must go on growing.
+-- Forget everything of an empty queue except its journal and the numbers that must go on growing.
 --
 -- ARGV[2]  who asked for it
 -- Returns  1, or 0 if it holds jobs
@@ -14,7 +14,7 @@ for _, count in ipairs(redis.call('HVALS', queue.base .. ':counts')) do
     return 0
   end
 end
--- In a cluster: on its way to another queue, or to be refused there and to come back.
+-- In a cluster: jobs on their way to another queue, which may refuse them and send them back.
 if redis.call('EXISTS', queue.base .. ':away') == 1 then
   return 0
 end

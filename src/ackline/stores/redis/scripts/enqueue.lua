@@ -1,4 +1,4 @@
--- Insert what is not there yet, and write the keys that belong to it.
+-- Insert the jobs that are not there yet, and write the keys that came with them.
 --
 -- ARGV[2]   '1' if no id is given twice
 -- ARGV[3]   the leap of a token, see lib/claim.lua
@@ -9,7 +9,7 @@
 --           kind, priority, group, delay, run_at or '', kinds that they may replace (packed)
 --           or '' for any, n, n ids, n rests of bodies
 -- Returns   {a letter for each draft, the results of those that are completed already}:
---           'q' or 's' if accepted as queued or scheduled, else the digit of the state it has
+--           'q' or 's' if accepted as queued or scheduled, else the digit of the known job's state
 -- Errors    NOQUEUE if the queue must be made first, FULL if it holds as many jobs as it may,
 --           KEYSCHANGED if a key has another version
 --
@@ -56,7 +56,7 @@ local function read_runs()
   return runs
 end
 
--- The jobs that have these ids: most drafts are new, so only their bodies are asked for first.
+-- The jobs that have these ids: most drafts are new, so only bodies are looked up first.
 local function known_jobs(runs)
   local known, count = {}, 0
   for _, run in ipairs(runs) do
@@ -128,7 +128,7 @@ local function replaced_jobs()
 end
 
 local replaced = next(known) and replaced_jobs() or {}
--- None if nothing is new: what is stored is answered again even when no memory is left.
+-- No numbers if nothing is new: known jobs are answered even when no memory is left.
 local first = new > 0 and next_numbers(new) or 0
 if #replaced > 0 then
   drop_jobs(queue, replaced)
@@ -233,7 +233,7 @@ end
 
 call_many('HSET', queue.base .. ':job', bodies)
 
--- The one job that this step has made ready, if it may be sent and is in no group.
+-- The only job that this step has made ready, if it may be sent and is in no group.
 local function lone_job()
   local kind = next(kinds)
   if not kind or #bodies ~= 2 or #bodies[2] > LARGEST_HANDED or ARGV[runs[1][1] + 2] ~= '' then
@@ -248,7 +248,7 @@ local function hand_over_if_alone()
   return job and hand_over(queue, job, tonumber(ARGV[3]))
 end
 
--- What one who waits has got, nobody else has to be woken for.
+-- Nobody has to be woken for a job that was handed to a waiting worker.
 if new > 0 and not hand_over_if_alone() then
   call_many('HSET', queue.base .. ':place', places)
   for line, members in pairs(lines) do

@@ -1,5 +1,5 @@
--- Note that a worker lives, and extend its leases; a lapsed lease is not revived, and one that was
--- extended further keeps its deadline.
+-- Note that a worker is alive, and extend its leases; a lapsed lease is not revived, and one that
+-- was extended further keeps its deadline.
 --
 -- ARGV[2]   the worker's id
 -- ARGV[3]   its sign of life (packed), or '' if it says goodbye

@@ -1,4 +1,4 @@
--- The leased jobs that have lapsed, or those among some that one worker holds.
+-- The leased jobs that have lapsed, or those of the given ones that one worker holds.
 --
 -- ARGV[2]   how many of the lapsed at most
 -- ARGV[3]   the worker, or nothing

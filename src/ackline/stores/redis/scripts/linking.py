@@ -1,9 +1,10 @@
 """Makes one script of a verb's file and the shared ones.
 
-A server makes the functions of a script anew at every call, and each takes longer the more of
-them there are: for a verb on one job that would be most of its time. So a script gets only what
-it uses, constants are put in place, and what is needed only behind gates (functions with the
-word `gate` above them, entered once at most and often not at all) is made behind each of them.
+A server creates the functions of a script anew at every call, and each takes longer the more of
+them there are: for a verb on one job that would be most of its time. So a script gets only the
+functions that it uses, and constants are inlined. A gate is a function with the word `gate` above
+it, which a call enters at most once and often not at all: functions that are needed only behind
+gates are created inside of each of these gates.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _WORD = re.compile(r"'[^'\n]*'|(?<![.:])\b[A-Za-z_]\w*")
 
 
 class Block:
-    """A statement at the outermost level: the names that it makes known, and those it uses."""
+    """A statement at the outermost level: the names that it defines, and those that it uses."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -32,7 +33,7 @@ class Block:
 
     @property
     def constants(self) -> dict[str, str]:
-        """What it says if it only gives names to literals, else nothing."""
+        """Its names and values if it only gives names to literals, else nothing."""
         match = _VALUES.match(self.text)
         values = [value.strip() for value in match[2].split(",")] if match else []
         if len(values) != len(self.names) or not all(map(_LITERAL.fullmatch, values)):
@@ -84,7 +85,7 @@ class Linker:
         self._blocks = [*shared, *own]
         self._functions = {block.function: block for block in self._blocks if block.function}
         self._gates = gates
-        # What nobody calls by name is run, and values are made once if something needs them.
+        # Blocks without a name are run at once, and values are made once if something needs them.
         self._run = [block for block in own if not block.function]
         self._run += [block for block in shared if not block.names]
         while values := self._values_needed():
@@ -110,16 +111,16 @@ class Linker:
         )
 
     def _made(self, block: Block, scope: frozenset[str | None]) -> str:
-        """A function; a gate with all that is needed behind it and is not there yet."""
+        """The text of a function; a gate's includes the functions it needs but has not in scope."""
         if block.function not in self._gates:
             return block.text
-        behind = [one for one in self._reached([block]) if one.function not in scope]
-        scope |= {one.function for one in behind}
+        inner = [needed for needed in self._reached([block]) if needed.function not in scope]
+        scope |= {needed.function for needed in inner}
         head, line, body = block.text.partition("\n")
-        return head + line + "".join(self._made(one, scope) for one in behind) + body
+        return head + line + "".join(self._made(needed, scope) for needed in inner) + body
 
     def _reached(self, start: Sequence[Block], *, through_gates: bool = False) -> list[Block]:
-        """The functions that blocks come to, in order; what is behind gates only if told so."""
+        """The functions that blocks use, also indirectly, in order; behind gates only if wanted."""
         reached: set[str] = set()
         ahead = [name for block in start for name in block.uses]
         while ahead:

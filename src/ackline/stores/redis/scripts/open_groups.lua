@@ -1,4 +1,4 @@
--- Let jobs forward that their groups hold back and now may have room for.
+-- Let jobs into line that their groups hold back and may have room for now.
 --
 -- ARGV[2…]  groups
 -- Returns   OK

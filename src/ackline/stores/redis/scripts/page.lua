@@ -44,8 +44,8 @@ local function comes_first(one, other)
   return comes_before(one[1], one[2], other[1], other[2])
 end
 
--- The rank of the first job behind the end of the last page. By halving, for many may stand at
--- the same place of a line, and the last one seen may be gone.
+-- The rank of the first job behind the end of the last page. By binary search, because many jobs
+-- may have the same place in a line, and the last one seen may be gone.
 local function start_of(line)
   if not after then
     return 0
@@ -63,7 +63,7 @@ local function start_of(line)
   return low
 end
 
--- Of many lines, the first jobs are only in those that have the best heads.
+-- The lines with the best heads: of many lines, only these can have the first jobs.
 -- gate
 local function best_lines(lines)
   local heads = {}

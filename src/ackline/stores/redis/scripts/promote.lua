@@ -1,4 +1,4 @@
--- Queue what is due.
+-- Queue the jobs that are due.
 --
 -- ARGV[2]  how many at most
 -- Returns  how many

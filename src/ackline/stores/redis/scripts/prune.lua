@@ -3,8 +3,8 @@
 -- ARGV[2]  how many jobs at most
 -- ARGV[3]  journal batches before this one are too old
 -- ARGV[4]  the first batch that may have events which a registered reader still needs, or ''
--- ARGV[5]  how many events of that batch it has had
--- ARGV[6]  how many events the journal keeps at most, whoever still needs them
+-- ARGV[5]  how many events of that batch the reader has had
+-- ARGV[6]  how many events the journal keeps at most, even if a reader needs more
 -- ARGV[7]  workers that were given up before this time are forgotten
 -- Returns  {how many jobs, whether there is more of the journal to drop,
 --           how many events were dropped that a reader needs}
@@ -13,7 +13,7 @@
 -- include lib/job.lua
 -- include lib/handing.lua
 
--- Batches of the journal that one step drops, so that others can write in between.
+-- The most batches of the journal that one step drops, so that others can write in between.
 local TRIM_LIMIT = 50
 
 local base, queue = KEYS[1], open_queue(KEYS[1])
@@ -49,7 +49,7 @@ local function unseen(batch, size, needed, used)
   return batch > needed and size or math.max(size - used, 0)
 end
 
--- Drop what is too old and not needed, and what is beyond that which the journal may hold.
+-- Drop batches that are too old and not needed, and those beyond what the journal may hold.
 local function trim_journal(oldest, needed, used, most)
   local stream = base .. ':journal'
   local events = tonumber(redis.call('HGET', base .. ':queue', 'events') or 0)

@@ -2,7 +2,7 @@
 --
 -- ARGV[2]   who asked for it
 -- ARGV[3]   the digits of the states that may be deleted
--- ARGV[4…]  id and number: of another number, it is another job by now
+-- ARGV[4…]  id and number: with another number, it is another job by now
 -- Returns   how many
 --
 -- include lib/queue.lua

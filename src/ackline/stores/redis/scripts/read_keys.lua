@@ -1,8 +1,8 @@
 -- The keys between two, in order.
 --
 -- KEYS[1]  the tenant's room for keys
--- ARGV[1]  the first that a key may be, encoded
--- ARGV[2]  what all are before
+-- ARGV[1]  the lowest encoded key that may be read
+-- ARGV[2]  the upper bound, which is not read
 -- ARGV[3]  how many at most
 -- Returns  flat {encoded key, version (8 bytes) and value}
 

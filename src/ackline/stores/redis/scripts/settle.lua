@@ -1,4 +1,4 @@
--- Apply steps, each if its guard holds, for one who is handed jobs and goes on waiting for them.
+-- Apply steps, each if its guard holds, for a worker that goes on waiting to be handed jobs.
 --
 -- KEYS[3]   the tenant's room for keys
 -- ARGV[2]   its inbox
@@ -24,10 +24,10 @@ local verdicts, left, ends = apply_steps(queue, 4)
 if next(left) then
   leave_groups(queue, left)
 end
--- As long as nobody was told of jobs in line since the last claim, there are none to be had.
+-- As long as nobody was woken for jobs in line since the last claim, there are none to claim.
 local news = queue.topics.ready or not queue.idle
 close_queue(queue)
 close_arrivals()
--- Only now: what was settled is settled, whatever is noted there.
+-- Only now: the steps stay applied, whatever :waiting has.
 local waits = not news and wait_on(queue, ARGV[2], tonumber(ARGV[3]))
 return {verdicts, ends, waits and 1 or 0}

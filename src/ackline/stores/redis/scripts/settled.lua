@@ -1,7 +1,7 @@
 -- The last step of a move: the job is where it belongs, so :away need not keep it any more.
 --
 -- ARGV[2]  its id
--- ARGV[3]  what is kept: another move of the same id may be under way by now
+-- ARGV[3]  what :away keeps: another move of the same id may be under way by now
 -- Returns  OK
 --
 -- include lib/queue.lua

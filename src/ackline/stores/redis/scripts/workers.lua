@@ -1,4 +1,4 @@
--- The workers that have given a sign of life, and how many jobs each holds.
+-- The workers that have sent a heartbeat, and how many jobs each holds.
 --
 -- Returns  flat {id, when it was seen and expires (packed) and its sign of life, holds}
 --

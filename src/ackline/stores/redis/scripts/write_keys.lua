@@ -1,7 +1,7 @@
 -- Apply all writes, or none if one of the versions is not as expected.
 --
 -- KEYS[1]   the tenant's room for keys
--- ARGV[1]   'insist' if they are written though memory is short
+-- ARGV[1]   'insist' if they are written even if memory is short
 -- ARGV[2…]  encoded key, expected version or '', 'set' or 'drop', value
 -- Returns   1 or 0
 --

@@ -8,13 +8,13 @@ FROM carray(?2) x CROSS JOIN job j ON j.queue = ?1 AND j.id = x.value
 CROSS JOIN place p ON p.job = j.num;
 
 -- name: standing
--- The same for one id, for carray cannot carry a NUL character.
+-- The same for one id, because carray cannot carry a NUL character.
 SELECT j.num, j.id, j.kind, j.grp, j.priority, p.slot, p.at, p.rank, p.attempts, p.token,
        p.worker, p.started, p.finished, p.act, p.cancel, p.progress
 FROM job j CROSS JOIN place p ON p.job = j.num WHERE j.queue = ?1 AND j.id = ?2;
 
 -- name: finish
--- Many completions that are kept equally long.
+-- Many completed jobs that are kept for the same time.
 UPDATE place SET slot = ?1, at = ?2, finished = ?3, act = ?4, cancel = 0
 WHERE job IN (SELECT value FROM carray(?5));
 
@@ -33,7 +33,7 @@ UPDATE job SET payload = ? WHERE num = ?;
 SELECT payload FROM job WHERE num = ?;
 
 -- name: options_of
--- Of those that said anything.
+-- Of the jobs that have any options.
 SELECT num, options FROM job
 WHERE num IN (SELECT value FROM carray(?1)) AND options IS NOT NULL;
 

@@ -1,8 +1,8 @@
 -- Leases.
 
 -- name: heads
--- When the first of the scheduled, the failing and the leased jobs has its time.
--- By LIMIT, for min() would read the whole line.
+-- The times of the first scheduled, the first failing and the first leased job.
+-- By LIMIT, because min() would read the whole line.
 SELECT (SELECT at FROM place WHERE slot = ? ORDER BY at LIMIT 1),
        (SELECT at FROM place WHERE slot = ? ORDER BY at LIMIT 1),
        (SELECT at FROM place WHERE slot = ? ORDER BY at LIMIT 1);
@@ -27,7 +27,7 @@ UPDATE place SET slot = ?1, at = ?2, attempts = attempts + 1, token = ?3, worker
 WHERE job IN (SELECT value FROM carray(?6));
 
 -- name: due
--- What waits in one line and has its time.
+-- The jobs of one line that are due.
 SELECT p.at, p.job, j.id, j.kind, j.priority, p.attempts
 FROM place p INDEXED BY place_line CROSS JOIN job j ON j.num = p.job
 WHERE p.slot = ? AND p.at <= ? ORDER BY p.at, p.job LIMIT ?;
@@ -36,19 +36,19 @@ WHERE p.slot = ? AND p.at <= ? ORDER BY p.at, p.job LIMIT ?;
 UPDATE place SET slot = ?2, at = ?3, rank = ?3 WHERE job = ?1;
 
 -- name: put_many
--- Another line, the same order in it.
+-- To another line, in the same order.
 UPDATE place SET slot = ? WHERE job IN (SELECT value FROM carray(?));
 
 -- name: lapsed
--- Leases past their deadline, the longest ago first, without what the jobs carry: many large ones
--- may have lapsed, and to take them back none of it is needed.
+-- Leased jobs past their deadline, the earliest first, without payload, progress and result: many
+-- large jobs may have lapsed, and expiring them needs none of that.
 SELECT j.num, j.id, j.kind, x'', j.priority, j.options, j.created, p.slot, p.at,
        p.attempts, p.token, p.worker, p.started, p.finished, p.cancel, NULL, NULL
 FROM place p INDEXED BY place_line CROSS JOIN job j ON j.num = p.job
 WHERE p.slot = ? AND p.at <= ? ORDER BY p.at, p.job LIMIT ?;
 
 -- name: held
--- What one worker holds.
+-- The jobs that one worker holds.
 SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, p.slot, p.at,
        p.attempts, p.token, p.worker, p.started, p.finished, p.cancel, p.progress, NULL
 FROM place p INDEXED BY place_line CROSS JOIN job j ON j.num = p.job

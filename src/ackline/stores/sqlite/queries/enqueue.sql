@@ -1,7 +1,7 @@
 -- Jobs into the store.
 
 -- name: add_job
--- A known id is passed over: the caller compares the number of rows.
+-- A known id is skipped: the caller compares the number of rows.
 INSERT INTO job (num, queue, id, kind, grp, priority, created, options, payload)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
@@ -24,7 +24,7 @@ FROM carray(?2) x CROSS JOIN job j ON j.queue = ?1 AND j.id = x.value
 CROSS JOIN place p ON p.job = j.num;
 
 -- name: known_id
--- The same for one id, for carray cannot carry a NUL character.
+-- The same for one id, because carray cannot carry a NUL character.
 SELECT j.id, j.num, j.kind, p.slot, p.at
 FROM job j CROSS JOIN place p ON p.job = j.num WHERE j.queue = ?1 AND j.id = ?2;
 

@@ -14,7 +14,7 @@ FROM carray(?2) x CROSS JOIN job j ON j.queue = ?1 AND j.id = x.value
 CROSS JOIN place p ON p.job = j.num LEFT JOIN result r ON r.job = j.num;
 
 -- name: list_line
--- One line in order, after (at, job); what is NULL does not matter.
+-- One line in order, after (at, job); a parameter that is NULL excludes none.
 SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, p.slot, p.at,
        p.attempts, p.token, p.worker, p.started, p.finished, p.cancel, p.progress, r.data
 FROM place p INDEXED BY place_line CROSS JOIN job j ON j.num = p.job
@@ -35,7 +35,7 @@ FROM slot s CROSS JOIN place p
 WHERE s.queue = ?1 AND s.code IN (1, 7) AND s.n > 0;
 
 -- name: list_leased
--- Leased jobs by age, for their deadlines move with each heartbeat.
+-- Leased jobs by age, because their deadlines move with each heartbeat.
 SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, p.slot, p.at,
        p.attempts, p.token, p.worker, p.started, p.finished, p.cancel, p.progress, r.data
 FROM place p INDEXED BY place_line CROSS JOIN job j ON j.num = p.job

@@ -13,7 +13,7 @@ UPDATE queue SET settings = ? WHERE num = ?;
 UPDATE queue SET last_token = ? WHERE num = ?;
 
 -- name: next_number
--- Take some numbers of a counter; returns the last of them.
+-- Take the next numbers of a counter; returns the last of them.
 UPDATE counter SET last = last + ? WHERE name = ? RETURNING last;
 
 -- name: add_slot
@@ -26,7 +26,7 @@ SELECT num FROM slot WHERE queue = ? AND code = ? AND grp = ? AND kind = ?;
 DELETE FROM slot WHERE num = ? AND n = 0;
 
 -- name: drop_empty_slots
--- Lines of queued jobs that are empty, some at a time: a kind or group may never come again.
+-- Empty lines of queued jobs, a limited number at a time: a kind or group may never come again.
 DELETE FROM slot WHERE num IN (
     SELECT num FROM slot WHERE queue = ? AND code IN (1, 7) AND n = 0 LIMIT ?
 ) RETURNING num;

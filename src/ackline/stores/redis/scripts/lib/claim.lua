@@ -1,13 +1,13 @@
--- Promote what is due, and lease the next jobs in line.
+-- Promote due jobs, and lease the next jobs in line.
 
--- How many due and how many lapsed jobs one claim looks after.
+-- The most due jobs that one claim promotes, and the most lapsed ones that it reports.
 local REPAIR_LIMIT = 200
 
--- Bodies that one claim answers with, about: more would keep everybody else waiting.
+-- About how many bytes of bodies one claim returns: more would make all other clients wait.
 local MOST_BYTES = 8 * 1024 * 1024
 local FIRST_LOOK = 4
 
--- Jobs of full groups that one claim puts aside: the next one goes on from there.
+-- The most jobs of full groups that one claim holds back: the next claim goes on from there.
 local MOST_HELD = 5000
 
 local function head_of(line)
@@ -19,7 +19,7 @@ local function sooner(one, other)
   return one and other and math.min(one, other) or one or other
 end
 
--- When the first of those that wait for their time is due.
+-- When the first scheduled or failing job is due.
 local function next_due(queue)
   return sooner(head_of(queue.base .. ':scheduled'), head_of(queue.base .. ':failing'))
 end
@@ -57,7 +57,7 @@ local function promote_these(queue, ids, limit)
   return #jobs
 end
 
--- Queue what is due, in the order of its time; returns how many.
+-- Queue the jobs that are due, in the order of their times; returns how many.
 local function promote(queue, limit)
   local ids = {}
   for _, state in ipairs({SCHEDULED, FAILING}) do
@@ -72,7 +72,7 @@ end
 -- Handing out ------------------------------------------------------------------------------
 
 -- Lines to claim from: {key, kind, found, at, taken}, each with the rank and member of its head.
--- They are read in pieces, and what was taken leaves them at the end, all at once.
+-- They are read in pieces, and the taken jobs are removed from them at the end, all at once.
 
 local LEAST_PIECE = 8
 
@@ -141,7 +141,7 @@ local function ready_lines(queue, kinds, limit)
   return lines
 end
 
--- Of one line alone, in which nothing has to be compared.
+-- The same from a single line, in which nothing has to be compared.
 local function take_from(lines, limit)
   local members, kinds, ranks, count = {}, {}, {}, 0
   local line = lines[1]
@@ -197,10 +197,10 @@ local function leave_lines(lines)
   end
 end
 
--- A token above every earlier one: the time, so that what was lost with the last moments (by a
--- failover, a restore) is not met again. While the clock is behind, `leap` keeps the new ones from
--- that, a number drawn by the claimer. Not always: tokens would leave the clock behind for good,
--- and come to where two numbers are the same.
+-- A token above every earlier one. It is the time, so that tokens that were lost with the server's
+-- last moments (by a failover or a restore) are not given out again. While the clock is behind, a
+-- random number drawn by the claimer, `leap`, prevents that. It is not always added: tokens would
+-- run ahead of the clock for good, up to where a double cannot tell two numbers apart.
 local function next_token(queue, leap)
   local token = math.floor(now * 1e6)
   if token <= queue.token then
@@ -210,7 +210,7 @@ local function next_token(queue, leap)
   return token
 end
 
--- Keep the last token, and that claimers want to be told of new jobs.
+-- Keep the last token, and whether waiting workers want to be woken for new jobs.
 local function save_lease(queue, token, wanting)
   if token and wanting then
     redis.call('HSET', queue.base .. ':queue', 'token', whole(token), 'idle', '1')
@@ -238,13 +238,13 @@ local function new_lease(queue, request)
   }
 end
 
--- All of a leased job's place but the rank and the number at its end.
+-- A leased job's place without the rank and the number at its end.
 local function leased_head(lease, head, flags, attempts)
   return struct.pack('>BBBdBI4I8d', PROCESSING, 0, flags, 0, head.priority, attempts, lease.token,
     now) .. head.names
 end
 
--- What the bodies of a kind say that are alike from their priority on to their options.
+-- The fields of bodies of one kind that are alike from their priority to their options.
 local function read_head(lease, body, kind)
   local _, priority, seconds, _, group, rest = struct.unpack(BODY, body)
   if seconds == 0 then
@@ -283,7 +283,7 @@ local function put_aside(queue, lease, id, body, place, rank)
   table.insert(lease.held, job)
 end
 
--- How many jobs to take next: as many as are wanted, unless the first ones were large.
+-- How many jobs to take next: as many as wanted, unless the first ones were large.
 local function next_look(limit, count, bytes)
   if count == 0 then
     return math.min(limit, FIRST_LOOK)
@@ -354,7 +354,7 @@ local function take(queue, request)
     hold(queue, request.worker, count)
   end
   if count < request.limit and #lines > 0 then
-    -- More is there than one claim may look at: the claimer is to come again at once.
+    -- There are more jobs than one claim may look at: the worker must claim again at once.
     queue.idle = true
     tell(queue, 'ready')
   end

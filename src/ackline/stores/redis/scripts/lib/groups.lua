@@ -1,8 +1,8 @@
 -- Groups: how many jobs of one group may be processing at once.
 --
 -- A claim holds back the queued jobs of a full group in lines of their own, so that it does not
--- meet them again and again. When a place may have become free, as many as fit go back. One too
--- many does no harm: the next claim holds it back again.
+-- meet them again and again. When a place may have become free, as many jobs as fit go back into
+-- their line. One too many does no harm: the next claim holds it back again.
 
 local function running_in(queue, group)
   return tonumber(redis.call('HGET', queue.base .. ':groups', group) or 0)
@@ -12,7 +12,7 @@ local function enter_group(queue, group)
   redis.call('HINCRBY', queue.base .. ':groups', group, 1)
 end
 
--- `told` has the lines that are known to hold jobs back already.
+-- `told` has the lines that are already known to hold jobs back.
 local function hold_back(queue, job, told)
   set(job, HELD)
   local line = held_line(queue, job.group, job.kind)
@@ -23,7 +23,7 @@ local function hold_back(queue, job, told)
   end
 end
 
--- Jobs that are let forward at once; the others follow when the next ones end.
+-- The most jobs that are let into line at once; the others follow when the next ones end.
 local MOST_FORWARD = 1000
 
 local function let_forward(queue, group, kind, room)
@@ -49,7 +49,7 @@ local function let_forward(queue, group, kind, room)
   end
 end
 
--- As many of each kind as the group has room for, for the next claim may want only some kinds.
+-- Let as many jobs of each kind into line as the group has room for: a claim may want only some.
 local function open_group(queue, group)
   local kinds = redis.call('SMEMBERS', queue.base .. ':holding:' .. group)
   local room = #kinds > 0 and queue.group_limit - running_in(queue, group) or 0

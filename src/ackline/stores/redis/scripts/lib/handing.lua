@@ -1,36 +1,37 @@
--- Handing a job over to one who waits for it, in the very step that stores it.
+-- Handing a job over to a waiting worker, in the very step that stores the job.
 --
--- Who claims and gets too little leaves its request in :waiting, under the name of its inbox. Who
--- then stores a job leases it to one of them, as if it had just claimed it, and sends it there. Such
--- a message can get lost. So :waiting keeps what was handed over until the same inbox says what it
--- has received: with its next claim, which otherwise brings it, or when it settles and waits on.
+-- A claim that gets fewer jobs than it wants leaves its request in :waiting, under the name of its
+-- inbox. An enqueue then leases its job to one of these inboxes, as if that had just claimed it,
+-- and sends the job there. Such a message can get lost. So :waiting keeps what was handed over
+-- until the same inbox says what it has received: with its next claim, which brings the job if it
+-- was lost, or when its worker settles and goes on waiting.
 --
---   :waiting      hash: inbox → 'w', time, request (packed); or 'g', time, token, id, and what stood
---                 there before
+--   :waiting      hash: inbox → 'w', time, request (packed); or 'g', time, token, id, and the value
+--                 that was there before
 --   :to:<inbox>   channel: what `hand` packs
 
 local HANDED = '>I8ddI4BHc0'
 local PROMISE = '>c1d'
 local GIVEN = '>I8Hc0'
 
--- Seconds: who lives and waits claims every second, and says anew that it waits after some of them.
--- Who has not for longer may be dead, or stand still, and is handed nothing.
+-- Seconds: a waiting worker claims every second, and some of these claims renew its request. One
+-- that has not renewed it for longer may be dead or stopped, and is handed nothing.
 local RENEWED, SILENT, MEMORY = 1.5, 4, 60
 
--- Seconds of a lease: a message that gets lost must be made up for while a shorter one lasts.
+-- Seconds of the shortest lease that is handed over: it must outlast the repair of a lost message.
 local SHORTEST_HANDED = 3
 
--- Bytes of a body that is sent: a larger one is fetched, so that no channel runs over.
+-- The most bytes of a body that is sent: a larger one is fetched, so that no channel runs over.
 local LARGEST_HANDED = 65536
 
--- Inboxes to look at: more are seldom needed, for there is one that listens among few.
+-- The most inboxes to look at: more are seldom needed, because mostly one of a few listens.
 local MOST_ASKED = 4
 
 local function hand(token, started, deadline, attempts, flags, id, body)
   return struct.pack(HANDED, token, started, deadline, attempts, flags, #id, id) .. body
 end
 
--- What this inbox was sent and has not received, '' if there is nothing.
+-- The job that was sent to this inbox and not received, '' if there is none.
 -- gate
 local function unreceived(queue, promise, received)
   local sort, _, at = struct.unpack(PROMISE, promise)
@@ -51,7 +52,7 @@ local function promise(queue, inbox, sort, what)
   redis.call('HSET', queue.base .. ':waiting', inbox, struct.pack(PROMISE, sort, now) .. what)
 end
 
--- From now on an inbox waits to be handed a job; `before` is what was noted of it, if anything.
+-- Let an inbox wait to be handed a job; `before` is its value in :waiting, if it has one.
 local function wait_for_job(queue, inbox, packed, before)
   local sort, since = nil, nil
   if before then
@@ -63,7 +64,7 @@ local function wait_for_job(queue, inbox, packed, before)
   end
 end
 
--- Who has received what it was handed waits for a job as before; false if it does not wait at all.
+-- Let an inbox that has received its job wait as before; false if it does not wait at all.
 local function wait_on(queue, inbox, received)
   local noted = redis.call('HGET', queue.base .. ':waiting', inbox)
   if not noted then
@@ -81,7 +82,7 @@ local function wait_on(queue, inbox, received)
   return true
 end
 
--- Inboxes that nobody looks into any more: their workers were killed.
+-- Forget inboxes that nobody reads any more: their workers were killed.
 local function forget_inboxes(queue)
   local waiting = queue.base .. ':waiting'
   local all = redis.call('HGETALL', waiting)
@@ -102,7 +103,7 @@ local function wants_kind(request, kind)
   return false
 end
 
--- Whether there is a job in line that this claimer would rather get, or should.
+-- Whether jobs of these kinds are in line already, which must be claimed before a new one.
 local function has_others(queue, kinds)
   for _, kind in ipairs(kinds or redis.call('SMEMBERS', queue.base .. ':kinds')) do
     if redis.call('EXISTS', ready_line(queue, kind)) == 1 then
@@ -112,7 +113,7 @@ local function has_others(queue, kinds)
   return false
 end
 
--- The request of an inbox that waits for this kind, nil if it does not or nobody listens there.
+-- The request of an inbox, nil if it does not wait for this kind or nobody listens there.
 local function request_of(queue, inbox, noted, kind)
   local sort, since, at = struct.unpack(PROMISE, noted)
   if since < now - SILENT then
@@ -127,7 +128,7 @@ local function request_of(queue, inbox, noted, kind)
   return not listeners.err and listeners[2] > 0 and request or nil
 end
 
--- Lease a job to one who waits without having stood in line, and send it there.
+-- Lease a job that was never in line to a waiting inbox, and send it there.
 local function hand_to(queue, inbox, noted, request, lease, head, job)
   redis.call('ZADD', queue.base .. ':processing', head.deadline, job.member)
   redis.call('HSET', queue.base .. ':place', job.id,
@@ -141,17 +142,17 @@ local function hand_to(queue, inbox, noted, request, lease, head, job)
     hand(lease.token, now, now + head.seconds, 1, 0, job.id, job.body))
 end
 
--- job: id, kind, member, rank and body of one that is new, and in no group
--- Lease it to one who waits for its kind, and send it there; false if nobody does.
+-- Lease a job to an inbox that waits for its kind, and send it there; false if there is none.
+-- job: id, kind, member, rank and body of a new job that is in no group
 --
--- By now the job is half stored: a user or a server without the commands that find out who waits
--- must not leave it so.
+-- By now the job is half stored. So commands that this user or this server does not have must not
+-- raise an error here.
 -- gate
 local function hand_over(queue, job, leap)
   local found = redis.pcall('HRANDFIELD', queue.base .. ':waiting', MOST_ASKED, 'WITHVALUES')
   local count = found.err and 0 or #found / 2
   for turn = 1, count do
-    -- Of few fields the server always names the same one first.
+    -- If there are few fields, the server always returns the same one first.
     local index = 2 * ((leap + turn) % count) + 1
     local inbox, noted = found[index], found[index + 1]
     local request = request_of(queue, inbox, noted, job.kind)

@@ -3,29 +3,29 @@
 -- Body   (hash :job)    time of creation, priority, lease or 0, kind, group, options, payload, number
 -- Place  (hash :place)  absent while a job waits in line and no worker has had it yet
 --
--- What distinguishes neighbours stands at the end, and what they have in common comes in one piece
--- before it: whether they have is asked with `string.find`, for every string that Lua makes costs
--- some time for each of its bytes.
+-- The fields in which neighbours differ are at the end, and those that they mostly share come in
+-- one piece before them. Whether two share that piece is checked with `string.find`, because every
+-- string that Lua makes costs time for each of its bytes.
 
 local BODY = '>dBdHc0Hc0'
 local PLACE = '>BBBdBI4I8dHc0Hc0Hc0'
--- Behind it, if the result is short, comes the result; then the rank and the number.
+-- A place goes on with the result, if that is short; then come the rank and the number.
 local PLACE_END, PLACE_END_SIZE = '>dI8', 16
--- What completing changes stands at the front of a place, so that the rest can stay as it is. What
--- follows up to the result is alike for all jobs of a kind that were claimed together.
+-- The fields that a completion changes are at the front of a place, so that the rest can stay as it
+-- is. What follows, up to the result, is alike for all jobs of a kind that were claimed together.
 local FRONT, MIDDLE, MIDDLE_AT = '>BBBd', '>BI4I8dHc0Hc0Hc0', 12
 local FLAGS_AT, ATTEMPTS_AT, WORKER_AT = 3, 13, 33
--- Of the 8 bytes of a number, as many as a member of a line has.
+-- How many of the 8 bytes of a number a member of a line has.
 local MEMBER_NUMBER = 6
 
--- What became of a step: the state if it was applied, this much more if not, or no such job.
+-- Verdicts: the job's state for an applied step, the state plus REFUSED, or GONE for no such job.
 local REFUSED, GONE = 10, -1
 
 -- Flags of a place.
 local ASKED, HISTORY, RESULT, PROGRESS, HELD, SHORT_RESULT = 1, 2, 4, 8, 16, 32
 
--- Bytes of a result that stands in the place itself: most results are short, and in a hash of their
--- own they would take more memory and time than the rest of completing a job.
+-- The most bytes of a result that is kept in the place itself: most results are short, and in a
+-- hash of their own they would take more memory and time than everything else about a completion.
 local MOST_SHORT = 64
 
 local function has(job, flag)
@@ -40,7 +40,7 @@ local function clear(job, flag)
   job.flags = bit.band(job.flags, bit.bnot(flag))
 end
 
--- Where the payload of a body begins, and where the options before it do.
+-- Where the payload of a body begins, and where the options before it begin.
 local function payload_at(body)
   local size_at = select(6, struct.unpack(BODY, body))
   return size_at + 4 + struct.unpack('>I4', body, size_at), size_at + 4
@@ -153,14 +153,14 @@ local function load_jobs(queue, ids)
     job.over = over(queue, job)
     if job.fresh then
       job.rank = at_of(queue, job)
-      -- In no line: an error of the server cut its enqueue short, which was never answered.
+      -- A job in no line: an error of the server cut its enqueue short, which was never answered.
       jobs[id] = job.rank and job
     end
   end
   return jobs
 end
 
--- A kind whose line has become known to those who claim all kinds.
+-- Make the line of a kind known to claims of all kinds.
 local function open_line(queue, kind)
   redis.call('SADD', queue.base .. ':kinds', kind)
 end
@@ -196,7 +196,7 @@ local function save_jobs(queue, jobs)
   call_many('HSET', queue.base .. ':place', places)
 end
 
--- Forget jobs, with all that was kept of them.
+-- Forget jobs, with everything that was kept of them.
 -- gate
 local function drop_jobs(queue, jobs)
   local leaving, ids, results, progress = {}, {}, {}, {}

@@ -34,8 +34,8 @@ local function split(pairs_of)
   return members, ats
 end
 
--- Leased jobs whose deadline has passed, the longest ago first, without what they carry: many large
--- ones may have lapsed, and to take them back none of it is needed.
+-- Leased jobs past their deadline, the earliest first, without payload, progress and result: many
+-- large jobs may have lapsed, and expiring them needs none of that.
 -- gate
 local function lapsed(queue, limit)
   local line = queue.base .. ':processing'

@@ -17,7 +17,7 @@ local function make_way(target, id)
   return not old or old.over
 end
 
--- All that is kept of a job beside its line goes along.
+-- Everything that is kept of a job outside its line moves with it.
 local function carry(queue, target, id)
   for _, hash in ipairs({'job', 'place', 'result', 'progress'}) do
     local value = redis.call('HGET', queue.base .. ':' .. hash, id)
@@ -50,7 +50,7 @@ local function move_job(queue, job, step, left)
   save_jobs(target, {job})
   shift(target, nil, state, 1)
   if job.token > target.token then
-    -- A job's tokens grow, whichever queue hands them out.
+    -- A job's tokens must grow, whichever queue hands them out.
     redis.call('HSET', target.base .. ':queue', 'token', whole(job.token))
   end
   note(target, step.act, NOWHERE, state, 0, '', step.here, step.by, job.id, job.kind, job.attempts)
@@ -61,7 +61,7 @@ local function move_job(queue, job, step, left)
   return state
 end
 
--- The other queues tell of it once this one's journal has told of the departure.
+-- Write the arrivals to the other queues' journals, after this queue's journal has the departures.
 local function close_arrivals()
   for _, target in ipairs(arrivals) do
     close_queue(target)

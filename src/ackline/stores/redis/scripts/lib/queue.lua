@@ -7,7 +7,7 @@
 
 local SCHEDULED, QUEUED, PROCESSING, FAILING = 0, 1, 2, 3
 local COMPLETED, FAILED, CANCELLED = 4, 5, 6
--- Not there.
+-- The state of a job that does not exist.
 local NOWHERE = -1
 local LINES = {[0] = 'scheduled', nil, 'processing', 'failing', 'completed', 'failed', 'cancelled'}
 
@@ -17,8 +17,8 @@ if not now then
   now = time[1] + time[2] / 1e6
 end
 
--- When memory is short, the server refuses what may need more of it, unless the script has
--- written before. Who settles, cancels or purges frees memory, so it must not be refused.
+-- When memory is short, the server refuses commands that may need more of it, unless the script has
+-- written before. Settling, cancelling and purging free memory, so they must not be refused.
 local function insist()
   redis.call('HDEL', KEYS[2], '')
 end
@@ -118,10 +118,10 @@ end
 -- The journal ------------------------------------------------------------------------------
 --
 -- One entry of the stream for each batch: its time, and runs of entries that differ only in their
--- job. Beside it stand the priorities, see `tell_priority`, and where jobs call back that have come
--- to their end: flat {number of the entry, URL}.
+-- job. Two other fields have the priorities, see `tell_priority`, and the callback URLs of jobs
+-- that have come to their end: flat {number of the entry, URL}.
 --   at, {act, from, to, token, worker, note, by, kinds, attempts, ids} …
--- The kinds are one that all have in common, or a list with one for each id; so are the attempts.
+-- The kinds are one value that all ids share, or a list with one for each; so are the attempts.
 
 local KINDS, ATTEMPTS, IDS = 8, 9, 10
 
@@ -156,7 +156,7 @@ local function note_run(queue, act, source, to, token, worker, why, by, kinds, a
   end
 end
 
--- One more value of a run that had so many entries before.
+-- The values of a run that had `count` entries, and one more value.
 local function widened(values, count, value)
   if values == value then
     return values
@@ -171,7 +171,7 @@ local function widened(values, count, value)
   return values
 end
 
--- An entry that nobody has to explain.
+-- An entry without a reason, and without who asked for it.
 local function note_job(queue, act, source, to, token, worker, id, kind, attempt)
   local run = queue.run
   if
@@ -202,8 +202,8 @@ local function note(queue, act, source, to, token, worker, why, by, id, kind, at
   queue.run = nil
 end
 
--- The last `count` entries are about jobs of this priority. Of a batch that tells any, there is a
--- digit for each entry, or '-' where the act tells none.
+-- Note that the last `count` entries are about jobs of this priority. A batch that has any
+-- priorities has a digit for each entry, or '-' for acts that tell none.
 local function tell_priority(queue, priority, count)
   local told, untold = queue.priorities, queue.events - count - queue.told
   told[#told + 1] = string.rep('-', untold) .. string.rep(whole(priority), count)
@@ -216,7 +216,7 @@ end
 
 local function publish(queue)
   for topic in pairs(queue.topics) do
-    -- Those who wait for jobs say so; while none does, nobody has to be told.
+    -- Workers that wait for jobs have set `idle`; while none has, nobody has to be woken.
     if topic ~= 'ready' or queue.idle then
       redis.call('PUBLISH', queue.base .. ':' .. topic, topic == 'ends' and queue.ended or '')
     end
@@ -228,7 +228,7 @@ local function publish(queue)
   queue.topics = {}
 end
 
--- Write the journal and the counts, and wake who waits for it. The last act of a script.
+-- Write the journal and the counts, and wake the listeners. The last act of a script.
 local function close_queue(queue)
   if queue.events > 0 then
     local last = tonumber(redis.call('HGET', KEYS[2], 'batch') or 0)

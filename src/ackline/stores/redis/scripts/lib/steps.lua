@@ -5,14 +5,15 @@
 -- A step is a map:
 --   act, by, note           for the journal
 --   code                    of an act that ends a lease
---   token, deadline         the lease must have them, if given; `unlapsed`: and be in time
---   seen                    the job must be just so, if given: {state, token, priority, payload, at}
+--   token, deadline         the lease must have them, if given; `unlapsed`: it must not have lapsed
+--   seen                    the job must be like this, if given: {state, token, priority, payload,
+--                           at}
 --   lands                   for each state: false, or {to, how it stands there, seconds}
---   asked                   where it leads a job that was asked to stop, if elsewhere
---   attempts                as many from now on
+--   asked                   where it leads a job that was asked to stop, if that differs
+--   attempts                the job's new number of attempts
 --   data                    what the data is: 'result', 'ended', 'progress' or 'payload'
 --   priority                the new one; `tells_priority`: the journal has it, new or not
---   calls_back              the journal has where the job calls back, if it does and this is its end
+--   calls_back              the journal gets the job's callback URL, if it has one and ends here
 --   keys                    to be written with the payload, if it ends in the DLQ
 --   target                  of a move: {base, registry, entry, settings} of the other queue, and
 --   here                    the note of its journal
@@ -95,7 +96,7 @@ local function rewrite_body(queue, job, step, data)
   redis.call('HSET', bodies, job.id, body)
 end
 
--- The last entry is about the end of this job.
+-- Add the callback URL of this job to the last entry, which is about its end.
 local function tell_callback(queue, id)
   local options = written_of(queue, id)
   local url = options ~= '' and cmsgpack.unpack(options).callback_url
@@ -195,14 +196,14 @@ local function count_steps(at)
   return count
 end
 
--- What places say that are alike but for their front, rank and number, if they are of this lease.
+-- The fields of places that differ only in their front, rank and number; `fits` if of this lease.
 local function read_middle(middle, token)
   local _, attempts, found, _, worker, kind, group = struct.unpack(MIDDLE, middle)
   return {fits = found == token, worker = worker, kind = kind, group = group, attempts = attempts,
     text = middle, heads = {}}
 end
 
--- A completed job's place up to the result; `added` is the flag of that.
+-- A completed job's place up to the result; `added` is the result's flag.
 local function completed_head(shared, step, flags, added)
   local kept = bit.bor(bit.band(flags, bit.bnot(ASKED)), added)
   local head = struct.pack(FRONT, COMPLETED, step.code, kept, now) .. shared.text
@@ -210,7 +211,7 @@ local function completed_head(shared, step, flags, added)
   return head
 end
 
--- Verdicts are answered as flat {verdict, how many in a row}: this many more.
+-- Add a verdict, `count` times, to the answer, which is flat {verdict, how many in a row}.
 local function answer_with(answer, verdict, count)
   local size = #answer
   if answer[size - 1] == verdict then
@@ -220,8 +221,8 @@ local function answer_with(answer, verdict, count)
   end
 end
 
--- For a run of which some were not leased so: settled before, or another's now. `fits` has the
--- numbers of the others.
+-- Answer for a run with some jobs that did not have this lease: they were settled before, or
+-- another worker has them now. `fits` has the numbers of the jobs that had it.
 -- gate
 local function answer_singly(queue, answer, first, last, fits)
   local unfit = {}
@@ -238,19 +239,19 @@ local function answer_singly(queue, answer, first, last, fits)
   end
 end
 
--- Bytes of a result that is told with the news of it: a larger one is looked up.
+-- The most bytes of a result that is sent with the news of it: a larger one is looked up.
 local LARGEST_TOLD = 4096
 
--- How a job alone has ended, for those who wait for it: '1' and its result or '0' for none, behind
--- the length of its id and the id; nothing if it is to be looked up.
+-- How the only job of a step has ended, for the listeners: the length of its id, the id, then '1'
+-- and its result, or '0' for none; nothing if the result has to be looked up.
 local function tell_end(queue, id, result)
   if not result or #result <= LARGEST_TOLD then
     queue.ended = struct.pack('>Hc0', #id, id) .. (result and '1' .. result or '0')
   end
 end
 
--- Complete leases of one claim, for they have one token: so one worker has had them all. No job has
--- to be taken apart for that. Returns how many, and the id and the result of the last one.
+-- Complete leases of one claim: they have one token, so one worker has had them all. No job has to
+-- be unpacked for that. Returns how many, and the id and the result of the last one.
 local function complete_run(queue, step, first, last, answer, left)
   local sub, byte, find = string.sub, string.byte, string.find
   local at = exact(now + step.lands[PROCESSING + 1][3])
@@ -344,7 +345,7 @@ local function apply_one(queue, job, step, data, changed, left)
     changed[#changed + 1] = job
   end
   if step.keys and job.state == FAILED then
-    -- What was cleaned up since must not come back, so only now, not when it is sent again.
+    -- Only now, not if the step is sent again: keys that were cleaned up since must not come back.
     local _, payload = written_of(queue, job.id)
     for _, name in ipairs(step.keys) do
       put_key(KEYS[3], name, payload)
@@ -429,7 +430,7 @@ local function explain_ends(queue, runs, answer)
   return told
 end
 
--- Returns the verdicts in runs, how many jobs left each group, and what explains refusals.
+-- Returns the verdicts in runs, how many jobs left each group, and what `explain_ends` returns.
 -- gate
 local function apply_steps(queue, at)
   local runs = read_runs(at)
