@@ -106,6 +106,10 @@ class Claim:
         self.sleep()
         self.check()
 
+    def check_then_sleep(self):
+        self.check()
+        self.sleep()
+
 
 def test_a_file_is_not_replaced_by_one_that_slept_while_it_wrote(folder):
     table = pyarrow.table({"x": ["old"]})
@@ -117,6 +121,30 @@ def test_a_file_is_not_replaced_by_one_that_slept_while_it_wrote(folder):
 
     assert pyarrow.parquet.read_table(folder.at("day.parquet"))["x"].to_pylist() == ["new"]
     assert folder.names() == ["day.parquet"]
+
+
+def test_a_file_is_not_replaced_by_one_that_slept_before_it_took_its_place(folder):
+    """Else a day of gold would be outdated until something happens on that day again."""
+    table = pyarrow.table({"x": ["old"]})
+    claim = Claim(lambda: folder.write_table(pyarrow.table({"x": ["new"]}), "day.parquet"))
+    folder.write_table(table, "day.parquet")
+
+    with pytest.raises(LakeClaimed):
+        Folder(folder.path, claim.check_then_sleep).write_table(table, "day.parquet")
+
+    assert pyarrow.parquet.read_table(folder.at("day.parquet"))["x"].to_pylist() == ["new"]
+    assert folder.names() == ["day.parquet"]
+
+
+def test_a_file_of_another_is_not_removed_by_one_that_slept(folder):
+    claim = Claim(lambda: folder.write_json("another's", "note.json"))
+    folder.write_json("mine", "note.json")
+
+    with pytest.raises(LakeClaimed):
+        Folder(folder.path, claim.check_then_sleep).remove("note.json")
+
+    assert folder.read_json(str, "note.json") == "another's"
+    assert folder.names() == ["note.json"]
 
 
 class TestAFolderInThePlaceOfAnother:
@@ -171,6 +199,37 @@ class TestAFolderInThePlaceOfAnother:
             folder.remove("table")
 
         assert self.contents(folder) == ["another's"]
+
+    @pytest.mark.parametrize("folder", ["file"], indirect=True)
+    def test_one_that_slept_before_it_replaced_puts_back_what_the_other_put_there(
+        self, folder, claim
+    ):
+        folder.check = claim.check_then_sleep
+
+        with pytest.raises(LakeClaimed):
+            folder.replace(("aside",), ("table",))
+
+        assert self.contents(folder) == ["another's"]
+        assert folder.names() == ["another", "aside", "table"]
+
+    @pytest.mark.parametrize("folder", ["file"], indirect=True)
+    def test_one_that_slept_between_the_renames_takes_its_own_back(
+        self, folder, claim, monkeypatch
+    ):
+        """The other has put this table together with others, and it has no place any more."""
+        folder.check, claim.takes_over = claim.check, lambda: None
+        rename = placing.move
+
+        def sleep_after(*arguments):
+            rename(*arguments)
+            claim.sleep()
+
+        monkeypatch.setattr(placing, "move", sleep_after)
+
+        with pytest.raises(LakeClaimed):
+            folder.replace(("aside",), ("table",))
+
+        assert self.contents(folder) == []
 
     @pytest.mark.parametrize("folder", ["file"], indirect=True)
     def test_one_that_slept_between_the_renames_leaves_what_the_other_put_there(
