@@ -320,6 +320,12 @@ class TestWhatIsPutTogether:
 class TestWhatIsTooOld:
     """It is always the first of what is left: within a hole nobody can follow a job."""
 
+    def test_a_batch_without_events_is_as_old_as_the_next(self, lake):
+        tidy = log_of(lake, [0.0, 3000.0, 3010.0])
+        lake.log(Batch(number=0, events=0, ended=0, days=[], last_at=0.0))
+
+        assert tidy.drop(500.0, now=3100.0) == 0
+
     @pytest.mark.parametrize(
         ("times", "before", "dropped"),
         [

@@ -131,6 +131,7 @@ class Compaction:
             first=batches[0].begins,
             since=min(batch.begins_at for batch in batches),
             parts={name[-1]: rows[_path(name)] for name in PARTS},
+            gaps=[],
             aside="",
         )
         self._require_all(result, rows)

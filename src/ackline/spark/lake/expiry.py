@@ -22,10 +22,10 @@ def ages(batches: Sequence[Batch], now: float) -> list[float]:
 
     A clock that fell back to 1970 once must not make all earlier batches too old. A clock that was
     in 2099 once must not keep all later batches: in place of a time ahead of now, that of the next
-    batch is taken.
+    batch is taken. A batch without events has no time: that of the next batch is taken, too.
     """
     ended, next_at = [], now
     for batch in reversed(batches):
-        next_at = batch.last_at if batch.last_at <= now else next_at
+        next_at = batch.last_at if batch.events and batch.last_at <= now else next_at
         ended.append(next_at)
     return list(accumulate(reversed(ended), max))

@@ -70,12 +70,20 @@ class Folder:
         """Put a copy of a folder in the place of another; it can be interrupted and repeated."""
         placing.replace(self._files, self._own(*source), self._own(*target), self.check)
 
-    def read_json(self, kind: type[Any], *parts: str) -> Any:
+    def read(self, *parts: str) -> bytes | None:
         """The contents of a file; None if it does not exist."""
-        if not self.exists(*parts):
+        try:
+            with self._files.open_input_stream(self._own(*parts)) as file:
+                contents: bytes = file.read()
+        except FileNotFoundError:
             return None
-        with self._files.open_input_stream(self._own(*parts)) as file:
-            contents = file.read()
+        return contents
+
+    def read_json(self, kind: type[Any], *parts: str) -> Any:
+        """What a file says; None if it does not exist."""
+        contents = self.read(*parts)
+        if contents is None:
+            return None
         try:
             return msgspec.json.decode(contents, type=kind)
         except ValueError as error:

@@ -11,7 +11,7 @@ from ackline.errors import ConfigError
 from ackline.ids import new_id
 from ackline.queues import Queues
 from ackline.spark.errors import LakeDamaged
-from ackline.spark.events.gaps import Gap
+from ackline.spark.events.gaps import Gap, added
 from ackline.spark.events.journal import first_events
 from ackline.spark.lake.folder import Folder
 from ackline.spark.lake.placing import Check, check_nothing
@@ -49,7 +49,8 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     delta: str | None = None
     """Where the same tables are kept as Delta tables."""
     gaps: list[Gap] = []
-    """Dropped events that were skipped because somebody asked for that."""
+    """Dropped events that were skipped because somebody asked for that, as of the last run that
+    has ended; `Lake.gaps` are those up to now."""
     begins: Mapping[str, str | None] | None = None
     """The first event of each journal that existed when the lake was made, None if that event was
     dropped by then; None as a whole if an earlier version has made the lake."""
@@ -76,6 +77,9 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of the parts that gold is made of; none if an earlier version has logged it."""
     dropped: bool = False
     """Whether its events and lives were dropped because they were too old."""
+    gaps: list[Gap] = []
+    """All dropped events that were skipped up to its end. Only those of the last batch are needed:
+    one that was put together from others lists none."""
     aside: str = ""
     """The folder that has its tables until all of them are in their places; empty after that."""
 
@@ -202,6 +206,15 @@ class Lake:
         """A complete batch; None if it is not complete, or is part of another."""
         found: Batch | None = self.folder.read_json(Batch, LOG, _name(number))
         return found
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """All events that were skipped up to the last complete batch.
+
+        A batch lists them from the moment that it is complete, `lake.json` when its run has ended.
+        """
+        known, batches = self.require().gaps, self.batches
+        return known + added(batches[-1].gaps, known) if batches else known
 
     def log(self, batch: Batch) -> None:
         """Record that a batch is complete."""

@@ -12,10 +12,12 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.errors import ConfigError
 from ackline.ids import new_id
+from ackline.spark.events.gaps import Gap
 from ackline.spark.lake.counts import require_whole
 from ackline.spark.lake.errors import with_errors
 from ackline.spark.lake.lake import ERRORS, EVENTS, JOBS, OPEN, PARTS, TRAFFIC, WORKERS, Batch, Lake
 from ackline.spark.lake.reading import read_tables
+from ackline.spark.lake.skipped import gaps_up_to
 from ackline.spark.lake.writing import write_table
 from ackline.spark.pipelines import clusters, traffic, workers
 from ackline.spark.pipelines.silver import carried, lives_of, steps_with_times
@@ -65,7 +67,7 @@ class MicroBatch:
             rows |= self._write(steps, number)
         finally:
             steps.unpersist()
-        brought = _summary(self._lake, number, rows)
+        brought = _summary(self._lake, number, rows, gaps_up_to(number, self._lake, self._address))
         self._pass("counted")
         self._lake.log(brought)
         self._pass("logged")
@@ -124,7 +126,7 @@ class MicroBatch:
         return rows
 
 
-def _summary(lake: Lake, number: int, rows: Rows) -> Batch:
+def _summary(lake: Lake, number: int, rows: Rows, gaps: list[Gap]) -> Batch:
     """The log entry of a batch. Its days are read from its files: Spark would need a job for it."""
     days: set[datetime.date] = set()
     last = 0
@@ -140,4 +142,5 @@ def _summary(lake: Lake, number: int, rows: Rows) -> Batch:
         parts={name[-1]: rows[name] for name in PARTS},
         days=sorted(days),
         last_at=last / 1e6,
+        gaps=gaps,
     )

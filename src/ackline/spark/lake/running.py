@@ -25,7 +25,7 @@ from ackline.spark.lake.micro_batch import WRITING, MicroBatch, pass_nothing
 from ackline.spark.lake.placing import Check
 from ackline.spark.options import Common
 from ackline.spark.queue_names import naming_given
-from ackline.spark.retrying import retrying
+from ackline.spark.retrying import RETRY_FOR, retrying
 from ackline.spark.store_address import find_address
 
 NO_DELTA = "none"
@@ -41,9 +41,6 @@ SWEPT = (
     *((GOLD, table) for table in (*BY_DAY, *OF_ALL)),
 )
 """Folders in which a killed run may have left what it wrote or put aside."""
-
-RETRY_FOR = 60.0
-"""Seconds that an unreachable store is tried again for."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):

@@ -103,7 +103,7 @@ def _gather(spark: SparkSession, lake: Lake, last_days: int | None) -> Report:
             errors=_errors(spark, lake, days),
             stalls=rows(most_stalled(hourly)),
             workers=_workers(spark, lake, days),
-            gaps=mark.gaps,
+            gaps=lake.gaps,
             **_ahead(spark, lake),
         )
     finally:
