@@ -14,6 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from ackline.errors import ConfigError, MissingExtra
+from ackline.spark.errors import LakeClaimed
 from ackline.spark.lake import delta
 from ackline.spark.lake.delta import DeltaTables
 from ackline.spark.lake.delta import rows_of as rows_of_table
@@ -64,7 +65,7 @@ def test_each_batch_is_there_once(lake, told, tmp_path):
 
 def test_without_the_number_of_the_batch_it_would_be_there_twice(lake, told, tmp_path, monkeypatch):
     """The control."""
-    monkeypatch.setattr(DeltaTables, "_version", lambda *_: -1)
+    monkeypatch.setattr(delta, "_recorded", lambda *_: -1)
     tables = opened(lake, tmp_path)
     for _ in range(2):
         tables.bring_up_to_date()
@@ -147,6 +148,30 @@ def empty_lake(tmp_path):
     lake = Lake(str(tmp_path / "lake"))
     lake.folder.write_json(Mark(schema=SCHEMA, store="x", tenant="t", id="i"), MARK)
     return lake
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_one_that_slept_right_before_its_commit_adds_nothing(empty_lake, tmp_path, batches):
+    """Another has taken over, and has brought the tables up to date; there may have been none."""
+    first, *others = range(batches)
+    log_batch(empty_lake, first)
+    if others:
+        opened(empty_lake, tmp_path).bring_up_to_date()
+        log_batch(empty_lake, 1)
+    tables = opened(empty_lake, tmp_path)
+    lost = []
+
+    def check_then_sleep():
+        if lost:
+            raise LakeClaimed("another run has taken over")
+        lost.append(True)
+        DeltaTables(Lake(empty_lake.folder.path), tables.path).bring_up_to_date()
+
+    empty_lake.folder.check = check_then_sleep
+    with pytest.raises(LakeClaimed):
+        tables.bring_up_to_date()
+
+    assert len(rows_of(tmp_path / "delta", "bronze", "events")) == 10 * batches
 
 
 class TestWhereTheyAre:
