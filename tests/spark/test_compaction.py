@@ -19,6 +19,8 @@ from ackline.spark.errors import LakeClaimed, LakeDamaged
 from ackline.spark.lake import compaction, placing
 from ackline.spark.lake.compaction import ASIDE, NOTE, Compaction, Note
 from ackline.spark.lake.counts import require_whole
+from ackline.spark.lake.expiry import drop_expired
+from ackline.spark.lake.folder import Folder
 from ackline.spark.lake.lake import EVENTS, KEPT_BY_BATCH, MARK, PARTS, SCHEMA, Batch, Lake, Mark
 from ackline.spark.lake.running import sweep
 from tests.spark.lakeside import Died
@@ -321,10 +323,10 @@ class TestWhatIsTooOld:
     """It is always the first of what is left: within a hole nobody can follow a job."""
 
     def test_a_batch_without_events_is_as_old_as_the_next(self, lake):
-        tidy = log_of(lake, [0.0, 3000.0, 3010.0])
+        log_of(lake, [0.0, 3000.0, 3010.0])
         lake.log(Batch(number=0, events=0, ended=0, days=[], last_at=0.0))
 
-        assert tidy.drop(500.0, now=3100.0) == 0
+        assert drop_expired(lake, 500.0, now=3100.0) == 0
 
     @pytest.mark.parametrize(
         ("times", "before", "dropped"),
@@ -352,6 +354,24 @@ class TestWhatIsTooOld:
         ],
     )
     def test_by_their_order_whatever_the_clock_said(self, lake, times, before, dropped):
-        log_of(lake, times).drop(before, now=3100.0)
+        log_of(lake, times)
+
+        drop_expired(lake, before, now=3100.0)
 
         assert [batch.number for batch in lake.batches if batch.dropped] == dropped
+
+    def test_what_is_gone_is_not_looked_at_again(self, lake, monkeypatch):
+        log_of(lake, [10.0, 20.0, 3010.0, 3020.0])
+        drop_expired(lake, 500.0, now=3100.0)
+        assert lake.folder.batches(*EVENTS) == []
+        monkeypatch.setattr(Folder, "exists", None)
+        monkeypatch.setattr(placing, "remove", None)
+
+        drop_expired(lake, 500.0, now=3100.0)
+
+    def test_what_a_killed_run_has_left_goes(self, lake):
+        log_of(lake, [10.0, 3010.0, 3020.0], dropped=(0,))
+
+        drop_expired(lake, 500.0, now=3100.0)
+
+        assert lake.folder.batches(*EVENTS) == [1]

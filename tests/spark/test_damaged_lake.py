@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,12 @@ from pyspark.errors import AnalysisException, PySparkException
 import ackline
 from ackline.spark.audit import auditing
 from ackline.spark.audit.lake_history import bronze_of, kept_batches
-from ackline.spark.errors import LakeDamaged
+from ackline.spark.errors import LakeClaimed, LakeDamaged
 from ackline.spark.lake.compaction import Compaction
 from ackline.spark.lake.counts import require_whole
 from ackline.spark.lake.damage import naming_damage_in_spark
 from ackline.spark.lake.lake import EVENTS, JOBS, KEPT_BY_BATCH, TRAFFIC, Batch, Lake
-from ackline.spark.lake.reading import read_parts, read_tables
+from ackline.spark.lake.reading import MOST_LOOKS, look_again, read_parts, read_tables
 from ackline.spark.reports import facts
 from tests.spark.test_compaction import NO_SPARK, ROWS, fill
 
@@ -177,6 +178,43 @@ class TestIfBatchesWerePutTogetherMeanwhile:
         monkeypatch.setattr(auditing, "_audit", found)
         with ackline.open("memory://") as queues:
             assert auditing.run_audit(NO_SPARK, "", queues, lake=lake) is SOUND
+
+
+class TestIfBatchesAreMergedAllTheTime:
+    """A look at a large lake may take longer than it takes a run to merge the next batches."""
+
+    def test_it_is_looked_at_for_as_long_as_the_log_changes(self, lake):
+        looks = iter(range(MOST_LOOKS - 1))
+
+        def look():
+            number = next(looks, None)
+            if number is None:
+                return SOUND
+            lake.log(Batch(number=2 + number, events=0, ended=0, days=[], last_at=1.0))
+            raise LakeDamaged("a file is missing")
+
+        assert look_again(lake, look) is SOUND
+
+    def test_it_is_not_called_damaged(self, lake):
+        numbers = itertools.count(2)
+
+        def look():
+            lake.log(Batch(number=next(numbers), events=0, ended=0, days=[], last_at=1.0))
+            raise LakeDamaged("a file is missing")
+
+        with pytest.raises(LakeClaimed, match="stop the run"):
+            look_again(lake, look)
+
+    def test_the_control_what_stays_missing_is_damaged(self, lake):
+        looks = []
+
+        def look():
+            looks.append(1)
+            raise LakeDamaged("a file is missing")
+
+        with pytest.raises(LakeDamaged):
+            look_again(lake, look)
+        assert len(looks) == 2
 
 
 class TestBeforeAnAudit:

@@ -10,6 +10,7 @@ import pytest
 from ackline.spark.errors import LakeClaimed
 from ackline.spark.lake import placing
 from ackline.spark.lake.folder import Folder
+from ackline.spark.lake.lake import Batch, Lake
 from ackline.spark.lake.placing import replacing
 
 LOCAL = pyarrow.fs.LocalFileSystem()
@@ -282,3 +283,50 @@ class TestAFolderInThePlaceOfAnother:
         folder.replace(("aside",), ("table",))
 
         assert self.contents(folder) == ["new"]
+
+
+class TestTheLog:
+    """It grows for as long as the lake lives, and a run asks for it many times."""
+
+    @pytest.fixture
+    def lake(self, tmp_path):
+        lake = Lake(str(tmp_path))
+        for number in range(3):
+            lake.log(logged(number))
+        return lake
+
+    @pytest.fixture
+    def read(self, monkeypatch):
+        """The files that are read, one after the other."""
+        names, read = [], Folder.read
+
+        def note(folder, *parts):
+            names.append(parts[-1])
+            return read(folder, *parts)
+
+        monkeypatch.setattr(Folder, "read", note)
+        return names
+
+    def test_each_file_is_read_once(self, lake, read):
+        for _ in range(3):
+            assert [batch.number for batch in lake.batches] == [0, 1, 2]
+
+        assert sorted(read) == [f"{number:012d}.json" for number in range(3)]
+
+    def test_what_has_changed_is_read_again(self, lake, tmp_path, read):
+        """By this run, or by the process that takes a batch in."""
+        assert lake.batches
+        read.clear()
+        lake.log(logged(1, dropped=True))
+        Lake(str(tmp_path)).log(logged(2, events=77))
+        Lake(str(tmp_path)).log(logged(3))
+        lake.forget(0)
+
+        found = [(one.number, one.dropped, one.events) for one in lake.batches]
+
+        assert found == [(1, True, 1), (2, False, 77), (3, False, 1)]
+        assert sorted(read) == [f"{number:012d}.json" for number in (1, 2, 3)]
+
+
+def logged(number, events=1, **more):
+    return Batch(number=number, events=events, ended=0, days=[], last_at=1.0, **more)

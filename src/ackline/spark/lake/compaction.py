@@ -1,4 +1,4 @@
-"""Makes a few large batches of many small ones, and drops old ones.
+"""Makes a few large batches of many small ones.
 
 It can be interrupted anywhere. The merged batch is written aside first; then a note says which
 batches it replaces, and in which tables that is done; then they are replaced, and only after that
@@ -20,7 +20,6 @@ from pyspark.sql import DataFrame, SparkSession
 from ackline.ids import new_id
 from ackline.spark.errors import LakeDamaged
 from ackline.spark.lake.counts import require_whole
-from ackline.spark.lake.expiry import expired
 from ackline.spark.lake.lake import (
     ERRORS,
     EVENTS,
@@ -214,21 +213,6 @@ class Compaction:
                 f"{self._lake.folder.at(*aside)} has {found:,} rows, and {expected:,} were "
                 "written: someone else has changed the lake. Nothing was removed"
             )
-
-    def drop(self, before: float, now: float) -> int:
-        """Drop events and lives of batches that are older; returns how many batches.
-
-        Gold and the parts that it is made of stay: they are small, and cannot be rebuilt.
-        """
-        old = expired(self._lake.batches, before, now)
-        for batch in old:
-            # Logged first, so that nothing expects what is removed.
-            self._lake.log(msgspec.structs.replace(batch, dropped=True))
-            self._pass("expired")
-        for batch in self._lake.batches:
-            for name in (EVENTS, JOBS) if batch.dropped else ():
-                self._lake.folder.remove(*self._lake.parts(name, batch.number))
-        return len(old)
 
 
 def _kept(batch: Batch) -> tuple[tuple[str, ...], ...]:

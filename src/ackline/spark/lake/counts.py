@@ -7,10 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from ackline.spark.errors import LakeDamaged
-from ackline.spark.lake.lake import EVENTS, JOBS, OPEN, Batch, Lake
-
-AT_ONCE = 8
-"""Files whose footers are read at the same time: each is a round trip to an object store."""
+from ackline.spark.lake.lake import AT_ONCE, EVENTS, JOBS, OPEN, Batch, Lake
 
 
 def require_whole(

@@ -18,6 +18,9 @@ from ackline.spark.paths import absolute, open_folder
 
 BATCH = "batch_id="
 
+Stamp = tuple[int | None, int | None]
+"""The size of a file, and when it was written."""
+
 
 class Folder:
     """Files and folders below one path; `/` separates parts in every file system."""
@@ -50,6 +53,12 @@ class Folder:
         """What is directly below, by name."""
         selector = pyarrow.fs.FileSelector(self._own(*parts), allow_not_found=True)
         return sorted(info.base_name for info in self._files.get_file_info(selector))
+
+    def stamps(self, *parts: str) -> dict[str, Stamp]:
+        """The files directly below, by name, each with what changes when it is replaced."""
+        selector = pyarrow.fs.FileSelector(self._own(*parts), allow_not_found=True)
+        found = sorted(self._files.get_file_info(selector), key=lambda info: info.base_name)
+        return {info.base_name: (info.size, info.mtime_ns) for info in found}
 
     def rows(self, *parts: str) -> int:
         """How many rows a table of Parquet has; only its footers are read."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
@@ -13,7 +14,7 @@ from ackline.queues import Queues
 from ackline.spark.errors import LakeDamaged
 from ackline.spark.events.gaps import Gap, added
 from ackline.spark.events.journal import first_events
-from ackline.spark.lake.folder import Folder
+from ackline.spark.lake.folder import Folder, Stamp
 from ackline.spark.lake.placing import Check, check_nothing
 from ackline.spark.pipelines.objectives import DEFAULT_OBJECTIVES
 
@@ -28,6 +29,9 @@ KEPT_BY_BATCH = (EVENTS, JOBS, *PARTS)
 """Tables to which each batch adds a folder of its own."""
 
 CHECKPOINT = ("checkpoint",)
+
+AT_ONCE = 8
+"""Files that are read at the same time: each is a round trip to an object store."""
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +103,8 @@ class Lake:
 
     def __init__(self, path: str, check: Check = check_nothing) -> None:
         self.folder = Folder(path, check)
+        self._read: dict[str, tuple[Stamp, Batch]] = {}
+        """The files of the log that were read: each is read again only when it has changed."""
 
     def identify(self, queues: Queues) -> str:
         """Create it if it does not exist; returns its id."""
@@ -198,9 +204,24 @@ class Lake:
     @property
     def batches(self) -> list[Batch]:
         """All complete batches, in order."""
-        names = [name for name in self.folder.names(LOG) if name.endswith(".json")]
-        read = (self.folder.read_json(Batch, LOG, name) for name in names)
-        return without_parts_of_others([batch for batch in read if batch is not None])
+        stamps = {name: at for name, at in self.log_stamps.items() if name.endswith(".json")}
+        known = {name: self._read[name] for name in stamps if self._is_known(name, stamps[name])}
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            read = pool.map(self._read_log, (name for name in stamps if name not in known))
+            known |= {name: (stamps[name], batch) for name, batch in read if batch is not None}
+        self._read = known
+        return without_parts_of_others([known[name][1] for name in stamps if name in known])
+
+    @property
+    def log_stamps(self) -> dict[str, Stamp]:
+        """The files of the log: they differ if a run has done anything since."""
+        return self.folder.stamps(LOG)
+
+    def _is_known(self, name: str, stamp: Stamp) -> bool:
+        return name in self._read and self._read[name][0] == stamp
+
+    def _read_log(self, name: str) -> tuple[str, Batch | None]:
+        return name, self.folder.read_json(Batch, LOG, name)
 
     def batch(self, number: int) -> Batch | None:
         """A complete batch; None if it is not complete, or is part of another."""
@@ -218,6 +239,7 @@ class Lake:
 
     def log(self, batch: Batch) -> None:
         """Record that a batch is complete."""
+        self._read.pop(_name(batch.number), None)
         self.folder.write_json(batch, LOG, _name(batch.number))
 
     def forget(self, number: int) -> None:

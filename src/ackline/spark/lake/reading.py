@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from ackline.spark.errors import LakeDamaged
+from ackline.spark.errors import LakeClaimed, LakeDamaged
 from ackline.spark.lake.counts import require_whole
 from ackline.spark.lake.damage import naming_damage_in_spark
 from ackline.spark.lake.folder import Folder
@@ -19,15 +19,28 @@ from ackline.spark.lake.lake import Batch, Lake
 
 T = TypeVar("T")
 
+MOST_LOOKS = 5
+"""How often to look at a lake that a run changes all the time."""
 
-def look_twice(look: Callable[[], T]) -> T:
-    """Look again if files are missing: a run may have put batches together meanwhile."""
-    try:
-        with naming_damage_in_spark():
-            return look()
-    except LakeDamaged:
-        with naming_damage_in_spark():
-            return look()
+
+def look_again(lake: Lake, look: Callable[[], T]) -> T:
+    """Look again if files are missing: a run may have put batches together meanwhile.
+
+    If it has done so each time, nothing is damaged: then the error says what to do.
+    """
+    for left in reversed(range(MOST_LOOKS)):
+        before = lake.log_stamps
+        try:
+            with naming_damage_in_spark():
+                return look()
+        except LakeDamaged:
+            changed = lake.log_stamps != before
+            if not changed and left < MOST_LOOKS - 1:
+                raise
+    raise LakeClaimed(
+        f"a run merges batches of the lake {lake.folder.path} faster than they can be read: stop "
+        "the run for as long as this takes"
+    )
 
 
 def read_tables(spark: SparkSession, folder: Folder, *tables: tuple[str, ...]) -> DataFrame:

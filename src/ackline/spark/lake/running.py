@@ -18,7 +18,7 @@ from ackline.spark.lake.claim import Fence, LakeClaim
 from ackline.spark.lake.compaction import Compaction
 from ackline.spark.lake.damage import naming_damage_in_spark
 from ackline.spark.lake.delta import DeltaTables
-from ackline.spark.lake.expiry import expired
+from ackline.spark.lake.expiry import drop_expired, expired
 from ackline.spark.lake.gold import BY_DAY, GOLD, OF_ALL, Publisher
 from ackline.spark.lake.lake import CHECKPOINT, KEPT_BY_BATCH, LOG, OPEN, Lake
 from ackline.spark.lake.micro_batch import WRITING, MicroBatch, pass_nothing
@@ -222,17 +222,17 @@ class Run:
         if self._delta is not None:
             self._delta.bring_up_to_date()
             self._pass("exported")
-        dropped = self._drop_old(compaction, now)
+        dropped = self._drop_old(now)
         compacted = compaction.compact()
         return len(days), compacted, dropped
 
-    def _drop_old(self, compaction: Compaction, now: float) -> int:
+    def _drop_old(self, now: float) -> int:
         if self._asked.keep is None:
             return 0
         before = now - self._asked.keep
         if self._delta is not None and expired(self.lake.batches, before, now):
             self._delta.drop(before)
-        return compaction.drop(before, now)
+        return drop_expired(self.lake, before, now, self._pass)
 
     def _start(self, act: MicroBatch) -> StreamingQuery:
         options = {

@@ -14,7 +14,7 @@ from ackline.errors import ConfigError
 from ackline.spark.events.gaps import Gap
 from ackline.spark.lake.gold import GOLD
 from ackline.spark.lake.lake import ERRORS, OPEN, TRAFFIC, WORKERS, Lake
-from ackline.spark.lake.reading import as_arrow, look_twice, read_parts, read_tables
+from ackline.spark.lake.reading import as_arrow, look_again, read_parts, read_tables
 from ackline.spark.pipelines import clusters, traffic, workers
 from ackline.spark.pipelines.forecast import TOO_LITTLE
 from ackline.spark.pipelines.objectives import attainment, late_in_line, with_late
@@ -82,7 +82,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 def gather(spark: SparkSession, lake: Lake, last_days: int | None = None) -> Report:
     """The report on a lake, or on its last days."""
-    return look_twice(lambda: _gather(spark, lake, last_days))
+    return look_again(lake, lambda: _gather(spark, lake, last_days))
 
 
 def _gather(spark: SparkSession, lake: Lake, last_days: int | None) -> Report:
