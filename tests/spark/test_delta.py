@@ -81,6 +81,7 @@ def test_gold_is_made_anew_with_other_objectives(lake, tmp_path):
         tables.bring_up_to_date()
 
     assert DeltaTable(str(tmp_path / "delta" / "gold" / "slo")).version() == 1
+    assert DeltaTable(str(tmp_path / "delta" / "gold" / "hourly")).version() == 0
     assert DeltaTable(str(tmp_path / "delta" / "bronze" / "events")).version() == 0
 
 

@@ -18,7 +18,7 @@ import pyarrow
 
 from ackline.errors import ConfigError, MissingExtra
 from ackline.spark.lake.folder import Folder
-from ackline.spark.lake.gold import BY_DAY, GOLD, OF_ALL
+from ackline.spark.lake.gold import BY_DAY, GOLD, OF_ALL, SLO
 from ackline.spark.lake.lake import EVENTS, JOBS, Batch, Lake
 from ackline.spark.paths import overlap, uri_of
 
@@ -147,8 +147,9 @@ class DeltaTables:
 
     def _replace(self, name: tuple[str, ...]) -> None:
         mark, table = self._lake.require(), self._table(name)
-        # Other objectives change all days of gold.
-        record = {PUBLISHED: _digest((mark.published, sorted(mark.published_with.items())))}
+        # Other objectives change all days of one table.
+        judged_by = sorted(mark.published_with.items()) if name == (GOLD, SLO) else []
+        record = {PUBLISHED: _digest((mark.published, judged_by))}
         if mark.published >= 0 and _recorded(table, PUBLISHED) != record[PUBLISHED]:
             self._write(name, table, name, record)
 

@@ -14,10 +14,10 @@ from ackline.errors import ConfigError
 from ackline.ids import new_id
 from ackline.spark.events.gaps import Gap
 from ackline.spark.lake.counts import require_whole
-from ackline.spark.lake.errors import with_errors
 from ackline.spark.lake.lake import ERRORS, EVENTS, JOBS, OPEN, PARTS, TRAFFIC, WORKERS, Batch, Lake
 from ackline.spark.lake.reading import read_tables
 from ackline.spark.lake.skipped import gaps_up_to
+from ackline.spark.lake.tracebacks import with_errors
 from ackline.spark.lake.writing import write_table
 from ackline.spark.pipelines import clusters, traffic, workers
 from ackline.spark.pipelines.silver import carried, lives_of, steps_with_times
