@@ -83,7 +83,7 @@ class TestUnseen:
         assert (gap.after, gap.until) == (NOTHING_DROPPED, just_before(first))
 
     def test_what_an_earlier_version_did_not_note(self, shore, unseen):
-        shore.lake.change(begins=None)
+        shore.lake.change(first_events=None)
 
         assert unseen() == [], "the store has its beginning still"
         shore.drop_journal("email", SINCE)
@@ -121,7 +121,7 @@ class TestUnseen:
 
     def test_what_is_missing_of_a_queue_that_the_store_has_forgotten(self, shore, unseen):
         gap = Gap(queue="gone", after="1.0", until="2.0", skipped_at=1.0)
-        shore.lake.change(gaps=[gap], begins={"email": None, "old": None})
+        shore.lake.change(gaps=[gap], first_events={"email": None, "old": None})
 
         assert shore.coverage().lacking == {"email", "gone", "old"}
         assert unseen("gone") == [gap]

@@ -21,7 +21,16 @@ from ackline.spark.lake.compaction import ASIDE, NOTE, Compaction, Note
 from ackline.spark.lake.counts import require_whole
 from ackline.spark.lake.expiry import drop_expired
 from ackline.spark.lake.folder import Folder
-from ackline.spark.lake.lake import EVENTS, KEPT_BY_BATCH, MARK, PARTS, SCHEMA, Batch, Lake, Mark
+from ackline.spark.lake.lake import (
+    EVENTS,
+    KEPT_BY_BATCH,
+    MARK,
+    SCHEMA,
+    SUMMARIES,
+    Batch,
+    Lake,
+    Mark,
+)
 from ackline.spark.lake.running import sweep
 from tests.spark.lakeside import Died
 
@@ -46,7 +55,7 @@ def lake(tmp_path):
     for number in BATCHES:
         lake.log(of_rows(ROWS, number=number))
         for name in KEPT_BY_BATCH:
-            fill(lake, *lake.parts(name, number), value="old")
+            fill(lake, *lake.segments(name, number), value="old")
     for name in KEPT_BY_BATCH:
         fill(lake, ASIDE, "mine", *name, value="new", rows=ALL)
     note_of(lake, of_rows(ALL, number=1, level=1, first=0), KEPT_BY_BATCH)
@@ -54,8 +63,8 @@ def lake(tmp_path):
 
 
 def of_rows(rows, **more):
-    parts = {name[-1]: rows for name in PARTS}
-    return Batch(events=rows, ended=rows, days=[], last_at=1.0, parts=parts, **more)
+    summaries = {name[-1]: rows for name in SUMMARIES}
+    return Batch(events=rows, ended=rows, days=[], last_at=1.0, summary_rows=summaries, **more)
 
 
 def note_of(lake, result, names):
@@ -261,11 +270,11 @@ def test_nothing_is_removed_unless_its_successor_is_there(lake, spoil):
 def test_what_a_killed_run_left_of_dropped_batches_goes_with_the_merge(lake):
     for number in BATCHES:
         lake.log(of_rows(ROWS, number=number, dropped=True))
-    note_of(lake, of_rows(ALL, number=1, level=1, first=0, dropped=True), PARTS)
+    note_of(lake, of_rows(ALL, number=1, level=1, first=0, dropped=True), SUMMARIES)
 
     Compaction(NO_SPARK, lake).finish()
 
-    assert tables(lake) == {(name, 1): ["new"] * ALL for name in PARTS}
+    assert tables(lake) == {(name, 1): ["new"] * ALL for name in SUMMARIES}
 
 
 class Planned(Compaction):

@@ -30,6 +30,7 @@ from ackline.spark.errors import LakeClaimed, LakeDamaged
 from ackline.spark.events.gaps import Gap
 from ackline.spark.lake import claim, compaction, running
 from ackline.spark.lake.claim import LakeClaim
+from ackline.spark.lake.expiry import drop_expired
 from ackline.spark.lake.gold import BY_DAY, OF_ALL, Publisher, recent_days
 from ackline.spark.lake.lake import EVENTS, JOBS, MARK, OPEN, SCHEMA, Batch, Lake, Mark
 from ackline.spark.lake.reading import batches_of, read_batches
@@ -171,7 +172,7 @@ class TestInPieces:
         compaction.Compaction(spark, copy.lake).compact()
 
         assert [(name, _sums(copy, name)) for name in tables] == before
-        batches = [(batch.begins, batch.number, batch.level) for batch in copy.lake.batches]
+        batches = [(batch.first_number, batch.number, batch.level) for batch in copy.lake.batches]
         assert batches == [(0, 1, 1), (2, 2, 0)]
         assert copy.lake.folder.names() == told.lake.folder.names()
 
@@ -186,16 +187,14 @@ class TestInPieces:
 
         assert lake.folder.batches("bronze", "events") == [0, 1, 2]
 
-    def test_old_batches_are_dropped_and_gold_stays(self, spark, told, tmp_path):
+    def test_old_batches_are_dropped_and_gold_stays(self, told, tmp_path):
         path = str(tmp_path / "lake")
         shutil.copytree(told.path, path)
-        tidy = compaction.Compaction(spark, Lake(path))
+        lake, now = Lake(path), time.time()
 
-        now = time.time()
-
-        assert tidy.drop(before=0.0, now=now) == 0
-        assert tidy.drop(before=now + DAY, now=now) == 2
-        assert tidy.drop(before=now + DAY, now=now) == 0
+        assert drop_expired(lake, 0.0, now) == 0
+        assert drop_expired(lake, now + DAY, now) == 2
+        assert drop_expired(lake, now + DAY, now) == 0
         assert Lake(path).folder.batches("bronze", "events") == [2]
         assert Lake(path).folder.batches("parts", "traffic") == [0, 1, 2]
         assert [batch.dropped for batch in Lake(path).batches] == [True, True, False]
@@ -377,7 +376,12 @@ class TestTheStoreThatHasTheErrors:
 
     def test_it_is_opened_once_for_all_steps_of_a_task(self, steps, address):
         opened, connect = [], address.connect
-        address.connect = lambda: opened.append(1) or connect()
+
+        def noted():
+            opened.append(1)
+            return connect()
+
+        address.connect = noted
 
         assert not list(add_errors(address, iter([steps[:0]])))
         assert not opened, "there was nothing to look up"
@@ -423,7 +427,7 @@ class Rebuilding(Publisher):
     def _replace(self, name, frame, days):
         self.rebuilt[name] = days
 
-    def _parts(self, name, days):
+    def _summaries(self, name, days):
         return None
 
     def _slo(self, waits):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pyarrow
 import pyarrow.fs
 import pyarrow.parquet
@@ -10,7 +11,7 @@ import pytest
 from ackline.spark.errors import LakeClaimed
 from ackline.spark.lake import placing
 from ackline.spark.lake.folder import Folder
-from ackline.spark.lake.lake import Batch, Lake
+from ackline.spark.lake.lake import SCHEMA, Batch, Lake, Mark
 from ackline.spark.lake.placing import replacing
 
 LOCAL = pyarrow.fs.LocalFileSystem()
@@ -330,3 +331,13 @@ class TestTheLog:
 
 def logged(number, events=1, **more):
     return Batch(number=number, events=events, ended=0, days=[], last_at=1.0, **more)
+
+
+def test_the_names_in_the_files_of_a_lake_stay():
+    """Lakes of earlier versions have them, and are read by later ones."""
+    mark = Mark(schema=SCHEMA, store="x", tenant="t", first_events={"a": None})
+    batch = logged(0, first=0, since=0.5, summary_rows={"traffic": 3})
+
+    said = msgspec.to_builtins(mark) | msgspec.to_builtins(batch)
+
+    assert {"begins": {"a": None}, "parts": {"traffic": 3}, "since": 0.5}.items() <= said.items()

@@ -25,7 +25,7 @@ from ackline.spark.lake.lake import (
     EVENTS,
     JOBS,
     KEPT_BY_BATCH,
-    PARTS,
+    SUMMARIES,
     TRAFFIC,
     WORKERS,
     Batch,
@@ -43,9 +43,9 @@ NOTE, ASIDE = "compaction.json", "compacting"
 _ADDED_UP: dict[tuple[str, ...], Callable[[DataFrame], DataFrame]] = {
     EVENTS: lambda rows: rows.coalesce(1),
     JOBS: lambda rows: rows.coalesce(1),
-    TRAFFIC: lambda parts: traffic.add_up(parts, ("day", "hour", *traffic.GROUP)).coalesce(1),
-    WORKERS: lambda parts: workers.add_up(parts, ("day", *workers.GROUP)).coalesce(1),
-    ERRORS: lambda parts: clusters.add_up(parts, ("day", *clusters.GROUP)).coalesce(1),
+    TRAFFIC: lambda rows: traffic.add_up(rows, ("day", "hour", *traffic.GROUP)).coalesce(1),
+    WORKERS: lambda rows: workers.add_up(rows, ("day", *workers.GROUP)).coalesce(1),
+    ERRORS: lambda rows: clusters.add_up(rows, ("day", *clusters.GROUP)).coalesce(1),
 }
 
 
@@ -127,9 +127,9 @@ class Compaction:
             days=sorted({day for batch in batches for day in batch.days}),
             last_at=max(batch.last_at for batch in batches),
             level=last.level + 1,
-            first=batches[0].begins,
-            since=min(batch.begins_at for batch in batches),
-            parts={name[-1]: rows[_path(name)] for name in PARTS},
+            first=batches[0].first_number,
+            since=min(batch.first_ended_at for batch in batches),
+            summary_rows={name[-1]: rows[_path(name)] for name in SUMMARIES},
             gaps=[],
             aside="",
         )
@@ -146,7 +146,7 @@ class Compaction:
         # Batches of an earlier version may lack columns.
         rows = _ADDED_UP[name](self._spark.read.option("mergeSchema", True).parquet(*paths))
         write_table(rows, self._lake.folder.at(*self._aside, *name))
-        return self._lake.folder.rows(*self._aside, *name)
+        return self._lake.folder.count_rows(*self._aside, *name)
 
     def _require_all(self, result: Batch, rows: Mapping[str, int]) -> None:
         """Refuse a merged batch without all the rows that the batches are known to have brought."""
@@ -154,9 +154,9 @@ class Compaction:
             found = rows.get(_path(name), expected)
             if found != expected:
                 raise LakeDamaged(
-                    f"{self._lake.folder.at(*name)} has {found:,} rows of batches {result.begins} "
-                    f"to {result.number}, which brought {expected:,}: nothing was changed. Restore "
-                    "the missing files, or make another lake"
+                    f"{self._lake.folder.at(*name)} has {found:,} rows of batches "
+                    f"{result.first_number} to {result.number}, which brought {expected:,}: "
+                    "nothing was changed. Restore the missing files, or make another lake"
                 )
 
     def _take_place(self, note: Note) -> None:
@@ -177,7 +177,9 @@ class Compaction:
         """Whether the merged batch is in its place in all tables, as the log says only then."""
         result = note.result
         return any(
-            batch.level >= result.level and batch.begins <= result.begins and not batch.aside
+            batch.level >= result.level
+            and batch.first_number <= result.first_number
+            and not batch.aside
             for batch in self._lake.batches
             if batch.number >= result.number
         )
@@ -195,17 +197,17 @@ class Compaction:
         taken = _path(name) in note.rows
         for number in note.batches:
             if number != result or not taken:
-                folder.remove(*self._lake.parts(name, number))
+                folder.remove(*self._lake.segments(name, number))
                 self._pass("removed")
         if taken:
-            folder.replace((*note.written, *name), self._lake.parts(name, result))
+            folder.replace((*note.written, *name), self._lake.segments(name, result))
             self._pass("placed")
 
     def _require_aside(self, path: str, note: Note) -> None:
         """Before anything is changed, all that was written aside must be there."""
         aside, expected = (*note.written, *path.split("/")), note.rows[path]
         exists = self._lake.folder.exists(*aside)
-        found = self._lake.folder.rows(*aside) if exists else 0
+        found = self._lake.folder.count_rows(*aside) if exists else 0
         if not exists or found != expected:
             # Another run may have just finished the same note: then this check fails instead.
             self._lake.folder.check()
@@ -216,12 +218,12 @@ class Compaction:
 
 
 def _kept(batch: Batch) -> tuple[tuple[str, ...], ...]:
-    return PARTS if batch.dropped else KEPT_BY_BATCH
+    return SUMMARIES if batch.dropped else KEPT_BY_BATCH
 
 
 def _belong_together(batches: list[Batch]) -> bool:
     """Whether they expire at about the same time, and either all or none were dropped."""
-    span = max(batch.last_at for batch in batches) - min(batch.begins_at for batch in batches)
+    span = max(batch.last_at for batch in batches) - min(batch.first_ended_at for batch in batches)
     return span <= SPAN and len({batch.dropped for batch in batches}) == 1
 
 

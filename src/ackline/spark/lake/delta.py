@@ -116,7 +116,7 @@ class DeltaTables:
         """The batches that a table lacks must be whole, and come after those that it has."""
         done = self._version(name, BATCH)
         for batch in self._lake.batches:
-            if batch.begins <= done < batch.number and self._lake.has(name, batch.number):
+            if batch.first_number <= done < batch.number and self._lake.has(name, batch.number):
                 raise ConfigError(
                     f"{self._at(name)} ends with batch {done}, and the lake has put later ones "
                     f"together with earlier ones since: {ANOTHER_FOLDER}"
@@ -141,7 +141,7 @@ class DeltaTables:
         for batch in self._lake.batches:
             if batch.number > done and self._lake.has(name, batch.number):
                 record = {BATCH: batch.number, CONTENTS: _contents(batch)}
-                self._write(name, table, self._lake.parts(name, batch.number), record)
+                self._write(name, table, self._lake.segments(name, batch.number), record)
                 table = self._table(name)
                 done = _recorded(table, BATCH)
 
@@ -154,12 +154,16 @@ class DeltaTables:
             self._write(name, table, name, record)
 
     def _write(
-        self, name: tuple[str, ...], table: Any, parts: tuple[str, ...], record: Mapping[str, int]
+        self,
+        name: tuple[str, ...],
+        table: Any,
+        source: tuple[str, ...],
+        record: Mapping[str, int],
     ) -> None:
         """Commit rows on top of the version of a table that was looked at, or make the table."""
         delta, old = self._delta, -1 if table is None else table.version()
         transactions = [delta.Transaction(by, number) for by, number in record.items()]
-        rows = rows_of(self._lake.folder, parts)
+        rows = rows_with_all_columns(self._lake.folder, source)
         self._lake.folder.check()
         try:
             delta.write_deltalake(
@@ -194,9 +198,9 @@ class DeltaTables:
         return uri_of("/".join((self.path, *name)))
 
 
-def rows_of(folder: Folder, parts: tuple[str, ...]) -> pyarrow.RecordBatchReader:
-    """The rows of a table with the columns of all its files: old ones may lack some."""
-    table = folder.dataset(*parts)
+def rows_with_all_columns(folder: Folder, segments: tuple[str, ...]) -> pyarrow.RecordBatchReader:
+    """The rows of a table; a file of an earlier version may lack columns that others have."""
+    table = folder.dataset(*segments)
     each = [file.physical_schema for file in table.get_fragments()]
     columns = pyarrow.unify_schemas(each or [table.schema], promote_options="permissive")
     lacking = {name for name in columns.names if any(name not in one.names for one in each)}

@@ -16,7 +16,7 @@ def drop_expired(
 ) -> int:
     """Drop events and lives of batches that are older; returns how many batches.
 
-    Gold and the parts that it is made of stay: they are small, and cannot be rebuilt.
+    Gold and the summaries that it is made of stay: they are small, and cannot be rebuilt.
     """
     old = expired(lake.batches, before, now)
     for batch in old:
@@ -27,7 +27,7 @@ def drop_expired(
     for name in (EVENTS, JOBS):
         # Also what a killed run has left of those that it had logged.
         for number in dropped.intersection(lake.folder.batches(*name)):
-            lake.folder.remove(*lake.parts(name, number))
+            lake.folder.remove(*lake.segments(name, number))
     return len(old)
 
 

@@ -1,7 +1,7 @@
 """Gold: small tables that answer questions, each in plain files that any reader of Parquet opens.
 
 Each day has one file, which is replaced as a whole. Only days of which new events have come are
-rebuilt, from the parts that batches have left.
+rebuilt, from the summaries that batches have left.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow.compute
 from pyspark.sql import DataFrame, SparkSession
 
 from ackline.spark.lake.lake import ERRORS, TRAFFIC, WORKERS, Batch, Lake
-from ackline.spark.lake.reading import as_arrow, read_parts, read_tables
+from ackline.spark.lake.reading import as_arrow, read_summaries, read_tables
 from ackline.spark.pipelines import clusters, traffic, workers
 from ackline.spark.pipelines.forecast import busiest, every_hour, forecast
 from ackline.spark.pipelines.objectives import attainment
@@ -61,7 +61,7 @@ class Publisher:
         return sorted([*days, *judged_anew])
 
     def _publish(self, days: Sequence[datetime.date]) -> None:
-        hourly = traffic.add_up(self._parts(TRAFFIC, days), ("day", "hour", *traffic.GROUP))
+        hourly = traffic.add_up(self._summaries(TRAFFIC, days), ("day", "hour", *traffic.GROUP))
         hourly = hourly.persist()
         try:
             for name, frame in self._by_day(hourly, days).items():
@@ -72,7 +72,7 @@ class Publisher:
     def _judge(self, days: Sequence[datetime.date]) -> None:
         """Judge days by other objectives, which no other table depends on."""
         if days:
-            self._replace(SLO, self._slo(self._parts(TRAFFIC, days)), days)
+            self._replace(SLO, self._slo(self._summaries(TRAFFIC, days)), days)
 
     def _slo(self, waits: DataFrame) -> DataFrame:
         by_queue = ("day", "tenant", "queue")
@@ -95,13 +95,13 @@ class Publisher:
             "daily": traffic.figures(traffic.add_up(hourly, by_day), by_day),
             SLO: self._slo(hourly),
             "workers": workers.figures(
-                workers.add_up(self._parts(WORKERS, days), of_worker), of_worker
+                workers.add_up(self._summaries(WORKERS, days), of_worker), of_worker
             ),
-            "errors": clusters.add_up(self._parts(ERRORS, days), of_error),
+            "errors": clusters.add_up(self._summaries(ERRORS, days), of_error),
         }
 
-    def _parts(self, name: tuple[str, ...], days: Sequence[datetime.date]) -> DataFrame:
-        return read_parts(self._spark, self._lake, name, days)
+    def _summaries(self, name: tuple[str, ...], days: Sequence[datetime.date]) -> DataFrame:
+        return read_summaries(self._spark, self._lake, name, days)
 
     def _recent(self, name: str, now: datetime.datetime) -> DataFrame:
         """The last weeks of a table, so that the cost does not grow with the lake."""

@@ -24,8 +24,9 @@ SCHEMA = 2
 MARK, LOG = "lake.json", "log"
 EVENTS, JOBS, OPEN = ("bronze", "events"), ("silver", "jobs"), ("silver", "open")
 TRAFFIC, WORKERS, ERRORS = ("parts", "traffic"), ("parts", "workers"), ("parts", "errors")
-PARTS = (TRAFFIC, WORKERS, ERRORS)
-KEPT_BY_BATCH = (EVENTS, JOBS, *PARTS)
+SUMMARIES = (TRAFFIC, WORKERS, ERRORS)
+"""Tables of counts and sketches, which gold is made of."""
+KEPT_BY_BATCH = (EVENTS, JOBS, *SUMMARIES)
 """Tables to which each batch adds a folder of its own."""
 
 CHECKPOINT = ("checkpoint",)
@@ -55,7 +56,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     gaps: list[Gap] = []
     """Dropped events that were skipped because somebody asked for that, as of the last run that
     has ended; `Lake.gaps` are those up to now."""
-    begins: Mapping[str, str | None] | None = None
+    first_events: Mapping[str, str | None] | None = msgspec.field(default=None, name="begins")
     """The first event of each journal that existed when the lake was made, None if that event was
     dropped by then; None as a whole if an earlier version has made the lake."""
 
@@ -77,8 +78,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """The earliest `last_at` of those."""
     going_on: int | None = None
     """Entries of lives that went on after it; None if an earlier version has logged it."""
-    parts: Mapping[str, int] = {}
-    """Rows of the parts that gold is made of; none if an earlier version has logged it."""
+    summary_rows: Mapping[str, int] = msgspec.field(default_factory=dict, name="parts")
+    """Rows of the summaries that gold is made of; none if an earlier version has logged it."""
     dropped: bool = False
     """Whether its events and lives were dropped because they were too old."""
     gaps: list[Gap] = []
@@ -88,12 +89,12 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """The folder that has its tables until all of them are in their places; empty after that."""
 
     @property
-    def begins(self) -> int:
+    def first_number(self) -> int:
         """The number of the first batch that it consists of."""
         return self.first if self.first is not None else 0 if self.level else self.number
 
     @property
-    def begins_at(self) -> float:
+    def first_ended_at(self) -> float:
         """When the first batch that it consists of ended."""
         return self.last_at if self.since is None else self.since
 
@@ -127,7 +128,7 @@ class Lake:
             self.change(store=queues.info().location)
         self._require_checkpoint()
         if not self._has_begun:
-            self.change(begins=first_events(queues))
+            self.change(first_events=first_events(queues))
         if mark.schema < SCHEMA:
             # Version 1 had no priorities in bronze: events from now on have them.
             self.change(schema=SCHEMA)
@@ -210,7 +211,7 @@ class Lake:
             read = pool.map(self._read_log, (name for name in stamps if name not in known))
             known |= {name: (stamps[name], batch) for name, batch in read if batch is not None}
         self._read = known
-        return without_parts_of_others([known[name][1] for name in stamps if name in known])
+        return without_merged([known[name][1] for name in stamps if name in known])
 
     @property
     def log_stamps(self) -> dict[str, Stamp]:
@@ -248,32 +249,32 @@ class Lake:
 
     def table(self, name: tuple[str, ...], number: int) -> str:
         """The own folder of one batch of a table, for Spark."""
-        return self.folder.at(*self.parts(name, number))
+        return self.folder.at(*self.segments(name, number))
 
-    def parts(self, name: tuple[str, ...], number: int) -> tuple[str, ...]:
-        """The same, in parts."""
+    def segments(self, name: tuple[str, ...], number: int) -> tuple[str, ...]:
+        """The same, as segments of a path below the lake."""
         return (*name, f"batch_id={number}")
 
     def place(self, name: tuple[str, ...], batch: Batch) -> tuple[str, ...]:
-        """The folder in which a complete batch has a table now, in parts."""
+        """The folder in which a complete batch has a table now, as segments of a path."""
         aside = (*batch.aside.split("/"), *name)
         # A run that woke up late may have logged this for a batch that is in its place by now.
         if batch.aside and self.folder.exists(*aside):
             return aside
-        return self.parts(name, batch.number)
+        return self.segments(name, batch.number)
 
     def has(self, name: tuple[str, ...], number: int) -> bool:
         """Whether a batch is there: old ones may have been dropped."""
-        return self.folder.exists(*self.parts(name, number))
+        return self.folder.exists(*self.segments(name, number))
 
 
-def without_parts_of_others(batches: Sequence[Batch]) -> list[Batch]:
+def without_merged(batches: Sequence[Batch]) -> list[Batch]:
     """The batches in order, without those that are part of a later one and not forgotten yet."""
     found: list[Batch] = []
     for batch in reversed(batches):
         # An earlier version did not record which batches it has put together.
         later = found[-1] if found and found[-1].first is not None else None
-        if later is None or later.begins > batch.number:
+        if later is None or later.first_number > batch.number:
             found.append(batch)
     return found[::-1]
 

@@ -45,9 +45,9 @@ def look_again(lake: Lake, look: Callable[[], T]) -> T:
 
 def read_tables(spark: SparkSession, folder: Folder, *tables: tuple[str, ...]) -> DataFrame:
     """Files or folders of Parquet as one table, with the columns of the last."""
-    for parts in tables:
+    for table in tables:
         # Spark skips an empty file, and does not say which one is broken.
-        folder.rows(*parts)
+        folder.count_rows(*table)
     return _read(spark, folder, tables)
 
 
@@ -55,7 +55,7 @@ def _read(spark: SparkSession, folder: Folder, tables: Sequence[tuple[str, ...]]
     # Without a schema, Spark would run a job each time, only to find these columns.
     # A time that names no zone was written in Parquet's older form, which is UTC.
     columns = from_arrow_schema(folder.dataset(*tables[-1]).schema, prefer_timestamp_ntz=False)
-    return spark.read.schema(columns).parquet(*(folder.at(*parts) for parts in tables))
+    return spark.read.schema(columns).parquet(*(folder.at(*table) for table in tables))
 
 
 def as_arrow(frame: DataFrame) -> pyarrow.Table:
@@ -70,15 +70,15 @@ def read_batches(
     return _read(spark, lake.folder, require_whole(lake, name, batches))
 
 
-def read_parts(
+def read_summaries(
     spark: SparkSession,
     lake: Lake,
     name: tuple[str, ...],
     days: Collection[datetime.date] | None = None,
 ) -> DataFrame:
-    """The parts of complete batches, of some days or of all; no other batch is opened."""
-    parts = read_batches(spark, lake, name, batches_of(lake.batches, days))
-    return parts if days is None else parts.where(F.col("day").isin(list(days)))
+    """The summaries of complete batches, of some days or of all; no other batch is opened."""
+    rows = read_batches(spark, lake, name, batches_of(lake.batches, days))
+    return rows if days is None else rows.where(F.col("day").isin(list(days)))
 
 
 def batches_of(batches: Iterable[Batch], days: Collection[datetime.date] | None) -> list[Batch]:
