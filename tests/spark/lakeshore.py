@@ -37,7 +37,7 @@ class Lakeshore:
             for event in self.queues[name].events(self._cursors.get(name))
         ]
         table = pyarrow.Table.from_batches([events_batch(events)])
-        self.lake.folder.write_table(table, *self.lake.parts(EVENTS, number), "part.parquet")
+        self.lake.folder.write_table(table, *self.lake.segments(EVENTS, number), "part.parquet")
         self.lake.log(Batch(number=number, events=len(events), ended=0, days=[], last_at=0.0))
         self.lake.folder.write_json({}, "checkpoint", "offsets", str(number))
         self._cursors |= {event.queue.name: event.cursor for event in events}
@@ -48,7 +48,9 @@ class Lakeshore:
     def coverage(self) -> Coverage:
         """What the audit knows of the lake and its store."""
         numbers = [batch.number for batch in self.lake.batches if not batch.dropped]
-        tables = [self.lake.folder.dataset(*self.lake.parts(EVENTS, n)).to_table() for n in numbers]
+        tables = [
+            self.lake.folder.dataset(*self.lake.segments(EVENTS, n)).to_table() for n in numbers
+        ]
         rows = sorted(
             pyarrow.concat_tables(tables).to_pylist(), key=lambda row: (row["queue"], row["place"])
         )

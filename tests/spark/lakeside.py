@@ -50,7 +50,7 @@ class Appending(MicroBatch):
 
     def _save(self, table, name, number):
         table.write.mode("append").parquet(self._lake.table(name, number))
-        return self._lake.folder.rows(*self._lake.parts(name, number))
+        return self._lake.folder.count_rows(*self._lake.segments(name, number))
 
 
 def some_hours_ago():

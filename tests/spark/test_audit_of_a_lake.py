@@ -12,8 +12,10 @@ import ackline
 from ackline.cli import app
 from ackline.cli.pipeline import audit as audit_command
 from ackline.errors import ConfigError
+from ackline.spark.audit import lake_history
 from ackline.spark.audit.auditing import run_audit
 from ackline.spark.audit.coverage import Coverage, Kept
+from ackline.spark.audit.lake_history import LakeHistory
 from ackline.spark.audit.store_history import StoreTables
 from ackline.spark.errors import StreamMismatch
 from ackline.spark.events.gaps import Gap
@@ -81,7 +83,7 @@ class TestUnseen:
         assert (gap.after, gap.until) == (NOTHING_DROPPED, just_before(first))
 
     def test_what_an_earlier_version_did_not_note(self, shore, unseen):
-        shore.lake.change(begins=None)
+        shore.lake.change(first_events=None)
 
         assert unseen() == [], "the store has its beginning still"
         shore.drop_journal("email", SINCE)
@@ -93,6 +95,12 @@ class TestUnseen:
 
         assert unseen() == [gap]
 
+    def test_what_a_batch_has_left_out_before_its_run_has_ended(self, shore, unseen):
+        gap = Gap(queue="email", after="1.0", until="2.0", skipped_at=1.0)
+        shore.lake.log(msgspec.structs.replace(shore.lake.batches[-1], gaps=[gap]))
+
+        assert unseen() == [gap]
+
     def test_what_was_too_old_to_be_kept_in_the_lake(self, shore, unseen, queues):
         queues["new"].enqueue(1)
         shore.take_in()
@@ -100,6 +108,24 @@ class TestUnseen:
 
         assert [gap.after for gap in unseen()] == [NOTHING_DROPPED]
         assert len(unseen("new")) == 1, "nobody knows that it was not in that batch"
+
+    def test_nothing_though_the_first_batch_was_empty_and_too_old(self, tmp_path, queues, unseen):
+        with ackline.open(f"sqlite:///{tmp_path}/empty.db") as empty:
+            late = Lakeshore(tmp_path / "late", empty)
+            late.take_in()
+            empty["new"].enqueue(1)
+            late.take_in()
+            late.lake.log(msgspec.structs.replace(late.lake.batches[0], dropped=True))
+
+            assert late.coverage().unseen("new") == []
+
+    def test_what_is_missing_of_a_queue_that_the_store_has_forgotten(self, shore, unseen):
+        gap = Gap(queue="gone", after="1.0", until="2.0", skipped_at=1.0)
+        shore.lake.change(gaps=[gap], first_events={"email": None, "old": None})
+
+        assert shore.coverage().lacking == {"email", "gone", "old"}
+        assert unseen("gone") == [gap]
+        assert [one.after for one in unseen("old")] == [NOTHING_DROPPED]
 
     def test_nothing_of_a_queue_that_came_into_being_since(self, shore, unseen, queues):
         queues["new"].enqueue(1)
@@ -180,6 +206,27 @@ class TestOfOneQueue:
 
         assert read(["email"], "events") == ("email", False)
         assert read(["email"], "jobs") == (None, True)
+
+
+class TestWhichQueues:
+    """Also those that neither the store nor the lake has events of any more."""
+
+    @pytest.fixture
+    def audited(self, shore, queues, monkeypatch):
+        shore.lake.change(gaps=[Gap(queue="gone", after="1.0", until="2.0")])
+        monkeypatch.setattr(lake_history, "bronze_of", lambda *_: None)
+
+        def call(names):
+            history = LakeHistory(StoreTables(NO_SPARK, "url", queues, names), shore.lake)
+            return {gap.queue for gap in history.unseen()}
+
+        return call
+
+    def test_all(self, audited):
+        assert audited(None) == {"gone"}
+
+    def test_not_those_that_nobody_asked_for(self, audited):
+        assert audited(["email"]) == set()
 
 
 class TestJudged:

@@ -19,7 +19,18 @@ from ackline.spark.errors import LakeClaimed, LakeDamaged
 from ackline.spark.lake import compaction, placing
 from ackline.spark.lake.compaction import ASIDE, NOTE, Compaction, Note
 from ackline.spark.lake.counts import require_whole
-from ackline.spark.lake.lake import EVENTS, KEPT_BY_BATCH, MARK, PARTS, SCHEMA, Batch, Lake, Mark
+from ackline.spark.lake.expiry import drop_expired
+from ackline.spark.lake.folder import Folder
+from ackline.spark.lake.lake import (
+    EVENTS,
+    KEPT_BY_BATCH,
+    MARK,
+    SCHEMA,
+    SUMMARIES,
+    Batch,
+    Lake,
+    Mark,
+)
 from ackline.spark.lake.running import sweep
 from tests.spark.lakeside import Died
 
@@ -44,7 +55,7 @@ def lake(tmp_path):
     for number in BATCHES:
         lake.log(of_rows(ROWS, number=number))
         for name in KEPT_BY_BATCH:
-            fill(lake, *lake.parts(name, number), value="old")
+            fill(lake, *lake.segments(name, number), value="old")
     for name in KEPT_BY_BATCH:
         fill(lake, ASIDE, "mine", *name, value="new", rows=ALL)
     note_of(lake, of_rows(ALL, number=1, level=1, first=0), KEPT_BY_BATCH)
@@ -52,8 +63,8 @@ def lake(tmp_path):
 
 
 def of_rows(rows, **more):
-    parts = {name[-1]: rows for name in PARTS}
-    return Batch(events=rows, ended=rows, days=[], last_at=1.0, parts=parts, **more)
+    summaries = {name[-1]: rows for name in SUMMARIES}
+    return Batch(events=rows, ended=rows, days=[], last_at=1.0, summary_rows=summaries, **more)
 
 
 def note_of(lake, result, names):
@@ -259,11 +270,11 @@ def test_nothing_is_removed_unless_its_successor_is_there(lake, spoil):
 def test_what_a_killed_run_left_of_dropped_batches_goes_with_the_merge(lake):
     for number in BATCHES:
         lake.log(of_rows(ROWS, number=number, dropped=True))
-    note_of(lake, of_rows(ALL, number=1, level=1, first=0, dropped=True), PARTS)
+    note_of(lake, of_rows(ALL, number=1, level=1, first=0, dropped=True), SUMMARIES)
 
     Compaction(NO_SPARK, lake).finish()
 
-    assert tables(lake) == {(name, 1): ["new"] * ALL for name in PARTS}
+    assert tables(lake) == {(name, 1): ["new"] * ALL for name in SUMMARIES}
 
 
 class Planned(Compaction):
@@ -320,6 +331,12 @@ class TestWhatIsPutTogether:
 class TestWhatIsTooOld:
     """It is always the first of what is left: within a hole nobody can follow a job."""
 
+    def test_a_batch_without_events_is_as_old_as_the_next(self, lake):
+        log_of(lake, [0.0, 3000.0, 3010.0])
+        lake.log(Batch(number=0, events=0, ended=0, days=[], last_at=0.0))
+
+        assert drop_expired(lake, 500.0, now=3100.0) == 0
+
     @pytest.mark.parametrize(
         ("times", "before", "dropped"),
         [
@@ -346,6 +363,24 @@ class TestWhatIsTooOld:
         ],
     )
     def test_by_their_order_whatever_the_clock_said(self, lake, times, before, dropped):
-        log_of(lake, times).drop(before, now=3100.0)
+        log_of(lake, times)
+
+        drop_expired(lake, before, now=3100.0)
 
         assert [batch.number for batch in lake.batches if batch.dropped] == dropped
+
+    def test_what_is_gone_is_not_looked_at_again(self, lake, monkeypatch):
+        log_of(lake, [10.0, 20.0, 3010.0, 3020.0])
+        drop_expired(lake, 500.0, now=3100.0)
+        assert lake.folder.batches(*EVENTS) == []
+        monkeypatch.setattr(Folder, "exists", None)
+        monkeypatch.setattr(placing, "remove", None)
+
+        drop_expired(lake, 500.0, now=3100.0)
+
+    def test_what_a_killed_run_has_left_goes(self, lake):
+        log_of(lake, [10.0, 3010.0, 3020.0], dropped=(0,))
+
+        drop_expired(lake, 500.0, now=3100.0)
+
+        assert lake.folder.batches(*EVENTS) == [1]

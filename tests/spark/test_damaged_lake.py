@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,19 @@ from pyspark.errors import AnalysisException, PySparkException
 import ackline
 from ackline.spark.audit import auditing
 from ackline.spark.audit.lake_history import bronze_of, kept_batches
-from ackline.spark.errors import LakeDamaged
+from ackline.spark.errors import LakeClaimed, LakeDamaged
 from ackline.spark.lake.compaction import Compaction
 from ackline.spark.lake.counts import require_whole
 from ackline.spark.lake.damage import naming_damage_in_spark
 from ackline.spark.lake.lake import EVENTS, JOBS, KEPT_BY_BATCH, TRAFFIC, Batch, Lake
-from ackline.spark.lake.reading import read_parts, read_tables
+from ackline.spark.lake.reading import MOST_LOOKS, look_again, read_summaries, read_tables
 from ackline.spark.reports import facts
 from tests.spark.test_compaction import NO_SPARK, ROWS, fill
 
 SOUND: Any = object()
 """What is found when nothing is missing."""
 
-PARTS = {"traffic": ROWS, "workers": ROWS, "errors": ROWS}
+SUMMARIES = {"traffic": ROWS, "workers": ROWS, "errors": ROWS}
 
 
 @pytest.fixture
@@ -33,9 +34,13 @@ def lake(tmp_path):
     """One of two batches."""
     lake = Lake(str(tmp_path / "lake"))
     for number in range(2):
-        lake.log(Batch(number=number, events=ROWS, ended=ROWS, days=[], last_at=1.0, parts=PARTS))
+        lake.log(
+            Batch(
+                number=number, events=ROWS, ended=ROWS, days=[], last_at=1.0, summary_rows=SUMMARIES
+            )
+        )
         for name in KEPT_BY_BATCH:
-            fill(lake, *lake.parts(name, number), value="x")
+            fill(lake, *lake.segments(name, number), value="x")
     return lake
 
 
@@ -73,22 +78,22 @@ def test_before_gold_or_a_report_is_made_of_it(lake, damage):
     damage(file_of(lake, TRAFFIC, 0))
 
     with pytest.raises(LakeDamaged, match=r"parts/traffic/batch_id=0.* cannot be read: .*Restore"):
-        read_parts(NO_SPARK, lake, TRAFFIC)
+        read_summaries(NO_SPARK, lake, TRAFFIC)
 
 
 def test_a_file_that_is_missing(lake):
-    fill(lake, *lake.parts(TRAFFIC, 0), value="x")
+    fill(lake, *lake.segments(TRAFFIC, 0), value="x")
     file_of(lake, TRAFFIC, 0).rename(file_of(lake, TRAFFIC, 1).with_name("part-1.parquet"))
 
     with pytest.raises(LakeDamaged, match=rf"batch_id=0 has 0 rows, and {ROWS} were written"):
-        read_parts(NO_SPARK, lake, TRAFFIC)
+        read_summaries(NO_SPARK, lake, TRAFFIC)
 
 
 def test_a_folder_that_is_missing(lake):
-    lake.folder.remove(*lake.parts(TRAFFIC, 1))
+    lake.folder.remove(*lake.segments(TRAFFIC, 1))
 
     with pytest.raises(LakeDamaged, match=r"parts/traffic/batch_id=1 is missing: .*Restore"):
-        read_parts(NO_SPARK, lake, TRAFFIC)
+        read_summaries(NO_SPARK, lake, TRAFFIC)
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -114,7 +119,7 @@ def test_before_batches_are_put_together(lake, name):
 def test_what_an_earlier_version_did_not_count_must_be_readable(lake):
     batch = Batch(number=0, events=ROWS, ended=ROWS, days=[], last_at=1.0)
     lake.log(batch)
-    fill(lake, *lake.parts(TRAFFIC, 0), value="x")
+    fill(lake, *lake.segments(TRAFFIC, 0), value="x")
     require_whole(lake, TRAFFIC, lake.batches)
     empty(file_of(lake, TRAFFIC, 0))
 
@@ -179,6 +184,43 @@ class TestIfBatchesWerePutTogetherMeanwhile:
             assert auditing.run_audit(NO_SPARK, "", queues, lake=lake) is SOUND
 
 
+class TestIfBatchesAreMergedAllTheTime:
+    """A look at a large lake may take longer than it takes a run to merge the next batches."""
+
+    def test_it_is_looked_at_for_as_long_as_the_log_changes(self, lake):
+        looks = iter(range(MOST_LOOKS - 1))
+
+        def look():
+            number = next(looks, None)
+            if number is None:
+                return SOUND
+            lake.log(Batch(number=2 + number, events=0, ended=0, days=[], last_at=1.0))
+            raise LakeDamaged("a file is missing")
+
+        assert look_again(lake, look) is SOUND
+
+    def test_it_is_not_called_damaged(self, lake):
+        numbers = itertools.count(2)
+
+        def look():
+            lake.log(Batch(number=next(numbers), events=0, ended=0, days=[], last_at=1.0))
+            raise LakeDamaged("a file is missing")
+
+        with pytest.raises(LakeClaimed, match="stop the run"):
+            look_again(lake, look)
+
+    def test_the_control_what_stays_missing_is_damaged(self, lake):
+        looks = []
+
+        def look():
+            looks.append(1)
+            raise LakeDamaged("a file is missing")
+
+        with pytest.raises(LakeDamaged):
+            look_again(lake, look)
+        assert len(looks) == 2
+
+
 class TestBeforeAnAudit:
     """A proof must not rest on what is missing."""
 
@@ -216,7 +258,7 @@ class TestBeforeAnAudit:
     def test_only_what_came_after_a_hole_is_read(self, lake):
         """An earlier version dropped batches by their clock alone."""
         lake.log(msgspec.structs.replace(lake.batches[-1], number=2))
-        fill(lake, *lake.parts(EVENTS, 2), value="x")
+        fill(lake, *lake.segments(EVENTS, 2), value="x")
         lake.log(msgspec.structs.replace(lake.batches[1], dropped=True))
 
         assert [batch.number for batch in kept_batches(lake)] == [2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import shutil
 import sys
 from pathlib import Path
@@ -14,9 +15,9 @@ import pytest
 from deltalake import DeltaTable
 
 from ackline.errors import ConfigError, MissingExtra
+from ackline.spark.errors import LakeClaimed
 from ackline.spark.lake import delta
-from ackline.spark.lake.delta import DeltaTables
-from ackline.spark.lake.delta import rows_of as rows_of_table
+from ackline.spark.lake.delta import DeltaTables, rows_with_all_columns
 from ackline.spark.lake.folder import Folder
 from ackline.spark.lake.lake import EVENTS, JOBS, MARK, SCHEMA, Batch, Lake, Mark
 from tests.spark.lakeside import GOLD_TABLES
@@ -64,7 +65,7 @@ def test_each_batch_is_there_once(lake, told, tmp_path):
 
 def test_without_the_number_of_the_batch_it_would_be_there_twice(lake, told, tmp_path, monkeypatch):
     """The control."""
-    monkeypatch.setattr(DeltaTables, "_version", lambda *_: -1)
+    monkeypatch.setattr(delta, "_recorded", lambda *_: -1)
     tables = opened(lake, tmp_path)
     for _ in range(2):
         tables.bring_up_to_date()
@@ -80,6 +81,7 @@ def test_gold_is_made_anew_with_other_objectives(lake, tmp_path):
         tables.bring_up_to_date()
 
     assert DeltaTable(str(tmp_path / "delta" / "gold" / "slo")).version() == 1
+    assert DeltaTable(str(tmp_path / "delta" / "gold" / "hourly")).version() == 0
     assert DeltaTable(str(tmp_path / "delta" / "bronze" / "events")).version() == 0
 
 
@@ -103,7 +105,7 @@ def test_a_table_has_the_columns_of_all_its_files(tmp_path):
     for name, table in {"2001-01-01": old, "2001-01-02": new}.items():
         folder.write_table(table, "daily", f"{name}.parquet")
 
-    found = rows_of_table(folder, ("daily",)).read_all().to_pylist()
+    found = rows_with_all_columns(folder, ("daily",)).read_all().to_pylist()
 
     assert found == [{"x": 1, "new": None}, {"x": 2, "new": 3}]
 
@@ -123,7 +125,9 @@ def log_batch(lake, number):
     seconds = range(number * 10, number * 10 + 10)
     at = [datetime.datetime.fromtimestamp(second, datetime.UTC) for second in seconds]
     for name, column in ((EVENTS, "at"), (JOBS, "ended_at")):
-        lake.folder.write_table(pyarrow.table({column: at}), *lake.parts(name, number), "0.parquet")
+        lake.folder.write_table(
+            pyarrow.table({column: at}), *lake.segments(name, number), "0.parquet"
+        )
     lake.log(Batch(number=number, events=10, ended=10, days=[], last_at=seconds[-1]))
 
 
@@ -147,6 +151,29 @@ def empty_lake(tmp_path):
     lake = Lake(str(tmp_path / "lake"))
     lake.folder.write_json(Mark(schema=SCHEMA, store="x", tenant="t", id="i"), MARK)
     return lake
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_one_that_slept_right_before_its_commit_adds_nothing(empty_lake, tmp_path, batches):
+    """Another has taken over, and has brought the tables up to date; there may have been none."""
+    first, *others = range(batches)
+    log_batch(empty_lake, first)
+    if others:
+        opened(empty_lake, tmp_path).bring_up_to_date()
+        log_batch(empty_lake, 1)
+    tables = opened(empty_lake, tmp_path)
+    checks = itertools.count()
+
+    def check_then_sleep():
+        if next(checks):
+            raise LakeClaimed("another run has taken over")
+        DeltaTables(Lake(empty_lake.folder.path), tables.path).bring_up_to_date()
+
+    empty_lake.folder.check = check_then_sleep
+    with pytest.raises(LakeClaimed):
+        tables.bring_up_to_date()
+
+    assert len(rows_of(tmp_path / "delta", "bronze", "events")) == 10 * batches
 
 
 class TestWhereTheyAre:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
+from pyarrow.fs import LocalFileSystem
 from pyspark.errors import StreamingQueryException
 
 from ackline.cli.pipeline.errors import in_plain_words
 from ackline.cli.pipeline.gaps import in_words
-from ackline.spark.errors import StreamBehind
+from ackline.spark.errors import LakeDamaged, StreamBehind
+from ackline.spark.events.gap_notes import GapNotes
 from ackline.spark.events.gaps import MOST_LISTED, Gap, added, shortened
+from ackline.spark.events.offset import EventsOffset
+from ackline.spark.lake.lake import Batch, Lake
+from ackline.spark.lake.placing import replacing
 from ackline.spark.lake.running import Asked, Run
+from ackline.spark.lake.skipped import gaps_up_to
 from ackline.spark.reports.facts import gather
 from tests.spark.lakeside import DAY, Died, Lakeside
 
@@ -70,10 +77,11 @@ def test_a_run_that_was_killed_at_its_end_is_made_up_for_by_the_next(side):
     with pytest.raises(Died):
         Forgetful(side.spark, side.queues, asked).to_now()
     assert not side.lake.require().gaps
+    known = side.lake.gaps
 
     [gap] = side.run().skipped
 
-    assert side.lake.require().gaps == [gap]
+    assert known == side.lake.require().gaps == side.lake.gaps == [gap]
 
 
 def test_a_batch_that_was_broken_off_tells_what_it_lacks_when_it_is_done_again(side):
@@ -92,6 +100,53 @@ def test_a_batch_that_was_broken_off_tells_what_it_lacks_when_it_is_done_again(s
     assert {gap.queue for gap in ran.skipped} == {"a"}
     assert ran.skipped[0].after < ran.skipped[-1].until
     assert gather(side.spark, side.lake).gaps == ran.skipped
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+class TestAsSoonAsTheBatchIsThere:
+    """Audits and reports must not wait for the end of the run. Spark is not needed."""
+
+    @pytest.fixture
+    def lake(self, tmp_path, queues):
+        lake = Lake(str(tmp_path / "lake"))
+        lake.open(queues)
+        return lake
+
+    def write_offset(self, lake, **values):
+        """As Spark does it before it runs batch 3."""
+        offset = EventsOffset(new="oldest", queues={"a": "9.0"}, stream="s", **values)
+        written = b"v1\n{}\n" + msgspec.json.encode(offset)
+        with replacing(LocalFileSystem(), lake.folder.at("checkpoint", "offsets", "3")) as file:
+            file.write(written)
+
+    def test_those_that_were_known_when_it_was_planned(self, lake, address):
+        self.write_offset(lake, skipped=gaps_of("a", 2))
+
+        assert gaps_up_to(3, lake, address) == gaps_of("a", 2)
+
+    def test_those_that_were_found_when_it_was_run_again(self, lake, address, queues):
+        self.write_offset(lake, skipped=gaps_of("a", 2))
+        GapNotes(queues).note("s", gaps_of("a", 2, first=1))
+
+        assert gaps_up_to(3, lake, address) == gaps_of("a", 3)
+
+    def test_none_without_a_stream(self, lake, address):
+        assert gaps_up_to(3, lake, address) == []
+
+    def test_an_offset_of_another_form_is_not_taken_for_one_without_gaps(self, lake, address):
+        lake.folder.write_json({"0": {"skipped": []}}, "checkpoint", "offsets", "3")
+
+        with pytest.raises(LakeDamaged, match="offsets/3 cannot be read"):
+            gaps_up_to(3, lake, address)
+
+    def test_the_lake_has_those_of_its_last_batch_and_of_its_last_run(self, lake):
+        lake.change(gaps=gaps_of("a", 1))
+        for number in range(2):
+            listed = gaps_of("a", 1 + number) + gaps_of("b", number)
+            batch = Batch(number=number, events=1, ended=0, days=[], last_at=0.0, gaps=listed)
+            lake.log(batch)
+
+        assert lake.gaps == gaps_of("a", 2) + gaps_of("b", 1)
 
 
 def gaps_of(queue, count, first=0):

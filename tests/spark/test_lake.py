@@ -23,18 +23,19 @@ import ackline
 from ackline.cli import app as cli
 from ackline.cli.pipeline import lake as lake_command
 from ackline.cli.pipeline import report as report_command
-from ackline.errors import ConfigError
+from ackline.errors import ConfigError, StoreUnavailable
 from ackline.events import Act
 from ackline.job import State
 from ackline.spark.errors import LakeClaimed, LakeDamaged
 from ackline.spark.events.gaps import Gap
 from ackline.spark.lake import claim, compaction, running
 from ackline.spark.lake.claim import LakeClaim
-from ackline.spark.lake.errors import add_errors
-from ackline.spark.lake.gold import BY_DAY, OF_ALL, recent_days
-from ackline.spark.lake.lake import EVENTS, JOBS, MARK, OPEN, SCHEMA, Batch, Lake
+from ackline.spark.lake.expiry import drop_expired
+from ackline.spark.lake.gold import BY_DAY, OF_ALL, Publisher, recent_days
+from ackline.spark.lake.lake import EVENTS, JOBS, MARK, OPEN, SCHEMA, Batch, Lake, Mark
 from ackline.spark.lake.reading import batches_of, read_batches
 from ackline.spark.lake.running import Ran, Run
+from ackline.spark.lake.tracebacks import add_errors
 from ackline.spark.pipelines.silver import lives_of, steps_with_times
 from tests.docs.pages import DOCS, blocks_of
 from tests.spark.histories import all_events, live_through
@@ -171,7 +172,7 @@ class TestInPieces:
         compaction.Compaction(spark, copy.lake).compact()
 
         assert [(name, _sums(copy, name)) for name in tables] == before
-        batches = [(batch.begins, batch.number, batch.level) for batch in copy.lake.batches]
+        batches = [(batch.first_number, batch.number, batch.level) for batch in copy.lake.batches]
         assert batches == [(0, 1, 1), (2, 2, 0)]
         assert copy.lake.folder.names() == told.lake.folder.names()
 
@@ -186,16 +187,14 @@ class TestInPieces:
 
         assert lake.folder.batches("bronze", "events") == [0, 1, 2]
 
-    def test_old_batches_are_dropped_and_gold_stays(self, spark, told, tmp_path):
+    def test_old_batches_are_dropped_and_gold_stays(self, told, tmp_path):
         path = str(tmp_path / "lake")
         shutil.copytree(told.path, path)
-        tidy = compaction.Compaction(spark, Lake(path))
+        lake, now = Lake(path), time.time()
 
-        now = time.time()
-
-        assert tidy.drop(before=0.0, now=now) == 0
-        assert tidy.drop(before=now + DAY, now=now) == 2
-        assert tidy.drop(before=now + DAY, now=now) == 0
+        assert drop_expired(lake, 0.0, now) == 0
+        assert drop_expired(lake, now + DAY, now) == 2
+        assert drop_expired(lake, now + DAY, now) == 0
         assert Lake(path).folder.batches("bronze", "events") == [2]
         assert Lake(path).folder.batches("parts", "traffic") == [0, 1, 2]
         assert [batch.dropped for batch in Lake(path).batches] == [True, True, False]
@@ -362,6 +361,118 @@ def test_each_failure_has_its_own_error(queues, address):
     # Of those before the last the journal still has the first words.
     assert told.column("error_type").to_pylist() == [None, None, "OSError"]
     assert [event.note.partition(":")[0] for event in dead] == ["ValueError", "KeyError", "OSError"]
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+class TestTheStoreThatHasTheErrors:
+    @pytest.fixture
+    def steps(self, queues):
+        queue = queues["email"]
+        queue.enqueue(1, id="a", max_attempts=1)
+        queue.fail(queue.claim(1)[0], ValueError("first"))
+        (dead,) = [event for event in queue.events() if event.to is State.FAILED]
+        row = {"queue": "email", "id": dead.id, "token": dead.token}
+        return pyarrow.RecordBatch.from_pylist([row])
+
+    def test_it_is_opened_once_for_all_steps_of_a_task(self, steps, address):
+        opened, connect = [], address.connect
+
+        def noted():
+            opened.append(1)
+            return connect()
+
+        address.connect = noted
+
+        assert not list(add_errors(address, iter([steps[:0]])))
+        assert not opened, "there was nothing to look up"
+        assert len(list(add_errors(address, iter([steps[:0], steps, steps])))) == 2
+        assert len(opened) == 1
+
+    @pytest.mark.parametrize("when", ["opened", "asked"])
+    def test_it_may_be_away_for_a_moment(self, steps, address, monkeypatch, when):
+        opened, away = address.connect(), iter([True])
+
+        def away_once(act):
+            def call(*arguments):
+                if next(away, False):
+                    raise StoreUnavailable("failing over")
+                return act(*arguments)
+
+            return call
+
+        address.connect = lambda: opened
+        if when == "opened":
+            address.connect = away_once(address.connect)
+        else:
+            monkeypatch.setattr(opened.store, "get", away_once(opened.store.get))
+
+        (told,) = add_errors(address, iter([steps]))
+
+        assert told.column("error_type").to_pylist() == ["ValueError"]
+
+
+class Rebuilding(Publisher):
+    """Only notes which days it would rebuild."""
+
+    def __init__(self, lake):
+        super().__init__(NO_SPARK, lake)
+        self.rebuilt = {}
+
+    def _publish(self, days):
+        self.rebuilt["all tables"] = days
+
+    def _look_ahead(self, now):
+        self.rebuilt["forecast"] = now
+
+    def _replace(self, name, frame, days):
+        self.rebuilt[name] = days
+
+    def _summaries(self, name, days):
+        return None
+
+    def _slo(self, waits):
+        return None
+
+
+class TestDaysThatAreRebuilt:
+    @pytest.fixture
+    def lake(self, tmp_path):
+        lake = Lake(str(tmp_path))
+        lake.folder.write_json(Mark(schema=SCHEMA, store="x", tenant="t"), MARK)
+        for number in range(3):
+            day = datetime.date(2026, 11, 14 + number)
+            lake.log(Batch(number=number, events=1, ended=0, days=[day], last_at=0.0))
+        objectives = lake.require().objectives
+        lake.change(published=2, published_with=objectives)
+        return lake
+
+    def publish(self, lake):
+        publisher = Rebuilding(lake)
+        days = publisher.publish(0.0)
+        assert lake.require().published_with == lake.require().objectives
+        return [day.day for day in days], {
+            name: [day.day for day in days]
+            for name, days in publisher.rebuilt.items()
+            if name != "forecast"
+        }
+
+    def test_none_without_news(self, lake):
+        assert self.publish(lake) == ([], {})
+
+    def test_those_of_new_events(self, lake):
+        lake.change(published=1)
+
+        assert self.publish(lake) == ([16], {"all tables": [16]})
+
+    def test_other_objectives_change_one_table_of_all_others(self, lake):
+        lake.change(published=1, objectives={"*": 5.0})
+
+        assert self.publish(lake) == ([14, 15, 16], {"all tables": [16], "slo": [14, 15]})
+
+    def test_and_nothing_else_without_news(self, lake):
+        lake.change(objectives={"*": 5.0})
+
+        assert self.publish(lake) == ([14, 15, 16], {"slo": [14, 15, 16]})
 
 
 def test_only_batches_of_the_days_are_opened():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pyarrow
 import pyarrow.fs
 import pyarrow.parquet
@@ -10,6 +11,7 @@ import pytest
 from ackline.spark.errors import LakeClaimed
 from ackline.spark.lake import placing
 from ackline.spark.lake.folder import Folder
+from ackline.spark.lake.lake import SCHEMA, Batch, Lake, Mark
 from ackline.spark.lake.placing import replacing
 
 LOCAL = pyarrow.fs.LocalFileSystem()
@@ -106,6 +108,10 @@ class Claim:
         self.sleep()
         self.check()
 
+    def check_then_sleep(self):
+        self.check()
+        self.sleep()
+
 
 def test_a_file_is_not_replaced_by_one_that_slept_while_it_wrote(folder):
     table = pyarrow.table({"x": ["old"]})
@@ -117,6 +123,30 @@ def test_a_file_is_not_replaced_by_one_that_slept_while_it_wrote(folder):
 
     assert pyarrow.parquet.read_table(folder.at("day.parquet"))["x"].to_pylist() == ["new"]
     assert folder.names() == ["day.parquet"]
+
+
+def test_a_file_is_not_replaced_by_one_that_slept_before_it_took_its_place(folder):
+    """Else a day of gold would be outdated until something happens on that day again."""
+    table = pyarrow.table({"x": ["old"]})
+    claim = Claim(lambda: folder.write_table(pyarrow.table({"x": ["new"]}), "day.parquet"))
+    folder.write_table(table, "day.parquet")
+
+    with pytest.raises(LakeClaimed):
+        Folder(folder.path, claim.check_then_sleep).write_table(table, "day.parquet")
+
+    assert pyarrow.parquet.read_table(folder.at("day.parquet"))["x"].to_pylist() == ["new"]
+    assert folder.names() == ["day.parquet"]
+
+
+def test_a_file_of_another_is_not_removed_by_one_that_slept(folder):
+    claim = Claim(lambda: folder.write_json("another's", "note.json"))
+    folder.write_json("mine", "note.json")
+
+    with pytest.raises(LakeClaimed):
+        Folder(folder.path, claim.check_then_sleep).remove("note.json")
+
+    assert folder.read_json(str, "note.json") == "another's"
+    assert folder.names() == ["note.json"]
 
 
 class TestAFolderInThePlaceOfAnother:
@@ -173,6 +203,37 @@ class TestAFolderInThePlaceOfAnother:
         assert self.contents(folder) == ["another's"]
 
     @pytest.mark.parametrize("folder", ["file"], indirect=True)
+    def test_one_that_slept_before_it_replaced_puts_back_what_the_other_put_there(
+        self, folder, claim
+    ):
+        folder.check = claim.check_then_sleep
+
+        with pytest.raises(LakeClaimed):
+            folder.replace(("aside",), ("table",))
+
+        assert self.contents(folder) == ["another's"]
+        assert folder.names() == ["another", "aside", "table"]
+
+    @pytest.mark.parametrize("folder", ["file"], indirect=True)
+    def test_one_that_slept_between_the_renames_takes_its_own_back(
+        self, folder, claim, monkeypatch
+    ):
+        """The other has put this table together with others, and it has no place any more."""
+        folder.check, claim.takes_over = claim.check, lambda: None
+        rename = placing.move
+
+        def sleep_after(*arguments):
+            rename(*arguments)
+            claim.sleep()
+
+        monkeypatch.setattr(placing, "move", sleep_after)
+
+        with pytest.raises(LakeClaimed):
+            folder.replace(("aside",), ("table",))
+
+        assert self.contents(folder) == []
+
+    @pytest.mark.parametrize("folder", ["file"], indirect=True)
     def test_one_that_slept_between_the_renames_leaves_what_the_other_put_there(
         self, folder, claim, monkeypatch
     ):
@@ -223,3 +284,60 @@ class TestAFolderInThePlaceOfAnother:
         folder.replace(("aside",), ("table",))
 
         assert self.contents(folder) == ["new"]
+
+
+class TestTheLog:
+    """It grows for as long as the lake lives, and a run asks for it many times."""
+
+    @pytest.fixture
+    def lake(self, tmp_path):
+        lake = Lake(str(tmp_path))
+        for number in range(3):
+            lake.log(logged(number))
+        return lake
+
+    @pytest.fixture
+    def read(self, monkeypatch):
+        """The files that are read, one after the other."""
+        names, read = [], Folder.read
+
+        def note(folder, *parts):
+            names.append(parts[-1])
+            return read(folder, *parts)
+
+        monkeypatch.setattr(Folder, "read", note)
+        return names
+
+    def test_each_file_is_read_once(self, lake, read):
+        for _ in range(3):
+            assert [batch.number for batch in lake.batches] == [0, 1, 2]
+
+        assert sorted(read) == [f"{number:012d}.json" for number in range(3)]
+
+    def test_what_has_changed_is_read_again(self, lake, tmp_path, read):
+        """By this run, or by the process that takes a batch in."""
+        assert lake.batches
+        read.clear()
+        lake.log(logged(1, dropped=True))
+        Lake(str(tmp_path)).log(logged(2, events=77))
+        Lake(str(tmp_path)).log(logged(3))
+        lake.forget(0)
+
+        found = [(one.number, one.dropped, one.events) for one in lake.batches]
+
+        assert found == [(1, True, 1), (2, False, 77), (3, False, 1)]
+        assert sorted(read) == [f"{number:012d}.json" for number in (1, 2, 3)]
+
+
+def logged(number, events=1, **more):
+    return Batch(number=number, events=events, ended=0, days=[], last_at=1.0, **more)
+
+
+def test_the_names_in_the_files_of_a_lake_stay():
+    """Lakes of earlier versions have them, and are read by later ones."""
+    mark = Mark(schema=SCHEMA, store="x", tenant="t", first_events={"a": None})
+    batch = logged(0, first=0, since=0.5, summary_rows={"traffic": 3})
+
+    said = msgspec.to_builtins(mark) | msgspec.to_builtins(batch)
+
+    assert {"begins": {"a": None}, "parts": {"traffic": 3}, "since": 0.5}.items() <= said.items()

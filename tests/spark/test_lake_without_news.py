@@ -57,7 +57,7 @@ def run(sqlite_url, clock, tmp_path):
         for number in range(3):
             lake.log(Batch(number=number, events=6, ended=6, days=[], last_at=clock.now()))
             for name in (EVENTS, JOBS):
-                fill(lake, *lake.parts(name, number), value="old")
+                fill(lake, *lake.segments(name, number), value="old")
         lake.change(published=2)
         lake.folder.write_json({}, "checkpoint", "offsets", "0")
         asked = Asked(url=sqlite_url, tenant="default", lake=lake.folder.path, keep=KEEP)

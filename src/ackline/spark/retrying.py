@@ -14,6 +14,9 @@ logger = logging.getLogger("ackline")
 
 T = TypeVar("T")
 
+RETRY_FOR = 60.0
+"""Seconds to try again for, where no option says it."""
+
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 
 

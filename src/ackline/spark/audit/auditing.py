@@ -15,7 +15,7 @@ from ackline.spark.audit.store_history import StoreHistory, StoreTables
 from ackline.spark.events.gaps import Gap
 from ackline.spark.events.journal import journals
 from ackline.spark.lake.lake import Lake
-from ackline.spark.lake.reading import look_twice
+from ackline.spark.lake.reading import look_again
 from ackline.spark.pipelines.audit import clear, findings
 from ackline.spark.pipelines.journal import behind
 
@@ -63,7 +63,7 @@ def run_audit(
     def look() -> Audit:
         return _audit(StoreTables(spark, url, queues, names, shared_files=shared_files), lake)
 
-    return look() if lake is None else look_twice(look)
+    return look() if lake is None else look_again(lake, look)
 
 
 def _audit(tables: StoreTables, lake: Lake | None) -> Audit:

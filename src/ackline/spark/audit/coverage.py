@@ -30,10 +30,18 @@ class Coverage:
 
     def __init__(self, queues: Queues, lake: Lake, kept: Mapping[str, Kept]) -> None:
         self._store, self._tenant = queues.store, queues.tenant
-        self._mark = lake.require()
-        self._some_dropped = any(batch.dropped for batch in lake.batches)
+        self._end = queues.info().cursor
+        self._mark, self._gaps = lake.require(), lake.gaps
+        self._some_dropped = any(batch.dropped and batch.events for batch in lake.batches)
         self._kept = kept
         require_within(queues, None, (one.last for one in kept.values()))
+
+    @property
+    def lacking(self) -> set[str]:
+        """Queues of which the lake is known to lack events, also those that nobody else knows."""
+        first = self._mark.first_events or {}
+        headless = {queue for queue, cursor in first.items() if cursor is None}
+        return headless | {gap.queue for gap in self._gaps}
 
     def start(self, names: list[str], end: str) -> str:
         """From where to read the store: just before the first event that the lake lacks.
@@ -55,31 +63,32 @@ class Coverage:
     def unseen(self, queue: str) -> list[Gap]:
         """What is missing before the lake, in it, and between it and the store."""
         key = QueueKey(self._tenant, queue)
+        skipped = [gap for gap in self._gaps if gap.queue == queue]
         since = missing_after(self._store, key, self._last(queue))
-        kept = self._kept.get(queue)
-        if kept is None:
-            return [] if since is None else [since]
-        skipped = [gap for gap in self._mark.gaps if gap.queue == queue]
-        gaps = [self._beginning(key, kept), *skipped, since]
-        return [gap for gap in gaps if gap is not None]
+        found = [gap for gap in (self._beginning(key), *skipped, since) if gap is not None]
+        if not found and queue in self.lacking:
+            # All of it is gone: its beginning before the lake was made, the rest since.
+            return [Gap(queue=queue, after=NOTHING_DROPPED, until=self._end)]
+        return found
 
     def _last(self, queue: str) -> str:
         kept = self._kept.get(queue)
         return NOTHING_DROPPED if kept is None else kept.last
 
-    def _beginning(self, key: QueueKey, kept: Kept) -> Gap | None:
-        if self._is_whole(key, kept):
+    def _beginning(self, key: QueueKey) -> Gap | None:
+        kept = self._kept.get(key.name)
+        if kept is None or self._is_whole(key, kept):
             return None
         until = make_cursor(read_cursor(kept.first)[0], 0)
         return Gap(queue=key.name, after=NOTHING_DROPPED, until=until, kept_from=kept.first_at)
 
     def _is_whole(self, key: QueueKey, kept: Kept) -> bool:
         """Whether the first event that the lake has of a queue is the queue's first ever."""
-        begins = self._mark.begins
-        if begins is not None and key.name in begins:
-            return begins[key.name] == kept.first
+        first = self._mark.first_events
+        if first is not None and key.name in first:
+            return first[key.name] == kept.first
         if self._some_dropped:
             return False
         # Of a queue that was made after the lake, the lake has all. An earlier version did not
         # record which queues were there before: then only the store's whole journal proves it.
-        return begins is not None or missing_after(self._store, key) is None
+        return first is not None or missing_after(self._store, key) is None

@@ -27,7 +27,8 @@ class LakeHistory:
         kept = {} if self._bronze is None else kept_in(self._bronze)
         self._ends = {queue: one.last for queue, one in kept.items()}
         self._coverage = Coverage(tables.queues, lake, kept)
-        self._names = sorted({info.key.name for info in tables.infos} | kept.keys())
+        known = {info.key.name for info in tables.infos} | kept.keys()
+        self._names = sorted(known | tables.among_these(self._coverage.lacking))
 
     def events(self, end: str) -> DataFrame:
         """All events up to a cursor."""

@@ -50,6 +50,10 @@ class StoreTables:
         """The rows of these queues."""
         return rows if self.names is None else rows.where(F.col("queue").isin(self.names))
 
+    def among_these(self, names: Collection[str]) -> set[str]:
+        """Those names that are names of these queues."""
+        return set(names) if self.names is None else set(names).intersection(self.names)
+
     def _alone(self, table: str) -> str | None:
         """The queue to ask the store for, if it is only one; a dropped queue has no jobs."""
         if self.names is None or len(self.names) != 1:

@@ -1,4 +1,4 @@
-"""Makes a few large batches of many small ones, and drops old ones.
+"""Makes a few large batches of many small ones.
 
 It can be interrupted anywhere. The merged batch is written aside first; then a note says which
 batches it replaces, and in which tables that is done; then they are replaced, and only after that
@@ -20,13 +20,12 @@ from pyspark.sql import DataFrame, SparkSession
 from ackline.ids import new_id
 from ackline.spark.errors import LakeDamaged
 from ackline.spark.lake.counts import require_whole
-from ackline.spark.lake.expiry import expired
 from ackline.spark.lake.lake import (
     ERRORS,
     EVENTS,
     JOBS,
     KEPT_BY_BATCH,
-    PARTS,
+    SUMMARIES,
     TRAFFIC,
     WORKERS,
     Batch,
@@ -44,9 +43,9 @@ NOTE, ASIDE = "compaction.json", "compacting"
 _ADDED_UP: dict[tuple[str, ...], Callable[[DataFrame], DataFrame]] = {
     EVENTS: lambda rows: rows.coalesce(1),
     JOBS: lambda rows: rows.coalesce(1),
-    TRAFFIC: lambda parts: traffic.add_up(parts, ("day", "hour", *traffic.GROUP)).coalesce(1),
-    WORKERS: lambda parts: workers.add_up(parts, ("day", *workers.GROUP)).coalesce(1),
-    ERRORS: lambda parts: clusters.add_up(parts, ("day", *clusters.GROUP)).coalesce(1),
+    TRAFFIC: lambda rows: traffic.add_up(rows, ("day", "hour", *traffic.GROUP)).coalesce(1),
+    WORKERS: lambda rows: workers.add_up(rows, ("day", *workers.GROUP)).coalesce(1),
+    ERRORS: lambda rows: clusters.add_up(rows, ("day", *clusters.GROUP)).coalesce(1),
 }
 
 
@@ -128,9 +127,10 @@ class Compaction:
             days=sorted({day for batch in batches for day in batch.days}),
             last_at=max(batch.last_at for batch in batches),
             level=last.level + 1,
-            first=batches[0].begins,
-            since=min(batch.begins_at for batch in batches),
-            parts={name[-1]: rows[_path(name)] for name in PARTS},
+            first=batches[0].first_number,
+            since=min(batch.first_ended_at for batch in batches),
+            summary_rows={name[-1]: rows[_path(name)] for name in SUMMARIES},
+            gaps=[],
             aside="",
         )
         self._require_all(result, rows)
@@ -146,7 +146,7 @@ class Compaction:
         # Batches of an earlier version may lack columns.
         rows = _ADDED_UP[name](self._spark.read.option("mergeSchema", True).parquet(*paths))
         write_table(rows, self._lake.folder.at(*self._aside, *name))
-        return self._lake.folder.rows(*self._aside, *name)
+        return self._lake.folder.count_rows(*self._aside, *name)
 
     def _require_all(self, result: Batch, rows: Mapping[str, int]) -> None:
         """Refuse a merged batch without all the rows that the batches are known to have brought."""
@@ -154,9 +154,9 @@ class Compaction:
             found = rows.get(_path(name), expected)
             if found != expected:
                 raise LakeDamaged(
-                    f"{self._lake.folder.at(*name)} has {found:,} rows of batches {result.begins} "
-                    f"to {result.number}, which brought {expected:,}: nothing was changed. Restore "
-                    "the missing files, or make another lake"
+                    f"{self._lake.folder.at(*name)} has {found:,} rows of batches "
+                    f"{result.first_number} to {result.number}, which brought {expected:,}: "
+                    "nothing was changed. Restore the missing files, or make another lake"
                 )
 
     def _take_place(self, note: Note) -> None:
@@ -177,7 +177,9 @@ class Compaction:
         """Whether the merged batch is in its place in all tables, as the log says only then."""
         result = note.result
         return any(
-            batch.level >= result.level and batch.begins <= result.begins and not batch.aside
+            batch.level >= result.level
+            and batch.first_number <= result.first_number
+            and not batch.aside
             for batch in self._lake.batches
             if batch.number >= result.number
         )
@@ -195,17 +197,17 @@ class Compaction:
         taken = _path(name) in note.rows
         for number in note.batches:
             if number != result or not taken:
-                folder.remove(*self._lake.parts(name, number))
+                folder.remove(*self._lake.segments(name, number))
                 self._pass("removed")
         if taken:
-            folder.replace((*note.written, *name), self._lake.parts(name, result))
+            folder.replace((*note.written, *name), self._lake.segments(name, result))
             self._pass("placed")
 
     def _require_aside(self, path: str, note: Note) -> None:
         """Before anything is changed, all that was written aside must be there."""
         aside, expected = (*note.written, *path.split("/")), note.rows[path]
         exists = self._lake.folder.exists(*aside)
-        found = self._lake.folder.rows(*aside) if exists else 0
+        found = self._lake.folder.count_rows(*aside) if exists else 0
         if not exists or found != expected:
             # Another run may have just finished the same note: then this check fails instead.
             self._lake.folder.check()
@@ -214,29 +216,14 @@ class Compaction:
                 "written: someone else has changed the lake. Nothing was removed"
             )
 
-    def drop(self, before: float, now: float) -> int:
-        """Drop events and lives of batches that are older; returns how many batches.
-
-        Gold and the parts that it is made of stay: they are small, and cannot be rebuilt.
-        """
-        old = expired(self._lake.batches, before, now)
-        for batch in old:
-            # Logged first, so that nothing expects what is removed.
-            self._lake.log(msgspec.structs.replace(batch, dropped=True))
-            self._pass("expired")
-        for batch in self._lake.batches:
-            for name in (EVENTS, JOBS) if batch.dropped else ():
-                self._lake.folder.remove(*self._lake.parts(name, batch.number))
-        return len(old)
-
 
 def _kept(batch: Batch) -> tuple[tuple[str, ...], ...]:
-    return PARTS if batch.dropped else KEPT_BY_BATCH
+    return SUMMARIES if batch.dropped else KEPT_BY_BATCH
 
 
 def _belong_together(batches: list[Batch]) -> bool:
     """Whether they expire at about the same time, and either all or none were dropped."""
-    span = max(batch.last_at for batch in batches) - min(batch.begins_at for batch in batches)
+    span = max(batch.last_at for batch in batches) - min(batch.first_ended_at for batch in batches)
     return span <= SPAN and len({batch.dropped for batch in batches}) == 1
 
 

@@ -7,10 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from ackline.spark.errors import LakeDamaged
-from ackline.spark.lake.lake import EVENTS, JOBS, OPEN, Batch, Lake
-
-AT_ONCE = 8
-"""Files whose footers are read at the same time: each is a round trip to an object store."""
+from ackline.spark.lake.lake import AT_ONCE, EVENTS, JOBS, OPEN, Batch, Lake
 
 
 def require_whole(
@@ -30,11 +27,11 @@ def require_unbroken(lake: Lake, batches: Iterable[Batch]) -> None:
     for batch in batches:
         # An earlier version did not record which batches it has put together.
         known = batch.first is not None or not batch.level
-        if known and batch.begins != next_one:
+        if known and batch.first_number != next_one:
             raise LakeDamaged(
-                f"{lake.folder.at('log')} lacks batches {next_one} to {batch.begins - 1}: someone "
-                "else has changed the lake. Restore its files, or make another lake, which begins "
-                "with the oldest entry that is kept"
+                f"{lake.folder.at('log')} lacks batches {next_one} to {batch.first_number - 1}: "
+                "someone else has changed the lake. Restore its files, or make another lake, which "
+                "begins with the oldest entry that is kept"
             )
         next_one = batch.number + 1
 
@@ -42,12 +39,12 @@ def require_unbroken(lake: Lake, batches: Iterable[Batch]) -> None:
 def brought(batch: Batch, name: tuple[str, ...]) -> int | None:
     """The rows that a batch added to a table; None if an earlier version has not logged them."""
     counts = {EVENTS: batch.events, JOBS: batch.ended, OPEN: batch.going_on}
-    return counts[name] if name in counts else batch.parts.get(name[-1])
+    return counts[name] if name in counts else batch.summary_rows.get(name[-1])
 
 
 def _require(lake: Lake, name: tuple[str, ...], batch: Batch) -> tuple[str, ...]:
     place = lake.place(name, batch)
-    found, expected = lake.folder.rows(*place), brought(batch, name)
+    found, expected = lake.folder.count_rows(*place), brought(batch, name)
     if expected is not None and found != expected:
         raise LakeDamaged(
             f"{lake.folder.at(*place)} has {found:,} rows, and {expected:,} were written: "

@@ -1,7 +1,9 @@
 """The lake's tables as Delta tables in another folder, for programs that read those.
 
 The rows of a batch are appended in one commit together with the number of the batch, so they are
-there once, however often it is repeated. Gold is small, and is written as a whole.
+there once, however often it is repeated. Gold is small, and is written as a whole. Each commit is
+made on top of the version in which that number was looked up: if another run has committed since,
+Delta refuses it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import pyarrow
 
 from ackline.errors import ConfigError, MissingExtra
 from ackline.spark.lake.folder import Folder
-from ackline.spark.lake.gold import BY_DAY, GOLD, OF_ALL
+from ackline.spark.lake.gold import BY_DAY, GOLD, OF_ALL, SLO
 from ackline.spark.lake.lake import EVENTS, JOBS, Batch, Lake
 from ackline.spark.paths import overlap, uri_of
 
@@ -114,7 +116,7 @@ class DeltaTables:
         """The batches that a table lacks must be whole, and come after those that it has."""
         done = self._version(name, BATCH)
         for batch in self._lake.batches:
-            if batch.begins <= done < batch.number and self._lake.has(name, batch.number):
+            if batch.first_number <= done < batch.number and self._lake.has(name, batch.number):
                 raise ConfigError(
                     f"{self._at(name)} ends with batch {done}, and the lake has put later ones "
                     f"together with earlier ones since: {ANOTHER_FOLDER}"
@@ -134,34 +136,47 @@ class DeltaTables:
 
     def _append(self, name: tuple[str, ...]) -> None:
         self._require_next(name)
-        done = self._version(name, BATCH)
+        table = self._table(name)
+        done = _recorded(table, BATCH)
         for batch in self._lake.batches:
             if batch.number > done and self._lake.has(name, batch.number):
                 record = {BATCH: batch.number, CONTENTS: _contents(batch)}
-                self._write(name, self._lake.parts(name, batch.number), "append", record)
+                self._write(name, table, self._lake.segments(name, batch.number), record)
+                table = self._table(name)
+                done = _recorded(table, BATCH)
 
     def _replace(self, name: tuple[str, ...]) -> None:
-        mark = self._lake.require()
-        # Other objectives change all days of gold.
-        record = {PUBLISHED: _digest((mark.published, sorted(mark.published_with.items())))}
-        if mark.published >= 0 and self._version(name, PUBLISHED) != record[PUBLISHED]:
-            self._write(name, name, "overwrite", record)
+        mark, table = self._lake.require(), self._table(name)
+        # Other objectives change all days of one table.
+        judged_by = sorted(mark.published_with.items()) if name == (GOLD, SLO) else []
+        record = {PUBLISHED: _digest((mark.published, judged_by))}
+        if mark.published >= 0 and _recorded(table, PUBLISHED) != record[PUBLISHED]:
+            self._write(name, table, name, record)
 
     def _write(
-        self, name: tuple[str, ...], parts: tuple[str, ...], mode: str, record: Mapping[str, int]
+        self,
+        name: tuple[str, ...],
+        table: Any,
+        source: tuple[str, ...],
+        record: Mapping[str, int],
     ) -> None:
-        delta, table = self._delta, self._table(name)
+        """Commit rows on top of the version of a table that was looked at, or make the table."""
+        delta, old = self._delta, -1 if table is None else table.version()
         transactions = [delta.Transaction(by, number) for by, number in record.items()]
-        rows = rows_of(self._lake.folder, parts)
+        rows = rows_with_all_columns(self._lake.folder, source)
         self._lake.folder.check()
-        delta.write_deltalake(
-            self._at(name),
-            rows,
-            mode=mode,
-            schema_mode="merge" if mode == "append" else "overwrite",
-            commit_properties=delta.CommitProperties(app_transactions=transactions),
-        )
-        self._tidy(name, -1 if table is None else table.version())
+        try:
+            delta.write_deltalake(
+                self._at(name) if table is None else table,
+                rows,
+                **({"mode": "error"} if table is None else _how(name)),
+                commit_properties=delta.CommitProperties(app_transactions=transactions),
+            )
+        except delta.exceptions.DeltaError:
+            # If another run has committed since then, it has the lake.
+            self._lake.folder.check()
+            raise
+        self._tidy(name, old)
 
     def _tidy(self, name: tuple[str, ...], old: int) -> None:
         """Tidy up every `TIDY_EVERY` commits of any sort: some runs make one, others several."""
@@ -172,10 +187,7 @@ class DeltaTables:
             table.vacuum(dry_run=False)
 
     def _version(self, name: tuple[str, ...], by: str) -> int:
-        """The number that a table has recorded last under a name; -1 if it has none."""
-        table = self._table(name)
-        found = None if table is None else table.transaction_version(by)
-        return -1 if found is None else int(found)
+        return _recorded(self._table(name), by)
 
     def _table(self, name: tuple[str, ...]) -> Any:
         """None if it does not exist yet."""
@@ -186,14 +198,26 @@ class DeltaTables:
         return uri_of("/".join((self.path, *name)))
 
 
-def rows_of(folder: Folder, parts: tuple[str, ...]) -> pyarrow.RecordBatchReader:
-    """The rows of a table with the columns of all its files: old ones may lack some."""
-    table = folder.dataset(*parts)
+def rows_with_all_columns(folder: Folder, segments: tuple[str, ...]) -> pyarrow.RecordBatchReader:
+    """The rows of a table; a file of an earlier version may lack columns that others have."""
+    table = folder.dataset(*segments)
     each = [file.physical_schema for file in table.get_fragments()]
     columns = pyarrow.unify_schemas(each or [table.schema], promote_options="permissive")
     lacking = {name for name in columns.names if any(name not in one.names for one in each)}
     fields = [one.with_nullable(one.nullable or one.name in lacking) for one in columns]
     return table.replace_schema(pyarrow.schema(fields)).scanner().to_reader()
+
+
+def _how(name: tuple[str, ...]) -> dict[str, str]:
+    """How rows are added to a table; the columns of gold may change with each version."""
+    mode = "append" if name in BY_BATCH else "overwrite"
+    return {"mode": mode, "schema_mode": "merge" if mode == "append" else "overwrite"}
+
+
+def _recorded(table: Any, by: str) -> int:
+    """The number that a table has recorded last under a name; -1 if it has none."""
+    found = None if table is None else table.transaction_version(by)
+    return -1 if found is None else int(found)
 
 
 def _contents(batch: Batch) -> int:

@@ -1,11 +1,34 @@
-"""Which batches are too old to be kept."""
+"""Which batches are too old to be kept, and how they are dropped."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 
-from ackline.spark.lake.lake import Batch
+import msgspec
+
+from ackline.spark.lake.lake import EVENTS, JOBS, Batch, Lake
+from ackline.spark.lake.micro_batch import pass_nothing
+
+
+def drop_expired(
+    lake: Lake, before: float, now: float, passing: Callable[[str], None] = pass_nothing
+) -> int:
+    """Drop events and lives of batches that are older; returns how many batches.
+
+    Gold and the summaries that it is made of stay: they are small, and cannot be rebuilt.
+    """
+    old = expired(lake.batches, before, now)
+    for batch in old:
+        # Logged first, so that nothing expects what is removed.
+        lake.log(msgspec.structs.replace(batch, dropped=True))
+        passing("expired")
+    dropped = {batch.number for batch in lake.batches if batch.dropped}
+    for name in (EVENTS, JOBS):
+        # Also what a killed run has left of those that it had logged.
+        for number in dropped.intersection(lake.folder.batches(*name)):
+            lake.folder.remove(*lake.segments(name, number))
+    return len(old)
 
 
 def expired(batches: Sequence[Batch], before: float, now: float) -> list[Batch]:
@@ -22,10 +45,10 @@ def ages(batches: Sequence[Batch], now: float) -> list[float]:
 
     A clock that fell back to 1970 once must not make all earlier batches too old. A clock that was
     in 2099 once must not keep all later batches: in place of a time ahead of now, that of the next
-    batch is taken.
+    batch is taken. A batch without events has no time: that of the next batch is taken, too.
     """
     ended, next_at = [], now
     for batch in reversed(batches):
-        next_at = batch.last_at if batch.last_at <= now else next_at
+        next_at = batch.last_at if batch.events and batch.last_at <= now else next_at
         ended.append(next_at)
     return list(accumulate(reversed(ended), max))

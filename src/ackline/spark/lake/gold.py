@@ -1,7 +1,7 @@
 """Gold: small tables that answer questions, each in plain files that any reader of Parquet opens.
 
 Each day has one file, which is replaced as a whole. Only days of which new events have come are
-rebuilt, from the parts that batches have left.
+rebuilt, from the summaries that batches have left.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ import pyarrow
 import pyarrow.compute
 from pyspark.sql import DataFrame, SparkSession
 
-from ackline.spark.lake.lake import ERRORS, TRAFFIC, WORKERS, Lake
-from ackline.spark.lake.reading import as_arrow, read_parts, read_tables
+from ackline.spark.lake.lake import ERRORS, TRAFFIC, WORKERS, Batch, Lake
+from ackline.spark.lake.reading import as_arrow, read_summaries, read_tables
 from ackline.spark.pipelines import clusters, traffic, workers
 from ackline.spark.pipelines.forecast import busiest, every_hour, forecast
 from ackline.spark.pipelines.objectives import attainment
 
 GOLD = "gold"
-BY_DAY = ("hourly", "daily", "slo", "workers", "errors")
+SLO = "slo"
+"""The table that depends on the objectives of a lake."""
+BY_DAY = ("hourly", "daily", SLO, "workers", "errors")
 """Tables with a file for each day."""
 DAY = re.compile(r"\d{4}-\d\d-\d\d\.parquet")
 """The names of those files."""
@@ -46,27 +48,36 @@ class Publisher:
         If this is interrupted, the next run starts over and writes the same.
         """
         mark, batches = self._lake.require(), self._lake.batches
-        if not batches:
-            return []
-        all_anew = mark.objectives != mark.published_with
-        since = -1 if all_anew else mark.published
-        days = sorted({day for one in batches if one.number > since for day in one.days})
+        days, judged_anew = days_of(batches, mark.published), list[datetime.date]()
         if days:
-            self._publish(days, all_anew)
+            self._publish(days)
             self._look_ahead(datetime.datetime.fromtimestamp(now, datetime.UTC))
+        if mark.objectives != mark.published_with:
+            judged_anew = sorted(set(days_of(batches)).difference(days))
+            self._judge(judged_anew)
+        if days or judged_anew:
             last = batches[-1].number
             self._lake.change(published=last, published_with=mark.objectives)
-        return days
+        return sorted([*days, *judged_anew])
 
-    def _publish(self, days: Sequence[datetime.date], all_anew: bool) -> None:
-        read_days = None if all_anew else days
-        hourly = traffic.add_up(self._parts(TRAFFIC, read_days), ("day", "hour", *traffic.GROUP))
+    def _publish(self, days: Sequence[datetime.date]) -> None:
+        hourly = traffic.add_up(self._summaries(TRAFFIC, days), ("day", "hour", *traffic.GROUP))
         hourly = hourly.persist()
         try:
-            for name, frame in self._by_day(hourly, read_days).items():
+            for name, frame in self._by_day(hourly, days).items():
                 self._replace(name, frame, days)
         finally:
             hourly.unpersist()
+
+    def _judge(self, days: Sequence[datetime.date]) -> None:
+        """Judge days by other objectives, which no other table depends on."""
+        if days:
+            self._replace(SLO, self._slo(self._summaries(TRAFFIC, days)), days)
+
+    def _slo(self, waits: DataFrame) -> DataFrame:
+        by_queue = ("day", "tenant", "queue")
+        objectives = self._lake.require().objectives
+        return attainment(traffic.add_up(waits, by_queue), by_queue, objectives)
 
     def _look_ahead(self, now: datetime.datetime) -> None:
         hours = every_hour(self._recent("hourly", now)).persist()
@@ -76,27 +87,21 @@ class Publisher:
         finally:
             hours.unpersist()
 
-    def _by_day(
-        self, hourly: DataFrame, days: Sequence[datetime.date] | None
-    ) -> dict[str, DataFrame]:
+    def _by_day(self, hourly: DataFrame, days: Sequence[datetime.date]) -> dict[str, DataFrame]:
         by_hour, by_day = ("day", "hour", *traffic.GROUP), ("day", *traffic.GROUP)
-        by_queue = ("day", "tenant", "queue")
-        objectives = self._lake.require().objectives
         of_worker, of_error = ("day", *workers.GROUP), ("day", *clusters.GROUP)
         return {
             "hourly": traffic.figures(hourly, by_hour),
             "daily": traffic.figures(traffic.add_up(hourly, by_day), by_day),
-            "slo": attainment(traffic.add_up(hourly, by_queue), by_queue, objectives),
+            SLO: self._slo(hourly),
             "workers": workers.figures(
-                workers.add_up(self._parts(WORKERS, days), of_worker), of_worker
+                workers.add_up(self._summaries(WORKERS, days), of_worker), of_worker
             ),
-            "errors": clusters.add_up(self._parts(ERRORS, days), of_error),
+            "errors": clusters.add_up(self._summaries(ERRORS, days), of_error),
         }
 
-    def _parts(
-        self, name: tuple[str, ...], days: Sequence[datetime.date] | None = None
-    ) -> DataFrame:
-        return read_parts(self._spark, self._lake, name, days)
+    def _summaries(self, name: tuple[str, ...], days: Sequence[datetime.date]) -> DataFrame:
+        return read_summaries(self._spark, self._lake, name, days)
 
     def _recent(self, name: str, now: datetime.datetime) -> DataFrame:
         """The last weeks of a table, so that the cost does not grow with the lake."""
@@ -110,6 +115,11 @@ class Publisher:
         for day in days:
             of_day = table.filter(pyarrow.compute.equal(table["day"], pyarrow.scalar(day)))
             self._lake.folder.write_table(of_day, GOLD, name, f"{day}.parquet")
+
+
+def days_of(batches: Iterable[Batch], after: int = -1) -> list[datetime.date]:
+    """The days on which something happened, according to the batches after this one."""
+    return sorted({day for batch in batches if batch.number > after for day in batch.days})
 
 
 def recent_days(files: Iterable[str], now: datetime.datetime) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
@@ -11,9 +12,9 @@ from ackline.errors import ConfigError
 from ackline.ids import new_id
 from ackline.queues import Queues
 from ackline.spark.errors import LakeDamaged
-from ackline.spark.events.gaps import Gap
+from ackline.spark.events.gaps import Gap, added
 from ackline.spark.events.journal import first_events
-from ackline.spark.lake.folder import Folder
+from ackline.spark.lake.folder import Folder, Stamp
 from ackline.spark.lake.placing import Check, check_nothing
 from ackline.spark.pipelines.objectives import DEFAULT_OBJECTIVES
 
@@ -23,11 +24,15 @@ SCHEMA = 2
 MARK, LOG = "lake.json", "log"
 EVENTS, JOBS, OPEN = ("bronze", "events"), ("silver", "jobs"), ("silver", "open")
 TRAFFIC, WORKERS, ERRORS = ("parts", "traffic"), ("parts", "workers"), ("parts", "errors")
-PARTS = (TRAFFIC, WORKERS, ERRORS)
-KEPT_BY_BATCH = (EVENTS, JOBS, *PARTS)
+SUMMARIES = (TRAFFIC, WORKERS, ERRORS)
+"""Tables of counts and sketches, which gold is made of."""
+KEPT_BY_BATCH = (EVENTS, JOBS, *SUMMARIES)
 """Tables to which each batch adds a folder of its own."""
 
 CHECKPOINT = ("checkpoint",)
+
+AT_ONCE = 8
+"""Files that are read at the same time: each is a round trip to an object store."""
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,8 +54,9 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     delta: str | None = None
     """Where the same tables are kept as Delta tables."""
     gaps: list[Gap] = []
-    """Dropped events that were skipped because somebody asked for that."""
-    begins: Mapping[str, str | None] | None = None
+    """Dropped events that were skipped because somebody asked for that, as of the last run that
+    has ended; `Lake.gaps` are those up to now."""
+    first_events: Mapping[str, str | None] | None = msgspec.field(default=None, name="begins")
     """The first event of each journal that existed when the lake was made, None if that event was
     dropped by then; None as a whole if an earlier version has made the lake."""
 
@@ -72,20 +78,23 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """The earliest `last_at` of those."""
     going_on: int | None = None
     """Entries of lives that went on after it; None if an earlier version has logged it."""
-    parts: Mapping[str, int] = {}
-    """Rows of the parts that gold is made of; none if an earlier version has logged it."""
+    summary_rows: Mapping[str, int] = msgspec.field(default_factory=dict, name="parts")
+    """Rows of the summaries that gold is made of; none if an earlier version has logged it."""
     dropped: bool = False
     """Whether its events and lives were dropped because they were too old."""
+    gaps: list[Gap] = []
+    """All dropped events that were skipped up to its end. Only those of the last batch are needed:
+    one that was put together from others lists none."""
     aside: str = ""
     """The folder that has its tables until all of them are in their places; empty after that."""
 
     @property
-    def begins(self) -> int:
+    def first_number(self) -> int:
         """The number of the first batch that it consists of."""
         return self.first if self.first is not None else 0 if self.level else self.number
 
     @property
-    def begins_at(self) -> float:
+    def first_ended_at(self) -> float:
         """When the first batch that it consists of ended."""
         return self.last_at if self.since is None else self.since
 
@@ -95,6 +104,8 @@ class Lake:
 
     def __init__(self, path: str, check: Check = check_nothing) -> None:
         self.folder = Folder(path, check)
+        self._read: dict[str, tuple[Stamp, Batch]] = {}
+        """The files of the log that were read: each is read again only when it has changed."""
 
     def identify(self, queues: Queues) -> str:
         """Create it if it does not exist; returns its id."""
@@ -117,7 +128,7 @@ class Lake:
             self.change(store=queues.info().location)
         self._require_checkpoint()
         if not self._has_begun:
-            self.change(begins=first_events(queues))
+            self.change(first_events=first_events(queues))
         if mark.schema < SCHEMA:
             # Version 1 had no priorities in bronze: events from now on have them.
             self.change(schema=SCHEMA)
@@ -194,17 +205,42 @@ class Lake:
     @property
     def batches(self) -> list[Batch]:
         """All complete batches, in order."""
-        names = [name for name in self.folder.names(LOG) if name.endswith(".json")]
-        read = (self.folder.read_json(Batch, LOG, name) for name in names)
-        return without_parts_of_others([batch for batch in read if batch is not None])
+        stamps = {name: at for name, at in self.log_stamps.items() if name.endswith(".json")}
+        known = {name: self._read[name] for name in stamps if self._is_known(name, stamps[name])}
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            read = pool.map(self._read_log, (name for name in stamps if name not in known))
+            known |= {name: (stamps[name], batch) for name, batch in read if batch is not None}
+        self._read = known
+        return without_merged([known[name][1] for name in stamps if name in known])
+
+    @property
+    def log_stamps(self) -> dict[str, Stamp]:
+        """The files of the log: they differ if a run has done anything since."""
+        return self.folder.stamps(LOG)
+
+    def _is_known(self, name: str, stamp: Stamp) -> bool:
+        return name in self._read and self._read[name][0] == stamp
+
+    def _read_log(self, name: str) -> tuple[str, Batch | None]:
+        return name, self.folder.read_json(Batch, LOG, name)
 
     def batch(self, number: int) -> Batch | None:
         """A complete batch; None if it is not complete, or is part of another."""
         found: Batch | None = self.folder.read_json(Batch, LOG, _name(number))
         return found
 
+    @property
+    def gaps(self) -> list[Gap]:
+        """All events that were skipped up to the last complete batch.
+
+        A batch lists them from the moment that it is complete, `lake.json` when its run has ended.
+        """
+        known, batches = self.require().gaps, self.batches
+        return known + added(batches[-1].gaps, known) if batches else known
+
     def log(self, batch: Batch) -> None:
         """Record that a batch is complete."""
+        self._read.pop(_name(batch.number), None)
         self.folder.write_json(batch, LOG, _name(batch.number))
 
     def forget(self, number: int) -> None:
@@ -213,32 +249,32 @@ class Lake:
 
     def table(self, name: tuple[str, ...], number: int) -> str:
         """The own folder of one batch of a table, for Spark."""
-        return self.folder.at(*self.parts(name, number))
+        return self.folder.at(*self.segments(name, number))
 
-    def parts(self, name: tuple[str, ...], number: int) -> tuple[str, ...]:
-        """The same, in parts."""
+    def segments(self, name: tuple[str, ...], number: int) -> tuple[str, ...]:
+        """The same, as segments of a path below the lake."""
         return (*name, f"batch_id={number}")
 
     def place(self, name: tuple[str, ...], batch: Batch) -> tuple[str, ...]:
-        """The folder in which a complete batch has a table now, in parts."""
+        """The folder in which a complete batch has a table now, as segments of a path."""
         aside = (*batch.aside.split("/"), *name)
         # A run that woke up late may have logged this for a batch that is in its place by now.
         if batch.aside and self.folder.exists(*aside):
             return aside
-        return self.parts(name, batch.number)
+        return self.segments(name, batch.number)
 
     def has(self, name: tuple[str, ...], number: int) -> bool:
         """Whether a batch is there: old ones may have been dropped."""
-        return self.folder.exists(*self.parts(name, number))
+        return self.folder.exists(*self.segments(name, number))
 
 
-def without_parts_of_others(batches: Sequence[Batch]) -> list[Batch]:
+def without_merged(batches: Sequence[Batch]) -> list[Batch]:
     """The batches in order, without those that are part of a later one and not forgotten yet."""
     found: list[Batch] = []
     for batch in reversed(batches):
         # An earlier version did not record which batches it has put together.
         later = found[-1] if found and found[-1].first is not None else None
-        if later is None or later.begins > batch.number:
+        if later is None or later.first_number > batch.number:
             found.append(batch)
     return found[::-1]
 

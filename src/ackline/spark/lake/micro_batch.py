@@ -12,10 +12,22 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.errors import ConfigError
 from ackline.ids import new_id
+from ackline.spark.events.gaps import Gap
 from ackline.spark.lake.counts import require_whole
-from ackline.spark.lake.errors import with_errors
-from ackline.spark.lake.lake import ERRORS, EVENTS, JOBS, OPEN, PARTS, TRAFFIC, WORKERS, Batch, Lake
+from ackline.spark.lake.lake import (
+    ERRORS,
+    EVENTS,
+    JOBS,
+    OPEN,
+    SUMMARIES,
+    TRAFFIC,
+    WORKERS,
+    Batch,
+    Lake,
+)
 from ackline.spark.lake.reading import read_tables
+from ackline.spark.lake.skipped import gaps_up_to
+from ackline.spark.lake.tracebacks import with_errors
 from ackline.spark.lake.writing import write_table
 from ackline.spark.pipelines import clusters, traffic, workers
 from ackline.spark.pipelines.silver import carried, lives_of, steps_with_times
@@ -65,14 +77,14 @@ class MicroBatch:
             rows |= self._write(steps, number)
         finally:
             steps.unpersist()
-        brought = _summary(self._lake, number, rows)
+        brought = _summary(self._lake, number, rows, gaps_up_to(number, self._lake, self._address))
         self._pass("counted")
         self._lake.log(brought)
         self._pass("logged")
         self._lake.folder.remove(*self._aside)
         for old in self._lake.folder.batches(*OPEN):
             if old < number - 1:
-                self._lake.folder.remove(*self._lake.parts(OPEN, old))
+                self._lake.folder.remove(*self._lake.segments(OPEN, old))
 
     def _steps(self, spark: SparkSession, events: DataFrame, number: int) -> DataFrame:
         """The steps of this batch, after those of the lives that went on before it."""
@@ -95,7 +107,7 @@ class MicroBatch:
         # Lives whose beginning is lost would never be reported.
         if (before := self._lake.batch(number - 1)) is not None:
             require_whole(self._lake, OPEN, [before])
-        return read_tables(spark, self._lake.folder, self._lake.parts(OPEN, number - 1))
+        return read_tables(spark, self._lake.folder, self._lake.segments(OPEN, number - 1))
 
     def _write(self, steps: DataFrame, number: int) -> Rows:
         new = steps.where("new")
@@ -108,8 +120,8 @@ class MicroBatch:
         }
         rows: Rows = {}
         for name, table in tables.items():
-            # Parts have few rows: one file each.
-            few = table.coalesce(1) if name in PARTS else table
+            # Summaries have few rows: one file each.
+            few = table.coalesce(1) if name in SUMMARIES else table
             rows[name] = self._save(few, name, number)
             self._pass(name[-1])
         return rows
@@ -118,17 +130,17 @@ class MicroBatch:
         """Write a table and put it in its place; returns how many rows it has."""
         folder, aside = self._lake.folder, (*self._aside, *name)
         write_table(table, folder.at(*aside))
-        rows = folder.rows(*aside)
+        rows = folder.count_rows(*aside)
         self._pass("written")
-        folder.replace(aside, self._lake.parts(name, number))
+        folder.replace(aside, self._lake.segments(name, number))
         return rows
 
 
-def _summary(lake: Lake, number: int, rows: Rows) -> Batch:
+def _summary(lake: Lake, number: int, rows: Rows, gaps: list[Gap]) -> Batch:
     """The log entry of a batch. Its days are read from its files: Spark would need a job for it."""
     days: set[datetime.date] = set()
     last = 0
-    for chunk in lake.folder.dataset(*lake.parts(EVENTS, number)).to_batches(columns=["at"]):
+    for chunk in lake.folder.dataset(*lake.segments(EVENTS, number)).to_batches(columns=["at"]):
         at = chunk.column("at").cast(MICROSECONDS)
         days.update(pyarrow.compute.unique(at.cast(pyarrow.date32())).to_pylist())
         last = max(last, pyarrow.compute.max(at.cast(pyarrow.int64())).as_py() or 0)
@@ -137,7 +149,8 @@ def _summary(lake: Lake, number: int, rows: Rows) -> Batch:
         events=rows[EVENTS],
         ended=rows[JOBS],
         going_on=rows[OPEN],
-        parts={name[-1]: rows[name] for name in PARTS},
+        summary_rows={name[-1]: rows[name] for name in SUMMARIES},
         days=sorted(days),
         last_at=last / 1e6,
+        gaps=gaps,
     )

@@ -4,6 +4,10 @@ A run that was taken for dead may wake up anywhere, when another run has the lak
 time is done aside, under a unique name; then a check must pass; and the change that follows is as
 short as the file system allows. On this machine that is a rename. Object stores have none: there,
 files get new names each time, so that they can be told from those of another run.
+
+A run may fall asleep even between the check and the change. So what is about to go is looked at
+before the check. If something else is in its place after that, another run may have put it there,
+and it stays unless a second check passes.
 """
 
 from __future__ import annotations
@@ -41,7 +45,10 @@ def replacing(
     try:
         with file:
             yield file
+        before = _identity(files, path)
         check()
+        if _identity(files, path) != before:
+            check()
         move(files, new, path)
     except BaseException:
         discard(files, new)
@@ -78,13 +85,14 @@ def remove(files: pyarrow.fs.FileSystem, path: str, check: Check) -> None:
     found = files.get_file_info(path)
     if found.type == pyarrow.fs.FileType.NotFound:
         return
+    before = _identity(files, path)
     check()
-    if found.is_file or not is_local(files):
+    if not is_local(files):
         discard(files, path)
-    else:
-        old = _beside(path, OUTDATED)
-        move(files, path, old)
-        discard(files, old)
+        return
+    old = _beside(path, OUTDATED)
+    _move_aside(files, path, old, before, check)
+    discard(files, old)
 
 
 def discard(files: pyarrow.fs.FileSystem, path: str) -> None:
@@ -117,17 +125,50 @@ def _replace_by_rename(
     new, old = _beside(target, UNFINISHED), _beside(target, OUTDATED)
     try:
         shutil.copytree(source, new, copy_function=_link)
+        mine, before = _identity(files, new), _identity(files, target)
         check()
-        with suppress(FileNotFoundError):
-            move(files, target, old)
+        _move_aside(files, target, old, before, check)
         # Fails if another run has filled the place since.
         move(files, new, target)
+        _check_or(check, lambda: _move_aside(files, target, new, mine, check))
     except OSError:
         check()
         raise
     finally:
         discard(files, new)
     discard(files, old)
+
+
+def _move_aside(
+    files: pyarrow.fs.FileSystem, path: str, aside: str, expected: object, check: Check
+) -> None:
+    """Give what is at a path another name; put it back if it is another run's."""
+    with suppress(FileNotFoundError):
+        move(files, path, aside)
+    if _identity(files, aside) != expected:
+        _check_or(check, lambda: move(files, aside, path))
+
+
+def _check_or(check: Check, undo: Callable[[], None]) -> None:
+    """Undo the last step if this run no longer has the lake."""
+    try:
+        check()
+    except BaseException:
+        # Fails if another run has changed the same since: then there is nothing to undo.
+        with suppress(OSError):
+            undo()
+        raise
+
+
+def _identity(files: pyarrow.fs.FileSystem, path: str) -> object:
+    """What tells a file or folder from a later one of the same name; None if there is none."""
+    if is_local(files):
+        with suppress(FileNotFoundError):
+            found = os.stat(path)
+            return found.st_ino, found.st_mtime_ns
+        return None
+    info = files.get_file_info(path)
+    return None if info.type == pyarrow.fs.FileType.NotFound else (info.size, info.mtime_ns)
 
 
 def _replace_by_copy(files: pyarrow.fs.FileSystem, source: str, target: str, check: Check) -> None:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from ackline.spark.errors import LakeDamaged
+from ackline.spark.errors import LakeClaimed, LakeDamaged
 from ackline.spark.lake.counts import require_whole
 from ackline.spark.lake.damage import naming_damage_in_spark
 from ackline.spark.lake.folder import Folder
@@ -19,22 +19,35 @@ from ackline.spark.lake.lake import Batch, Lake
 
 T = TypeVar("T")
 
+MOST_LOOKS = 5
+"""How often to look at a lake that a run changes all the time."""
 
-def look_twice(look: Callable[[], T]) -> T:
-    """Look again if files are missing: a run may have put batches together meanwhile."""
-    try:
-        with naming_damage_in_spark():
-            return look()
-    except LakeDamaged:
-        with naming_damage_in_spark():
-            return look()
+
+def look_again(lake: Lake, look: Callable[[], T]) -> T:
+    """Look again if files are missing: a run may have put batches together meanwhile.
+
+    If it has done so each time, nothing is damaged: then the error says what to do.
+    """
+    for left in reversed(range(MOST_LOOKS)):
+        before = lake.log_stamps
+        try:
+            with naming_damage_in_spark():
+                return look()
+        except LakeDamaged:
+            changed = lake.log_stamps != before
+            if not changed and left < MOST_LOOKS - 1:
+                raise
+    raise LakeClaimed(
+        f"a run merges batches of the lake {lake.folder.path} faster than they can be read: stop "
+        "the run for as long as this takes"
+    )
 
 
 def read_tables(spark: SparkSession, folder: Folder, *tables: tuple[str, ...]) -> DataFrame:
     """Files or folders of Parquet as one table, with the columns of the last."""
-    for parts in tables:
+    for table in tables:
         # Spark skips an empty file, and does not say which one is broken.
-        folder.rows(*parts)
+        folder.count_rows(*table)
     return _read(spark, folder, tables)
 
 
@@ -42,7 +55,7 @@ def _read(spark: SparkSession, folder: Folder, tables: Sequence[tuple[str, ...]]
     # Without a schema, Spark would run a job each time, only to find these columns.
     # A time that names no zone was written in Parquet's older form, which is UTC.
     columns = from_arrow_schema(folder.dataset(*tables[-1]).schema, prefer_timestamp_ntz=False)
-    return spark.read.schema(columns).parquet(*(folder.at(*parts) for parts in tables))
+    return spark.read.schema(columns).parquet(*(folder.at(*table) for table in tables))
 
 
 def as_arrow(frame: DataFrame) -> pyarrow.Table:
@@ -57,15 +70,15 @@ def read_batches(
     return _read(spark, lake.folder, require_whole(lake, name, batches))
 
 
-def read_parts(
+def read_summaries(
     spark: SparkSession,
     lake: Lake,
     name: tuple[str, ...],
     days: Collection[datetime.date] | None = None,
 ) -> DataFrame:
-    """The parts of complete batches, of some days or of all; no other batch is opened."""
-    parts = read_batches(spark, lake, name, batches_of(lake.batches, days))
-    return parts if days is None else parts.where(F.col("day").isin(list(days)))
+    """The summaries of complete batches, of some days or of all; no other batch is opened."""
+    rows = read_batches(spark, lake, name, batches_of(lake.batches, days))
+    return rows if days is None else rows.where(F.col("day").isin(list(days)))
 
 
 def batches_of(batches: Iterable[Batch], days: Collection[datetime.date] | None) -> list[Batch]:

@@ -18,14 +18,14 @@ from ackline.spark.lake.claim import Fence, LakeClaim
 from ackline.spark.lake.compaction import Compaction
 from ackline.spark.lake.damage import naming_damage_in_spark
 from ackline.spark.lake.delta import DeltaTables
-from ackline.spark.lake.expiry import expired
+from ackline.spark.lake.expiry import drop_expired, expired
 from ackline.spark.lake.gold import BY_DAY, GOLD, OF_ALL, Publisher
 from ackline.spark.lake.lake import CHECKPOINT, KEPT_BY_BATCH, LOG, OPEN, Lake
 from ackline.spark.lake.micro_batch import WRITING, MicroBatch, pass_nothing
 from ackline.spark.lake.placing import Check
 from ackline.spark.options import Common
 from ackline.spark.queue_names import naming_given
-from ackline.spark.retrying import retrying
+from ackline.spark.retrying import RETRY_FOR, retrying
 from ackline.spark.store_address import find_address
 
 NO_DELTA = "none"
@@ -41,9 +41,6 @@ SWEPT = (
     *((GOLD, table) for table in (*BY_DAY, *OF_ALL)),
 )
 """Folders in which a killed run may have left what it wrote or put aside."""
-
-RETRY_FOR = 60.0
-"""Seconds that an unreachable store is tried again for."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,17 +222,17 @@ class Run:
         if self._delta is not None:
             self._delta.bring_up_to_date()
             self._pass("exported")
-        dropped = self._drop_old(compaction, now)
+        dropped = self._drop_old(now)
         compacted = compaction.compact()
         return len(days), compacted, dropped
 
-    def _drop_old(self, compaction: Compaction, now: float) -> int:
+    def _drop_old(self, now: float) -> int:
         if self._asked.keep is None:
             return 0
         before = now - self._asked.keep
         if self._delta is not None and expired(self.lake.batches, before, now):
             self._delta.drop(before)
-        return compaction.drop(before, now)
+        return drop_expired(self.lake, before, now, self._pass)
 
     def _start(self, act: MicroBatch) -> StreamingQuery:
         options = {

@@ -14,7 +14,7 @@ from ackline.errors import ConfigError
 from ackline.spark.events.gaps import Gap
 from ackline.spark.lake.gold import GOLD
 from ackline.spark.lake.lake import ERRORS, OPEN, TRAFFIC, WORKERS, Lake
-from ackline.spark.lake.reading import as_arrow, look_twice, read_parts, read_tables
+from ackline.spark.lake.reading import as_arrow, look_again, read_summaries, read_tables
 from ackline.spark.pipelines import clusters, traffic, workers
 from ackline.spark.pipelines.forecast import TOO_LITTLE
 from ackline.spark.pipelines.objectives import attainment, late_in_line, with_late
@@ -82,13 +82,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 def gather(spark: SparkSession, lake: Lake, last_days: int | None = None) -> Report:
     """The report on a lake, or on its last days."""
-    return look_twice(lambda: _gather(spark, lake, last_days))
+    return look_again(lake, lambda: _gather(spark, lake, last_days))
 
 
 def _gather(spark: SparkSession, lake: Lake, last_days: int | None) -> Report:
     mark = lake.require()
     days = reported_days(lake, last_days)
-    parts = read_parts(spark, lake, TRAFFIC, days)
+    parts = read_summaries(spark, lake, TRAFFIC, days)
     hourly = traffic.add_up(parts, ("hour", *traffic.GROUP)).persist()
     try:
         return Report(
@@ -103,7 +103,7 @@ def _gather(spark: SparkSession, lake: Lake, last_days: int | None) -> Report:
             errors=_errors(spark, lake, days),
             stalls=rows(most_stalled(hourly)),
             workers=_workers(spark, lake, days),
-            gaps=mark.gaps,
+            gaps=lake.gaps,
             **_ahead(spark, lake),
         )
     finally:
@@ -173,14 +173,14 @@ def _objectives(spark: SparkSession, lake: Lake, hourly: DataFrame) -> Rows:
     attained = attainment(traffic.add_up(hourly, QUEUE), QUEUE, mark.objectives)
     # As of the last run: what is in line after that is unknown.
     now = last.last_at if mark.read_at is None else mark.read_at
-    open_ = read_tables(spark, lake.folder, lake.parts(OPEN, last.number))
+    open_ = read_tables(spark, lake.folder, lake.segments(OPEN, last.number))
     late = late_in_line(open_, mark.objectives, datetime.datetime.fromtimestamp(now, datetime.UTC))
     return rows(with_late(attained, late, mark.objectives).orderBy("attained", *QUEUE))
 
 
 def _errors(spark: SparkSession, lake: Lake, days: Sequence[datetime.date]) -> Rows:
     """Errors that are alike, wherever they happened: `places` has the queues and kinds."""
-    parts, by = read_parts(spark, lake, ERRORS, days), ("tenant", "fingerprint")
+    parts, by = read_summaries(spark, lake, ERRORS, days), ("tenant", "fingerprint")
     place = F.concat_ws(" ", "queue", F.nullif("kind", F.lit("")))
     places = parts.groupBy(*by).agg(F.sort_array(F.collect_set(place)).alias("places"))
     alike = clusters.add_up(parts, by).join(places, [*by])
@@ -188,7 +188,7 @@ def _errors(spark: SparkSession, lake: Lake, days: Sequence[datetime.date]) -> R
 
 
 def _workers(spark: SparkSession, lake: Lake, days: Sequence[datetime.date]) -> Rows:
-    known = workers.add_up(read_parts(spark, lake, WORKERS, days), workers.GROUP)
+    known = workers.add_up(read_summaries(spark, lake, WORKERS, days), workers.GROUP)
     figures = workers.figures(known, workers.GROUP)
     return rows(figures.orderBy("reliability", F.desc("deliveries"), "worker").limit(MOST))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from itertools import chain
 
 import pyarrow
 from pyspark.sql import DataFrame
@@ -11,6 +13,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from ackline.job import QueueKey, Record
 from ackline.queues import Queues
 from ackline.spark.pipelines.clusters import NEEDED
+from ackline.spark.retrying import RETRY_FOR, retrying
 from ackline.spark.store_address import StoreAddress
 from ackline.spark.stride import PAGE_BYTES, Stride
 
@@ -35,14 +38,20 @@ def add_errors(
     address: StoreAddress, batches: Iterator[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.RecordBatch]:
     """The same steps, with the errors of those jobs that still have the token of their step."""
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        with address.open() as queues:
-            found = zip(*_errors(queues, batch), strict=True)
-        errors = [pyarrow.array(column, pyarrow.string()) for column in found]
-        names = [*batch.schema.names, *ERROR]
-        yield pyarrow.RecordBatch.from_arrays([*batch.columns, *errors], names=names)
+    filled = (batch for batch in batches if batch.num_rows)
+    first = next(filled, None)
+    if first is None:
+        return  # Most tasks have no failed job: they need no connection.
+    with retrying(address.connect, RETRY_FOR) as queues:
+        for batch in chain([first], filled):
+            yield _with_errors(queues, batch)
+
+
+def _with_errors(queues: Queues, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+    found = zip(*_errors(queues, batch), strict=True)
+    errors = [pyarrow.array(column, pyarrow.string()) for column in found]
+    names = [*batch.schema.names, *ERROR]
+    return pyarrow.RecordBatch.from_arrays([*batch.columns, *errors], names=names)
 
 
 def _errors(queues: Queues, batch: pyarrow.RecordBatch) -> list[Error]:
@@ -65,7 +74,8 @@ def _look_up(queues: Queues, key: QueueKey, ids: list[str]) -> Iterator[Record]:
     stride = Stride(CHUNK)
     while ids:
         count = stride.next(PAGE_BYTES)
-        found = [job for job in queues.store.get(key, ids[:count]) if job is not None]
+        some = retrying(partial(queues.store.get, key, ids[:count]), RETRY_FOR)
+        found = [job for job in some if job is not None]
         stride.saw(found)
         yield from found
         ids = ids[count:]

@@ -1,0 +1,45 @@
+"""The gaps of a lake's stream, known as soon as the batch that skipped them is run."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ackline.spark.events.gap_notes import GapNotes
+from ackline.spark.events.gaps import Gap
+from ackline.spark.events.offset import EventsOffset
+from ackline.spark.lake.damage import unreadable
+from ackline.spark.lake.lake import CHECKPOINT, Lake
+from ackline.spark.retrying import RETRY_FOR, retrying
+from ackline.spark.store_address import StoreAddress
+
+OFFSETS = (*CHECKPOINT, "offsets")
+
+
+def gaps_up_to(number: int, lake: Lake, address: StoreAddress) -> list[Gap]:
+    """All gaps up to the end of a batch that is being run.
+
+    Its offset, which Spark has written before, lists those that were known when it was planned. If
+    more events had been dropped when it was run, the store has a note of them.
+    """
+    offset = offset_of(number, lake)
+    if offset is None:
+        return []
+    noted = retrying(lambda: _noted(address, offset.stream), RETRY_FOR)
+    return [*offset.skipped, *(gap for gap in noted if gap not in offset.skipped)]
+
+
+def offset_of(number: int, lake: Lake) -> EventsOffset | None:
+    """Where a batch ends, by the checkpoint; None if it was not run by a stream."""
+    contents = lake.folder.read(*OFFSETS, str(number))
+    if contents is None:
+        return None
+    try:
+        # After the version and Spark's own values, there is a line for each source of the stream.
+        return msgspec.json.decode(contents.splitlines()[-1], type=EventsOffset)
+    except (ValueError, IndexError) as error:
+        raise unreadable(lake.folder.at(*OFFSETS, str(number)), error) from None
+
+
+def _noted(address: StoreAddress, stream: str | None) -> list[Gap]:
+    with address.open() as queues:
+        return GapNotes(queues).of(stream)
