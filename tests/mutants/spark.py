@@ -62,6 +62,12 @@ SPARK = [
         "offset.get(part) == state.offered",
     ),
     _claims(
+        "a first micro-batch without jobs takes the stream over",
+        "stream.py",
+        '        if start["batch"] == end["batch"]:\n',
+        "        if start == end:\n",
+    ),
+    _claims(
         "a poison job is in a row of the lake, too",
         "replay.py",
         'delivered if options.ack == "outcome" else unfailed',

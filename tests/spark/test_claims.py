@@ -552,6 +552,7 @@ class TestTwoCheckpoints:
         for _ in range(3):
             self.begin(start, checkpoint, "claimed")
             put(email, 5, prefix="late")
+        self.begin(start, checkpoint, "read")
 
         start(checkpoint).trigger()
 
@@ -869,32 +870,41 @@ class TestPoison:
         assert email.status("poison0").state is State.FAILED
         assert sorted(checkpoint.ids) == ["j0", "j1"]
 
-    def test_it_is_in_no_row_though_the_manifest_without_it_could_not_be_saved(
+    def test_it_is_in_no_row_though_its_driver_dies_as_it_is_buried(
         self, email, start, checkpoint, monkeypatch, caplog
     ):
         put(email, 1, prefix="poison")
         self.crash(start, checkpoint, "poison0".__eq__, most=4)
         put(email, 1)
-        self.crash(start, checkpoint, "poison0".__eq__, most=2)
-        driver = start(checkpoint, max_replays=2, retry_for=0.0)
-        with pytest.raises(Died):
-            driver.trigger(die_at="planned")
-        last = start(checkpoint, max_replays=2, retry_for=0.0)
-        last._call("initialOffset")
+        bury = replay.Replay._bury
 
-        def away(*_arguments, **_options):
-            raise StoreUnavailable("away")
+        def bury_and_die(self, record):
+            bury(self, record)
+            monkeypatch.undo()
+            raise Died
 
-        monkeypatch.setattr(last.reader._opened().room, "save", away)
-        with pytest.raises(StoreUnavailable):
-            last.trigger()
-        assert email.status("poison0").state is State.FAILED
+        monkeypatch.setattr(replay.Replay, "_bury", bury_and_die)
+        while email.status("poison0").state is not State.FAILED:
+            self.crash(start, checkpoint, "poison0".__eq__, most=1)
         caplog.clear()
 
         start(checkpoint, max_replays=9).run()
 
         assert checkpoint.ids == ["j0"]
         assert "delivered again" not in caplog.text
+
+    def test_what_is_split_twice_stays_in_order(self, email, start, checkpoint, monkeypatch):
+        """So whatever waits behind a suspect proves that the sink works."""
+        monkeypatch.setattr(replay, "PIECES", 2)
+        ids = put(email, 8)
+        for _ in range(3):
+            with pytest.raises(Died):
+                start(checkpoint, max_replays=1).trigger("read")
+
+        start(checkpoint, max_replays=2).run()
+
+        assert [len(rows) for rows in checkpoint.lake.values()] == [2, 2, 4]
+        assert checkpoint.ids == ids
 
     def test_what_waits_is_written_once(self, email, start, checkpoint, monkeypatch):
         put(email, 50)
