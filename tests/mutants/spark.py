@@ -38,6 +38,54 @@ SPARK = [
         "        if False:\n",
     ),
     _claims(
+        "another checkpoint shares the first micro-batch and its generation",
+        "claims.py",
+        "replace(self.room.state, offered=new_id())",
+        "replace(self.room.state)",
+    ),
+    _claims(
+        "two checkpoints stay accepted when one has handed out jobs",
+        "claims.py",
+        "        if state.offered:\n",
+        "        if False:\n",
+    ),
+    _claims(
+        "the checkpoint that was first is refused before the other has handed out jobs",
+        "claims.py",
+        "offered=new_id())",
+        "generation=new_id())",
+    ),
+    _claims(
+        "a checkpoint with a first micro-batch without jobs cannot have the next",
+        "stream.py",
+        '(not offset["batch"] or offset.get(part) == state.offered)',
+        "offset.get(part) == state.offered",
+    ),
+    _claims(
+        "a first micro-batch without jobs takes the stream over",
+        "stream.py",
+        '        if start["batch"] == end["batch"]:\n',
+        "        if start == end:\n",
+    ),
+    _claims(
+        "a poison job is in a row of the lake, too",
+        "replay.py",
+        'delivered if options.ack == "outcome" else unfailed',
+        "delivered",
+    ),
+    _claims(
+        "what an unanswered write made wait stays beside what waits",
+        "manifest_room.py",
+        "            changes = changes + self._undo_additions(changes)\n",
+        "",
+    ),
+    _claims(
+        "parts of a split wait behind those of an earlier one",
+        "claims.py",
+        "            number = -min(ready)[1]\n",
+        "            number = min((suspected, -last) for suspected, last in ready)[1]\n",
+    ),
+    _claims(
         "who is refused takes the stream over nevertheless",
         "claims.py",
         "        self.room.begin(accept)\n",
@@ -62,10 +110,10 @@ SPARK = [
         "        if False:\n",
     ),
     _claims(
-        "the other pieces of a micro-batch that was cut up are forgotten",
-        "claims.py",
-        "            return first, [*(Piece(leases_of(some)) for some in others), *waiting]\n",
-        "            return first, waiting\n",
+        "the other jobs of a micro-batch that was split are forgotten",
+        "replay.py",
+        "            return first, [WaitingJobs(leases_of(some)) for some in others]\n",
+        "            return first, []\n",
     ),
     _claims(
         "jobs are handed out whose leases are lost",
@@ -81,20 +129,20 @@ SPARK = [
     ),
     _claims(
         "a poison job is left out instead of being buried",
-        "claims.py",
-        "            self._replay.bury(records[0], self._options.max_replays)\n",
+        "replay.py",
+        "            self._bury(records[0])\n",
         "            pass\n",
     ),
     _claims(
         "a job is blamed for a sink that is away",
-        "claims.py",
-        "        if 0 < manifest.suspected_in < self.room.state.proven:\n",
+        "replay.py",
+        "        if 0 < manifest.suspected_in < proven:\n",
         "        if True:\n",
     ),
     _claims(
         "a job is blamed as soon as it was tried twice",
-        "claims.py",
-        "        if 0 < manifest.suspected_in < self.room.state.proven:\n",
+        "replay.py",
+        "        if 0 < manifest.suspected_in < proven:\n",
         "        if 0 < manifest.suspected_in:\n",
     ),
     _claims(
@@ -129,8 +177,8 @@ SPARK = [
     ),
     _claims(
         "a write that comes late is not waited for",
-        "manifests.py",
-        "        if self._store.write_keys(self._tenant, [write]):\n            self._note",
+        "manifest_room.py",
+        "        if self._keys.write(self.state, self._version):\n            self._note",
         "        if not self.fenced():\n            self._note",
     ),
     _claims(
@@ -142,9 +190,8 @@ SPARK = [
     _claims(
         "available now ends though what it claimed went back",
         "claims.py",
-        "            if records:\n                self.room.save(",
-        "            if records:\n                self._intake.spend(len(records))\n"
-        "                self.room.save(",
+        "        if records:\n            try:\n",
+        "        if records:\n            self._intake.spend(len(records))\n            try:\n",
     ),
     _claims(
         "available now claims more for a save that went unanswered",
@@ -185,13 +232,14 @@ SPARK = [
     _claims(
         "whatever a manifest names is handed out again",
         "replay.py",
-        "    if record.token == token and record.state in (State.PROCESSING, State.COMPLETED):\n",
-        "    if record.token >= token:\n",
+        "    if record is None or record.token != lease[1]:\n        return None\n"
+        "    return record if record.state in (State.PROCESSING, State.COMPLETED) else None\n",
+        "    return record if record is not None and record.token >= lease[1] else None\n",
     ),
     _claims(
         "what failed in a micro-batch is missing when it is repeated",
         "replay.py",
-        "    if ended := failed_under(lease, record):\n",
+        "    if record is not None and (ended := failed_under(lease, record)):\n",
         "    if False:\n",
     ),
     _claims(
@@ -232,13 +280,13 @@ SPARK = [
     ),
     _claims(
         "a driver that was taken over writes over its successor",
-        "manifests.py",
-        "            writes[0] = msgspec.structs.replace(writes[0], version=self._version)\n",
-        "            writes[0] = msgspec.structs.replace(writes[0], version=None)\n",
+        "stream_keys.py",
+        "        guard = KeyWrite(key=self._state_path, value=value, version=version)\n",
+        "        guard = KeyWrite(key=self._state_path, value=value, version=None)\n",
     ),
     _claims(
         "manifests are dropped as soon as they are committed",
-        "manifests.py",
+        "manifest_room.py",
         "if batch <= state.committed - KEPT]",
         "if batch <= state.committed]",
     ),

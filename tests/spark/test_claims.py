@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from typing import Any
 
 import pyarrow
@@ -14,20 +15,22 @@ import ackline
 from ackline import NewJob
 from ackline.config import DAY, Policy
 from ackline.errors import ConfigError, StoreUnavailable
-from ackline.job import Record, State
+from ackline.job import State
 from ackline.lifecycle import Verdict
 from ackline.limits import OWN_KEYS
 from ackline.service import Settings
 from ackline.service.runtime import Runtime
 from ackline.service.store_access import sizes
 from ackline.spark import retrying
-from ackline.spark.claims import manifests, replay
-from ackline.spark.claims.leases import CHUNK, leases_of
-from ackline.spark.claims.manifests import Manifest, ManifestRoom, Piece
+from ackline.spark.claims import replay
+from ackline.spark.claims.leases import leases_of
+from ackline.spark.claims.manifest_room import ManifestRoom
+from ackline.spark.claims.manifests import Manifest, WaitingJobs
 from ackline.spark.claims.stream import ClaimsStreamReader
 from ackline.spark.errors import StreamFenced, StreamMismatch
 from ackline.spark.fleet.stop_flag import StopFlag
 from ackline.spark.options import ReadClaims
+from ackline.spark.stride import CHUNK
 from ackline.spark.writing.outcomes import OutcomesWriter
 from ackline.testing.servers.service import ServiceThread
 from tests.spark.addresses import TestAddress
@@ -204,8 +207,7 @@ def test_what_was_cancelled_meanwhile_is_kept_as_its_queue_says(email, start, ch
 
 def test_over_http_it_restarts_whatever_it_holds(monkeypatch, checkpoint):
     """No answer of the service has more jobs than this, and a driver may hold any number."""
-    for limited in (sizes, manifests):
-        monkeypatch.setattr(limited, "MOST", CHUNK)
+    monkeypatch.setattr(sizes, "MOST", CHUNK)
     runtime = Runtime.from_settings(Settings(store="memory://", port=0, drain=0))
     with ServiceThread(runtime) as service, ackline.open(service.url) as queues:
         put(queues["email"], CHUNK + 100)
@@ -490,6 +492,105 @@ def test_a_new_checkpoint_begins_anew_when_asked_to(email, start, checkpoint):
     assert email.counts()[State.COMPLETED] == 15
 
 
+class TestTwoCheckpoints:
+    """Until the first micro-batch is done, a new checkpoint is given it; then one must give way."""
+
+    def begin(self, start, checkpoint, point):
+        """A driver that dies in its first micro-batch."""
+        driver = start(checkpoint)
+        with pytest.raises(Died):
+            driver.trigger(die_at=point)
+        driver.die()
+
+    @pytest.mark.parametrize("point", POINTS)
+    def test_of_both_only_the_last_to_hand_out_jobs_goes_on(self, point, email, start, checkpoint):
+        put(email, 25)
+        self.begin(start, checkpoint, point)
+        other = Checkpoint()
+        live = start(other)
+        live.trigger()
+        first = dict(checkpoint.lake)
+        assert len(other.ids) == 10
+
+        if point != "claimed":
+            # Else Spark has nothing of it: it is as new as the other was.
+            with pytest.raises(StreamMismatch, match="generation"):
+                start(checkpoint).trigger()
+        live.run()
+
+        assert checkpoint.lake == first
+        assert len(other.ids) == 25
+        assert all(job.attempts == 1 for job in email.jobs().jobs)
+        with pytest.raises(StreamMismatch):
+            start(checkpoint).trigger()
+
+    @pytest.mark.parametrize("other_at", ["claimed", "logged"])
+    @pytest.mark.parametrize("point", ["logged", "committed"])
+    def test_the_first_goes_on_if_the_other_dies_before_it_hands_out_jobs(
+        self, point, other_at, email, start, checkpoint
+    ):
+        ids = put(email, 25)
+        self.begin(start, checkpoint, point)
+        other = Checkpoint()
+        self.begin(start, other, other_at)
+
+        start(checkpoint).run()
+
+        assert checkpoint.ids == ids
+        with pytest.raises(StreamMismatch):
+            start(other).trigger()
+
+    @pytest.mark.parametrize("empty_first", [False, True])
+    def test_killed_before_the_log_it_has_the_same_jobs_as_often_as_it_takes(
+        self, empty_first, email, start, checkpoint
+    ):
+        """Spark logs a first micro-batch also if there is nothing in it."""
+        if empty_first:
+            checkpoint.offsets[0] = json.dumps(start(checkpoint)._call("initialOffset"))
+            checkpoint.commits.add(0)
+        ids = put(email, 5)
+        for _ in range(3):
+            self.begin(start, checkpoint, "claimed")
+            put(email, 5, prefix="late")
+        self.begin(start, checkpoint, "read")
+
+        start(checkpoint).trigger()
+
+        assert checkpoint.ids == ids
+        start(checkpoint).run()
+        assert len(checkpoint.ids) == 10
+        assert email.counts()[State.COMPLETED] == 10
+
+    def test_two_drivers_that_begin_at_once_with_one_checkpoint_do_not_spoil_it(
+        self, email, start, checkpoint
+    ):
+        """The second asks before the first has logged, but the first is the first to log."""
+        ids = put(email, 5)
+        with pytest.raises(Died):
+            start(checkpoint).trigger(die_at="logged")
+        logged, checkpoint.offsets = checkpoint.offsets, {}
+        self.begin(start, checkpoint, "claimed")
+        checkpoint.offsets = logged
+
+        start(checkpoint).run()
+
+        assert checkpoint.ids == ids
+
+    def test_a_checkpoint_without_jobs_does_not_stop_who_reads(self, email, start, checkpoint):
+        idle = Checkpoint()
+        idle.offsets[0] = json.dumps(start(idle)._call("initialOffset"))
+        put(email, 15)
+        other = Checkpoint()
+        self.begin(start, other, "claimed")
+        reading = start(checkpoint)
+        reading.trigger()
+
+        start(idle)._run(0)
+        reading.run()
+
+        assert len(checkpoint.ids) == 15
+
+
 def test_it_does_not_begin_anew_when_another_was_first(email, start, checkpoint, monkeypatch):
     put(email, 15)
     late = start(Checkpoint())
@@ -499,7 +600,6 @@ def test_it_does_not_begin_anew_when_another_was_first(email, start, checkpoint,
     def find_nothing_yet():
         monkeypatch.setattr(room, "find", find)
         start(checkpoint).run()
-        return None, 0
 
     monkeypatch.setattr(room, "find", find_nothing_yet)
     with pytest.raises(StreamMismatch):
@@ -770,16 +870,95 @@ class TestPoison:
         assert email.status("poison0").state is State.FAILED
         assert sorted(checkpoint.ids) == ["j0", "j1"]
 
+    def test_it_is_in_no_row_though_its_driver_dies_as_it_is_buried(
+        self, email, start, checkpoint, monkeypatch, caplog
+    ):
+        put(email, 1, prefix="poison")
+        self.crash(start, checkpoint, "poison0".__eq__, most=4)
+        put(email, 1)
+        bury = replay.Replay._bury
+
+        def bury_and_die(self, record):
+            bury(self, record)
+            monkeypatch.undo()
+            raise Died
+
+        monkeypatch.setattr(replay.Replay, "_bury", bury_and_die)
+        while email.status("poison0").state is not State.FAILED:
+            self.crash(start, checkpoint, "poison0".__eq__, most=1)
+        caplog.clear()
+
+        start(checkpoint, max_replays=9).run()
+
+        assert checkpoint.ids == ["j0"]
+        assert "delivered again" not in caplog.text
+
+    def test_what_is_split_twice_stays_in_order(self, email, start, checkpoint, monkeypatch):
+        """So whatever waits behind a suspect proves that the sink works."""
+        monkeypatch.setattr(replay, "PIECES", 2)
+        ids = put(email, 8)
+        for _ in range(3):
+            with pytest.raises(Died):
+                start(checkpoint, max_replays=1).trigger("read")
+
+        start(checkpoint, max_replays=2).run()
+
+        assert [len(rows) for rows in checkpoint.lake.values()] == [2, 2, 4]
+        assert checkpoint.ids == ids
+
+    def test_what_waits_is_written_once(self, email, start, checkpoint, monkeypatch):
+        put(email, 50)
+        for _ in range(2):
+            with pytest.raises(Died):
+                start(checkpoint, max_replays=1, max_jobs_per_trigger=50).trigger("read")
+        driver = start(checkpoint, max_replays=2)
+        driver.trigger()
+        store, written = driver.reader._queues.store, list[int]()
+        write = store.write_keys
+
+        def noting(tenant, writes):
+            written.append(len(writes))
+            return write(tenant, writes)
+
+        monkeypatch.setattr(store, "write_keys", noting)
+        driver.run()
+
+        assert len(checkpoint.ids) == 50
+        # The state, a manifest, what waits no longer, and a manifest that is old enough to go.
+        assert max(written) <= 4
+
+    def test_what_an_unanswered_write_made_wait_does_not_wait_twice(
+        self, email, queues, monkeypatch
+    ):
+        """The second try knows that a job of the first was lost meanwhile."""
+        room = ManifestRoom(queues.store, email.key, "lake")
+        room.begin(lambda _state: None)
+        write = queues.store.write_keys
+
+        def unanswered(tenant, writes):
+            write(tenant, writes)
+            monkeypatch.undo()
+            raise StoreUnavailable("the connection broke")
+
+        monkeypatch.setattr(queues.store, "write_keys", unanswered)
+        a, b, c = (WaitingJobs(((id, 1),)) for id in "abc")
+        with pytest.raises(StoreUnavailable):
+            room.save(room.state, added=[a, b, c])
+        room.save(room.state, added=[a, c])
+        room.load()
+
+        assert room.waiting == {1: a, 0: c}
+
     def test_a_suspect_is_kept_though_a_save_went_unanswered(
         self, email, start, checkpoint, monkeypatch
     ):
         monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.001)
         put(email, 1, prefix="suspect")
-        driver, records = start(checkpoint), list[Record]()
+        driver = start(checkpoint)
         driver._call("initialOffset")
         claims, store = driver.reader._claims, driver.reader._queues.store
-        claims._intake.claim(1, records)
-        claims.room.save(claims.room.state, None, [Piece(leases_of(records), 1)])
+        records = claims._intake.claim(1)
+        claims.room.save(claims.room.state, added=[WaitingJobs(leases_of(records), 1)])
         write, cut = store.write_keys, list[bool]()
 
         def break_once(tenant, writes):

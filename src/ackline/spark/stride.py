@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from ackline.job import Record
 from ackline.stores.base import Page
+
+T = TypeVar("T")
+
+CHUNK = 1000
+"""Jobs, or keys, per round trip, at most."""
 
 PAGE_BYTES = 16 << 20
 """About how many bytes of memory a page may take."""
@@ -40,6 +46,12 @@ class Stride:
         if count:
             self._each = max(1, size // count)
             self._reach = min(self._most, self._reach * GROWTH)
+
+
+def chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Slices of as many items as go into one round trip."""
+    for start in range(0, len(items), CHUNK):
+        yield items[start : start + CHUNK]
 
 
 def pages(read: Callable[[str | None, int], Page], most: int) -> Iterator[list[Record]]:

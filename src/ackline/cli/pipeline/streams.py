@@ -51,7 +51,7 @@ def streams(
 
 
 def _found(session: Session, queue: str | None) -> Found:
-    from ackline.spark.claims.manifests import streams_of
+    from ackline.spark.claims.stream_keys import streams_of
 
     names = [queue] if queue is not None else list(session.queues)
     known = [session.known_queue(name) for name in names]

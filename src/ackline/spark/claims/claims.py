@@ -11,14 +11,16 @@ from typing import Any
 
 import msgspec
 
+from ackline.ids import new_id
 from ackline.job import Record
 from ackline.queue import Queue
 from ackline.queues import Queues
 from ackline.spark.claims.intake import Intake
 from ackline.spark.claims.keeper import LeaseKeeper
 from ackline.spark.claims.leases import leases_of
-from ackline.spark.claims.manifests import Accept, Manifest, ManifestRoom, Piece
-from ackline.spark.claims.replay import Replay, cut_up
+from ackline.spark.claims.manifest_room import Accept, ManifestRoom
+from ackline.spark.claims.manifests import Manifest, StreamState, WaitingJobs
+from ackline.spark.claims.replay import Replay
 from ackline.spark.claims.settling import Settling
 from ackline.spark.errors import StreamFenced, StreamMismatch
 from ackline.spark.options import ReadClaims
@@ -35,7 +37,7 @@ class Claims:
             queues.store, self._queue.key, options.worker, options.lease, self.room.fenced
         )
         self._intake = Intake(self._queue, options, self.room, self._keeper)
-        self._replay = Replay(self._queue, self._keeper, options.stream_id)
+        self._replay = Replay(self._queue, options, self._keeper)
         self._settling = Settling(self._queue, options, self.room, self._keeper)
         self._records: dict[int, list[Record]] = {}
         """The jobs of micro-batches that this driver has claimed or looked up, until settled."""
@@ -43,19 +45,16 @@ class Claims:
         self._doubtful = False
         """Whether a claim or a save failed: the store may have more than this driver knows."""
 
-    def generation(self) -> str:
-        """The generation of the stream, which its offsets name.
+    def find_or_begin(self) -> StreamState:
+        """The state of the stream; one that does not exist is begun.
 
-        An existing stream is not taken over yet, unless it is reset: its state and this driver's
-        checkpoint may not belong together, and then it is left to the driver that reads it.
+        An existing stream is not taken over yet: its state and this driver's checkpoint may not
+        belong together, and then it is left to the driver that reads it.
         """
-        found, _ = self.room.find()
-        if found is not None and not self._options.reset:
-            return found.generation
+        if found := self.room.find():
+            return found
         self.begin(lambda _state: None)
-        if self._options.reset:
-            self._begin_anew()
-        return self.room.state.generation
+        return self.room.state
 
     def begin(self, accept: Accept) -> None:
         """Take the stream over; if `accept` refuses its state, nothing is changed."""
@@ -69,8 +68,12 @@ class Claims:
         self._keeper.start()
         self._begun = True
 
-    def _begin_anew(self) -> None:
-        """Forget what was claimed with another checkpoint, and give those jobs back."""
+    def reset(self) -> None:
+        """Take the stream over, forget what was committed with another checkpoint, and begin anew.
+
+        Jobs that the other one holds go back to the queue. Safe to repeat.
+        """
+        self.begin(lambda _state: None)
         if self.room.state.committed:
             # Until the jobs are given back: this may fail halfway, and is then repeated.
             self._doubtful = True
@@ -79,6 +82,12 @@ class Claims:
             self._records.clear()
         if self._doubtful:
             self._look_again()
+
+    def adopt(self, generation: str) -> None:
+        """Spark has logged an offset of this generation, so an offer of another lapses."""
+        state = self.room.state
+        if state.offered:
+            self.room.save(msgspec.structs.replace(state, generation=generation, offered=""))
 
     def close(self) -> None:
         """Stop extending leases; until they lapse, the next driver can take them over."""
@@ -102,10 +111,14 @@ class Claims:
         self.settle(start)
         if self._doubtful:
             self._look_again()
-        state, batch = self.room.state, start + 1
+        batch = start + 1
         if batch in self.room.manifests:
+            if not start:
+                # The last driver was killed before Spark logged its offset, or this is another
+                # checkpoint: then just one may go on, the first to come back with its offset.
+                self.room.save(msgspec.structs.replace(self.room.state, offered=new_id()))
             return batch
-        if start < state.planned:
+        if start < self.room.state.planned:
             raise self._settling.mismatch(start)
         return batch if self._fill(batch, limit) else start
 
@@ -121,29 +134,32 @@ class Claims:
             raise
 
     def _take_waiting(self, batch: int, *, suspects: bool) -> bool:
-        """Make a waiting piece this micro-batch.
+        """Make jobs that wait this micro-batch.
 
-        A suspect only if other jobs were committed since, or with `suspects`.
+        A suspect only if other jobs were committed since, or with `suspects`. Parts of the last
+        split go first: whatever waits behind them may prove that the sink works.
         """
         waiting, proven = self.room.waiting, self.room.state.proven
-        ready = (one for one in waiting if suspects or one.suspected_in <= proven)
-        piece = next(ready, None)
-        if piece is not None:
-            rest = [one for one in waiting if one is not piece]
-            manifest = Manifest(batch, piece.leases, piece.suspected_in)
-            self.room.save(self.room.state, manifest, rest)
-        return piece is not None
+        ready = [
+            (jobs.suspected_in, -number)
+            for number, jobs in waiting.items()
+            if suspects or jobs.suspected_in <= proven
+        ]
+        if ready:
+            number = -min(ready)[1]
+            jobs = waiting[number]
+            manifest = Manifest(batch, jobs.leases, jobs.suspected_in)
+            self.room.save(self.room.state, manifest, taken=number)
+        return bool(ready)
 
     def _claim_and_save(self, batch: int, limit: int) -> bool:
-        records: list[Record] = []
-        try:
-            self._intake.claim(limit, records)
-            if records:
-                self.room.save(self.room.state, Manifest(batch, leases_of(records)))
-        except StreamFenced:
-            self._intake.give_back(records)
-            raise
+        records = self._intake.claim(limit)
         if records:
+            try:
+                self.room.save(self.room.state, Manifest(batch, leases_of(records)))
+            except StreamFenced:
+                self._intake.give_back(records)
+                raise
             self._intake.spend(len(records))
             self._records[batch] = records
         return bool(records)
@@ -181,27 +197,13 @@ class Claims:
     def _plan_again(self, manifest: Manifest) -> list[Record]:
         """Begin a micro-batch that an earlier driver has claimed, or whose leases were lost."""
         records = self._replay.alive(manifest)
-        state, waiting = self.room.state, self.room.waiting
+        state, waiting = self.room.state, list[WaitingJobs]()
         plans = state.plans + 1 if state.planned == manifest.batch else 1
         if plans > self._options.max_replays and records:
-            records, waiting = self._split(manifest, records)
+            records, waiting = self._replay.split(manifest, records, state.proven)
             plans = 1
         kept = msgspec.structs.replace(manifest, leases=leases_of(records))
         state = msgspec.structs.replace(state, planned=manifest.batch, plans=plans)
-        self.room.save(state, kept, waiting)
+        self.room.save(state, kept, added=waiting)
         self._records[manifest.batch] = records
         return records
-
-    def _split(self, manifest: Manifest, records: list[Record]) -> tuple[list[Record], list[Piece]]:
-        """Split a micro-batch that is never committed into jobs that stay and pieces that wait."""
-        waiting = self.room.waiting
-        if len(records) > 1:
-            first, *others = cut_up(records)
-            return first, [*(Piece(leases_of(some)) for some in others), *waiting]
-        if 0 < manifest.suspected_in < self.room.state.proven:
-            self._replay.bury(records[0], self._options.max_replays)
-            return [], waiting
-        # The sink may be away. This job is to blame only if others were committed since, and it
-        # was then tried again.
-        suspected_in = manifest.suspected_in or manifest.batch
-        return [], [*waiting, Piece(leases_of(records), suspected_in)]

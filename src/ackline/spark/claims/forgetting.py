@@ -5,7 +5,7 @@ from __future__ import annotations
 from ackline.queues import Queues
 from ackline.spark.claims.intake import Intake
 from ackline.spark.claims.keeper import LeaseKeeper
-from ackline.spark.claims.manifests import ManifestRoom
+from ackline.spark.claims.manifest_room import ManifestRoom
 from ackline.spark.options import ReadClaims
 
 

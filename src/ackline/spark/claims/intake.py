@@ -15,10 +15,10 @@ from ackline.job import LIVE, Record, State
 from ackline.queue import Queue
 from ackline.queue.consumer import time_to_next
 from ackline.spark.claims.keeper import LeaseKeeper
-from ackline.spark.claims.leases import CHUNK, leases_of
-from ackline.spark.claims.manifests import ManifestRoom
+from ackline.spark.claims.leases import leases_of
+from ackline.spark.claims.manifest_room import ManifestRoom
 from ackline.spark.options import ReadClaims
-from ackline.spark.stride import Stride, fitting, pages
+from ackline.spark.stride import CHUNK, Stride, fitting, pages
 from ackline.stores.base import Filter
 
 
@@ -44,8 +44,12 @@ class Intake:
         counts = self._queue.counts()
         self._budget = sum(counts[state] for state in LIVE)
 
-    def claim(self, limit: int, records: list[Record]) -> None:
-        """Claim into `records`, so that the caller knows every job even if this fails midway."""
+    def claim(self, limit: int) -> list[Record]:
+        """Claim as many jobs as are waiting, within the limits.
+
+        If this fails midway, `sweep` gives back what was claimed: it is in no manifest.
+        """
+        records: list[Record] = []
         if self._budget is not None:
             limit = min(limit, self._budget)
         room = self._options.max_bytes_per_trigger
@@ -61,6 +65,7 @@ class Intake:
             if surplus := found[taken:]:
                 # They are larger than those before: the driver may not have memory for all.
                 self.give_back(surplus)
+        return records
 
     def spend(self, jobs: int) -> None:
         """Take jobs that were claimed and saved off the budget.

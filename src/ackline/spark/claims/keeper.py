@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Iterable
 
 from ackline.job import QueueKey
-from ackline.spark.claims.leases import Lease, chunks, comes_again, look_up
+from ackline.spark.claims.leases import Lease, comes_again, look_up
+from ackline.spark.stride import chunks
 from ackline.stores.base import Hold, Store, WorkerBeat
 
 logger = logging.getLogger("ackline")

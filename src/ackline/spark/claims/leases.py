@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
 
 from ackline.events import Act
 from ackline.job import LIVE, Failure, QueueKey, Record
+from ackline.spark.stride import chunks
 from ackline.stores.base import Store
-
-T = TypeVar("T")
 
 Lease = tuple[str, int]
 """A job's id and the token it was claimed under."""
-
-CHUNK = 1000
-"""Jobs per round trip, at most."""
 
 
 def leases_of(records: Iterable[Record]) -> tuple[Lease, ...]:
     """The leases of jobs, as a manifest has them."""
     return tuple((record.id, record.token) for record in records)
-
-
-def chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Slices of as many items as go into one round trip."""
-    for start in range(0, len(items), CHUNK):
-        yield items[start : start + CHUNK]
 
 
 def look_up(

@@ -14,9 +14,10 @@ from ackline.job import Record, State
 from ackline.queue import Queue
 from ackline.queue.failures import failure_from
 from ackline.spark.claims.keeper import LeaseKeeper
-from ackline.spark.claims.leases import Lease, failed_under, leases_of, look_up
-from ackline.spark.claims.manifests import Manifest
+from ackline.spark.claims.leases import Lease, comes_again, failed_under, leases_of, look_up
+from ackline.spark.claims.manifests import Manifest, WaitingJobs
 from ackline.spark.errors import StreamMismatch
+from ackline.spark.options import ReadClaims
 
 logger = logging.getLogger("ackline")
 
@@ -27,10 +28,13 @@ PIECES = 100
 class Replay:
     """Finds the jobs of manifests that an earlier driver, or this one, has saved."""
 
-    def __init__(self, queue: Queue[Any, Any], keeper: LeaseKeeper, stream: str) -> None:
+    def __init__(self, queue: Queue[Any, Any], options: ReadClaims, keeper: LeaseKeeper) -> None:
         self._queue = queue
         self._keeper = keeper
-        self._stream = stream
+        self._stream = options.stream_id
+        self._max_replays = options.max_replays
+        # Without outcomes, only a poison job fails under its lease: it is in the DLQ, not in a row.
+        self._belonging = delivered if options.ack == "outcome" else unfailed
 
     def alive(self, manifest: Manifest) -> list[Record]:
         """The jobs that are still leased to the stream, or were settled under its lease.
@@ -42,12 +46,13 @@ class Replay:
         self._expire(lost)
         self._keeper.hold(set(manifest.leases) - lost)
         looked_up = list(self._look_up(manifest.leases))
-        found = [job for lease, record in looked_up if (job := delivered(lease, record))]
-        if gone := sum(record is None for _, record in looked_up):
+        belonging = [self._belonging(lease, record) for lease, record in looked_up]
+        left_out = [one for one, job in zip(looked_up, belonging, strict=True) if job is None]
+        if gone := sum(record is None for _, record in left_out):
             self._warn(manifest, gone, "are not kept any longer. Raise keepFor, or let them stay")
-        if lapsed := len(looked_up) - len(found) - gone:
+        if lapsed := sum(comes_again(lease, record) for lease, record in left_out):
             self._warn(manifest, lapsed, "had leases that lapsed, and will be delivered again")
-        return found
+        return [job for job in belonging if job is not None]
 
     def _warn(self, manifest: Manifest, jobs: int, reason: str) -> None:
         logger.warning(
@@ -64,15 +69,33 @@ class Replay:
                     f"stream {self._stream!r}: micro-batch {manifest.batch} is to be read again, "
                     f"but its job {id!r} was completed and is not kept any longer. Raise keepFor"
                 )
-            if job := delivered((id, token), record):
+            if job := self._belonging((id, token), record):
                 found.append(job)
         return found
 
-    def bury(self, record: Record, begun: int) -> None:
+    def split(
+        self, manifest: Manifest, records: list[Record], proven: int
+    ) -> tuple[list[Record], list[WaitingJobs]]:
+        """Split a micro-batch that is never committed into jobs that stay and jobs that wait.
+
+        `proven` is the last micro-batch that was committed with jobs.
+        """
+        if len(records) > 1:
+            first, *others = cut_up(records)
+            return first, [WaitingJobs(leases_of(some)) for some in others]
+        if 0 < manifest.suspected_in < proven:
+            self._bury(records[0])
+            return [], []
+        # The sink may be away. This job is to blame only if others were committed since, and it
+        # was then tried again.
+        suspected_in = manifest.suspected_in or manifest.batch
+        return [], [WaitingJobs(leases_of(records), suspected_in)]
+
+    def _bury(self, record: Record) -> None:
         """Send a job whose micro-batch is never committed to the DLQ."""
         reason = (
-            f"its micro-batch was begun {begun} times by stream {self._stream!r} and never "
-            "committed"
+            f"its micro-batch was begun {self._max_replays} times by stream {self._stream!r} and "
+            "never committed"
         )
         failure = failure_from(record, reason)
         self._queue.apply([lifecycle.bury(record, failure, self._queue.policies.of(record))])
@@ -100,14 +123,16 @@ def delivered(lease: Lease, record: Record | None) -> Record | None:
     Also if it was settled under the lease, whatever its outcome: a query that writes the
     micro-batch again, in place of what it wrote at first, needs all of its jobs.
     """
-    if record is None:
+    if record is not None and (ended := failed_under(lease, record)):
+        return msgspec.structs.replace(record, token=lease[1], attempts=ended.attempt)
+    return unfailed(lease, record)
+
+
+def unfailed(lease: Lease, record: Record | None) -> Record | None:
+    """The job if it is still leased under this lease, or was completed under it."""
+    if record is None or record.token != lease[1]:
         return None
-    token = lease[1]
-    if record.token == token and record.state in (State.PROCESSING, State.COMPLETED):
-        return record
-    if ended := failed_under(lease, record):
-        return msgspec.structs.replace(record, token=token, attempts=ended.attempt)
-    return None
+    return record if record.state in (State.PROCESSING, State.COMPLETED) else None
 
 
 def cut_up(records: list[Record]) -> list[list[Record]]:

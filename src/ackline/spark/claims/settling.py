@@ -15,10 +15,12 @@ from ackline.lifecycle import Transition, Verdict
 from ackline.queue import Queue
 from ackline.queue.failures import failure_from
 from ackline.spark.claims.keeper import LeaseKeeper
-from ackline.spark.claims.leases import Lease, chunks, look_up
-from ackline.spark.claims.manifests import Manifest, ManifestRoom
+from ackline.spark.claims.leases import Lease, look_up
+from ackline.spark.claims.manifest_room import ManifestRoom
+from ackline.spark.claims.manifests import Manifest
 from ackline.spark.errors import StreamFenced, StreamMismatch
 from ackline.spark.options import ReadClaims
+from ackline.spark.stride import chunks
 
 logger = logging.getLogger("ackline")
 

@@ -15,6 +15,7 @@ from ackline.errors import ConfigError
 from ackline.job import QueueKey, Record
 from ackline.queues import Queues
 from ackline.spark.claims.claims import Claims
+from ackline.spark.claims.manifest_room import Accept
 from ackline.spark.claims.manifests import StreamState
 from ackline.spark.errors import StreamMismatch
 from ackline.spark.options import ReadClaims
@@ -30,7 +31,7 @@ LARGEST_PARTITION = 8 << 20
 """Bytes of jobs for one task: what Spark sends to an executor has a limit of 128 MB."""
 
 
-class Handful(InputPartition):
+class ClaimedJobs(InputPartition):
     """Claimed jobs for one task, in Arrow's format: a task that is repeated needs no store."""
 
     def __init__(self, jobs: bytes) -> None:
@@ -53,7 +54,13 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """The offset before the first micro-batch; Spark asks again if it dies during the first."""
-        return self._with(lambda claims: self._offset(claims.generation(), 0))
+
+        def find(claims: Claims) -> dict[str, Any]:
+            if self.options.reset:
+                claims.reset()
+            return self._offset(claims.find_or_begin().generation, 0)
+
+        return self._with(find)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """At most as many jobs as the options allow."""
@@ -76,31 +83,36 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._require_known(state, start)
 
         def take(claims: Claims) -> dict[str, Any]:
-            claims.begin(accept)
-            batch = claims.take(start["batch"], most)
-            return self._offset(claims.room.state.generation, batch)
+            self._begin(claims, accept, start)
+            batch, state = claims.take(start["batch"], most), claims.room.state
+            if batch == start["batch"]:
+                # Spark takes every other offset for news.
+                return dict(start)
+            return self._offset(state.offered or state.generation, batch)
 
         return self._with(take)
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """The jobs of one micro-batch, shared out to tasks; the same jobs after a crash."""
-        if start == end:
+        if start["batch"] == end["batch"]:
             return []
 
         def plan(claims: Claims) -> list[Record]:
-            claims.begin(lambda state: self._require_own(state, start, end))
+            self._begin(claims, lambda state: self._require_own(state, start, end), end)
             batches = range(start["batch"] + 1, end["batch"] + 1)
             return [job for batch in batches for job in claims.plan(batch)]
 
         key = QueueKey(self.address.tenant, self.options.queue)
         records = self._with(plan)
-        return [Handful(pack(key, part)) for part in share_out(records, self.options.partitions)]
+        return [
+            ClaimedJobs(pack(key, part)) for part in share_out(records, self.options.partitions)
+        ]
 
     def commit(self, end: Offset) -> None:
         """Settle the micro-batch; `latestOffset` has mostly done it already."""
 
         def settle(claims: Claims) -> None:
-            claims.begin(lambda state: self._require_own(state, end))
+            self._begin(claims, lambda state: self._require_own(state, end), end)
             claims.settle(end["batch"])
 
         self._with(settle)
@@ -115,7 +127,7 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """The jobs that came with the task."""
-        if isinstance(partition, Handful):
+        if isinstance(partition, ClaimedJobs):
             with pyarrow.ipc.open_stream(partition.jobs) as batches:
                 yield from batches
 
@@ -131,6 +143,12 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._claims = Claims(self._queues, self.options)
         return self._claims
 
+    def _begin(self, claims: Claims, accept: Accept, logged: Offset) -> None:
+        """Take the stream over with an offset that Spark has logged, if it is accepted."""
+        claims.begin(accept)
+        if logged["batch"]:
+            claims.adopt(logged["generation"])
+
     def _offset(self, generation: str, batch: int) -> dict[str, Any]:
         return {
             "stream": self.options.stream_id,
@@ -140,9 +158,12 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
     def _require_own(self, state: StreamState, *offsets: Offset) -> None:
-        """Refuse offsets of another stream."""
+        """Refuse offsets of another stream, or of another checkpoint of this one."""
         expected = self._offset(state.generation, 0)
         for offset, part in product(offsets, ("stream", "queue", "generation")):
+            if part == "generation" and (not offset["batch"] or offset.get(part) == state.offered):
+                # Before its first micro-batch, a checkpoint may become that of any generation.
+                continue
             if offset.get(part) != expected[part]:
                 raise StreamMismatch(
                     f"the checkpoint belongs to {part} {offset.get(part)!r}, and this is "

@@ -16,15 +16,13 @@ from ackline.queues import Queues
 from ackline.spark.options import WriteJobs
 from ackline.spark.retrying import retrying
 from ackline.spark.store_address import StoreAddress
+from ackline.spark.stride import CHUNK
 from ackline.spark.writing.columns import Columns, columns_of_jobs
 from ackline.spark.writing.drafts import DraftMaker
 from ackline.spark.writing.rejected import RejectedRow
 from ackline.spark.writing.rejects_place import RejectsPlace
 from ackline.spark.writing.results import TaskResult
 from ackline.spark.writing.writers import RowWriter, StreamWriter, TableWriter
-
-CHUNK = 1000
-"""Jobs per round trip."""
 
 NO_KIND: frozenset[str] = frozenset()
 

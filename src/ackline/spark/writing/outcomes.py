@@ -27,6 +27,7 @@ from ackline.spark.claims.settling import replayable
 from ackline.spark.options import WriteOutcomes
 from ackline.spark.retrying import retrying
 from ackline.spark.store_address import StoreAddress
+from ackline.spark.stride import CHUNK
 from ackline.spark.writing.columns import require_outcomes
 from ackline.spark.writing.json_text import json_bytes
 from ackline.spark.writing.rejected import RejectedRow, rows_of
@@ -35,9 +36,6 @@ from ackline.spark.writing.results import TaskResult
 from ackline.spark.writing.writers import RowWriter, StreamWriter, TableWriter
 
 logger = logging.getLogger("ackline")
-
-CHUNK = 500
-"""Jobs per round trip."""
 
 
 class TaskOutcomes:

@@ -1,0 +1,164 @@
+"""What a stream has claimed, kept in the store: one manifest for each micro-batch.
+
+Every write is guarded by the version of the stream's state, and each driver that starts writes its
+own id into that state. So of two drivers only the last to start can write, and the other finds out
+when it tries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from ackline.ids import new_id
+from ackline.job import QueueKey
+from ackline.spark.claims.leases import Lease
+from ackline.spark.claims.manifests import Manifest, StreamState, WaitingJobs
+from ackline.spark.claims.stream_keys import StreamKeys
+from ackline.spark.errors import StreamFenced
+from ackline.stores.base import KeyWrite, Store
+
+KEPT = 20
+"""How many committed manifests stay, because Spark may go back to them."""
+
+NO_VERSION = -1
+"""A version that no key ever has."""
+
+Accept = Callable[[StreamState], None]
+"""Raises if a checkpoint and the state of the stream do not belong together."""
+
+
+class ManifestRoom:
+    """The state, the manifests and the waiting jobs of one stream, as the store has them.
+
+    `begin` reads them once; from then on this driver is the only one that can write.
+    """
+
+    def __init__(self, store: Store, queue: QueueKey, stream: str) -> None:
+        self._keys = StreamKeys(store, queue, stream)
+        self._stream = stream
+        self._by = new_id()
+        self._version = 0
+        self.state = StreamState("")
+        self.manifests: dict[int, Manifest] = {}
+        self.waiting: dict[int, WaitingJobs] = {}
+        """Jobs that are to be micro-batches of their own, by a number that each keeps."""
+
+    def begin(self, accept: Accept) -> None:
+        """Take the stream over from its last driver if its state is accepted, and load the rest."""
+        while True:
+            found, version = self._keys.find_state()
+            state = found or StreamState(new_id())
+            accept(state)
+            mine = msgspec.structs.replace(state, epoch=state.epoch + 1, by=self._by)
+            if self._keys.write(mine, version):
+                break
+        self.load()
+
+    def load(self) -> None:
+        """Read what the store has; `StreamFenced` if another driver has begun."""
+        self.state, self._version = self._found()
+        self.manifests = self._keys.read_manifests()
+        self.waiting = self._keys.read_waiting()
+
+    def save(
+        self,
+        state: StreamState,
+        manifest: Manifest | None = None,
+        *,
+        taken: int | None = None,
+        added: Sequence[WaitingJobs] = (),
+    ) -> None:
+        """Write all of it or nothing; `StreamFenced` if another driver has begun.
+
+        `taken` is the number of jobs that wait no longer, and `added` are jobs that wait from now,
+        the first of them under the highest number.
+        """
+        new = dict(enumerate(reversed(added), max(self.waiting, default=-1) + 1))
+        old = [batch for batch in self.manifests if batch <= state.committed - KEPT]
+        changes = [self._keys.set_waiting(number, jobs) for number, jobs in new.items()]
+        changes += [self._keys.delete_manifest(batch) for batch in old]
+        if manifest is not None:
+            changes.append(self._keys.set_manifest(manifest))
+        if taken is not None:
+            changes.append(self._keys.delete_waiting(taken))
+        self._write(state, changes)
+        self.state = state
+        self.waiting |= new
+        for batch in old:
+            del self.manifests[batch]
+        if manifest is not None:
+            self.manifests[manifest.batch] = manifest
+        if taken is not None:
+            del self.waiting[taken]
+
+    def confirm(self) -> bool:
+        """Whether the store still has what was loaded or saved here last.
+
+        If so, no write that any driver sent before can succeed any more. If not, `load` it;
+        `StreamFenced` if another driver has begun.
+        """
+        if self._keys.write(self.state, self._version):
+            self._note_version()
+            return True
+        self._found()
+        return False
+
+    def restart(self) -> None:
+        """Delete all manifests and what waits, and begin as if the stream were new."""
+        fresh = StreamState(new_id(), self.state.epoch, self._by)
+        changes = [self._keys.delete_manifest(batch) for batch in self.manifests]
+        changes += [self._keys.delete_waiting(number) for number in self.waiting]
+        self._write(fresh, changes)
+        self.state, self.manifests, self.waiting = fresh, {}, {}
+
+    def forget(self) -> None:
+        """Delete the state of a stream that was restarted and holds no jobs any more."""
+        self._write(None, [])
+
+    def find(self) -> StreamState | None:
+        """The state in the store, whichever driver wrote it."""
+        return self._keys.find_state()[0]
+
+    def fenced(self) -> bool:
+        """Whether another driver has taken over. Any thread may call this."""
+        found = self.find()
+        return found is None or found.by != self._by
+
+    @property
+    def held(self) -> set[Lease]:
+        """Every lease that the stream is still responsible for."""
+        batches: Iterable[tuple[Lease, ...]] = (
+            manifest.leases
+            for manifest in self.manifests.values()
+            if manifest.batch > self.state.committed
+        )
+        waiting = (jobs.leases for jobs in self.waiting.values())
+        return {lease for leases in (*batches, *waiting) for lease in leases}
+
+    def _write(self, state: StreamState | None, changes: list[KeyWrite]) -> None:
+        while not self._keys.write(state, self._version, changes):
+            # If no other driver has begun, an earlier write of ours succeeded unanswered.
+            _, self._version = self._found()
+            changes = changes + self._undo_additions(changes)
+        self._note_version()
+
+    def _undo_additions(self, changes: list[KeyWrite]) -> list[KeyWrite]:
+        """Deletes what an unanswered write added: its jobs would wait beside those added now."""
+        unknown = self._keys.read_waiting().keys() - self.waiting.keys()
+        changed = {change.key for change in changes}
+        deletions = map(self._keys.delete_waiting, unknown)
+        return [deletion for deletion in deletions if deletion.key not in changed]
+
+    def _note_version(self) -> None:
+        found, version = self._keys.find_state()
+        # Never the version of another driver's state, which would then be overwritten.
+        ours = found is not None and found.by == self._by
+        self._version = version if ours else NO_VERSION
+
+    def _found(self) -> tuple[StreamState, int]:
+        found, version = self._keys.find_state()
+        if found is None or found.by != self._by:
+            raise StreamFenced(self._stream)
+        return found, version

@@ -1,0 +1,102 @@
+"""The keys of a stream in the store, and how their values are encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from ackline.job import QueueKey
+from ackline.limits import OWN_KEYS
+from ackline.spark.claims.manifests import Manifest, StreamState, WaitingJobs
+from ackline.spark.stride import CHUNK
+from ackline.stores.base import Key, KeyWrite, Store, find_key
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_state = msgspec.msgpack.Decoder(StreamState).decode
+_decode_jobs = msgspec.msgpack.Decoder(WaitingJobs).decode
+
+
+def path_of(queue: QueueKey) -> tuple[str, ...]:
+    """The prefix of the keys of a queue's streams: a section follows, then the stream."""
+    return (OWN_KEYS, "claims", queue.name)
+
+
+def streams_of(store: Store, queue: QueueKey) -> dict[str, StreamState]:
+    """The streams that the store knows of a queue, and where they stand."""
+    entries = _keys_under(store, queue.tenant, (*path_of(queue), "state"))
+    return {entry.key[-1]: _decode_state(entry.value) for entry in entries}
+
+
+class StreamKeys:
+    """The keys of one stream: its state, a manifest for each micro-batch, and what waits."""
+
+    def __init__(self, store: Store, queue: QueueKey, stream: str) -> None:
+        self._store = store
+        self._tenant = queue.tenant
+        self._path = path_of(queue)
+        self._stream = stream
+
+    def find_state(self) -> tuple[StreamState | None, int]:
+        """The state, whichever driver wrote it, and the version of its key."""
+        entry = find_key(self._store, self._tenant, self._state_path)
+        return (None, 0) if entry is None else (_decode_state(entry.value), entry.version)
+
+    def read_manifests(self) -> dict[int, Manifest]:
+        """The manifests, by their micro-batch."""
+        found = self._read("batch")
+        return {batch: Manifest(batch, *msgspec.structs.astuple(found[batch])) for batch in found}
+
+    def read_waiting(self) -> dict[int, WaitingJobs]:
+        """The jobs that wait to be a micro-batch, by their number."""
+        return self._read("waiting")
+
+    def write(
+        self, state: StreamState | None, version: int, others: Sequence[KeyWrite] = ()
+    ) -> bool:
+        """Write the state, or delete it, and these other keys, all or none of them.
+
+        False if the state has another version by now: then nothing is written.
+        """
+        value = None if state is None else _encode(state)
+        guard = KeyWrite(key=self._state_path, value=value, version=version)
+        return self._store.write_keys(self._tenant, [guard, *others])
+
+    def set_manifest(self, manifest: Manifest) -> KeyWrite:
+        """Writes a manifest."""
+        jobs = WaitingJobs(manifest.leases, manifest.suspected_in)
+        return KeyWrite(key=self._key("batch", manifest.batch), value=_encode(jobs))
+
+    def delete_manifest(self, batch: int) -> KeyWrite:
+        """Deletes the manifest of a micro-batch."""
+        return KeyWrite(key=self._key("batch", batch), value=None)
+
+    def set_waiting(self, number: int, jobs: WaitingJobs) -> KeyWrite:
+        """Writes jobs that wait."""
+        return KeyWrite(key=self._key("waiting", number), value=_encode(jobs))
+
+    def delete_waiting(self, number: int) -> KeyWrite:
+        """Deletes jobs that waited."""
+        return KeyWrite(key=self._key("waiting", number), value=None)
+
+    @property
+    def _state_path(self) -> tuple[str, ...]:
+        return (*self._path, "state", self._stream)
+
+    def _key(self, section: str, number: int) -> tuple[str, ...]:
+        return (*self._path, section, self._stream, f"{number:016d}")
+
+    def _read(self, section: str) -> dict[int, WaitingJobs]:
+        entries = _keys_under(self._store, self._tenant, (*self._path, section, self._stream))
+        return {int(entry.key[-1]): _decode_jobs(entry.value) for entry in entries}
+
+
+def _keys_under(store: Store, tenant: str, prefix: tuple[str, ...]) -> Iterator[Key]:
+    """All keys that begin with these parts, in order, however many."""
+    after: tuple[str, ...] | None = None
+    while True:
+        page = store.read_keys(tenant, prefix, CHUNK, after)
+        yield from page
+        if len(page) < CHUNK:
+            return
+        after = page[-1].key
