@@ -276,4 +276,18 @@ SPARK = [
         "    held = record\n",
         "tests/spark/test_writing.py",
     ),
+    Mutant(
+        "spark: what the journal of all queues does not show yet is taken for nothing",
+        "spark/events/journal.py",
+        "            return News(frozenset(names), after)\n",
+        "            return News(frozenset(names), end)\n",
+        "tests/spark/test_many_queues.py",
+    ),
+    Mutant(
+        "spark: queues that a limit has left behind are taken for idle",
+        "spark/events/planning.py",
+        "            names, end = [*start.unfinished, *sorted(news.names)], news.end\n",
+        "            names, end = sorted(news.names), news.end\n",
+        "tests/spark/test_many_queues.py",
+    ),
 ]
