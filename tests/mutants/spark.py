@@ -359,4 +359,18 @@ SPARK = [
         "                self._at(name),\n",
         "tests/spark/test_delta.py::test_one_that_slept_right_before_its_commit_adds_nothing",
     ),
+    Mutant(
+        "spark: what the journal of all queues does not show yet is taken for nothing",
+        "spark/events/journal.py",
+        "            return News(frozenset(names), after)\n",
+        "            return News(frozenset(names), end)\n",
+        "tests/spark/test_many_queues.py",
+    ),
+    Mutant(
+        "spark: queues that a limit has left behind are taken for idle",
+        "spark/events/planning.py",
+        "            names, end = [*start.unfinished, *sorted(news.names)], news.end\n",
+        "            names, end = sorted(news.names), news.end\n",
+        "tests/spark/test_many_queues.py",
+    ),
 ]

@@ -12,6 +12,7 @@ from ackline.job import QueueKey, State
 from ackline.lifecycle import FENCED
 from ackline.queues import Queues
 from ackline.spark import schemas
+from ackline.spark.audit import auditing
 from ackline.spark.audit.auditing import run_audit
 from ackline.spark.audit.limits import limits_of
 from ackline.spark.events.rows import events_batch
@@ -266,3 +267,23 @@ def test_a_journal_that_is_pruned_meanwhile_is_not_blamed_for_its_beginning(
     assert audit.passed, audit.listed
     assert [gap.queue for gap in audit.unseen] == ["email"]
     assert not audit.proven
+
+
+def test_jobs_that_spark_has_lost_are_not_read_again(spark, sqlite_url, monkeypatch):
+    """By then they may have changed, and what has happened since may have been planned before."""
+    judge, states = auditing.findings, []
+
+    def lose_them_and_judge(events, jobs, *more):
+        queues["email"].complete(queues["email"].claim(1)[0])
+        spark.catalog.clearCache()
+        states.extend(row["state"] for row in jobs.collect())
+        return judge(events, jobs, *more)
+
+    monkeypatch.setattr(auditing, "findings", lose_them_and_judge)
+    with ackline.open(sqlite_url) as queues:
+        queues["email"].enqueue_many(range(3))
+
+        audit = run_audit(spark, sqlite_url, queues)
+
+    assert states == ["queued"] * 3
+    assert audit.passed, audit.listed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from functools import partial
 from typing import Any
 
 import pyarrow
@@ -15,7 +16,7 @@ from pyspark.sql.types import DecimalType, DoubleType, LongType, NullType, Strin
 
 from ackline.cli.exits import UsageMistake
 from ackline.cli.pipeline.jobs import read_sets
-from ackline.errors import ConfigError
+from ackline.errors import ConfigError, StoreUnavailable
 from ackline.job import State
 from ackline.limits import LONGEST_DELAY
 from ackline.spark.bulk.files import format_of, names_of, naming_the_file, require_plain
@@ -180,9 +181,40 @@ class TestRedriving:
 
         told, _ = redrive(self.plan(queue, "a", "b"))
 
-        assert (told["redriven"], told["left"]) == (2, 0)
+        assert (told["redriven"], told["left_alone"]) == (2, 0)
         assert queue.counts()[State.QUEUED] == 2
         assert [event.by for event in queue.events() if event.act == "redrive"] == ["ann"] * 2
+
+    @pytest.mark.parametrize("away", ["before", "after"])
+    def test_a_store_that_is_away_for_a_moment_does_not_end_the_task(
+        self, away, queue, redrive, address, monkeypatch
+    ):
+        self.bury(queue, "a", "b")
+        connect, calls = address.connect, []
+
+        def fail_at_first(act, *arguments):
+            calls.append(act.__name__)
+            first = calls.count(act.__name__) == 1
+            if first and away == "after":
+                act(*arguments)
+            if first:
+                raise StoreUnavailable("failing over")
+            return act(*arguments)
+
+        def failing():
+            queues = fail_at_first(connect)
+            for verb in ("get", "apply"):
+                act = partial(fail_at_first, getattr(queues.store, verb))
+                monkeypatch.setattr(queues.store, verb, act)
+            return queues
+
+        monkeypatch.setattr(address, "connect", failing)
+
+        told, _ = redrive(self.plan(queue, "a", "b"))
+
+        assert queue.counts()[State.QUEUED] == 2
+        # What an unanswered call has redriven is not counted twice, but as left alone.
+        assert (told["redriven"], told["left_alone"]) == ((2, 0) if away == "before" else (0, 2))
 
     def test_a_second_run_changes_nothing(self, queue, redrive):
         self.bury(queue, "a")
@@ -191,7 +223,7 @@ class TestRedriving:
 
         told, _ = redrive(plan)
 
-        assert (told["redriven"], told["left"]) == (0, 1)
+        assert (told["redriven"], told["left_alone"]) == (0, 1)
 
     def test_a_job_that_has_failed_anew_is_left_alone(self, queue, redrive):
         """It is in the DLQ again, but not by the failure that was meant."""
@@ -202,7 +234,7 @@ class TestRedriving:
 
         told, _ = redrive(plan)
 
-        assert (told["redriven"], told["left"]) == (0, 1)
+        assert (told["redriven"], told["left_alone"]) == (0, 1)
         assert queue.counts()[State.FAILED] == 1
 
     def test_by_the_state_alone_it_would_not_be(self, queue, redrive):
@@ -227,7 +259,7 @@ class TestRedriving:
         monkeypatch.setattr("ackline.spark.bulk.redriving.still_meant", look)
         told, _ = redrive(plan)
 
-        assert (told["redriven"], told["left"]) == (0, 1)
+        assert (told["redriven"], told["left_alone"]) == (0, 1)
         assert queue.status("a").payload == {"to": "a"}
 
     def test_a_job_is_changed_before_it_runs(self, queue, redrive):

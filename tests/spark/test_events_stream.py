@@ -677,7 +677,7 @@ def test_an_idle_stream_asks_no_queue_twice(queues, start, checkpoint, monkeypat
     look = store.events
 
     def noting(key, *more):
-        asked.append(key.name)
+        asked.append(key and key.name)
         return look(key, *more)
 
     monkeypatch.setattr(store, "events", noting)

@@ -9,6 +9,7 @@ from pyspark.sql.types import StructField, StructType
 
 import ackline
 from ackline.errors import AcklineError, ConfigError, StoreUnavailable
+from ackline.spark import schemas
 from ackline.spark.option_parsing import meanings, read_options
 from ackline.spark.options import ROLES
 from ackline.spark.source import AcklineSource
@@ -178,3 +179,16 @@ def test_kinds_with_commas_in_their_names_are_named_in_a_json_list():
     asked: Any = read_options("read", {"store": "x", "table": "jobs", "kinds": '["a,b", "c"]'})
 
     assert asked.kind_set == {"a,b", "c"}
+
+
+def test_a_table_of_jobs_has_the_columns_that_are_asked_for(sqlite_url):
+    ackline.open(sqlite_url).close()
+    said = {"store": sqlite_url, "table": "dlq"}
+    source = AcklineSource({**said, "columns": "state, id"})
+
+    assert source.schema().names == ["id", "state"]
+    assert source.reader(source.schema())
+    with pytest.raises(ConfigError, match="this table has the columns id, state"):
+        source.reader(schemas.JOBS)
+    with pytest.raises(ConfigError, match="no column 'sate': did you mean 'state'"):
+        AcklineSource({**said, "columns": "id,sate"}).schema()

@@ -66,6 +66,14 @@ def test_jobs_of_all_queues_and_states(queues, read):
     assert (rows["3"]["error_type"], rows["3"]["error_message"]) == ("ValueError", "no")
 
 
+def test_only_the_columns_that_are_asked_for_go_to_spark(queues, address):
+    queues["a"].enqueue("large", id="1")
+
+    [batch] = batches_of(reader(address, "jobs", columns="state, queue,id"))
+
+    assert batch.to_pylist() == [{"queue": "a", "id": "1", "state": "queued"}]
+
+
 def test_a_time_that_never_comes_is_null():
     assert times([float("inf"), None, float("nan"), 1.5]).to_pylist() == [
         *(None, None, None),

@@ -16,29 +16,29 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ackline.job import QueueKey, State
 from ackline.queues import Queues
-from ackline.spark.options import ReadingJobs
+from ackline.spark.options import JobsTableOptions
 from ackline.spark.retrying import retrying
 from ackline.spark.rows import jobs_batch
 from ackline.spark.store_address import StoreAddress
 from ackline.spark.stride import PAGE_BYTES, pages, pieces
 from ackline.stores.base import Filter, Page
 
-Shelf = tuple[str, State]
-"""The jobs of one queue in one state."""
+QueueState = tuple[str, State]
+"""A queue and a state: its jobs in that state are read together."""
 
 
-class OneShelf(InputPartition):
-    """A shelf that had jobs when the query was planned."""
+class OneState(InputPartition):
+    """One state of one queue that had jobs when the query was planned."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        super().__init__(shelf)
-        self.shelf = shelf
+    def __init__(self, queue_state: QueueState) -> None:
+        super().__init__(queue_state)
+        self.queue_state = queue_state
 
 
-class OtherShelves(InputPartition):
-    """All shelves that have jobs when this partition is read, except those that others read."""
+class RemainingStates(InputPartition):
+    """All states of queues that have jobs when this is read, except those that others read."""
 
-    def __init__(self, others: frozenset[Shelf]) -> None:
+    def __init__(self, others: frozenset[QueueState]) -> None:
         super().__init__(len(others))
         self.others = others
 
@@ -49,37 +49,37 @@ class JobsReader(DataSourceReader):
     It is not a snapshot: a job that changes its state meanwhile may be read in both or in neither.
     """
 
-    def __init__(self, options: ReadingJobs, address: StoreAddress) -> None:
+    def __init__(self, options: JobsTableOptions, address: StoreAddress) -> None:
         self.options = options
         self.address = address
 
     def partitions(self) -> list[InputPartition]:
-        """One for each shelf that has jobs, the largest first, and one for all other shelves.
+        """One for each state of a queue that has jobs, the largest first, and one for all others.
 
-        Spark plans a DataFrame once and reads it each time it is used; by then, shelves that were
+        Spark plans a DataFrame once and reads it each time it is used; by then, states that were
         empty may have jobs.
         """
         with self.address.open() as queues:
             sizes = self._sizes(queues)
-        shelves = sorted(sizes, key=lambda shelf: (-sizes[shelf], shelf))
-        return [*map(OneShelf, shelves), OtherShelves(frozenset(shelves))]
+        largest_first = sorted(sizes, key=lambda one: (-sizes[one], one))
+        return [*map(OneState, largest_first), RemainingStates(frozenset(sizes))]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        """The jobs of its shelves, a page at a time."""
+        """The jobs of its states, a page at a time."""
         queues = retrying(self.address.connect, self.options.retry_for)
         with closing(queues):
-            for shelf in self._shelves(queues, partition):
-                yield from self._read(queues, shelf)
+            for queue_state in self._queue_states(queues, partition):
+                yield from self._read(queues, queue_state)
 
-    def _shelves(self, queues: Queues, partition: InputPartition) -> list[Shelf]:
-        if isinstance(partition, OneShelf):
-            return [partition.shelf]
-        if isinstance(partition, OtherShelves):
+    def _queue_states(self, queues: Queues, partition: InputPartition) -> list[QueueState]:
+        if isinstance(partition, OneState):
+            return [partition.queue_state]
+        if isinstance(partition, RemainingStates):
             return sorted(self._sizes(queues).keys() - partition.others)
         return []
 
-    def _sizes(self, queues: Queues) -> dict[Shelf, int]:
-        """How many jobs are on each shelf that has any."""
+    def _sizes(self, queues: Queues) -> dict[QueueState, int]:
+        """How many jobs each queue has in each state, without those that have none."""
         states = self.options.state_set
         return {
             (info.key.name, state): count
@@ -88,8 +88,8 @@ class JobsReader(DataSourceReader):
             if count and state in states
         }
 
-    def _read(self, queues: Queues, shelf: Shelf) -> Iterator[pyarrow.RecordBatch]:
-        name, state = shelf
+    def _read(self, queues: Queues, queue_state: QueueState) -> Iterator[pyarrow.RecordBatch]:
+        name, state = queue_state
         key = QueueKey(self.address.tenant, name)
         wanted = Filter(
             states=frozenset({state}),
@@ -104,4 +104,4 @@ class JobsReader(DataSourceReader):
 
         for jobs in pages(read, self.options.page_size):
             for piece in pieces(jobs, PAGE_BYTES):
-                yield jobs_batch(key, piece)
+                yield jobs_batch(key, piece, self.options.column_set)

@@ -66,7 +66,7 @@ class Reading(Common, frozen=True, kw_only=True, rename="camel"):
         return None if self.kinds is None else names_of(self.kinds)
 
 
-class ReadingJobs(Reading, frozen=True, kw_only=True, rename="camel"):
+class JobsTableOptions(Reading, frozen=True, kw_only=True, rename="camel"):
     """The options that reading `jobs` and reading `dlq` as tables share."""
 
     created_after: Annotated[
@@ -78,6 +78,13 @@ class ReadingJobs(Reading, frozen=True, kw_only=True, rename="camel"):
     ] = None
     created_before: Annotated[
         str | None, Meta(description="Only jobs enqueued before this time.")
+    ] = None
+    columns: Annotated[
+        str | None,
+        Meta(
+            description="Only these columns, with commas between them: the others do not go to "
+            "Spark, and payloads are most of what a job weighs."
+        ),
     ] = None
     page_size: Annotated[
         int,
@@ -92,6 +99,11 @@ class ReadingJobs(Reading, frozen=True, kw_only=True, rename="camel"):
         super().__post_init__()
         seconds_at("createdAfter", self.created_after)
         seconds_at("createdBefore", self.created_before)
+
+    @property
+    def column_set(self) -> frozenset[str] | None:
+        """The columns to read; None is all."""
+        return None if self.columns is None else names_of(self.columns)
 
     @property
     def state_set(self) -> frozenset[State]:
@@ -109,7 +121,7 @@ class ReadingJobs(Reading, frozen=True, kw_only=True, rename="camel"):
         return seconds_at("createdBefore", self.created_before)
 
 
-class ReadDLQ(ReadingJobs, frozen=True, kw_only=True, rename="camel"):
+class ReadDLQ(JobsTableOptions, frozen=True, kw_only=True, rename="camel"):
     """Reading `dlq` as a table."""
 
     @property
@@ -118,7 +130,7 @@ class ReadDLQ(ReadingJobs, frozen=True, kw_only=True, rename="camel"):
         return frozenset({State.FAILED})
 
 
-class ReadJobs(ReadingJobs, frozen=True, kw_only=True, rename="camel"):
+class ReadJobs(JobsTableOptions, frozen=True, kw_only=True, rename="camel"):
     """Reading `jobs` as a table."""
 
     states: Annotated[

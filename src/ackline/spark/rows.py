@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any
 
 import pyarrow
@@ -31,48 +32,32 @@ def place_of(cursor: str) -> str:
     return f"{batch:032x}{used:08x}"
 
 
-def jobs_batch(key: QueueKey, records: Sequence[Record]) -> pyarrow.RecordBatch:
-    """Jobs with the columns of `schemas.JOBS`."""
-    failures = [record.failure for record in records]
-    columns = _shared(key, records) | {
-        "state": [record.state.value for record in records],
-        "worker": [record.worker for record in records],
-        "cancel_requested": [record.cancel_requested for record in records],
-        "started_at": times(record.started_at for record in records),
-        "deadline": times(record.deadline for record in records),
-        "run_at": times(record.run_at for record in records),
-        "finished_at": times(record.finished_at for record in records),
-        "expires_at": times(record.expires_at for record in records),
-        "max_attempts": [_own_attempts(record.options) for record in records],
-        "result": [record.result for record in records],
-        "error_type": [failure and failure.type for failure in failures],
-        "error_message": [failure and failure.message for failure in failures],
-        "error_traceback": [failure and failure.traceback for failure in failures],
-    }
-    return _batch("jobs", columns)
+def jobs_batch(
+    key: QueueKey, records: Sequence[Record], names: Collection[str] | None = None
+) -> pyarrow.RecordBatch:
+    """Jobs with the columns of `schemas.JOBS`, or those of them that are named."""
+    return _batch(key, records, schemas.arrow("jobs"), names)
 
 
 def claims_batch(key: QueueKey, records: Sequence[Record]) -> pyarrow.RecordBatch:
     """Claimed jobs with the columns of `schemas.CLAIMS`."""
-    return _batch("claims", _shared(key, records))
+    return _batch(key, records, schemas.arrow("claims"), None)
 
 
-def _shared(key: QueueKey, records: Sequence[Record]) -> dict[str, Any]:
-    return {
-        "tenant": [key.tenant] * len(records),
-        "queue": [key.name] * len(records),
-        "id": [record.id for record in records],
-        "kind": [record.kind for record in records],
-        "priority": [record.priority for record in records],
-        "payload": [record.payload for record in records],
-        "codec": [record.options.codec or "json" for record in records],
-        "attempts": [record.attempts for record in records],
-        "created_at": times(record.created_at for record in records),
-        "token": [record.token for record in records],
-        "group": [record.options.group for record in records],
-        "headers": [list(record.options.headers.items()) for record in records],
-        "trace": [record.options.trace for record in records],
-    }
+def _batch(
+    key: QueueKey, records: Sequence[Record], schema: pyarrow.Schema, names: Collection[str] | None
+) -> pyarrow.RecordBatch:
+    fields = [field for field in schema if names is None or field.name in names]
+    arrays = [_column(key, records, field) for field in fields]
+    return pyarrow.RecordBatch.from_arrays(arrays, schema=pyarrow.schema(fields))
+
+
+def _column(key: QueueKey, records: Sequence[Record], field: pyarrow.Field) -> pyarrow.Array:
+    of_queue = {"tenant": key.tenant, "queue": key.name}
+    if field.name in of_queue:
+        return pyarrow.repeat(pyarrow.scalar(of_queue[field.name], field.type), len(records))
+    values = map(_VALUES[field.name], records)
+    return times(values) if field.type == MICROSECONDS else pyarrow.array(values, field.type)
 
 
 def _own_attempts(options: Options) -> int | None:
@@ -93,10 +78,30 @@ def times(seconds: Iterable[float | None]) -> pyarrow.Array:
     return micros.cast(pyarrow.int64()).cast(MICROSECONDS)
 
 
-def _batch(name: str, columns: dict[str, Any]) -> pyarrow.RecordBatch:
-    schema = schemas.arrow(name)
-    arrays = [
-        column if isinstance(column, pyarrow.Array) else pyarrow.array(column, field.type)
-        for field, column in ((field, columns[field.name]) for field in schema)
-    ]
-    return pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
+def _error(name: str) -> Callable[[Record], str | None]:
+    def of(record: Record) -> str | None:
+        return getattr(record.failure, name, None)
+
+    return of
+
+
+_VALUES: Mapping[str, Callable[[Record], Any]] = {
+    **{
+        name: attrgetter(name)
+        for name in (
+            *("id", "kind", "priority", "payload", "attempts", "created_at", "token", "worker"),
+            *("cancel_requested", "started_at", "deadline", "run_at", "finished_at", "expires_at"),
+            "result",
+        )
+    },
+    "state": attrgetter("state.value"),
+    "codec": lambda record: record.options.codec or "json",
+    "group": attrgetter("options.group"),
+    "headers": lambda record: list(record.options.headers.items()),
+    "trace": attrgetter("options.trace"),
+    "max_attempts": lambda record: _own_attempts(record.options),
+    "error_type": _error("type"),
+    "error_message": _error("message"),
+    "error_traceback": _error("traceback"),
+}
+"""What a job has in each column, without those that all jobs of a queue share."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -133,6 +134,11 @@ CLAIMS = _schema(
     optional={"group", "headers", "trace"},
 )
 """A claimed job: what streaming `jobs` gives. `token` is the lease that its outcome must name."""
+
+
+def jobs_with(names: Collection[str] | None) -> StructType:
+    """The columns of `JOBS` that have these names; None is all."""
+    return StructType([field for field in JOBS if names is None or field.name in names])
 
 
 @cache

@@ -20,11 +20,12 @@ from ackline.spark.events.stream import EventsStreamReader
 from ackline.spark.events.table import EventsReader
 from ackline.spark.jobs import JobsReader
 from ackline.spark.option_parsing import read_options, table_of
+from ackline.spark.option_text import names_of, require_known
 from ackline.spark.options import (
+    JobsTableOptions,
     ReadClaims,
     ReadEvents,
     Reading,
-    ReadingJobs,
     WriteJobs,
     WriteOutcomes,
 )
@@ -51,10 +52,13 @@ class AcklineSource(DataSource):
         table = table_of(self.options)
         if table == "jobs" and "streamId" in self.options:
             return schemas.CLAIMS
-        tables = {"jobs": schemas.JOBS, "dlq": schemas.JOBS, "events": schemas.EVENTS}
-        if table not in tables:
-            raise ConfigError(f"no table {table!r} can be read: there are {', '.join(tables)}")
-        return tables[table]
+        match table:
+            case "events":
+                return schemas.EVENTS
+            case "jobs" | "dlq":
+                return _columns_of_jobs(self.options.get("columns"))
+            case _:
+                raise ConfigError(f"no table {table!r} can be read: there are jobs, dlq, events")
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`."""
@@ -66,8 +70,8 @@ class AcklineSource(DataSource):
         if isinstance(options, ReadEvents):
             _require_schema(schema, schemas.EVENTS)
             return EventsReader(options, address)
-        assert isinstance(options, ReadingJobs)
-        _require_schema(schema, schemas.JOBS)
+        assert isinstance(options, JobsTableOptions)
+        _require_schema(schema, _columns_of_jobs(options.columns))
         return JobsReader(options, address)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
@@ -107,6 +111,12 @@ class AcklineSource(DataSource):
         options = read_options("write", self.options)
         assert isinstance(options, WriteJobs | WriteOutcomes)
         return options, find_address(options, creates=True)
+
+
+def _columns_of_jobs(asked: str | None) -> StructType:
+    names = None if asked is None else names_of(asked)
+    require_known("column", sorted(names or ()), schemas.JOBS.names)
+    return schemas.jobs_with(names)
 
 
 def _missing(options: Reading, address: StoreAddress) -> str | None:

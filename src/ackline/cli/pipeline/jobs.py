@@ -232,8 +232,8 @@ def redrive(
     if session.json:
         session.document(done)
     else:
-        left = f", {done.left:,} were not as before and left alone" if done.left else ""
-        session.say(f"{count(total, 'job')} redriven{left}")
+        changed = f"{done.left_alone:,} were not as before and left alone"
+        session.say(f"{count(total, 'job')} redriven" + (f", {changed}" if done.left_alone else ""))
     refuse(session, done.refused, done.rejected, rejected)
 
 

@@ -22,8 +22,8 @@ from ackline.spark.pipelines.journal import behind
 LISTED = 1000
 """How many findings are brought together to be shown; all are counted."""
 
-UNREAD = ("payload", "result", "error_traceback")
-"""Columns of jobs that may be large, and are not judged."""
+JUDGED = ("tenant", "queue", "id", "kind", "state", "max_attempts")
+"""The columns of jobs that are judged: payloads, results and tracebacks may be large."""
 
 
 class Audit(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +71,9 @@ def _audit(tables: StoreTables, lake: Lake | None) -> Audit:
     end = tables.queues.info().cursor
     # The journal up to here; then the jobs; then what has happened since.
     events = history.events(end).cache()
-    jobs = tables.read("jobs").drop(*UNREAD).cache()
+    # Not cached: what a cache loses is read again, and jobs that have changed by then would not
+    # fit to their events. What is lost here ends the audit with an error.
+    jobs = tables.read("jobs", columns=",".join(JUDGED)).localCheckpoint()
     try:
         sizes = events.count(), jobs.count()
         # Only now: a journal may be trimmed at any time until it has been read.
@@ -80,7 +82,6 @@ def _audit(tables: StoreTables, lake: Lake | None) -> Audit:
         counts, listed = _collected(clear(found, tables.read("events", start=end)))
     finally:
         events.unpersist()
-        jobs.unpersist()
     return Audit(events=sizes[0], jobs=sizes[1], counts=counts, listed=listed, unseen=unseen)
 
 

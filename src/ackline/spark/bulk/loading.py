@@ -63,11 +63,7 @@ def load(files: Files, options: WriteJobs, address: StoreAddress, name: str) -> 
         written=sum(row["written"] for row in rows),
         known=sum(row["known"] for row in rows),
         refused=sum(row["refused"] for row in rows),
-        rejected=[
-            RejectedRow(row["row"], row["error"], row["reason"])
-            for row in rows
-            if row["reason"] is not None
-        ],
+        rejected=RejectedRow.in_report(rows),
     )
 
 

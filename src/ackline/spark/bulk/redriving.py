@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -22,6 +24,7 @@ from ackline.limits import LONGEST_DELAY, require_priority
 from ackline.queue import Queue
 from ackline.queues import Queues
 from ackline.spark.bulk.files import first_line
+from ackline.spark.retrying import retrying
 from ackline.spark.store_address import StoreAddress
 from ackline.spark.writing.json_text import json_bytes
 from ackline.spark.writing.rejected import RejectedRow
@@ -29,6 +32,9 @@ from ackline.spark.writing.rejects_place import RejectsPlace
 
 CHUNK = 500
 """Jobs per round trip."""
+
+RETRY_FOR = 60.0
+"""Seconds that a task tries a store again for that cannot be used, as readers and writers do."""
 
 SETTABLE = ("payload", "priority")
 
@@ -39,12 +45,12 @@ LISTED = 10
 """How many refused jobs of each task a check shows."""
 
 _REJECTED = [(name, pyarrow.string()) for name in ("row", "error", "reason")]
-_COUNTS = [(name, pyarrow.int64()) for name in ("redriven", "left", "refused")]
+_COUNTS = [(name, pyarrow.int64()) for name in ("redriven", "left_alone", "refused")]
 _ARROW = pyarrow.schema([("queue", pyarrow.string()), *_COUNTS, *_REJECTED])
 _CHECKED_ARROW = pyarrow.schema([("refused", pyarrow.int64()), *_REJECTED])
 SCHEMA, CHECKED = from_arrow_schema(_ARROW), from_arrow_schema(_CHECKED_ARROW)
 
-_NOTHING = {"redriven": 0, "left": 0, "refused": 0}
+_NOTHING = {"redriven": 0, "left_alone": 0, "refused": 0}
 
 
 class Redriven(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,8 +58,9 @@ class Redriven(msgspec.Struct, frozen=True, kw_only=True):
 
     redriven: Mapping[str, int]
     """By queue."""
-    left: int
-    """Jobs that have changed since they were chosen: redriven by others, or failed again."""
+    left_alone: int
+    """Jobs that were left alone, because they have changed since they were chosen: they were
+    redriven by others, or have failed again."""
     refused: int
     """Jobs that could not be changed as `--set` says; they are still in the DLQ."""
     rejected: list[RejectedRow]
@@ -131,18 +138,10 @@ def redrive(
             counts[row["queue"]] = counts.get(row["queue"], 0) + row["redriven"]
     return Redriven(
         redriven=counts,
-        left=sum(row["left"] for row in rows),
+        left_alone=sum(row["left_alone"] for row in rows),
         refused=sum(row["refused"] for row in rows),
-        rejected=_rejected(rows),
+        rejected=RejectedRow.in_report(rows),
     )
-
-
-def _rejected(rows: Sequence[Mapping[str, Any]]) -> list[RejectedRow]:
-    return [
-        RejectedRow(row["row"], row["error"], row["reason"])
-        for row in rows
-        if row["reason"] is not None
-    ]
 
 
 def redrive_some(
@@ -152,7 +151,10 @@ def redrive_some(
     rejects_place: RejectsPlace,
 ) -> Iterator[pyarrow.RecordBatch]:
     """What one task did, then a row for each refused job to be listed."""
-    with rejects_place.opened(address) as rejects, address.open() as queues:
+    with (
+        rejects_place.opened(address) as rejects,
+        closing(retrying(address.connect, RETRY_FOR)) as queues,
+    ):
         done = 0
         for batch in batches:
             for start in range(0, batch.num_rows, CHUNK):
@@ -178,9 +180,9 @@ def _redrive(
         by_queue.setdefault(row["queue"], []).append(row)
     counts, rejected = list[dict[str, Any]](), list[RejectedRow]()
     for name, queue_rows in by_queue.items():
-        count, refused = _of_queue(queues[name], queue_rows, by)
-        left = len(queue_rows) - count - len(refused)
-        counts.append({"queue": name, "redriven": count, "left": left, "refused": 0})
+        redriven, refused = retrying(partial(_of_queue, queues[name], queue_rows, by), RETRY_FOR)
+        left_alone = len(queue_rows) - redriven - len(refused)
+        counts.append({**_NOTHING, "queue": name, "redriven": redriven, "left_alone": left_alone})
         rejected += refused
     return counts, rejected
 
@@ -188,7 +190,10 @@ def _redrive(
 def _of_queue(
     queue: Queue[Any, Any], rows: Sequence[dict[str, Any]], by: str
 ) -> tuple[int, list[RejectedRow]]:
-    """How many were redriven, and which could not be changed as `--set` says."""
+    """How many were redriven, and which could not be changed as `--set` says.
+
+    It can be repeated: jobs that the first call has redriven are then left alone.
+    """
     meant = still_meant(queue.store.get(queue.key, [row["id"] for row in rows]), rows)
     rejected, steps = [], []
     for row in meant:
@@ -255,7 +260,7 @@ def check(plan: DataFrame, address: StoreAddress) -> Checked:
     rows = reports.toArrow().to_pylist()
     return Checked(
         refused=sum(row["refused"] for row in rows),
-        rejected=_rejected(rows),
+        rejected=RejectedRow.in_report(rows),
     )
 
 
@@ -264,7 +269,7 @@ def check_some(
 ) -> Iterator[pyarrow.RecordBatch]:
     """How many one task would refuse, with the first of them."""
     refused, listed = 0, list[RejectedRow]()
-    with address.open() as queues:
+    with closing(retrying(address.connect, RETRY_FOR)) as queues:
         for batch in batches:
             for row in batch.to_pylist():
                 try:

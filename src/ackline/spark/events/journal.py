@@ -1,4 +1,4 @@
-"""The journal in pieces that can be read separately, in parallel and repeatedly."""
+"""The journal in stretches that can be read separately, in parallel and repeatedly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ackline.spark.retrying import retrying
 from ackline.stores.base import Store
 
 
-class Piece(msgspec.Struct, frozen=True):
+class JournalStretch(msgspec.Struct, frozen=True):
     """The events of one queue after `after`, up to and including `until`."""
 
     queue: str
@@ -25,6 +25,12 @@ class Piece(msgspec.Struct, frozen=True):
 
 NOTHING_DROPPED = make_cursor(0, 0)
 """Where a complete journal begins."""
+
+COUNTED_AT_ONCE = 5000
+"""Events in memory while they are counted: few, because they may be large."""
+
+EVENTS_PER_QUESTION = 10
+"""To ask one queue for its next event takes about as long as reading so many events."""
 
 
 def journals(queues: Queues) -> list[str]:
@@ -70,14 +76,46 @@ def whole_journal(queues: Queues, only: str | None) -> tuple[dict[str, str], str
     return {name: first_place(queues.store, key, end) for name, key in keys.items()}, end
 
 
+class News(msgspec.Struct, frozen=True):
+    """The queues that have events after a place, up to and including `end`."""
+
+    names: frozenset[str]
+    end: str
+
+
+def news_after(queues: Queues, after: str, end: str, known: int) -> News | None:
+    """The queues with events between two places, read from the journal of all queues.
+
+    None if it is quicker to ask each of the `known` queues, or if only they can say what was
+    dropped. The news ends where reading ended, if that is before `end`: an event that is not
+    there yet comes after all that were read, so none can be skipped.
+    """
+    names, left = set[str](), EVENTS_PER_QUESTION * (known + 1)
+    while read_cursor(after) < read_cursor(end):
+        try:
+            page = Events.of(queues.store.events(None, after, min(left, COUNTED_AT_ONCE)))
+        except EventsDropped:
+            return None
+        if page.cursor is None:
+            return News(frozenset(names), after)
+        batches = page.until(end).batches
+        names |= {one.queue.name for one in batches if one.queue.tenant == queues.tenant}
+        after, left = page.cursor, left - len(page)
+        if left <= 0:
+            return None
+    return News(frozenset(names), end)
+
+
 def require_reached(cursor: str, end: str) -> None:
     """Refuse to begin after the end of all journals: events would be skipped unnoticed."""
     if read_cursor(cursor) > read_cursor(end):
         raise ConfigError(f"start={cursor} is after the end of this store's journal, {end}")
 
 
-def cut(starts: Mapping[str, str], ends: Mapping[str, str], partitions: int) -> list[Piece]:
-    """The journals between two places, in about this many pieces of about equal length."""
+def cut(
+    starts: Mapping[str, str], ends: Mapping[str, str], partitions: int
+) -> list[JournalStretch]:
+    """The journals between two places, in about this many stretches of about equal length."""
     open_ = {
         queue: (starts[queue], end)
         for queue, end in ends.items()
@@ -87,7 +125,7 @@ def cut(starts: Mapping[str, str], ends: Mapping[str, str], partitions: int) -> 
         return []
     each = max(1, partitions // len(open_))
     return [
-        Piece(queue, after, until)
+        JournalStretch(queue, after, until)
         for queue, (start, end) in open_.items()
         for after, until in _steps(start, end, each)
     ]
@@ -101,14 +139,18 @@ def _steps(start: str, end: str, count: int) -> Iterator[tuple[str, str]]:
     return zip([start, *marks], [*marks, end], strict=True)
 
 
-def read_piece(
-    store: Store, tenant: str, piece: Piece, page_size: Callable[[], int], retry_for: float = 0.0
+def read_stretch(
+    store: Store,
+    tenant: str,
+    stretch: JournalStretch,
+    page_size: Callable[[], int],
+    retry_for: float = 0.0,
 ) -> Iterator[Events]:
-    """The events of a piece, a page at a time; `EventsDropped` if some are gone."""
-    key, after = QueueKey(tenant, piece.queue), piece.after
+    """The events of a stretch, a page at a time; `EventsDropped` if some are gone."""
+    key, after = QueueKey(tenant, stretch.queue), stretch.after
     while True:
         found = Events.of(retrying(partial(store.events, key, after, page_size()), retry_for))
-        page = found.until(piece.until)
+        page = found.until(stretch.until)
         if page.cursor is not None:
             yield page
         if page.cursor is None or page.cursor != found.cursor:

@@ -11,14 +11,17 @@ from ackline.job import QueueKey
 from ackline.queues import Queues
 from ackline.spark.errors import StreamBehind
 from ackline.spark.events.gaps import Gap
-from ackline.spark.events.journal import journals, just_before
+from ackline.spark.events.journal import (
+    COUNTED_AT_ONCE,
+    News,
+    journals,
+    just_before,
+    news_after,
+)
 from ackline.spark.options import ReadEvents
 from ackline.stores.base import Listener
 
 logger = logging.getLogger("ackline")
-
-COUNTED_AT_ONCE = 5000
-"""Events in memory while they are counted: few, because they may be large."""
 
 
 class KeptJournals:
@@ -46,6 +49,12 @@ class KeptJournals:
         keys = [QueueKey(self._queues.tenant, name) for name in self.names()]
         return self._queues.store.listen(keys, "changes")
 
+    def news(self, after: str, end: str, known: int) -> News | None:
+        """The queues with events between two places; None if each queue has to be asked."""
+        if self._options.queue is not None:
+            return None
+        return news_after(self._queues, after, end, known)
+
     def ahead(self, places: Mapping[str, str], end: str) -> tuple[dict[str, str], list[Gap]]:
         """The queues that have events after `places`, up to `end`, each with where to read on.
 
@@ -70,10 +79,11 @@ class KeptJournals:
         """What is missing by now between these places, of queues whose events may be skipped."""
         gaps = []
         for name, place in starts.items():
-            if not self._options.may_skip(name):
+            end = ends.get(name, place)
+            if read_cursor(end) <= read_cursor(place) or not self._options.may_skip(name):
                 continue
             kept, first = self.kept(name, place)
-            until = min(kept, ends.get(name, place), key=read_cursor)
+            until = min(kept, end, key=read_cursor)
             if read_cursor(until) > read_cursor(place):
                 gaps.append(self._gap(name, place, until, first))
         return gaps

@@ -43,8 +43,18 @@ class EventsOffset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The name under which the store notes the gaps of the latest micro-batch."""
     horizon: str | None = None
     """The name under which the store notes how far the stream has read."""
+    searched: str | None = None
+    """Up to here no queue has an unread event, except the `unfinished` ones; None if unknown, as
+    in the offsets of an earlier version."""
+    unfinished: list[str] = []
+    """Queues that a limit may have left with unread events."""
     scope: Scope | None = None
     """What the stream reads; None in the offsets of an earlier version."""
+
+    @property
+    def cursors(self) -> list[str]:
+        """All places of the journal that the offset names."""
+        return [*self.queues.values(), self.searched or NOTHING_DROPPED]
 
     @property
     def furthest(self) -> str:

@@ -25,6 +25,22 @@ from ackline.spark.options import ReadEvents
 logger = logging.getLogger("ackline")
 
 
+class Quiet(msgspec.Struct, frozen=True):
+    """An offset after which nothing has happened up to an end: no queue need be asked again."""
+
+    start: EventsOffset
+    end: str
+    searched: str
+    """Where the last search ended: in a cluster, events just before `end` may not show yet."""
+
+
+class Search(msgspec.Struct, frozen=True):
+    """Places of the queues that may have unread events up to `end`; no other queue has any."""
+
+    places: Mapping[str, str]
+    end: str
+
+
 class EventsPlanning:
     """The planning of one stream by one driver. Every call can be repeated."""
 
@@ -34,8 +50,7 @@ class EventsPlanning:
         self._journals = KeptJournals(queues, options)
         self._places = ReaderPlaces(queues, options.reader)
         self._target: str | None = None
-        self._quiet: tuple[EventsOffset, str] | None = None
-        """An offset and an end between which nothing has happened: no queue need be asked again."""
+        self._quiet: Quiet | None = None
         self._forgotten: Set[str] = frozenset()
         """Queues that the last offset no longer has, but the one before it had."""
         self._gaps = GapNotes(queues)
@@ -114,20 +129,21 @@ class EventsPlanning:
             # Not in `first`: Spark asks for the beginning again when the first micro-batch is
             # repeated, and it may differ by then.
             self.save(start)
-        end, known = self._target or self._journals.end(), start.queues
-        if (start, end) == self._quiet:
+        present, known = self._target or self._journals.end(), start.queues
+        if self._quiet is not None and self._quiet.start == start and self._quiet.end == present:
             return start
-        new = {name: start.furthest for name in self._journals.names() if name not in known}
-        ahead, gaps = self._journals.ahead({**known, **new}, end)
+        search = self._search(start, present)
+        ahead, gaps = self._journals.ahead(search.places, search.end)
         gaps = [gap for gap in self._gaps.of(start.stream) if gap not in start.skipped] + gaps
         if not ahead and not gaps:
-            self._quiet = (start, end)
+            self._quiet = Quiet(start, present, search.end)
             return start
         stream = start.stream or new_id()
         # From now on these journals are kept for us, though the first commit comes much later.
-        self._places.save({name: place for name, place in ahead.items() if name in new}, stream)
+        new = {name: place for name, place in ahead.items() if name not in known}
+        self._places.save(new, stream)
         places = {**known, **ahead}
-        moved = self._move(list(ahead), places, end, most)
+        moved = self._move(list(ahead), places, search.end, most)
         queues = self._remembered(places | moved, ahead)
         self._forgotten = known.keys() - queues.keys()
         self._places.forget(self._forgotten)
@@ -138,9 +154,29 @@ class EventsPlanning:
             begun=places if start.initial else ahead,
             skipped=shortened(start.skipped + gaps),
             stream=stream,
+            searched=search.end,
+            unfinished=[name for name in ahead if moved.get(name) != search.end],
             scope=self._scope,
         )
         return self._noted(start, offset)
+
+    def _search(self, start: EventsOffset, end: str) -> Search:
+        """Search the journal of all queues for news, so that idle queues need not be asked."""
+        news, after = None, self._searched(start)
+        if after is not None:
+            news = self._journals.news(after, end, len(start.queues))
+        if news is None:
+            names = [*start.queues, *self._journals.names()]
+        else:
+            names, end = [*start.unfinished, *sorted(news.names)], news.end
+        # A queue without a place has nothing unread before the furthest one.
+        return Search({name: start.queues.get(name, start.furthest) for name in names}, end)
+
+    def _searched(self, start: EventsOffset) -> str | None:
+        """Up to where the journal of all queues was searched already."""
+        if self._quiet is not None and self._quiet.start == start:
+            return self._quiet.searched
+        return start.searched
 
     def _remembered(self, places: Mapping[str, str], ahead: Collection[str]) -> dict[str, str]:
         """All places but those of queues that were dropped and are read to their end.
@@ -160,7 +196,7 @@ class EventsPlanning:
         if self._options.reader is None:
             return offset
         horizon = start.horizon or new_id()
-        note_horizon(self.queues, horizon, offset.queues.values())
+        note_horizon(self.queues, horizon, offset.cursors)
         return msgspec.structs.replace(offset, horizon=horizon)
 
     def _move(
@@ -185,4 +221,4 @@ class EventsPlanning:
                 f"the checkpoint has read {offset.scope}, and this stream reads {self._scope}: "
                 "use the options that it began with, or another checkpointLocation"
             )
-        require_within(self.queues, offset.horizon, offset.queues.values())
+        require_within(self.queues, offset.horizon, offset.cursors)

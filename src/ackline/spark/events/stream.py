@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import (
 from ackline.spark.events.journal import cut
 from ackline.spark.events.offset import read_offset, write_offset
 from ackline.spark.events.planning import EventsPlanning
-from ackline.spark.events.table import Stretch, read_stretch
+from ackline.spark.events.table import StretchPartition, read_partition
 from ackline.spark.options import ReadEvents
 from ackline.spark.retrying import retrying
 from ackline.spark.store_address import StoreAddress
@@ -68,7 +68,7 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The same stretches each time that Spark asks for them."""
         begin, last = read_offset(start), read_offset(end)
         starts = self._with(lambda planning: planning.starts(begin, last))
-        return [Stretch(piece) for piece in cut(starts, last.queues, self.options.tasks)]
+        return [*map(StretchPartition, cut(starts, last.queues, self.options.tasks))]
 
     def commit(self, end: Offset) -> None:
         """Save that all before this offset is done: its events need not be kept for us any more."""
@@ -83,7 +83,7 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """The events of one stretch, a page at a time."""
-        return read_stretch(self.address, partition, self.options)
+        return read_partition(self.address, partition, self.options)
 
     def _with(self, act: Callable[[EventsPlanning], T]) -> T:
         """Call `act` with the planning of this driver, again if the store fails for a while."""

@@ -10,9 +10,11 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ackline.queues import Queues
 from ackline.spark.events.journal import (
-    Piece,
+    JournalStretch,
     cut,
-    read_piece,
+    journals,
+    news_after,
+    read_stretch,
     require_reached,
     whole_journal,
 )
@@ -27,28 +29,28 @@ FIRST_EVENTS = 1000
 """How many a task asks for first: events are mostly small, but a reason may be of any length."""
 
 
-class Stretch(InputPartition):
-    """A piece of the journal, for one task."""
+class StretchPartition(InputPartition):
+    """A stretch of the journal, for one task."""
 
-    def __init__(self, piece: Piece) -> None:
-        super().__init__(piece)
-        self.piece = piece
+    def __init__(self, stretch: JournalStretch) -> None:
+        super().__init__(stretch)
+        self.stretch = stretch
 
 
-def read_stretch(
+def read_partition(
     address: StoreAddress, partition: InputPartition, options: ReadEvents
 ) -> Iterator[pyarrow.RecordBatch]:
-    """The events of one piece as Arrow batches."""
-    if not isinstance(partition, Stretch):
+    """The events of one stretch as Arrow batches."""
+    if not isinstance(partition, StretchPartition):
         return
     queues = retrying(address.connect, options.retry_for)
     stride = Stride(options.page_size, FIRST_EVENTS, PAGE_BYTES // FIRST_EVENTS)
     conditions = conditions_of(options)
     with closing(queues):
-        pages = read_piece(
+        pages = read_stretch(
             queues.store,
             address.tenant,
-            partition.piece,
+            partition.stretch,
             lambda: stride.next(PAGE_BYTES),
             options.retry_for,
         )
@@ -72,21 +74,28 @@ class EventsReader(DataSourceReader):
         """Stretches of about equal length, of each queue."""
         with self.address.open() as queues:
             starts, ends = self._span(queues)
-        pieces = cut(starts, ends, self.options.tasks)
-        return [Stretch(piece) for piece in pieces] or [InputPartition(None)]
+        stretches = cut(starts, ends, self.options.tasks)
+        return [*map(StretchPartition, stretches)] or [InputPartition(None)]
 
     def _span(self, queues: Queues) -> tuple[dict[str, str], dict[str, str]]:
-        starts, end = whole_journal(queues, self.options.queue)
-        ends = dict.fromkeys(starts, end)
         match self.options.start:
             case "oldest":
-                return starts, ends
+                starts, end = whole_journal(queues, self.options.queue)
+                return starts, dict.fromkeys(starts, end)
             case "now":
-                return ends, ends
+                return {}, {}
             case cursor:
-                require_reached(cursor, end)
-                return dict.fromkeys(starts, cursor), ends
+                return self._span_after(queues, cursor)
+
+    def _span_after(self, queues: Queues, cursor: str) -> tuple[dict[str, str], dict[str, str]]:
+        """From a cursor to the end, of the queues that may have events there."""
+        end, only = queues.info().cursor, self.options.queue
+        require_reached(cursor, end)
+        names = journals(queues) if only is None else [only]
+        if only is None and (news := news_after(queues, cursor, end, len(names))) is not None:
+            names, end = list(news.names), news.end
+        return dict.fromkeys(names, cursor), dict.fromkeys(names, end)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """The events of one stretch, a page at a time."""
-        return read_stretch(self.address, partition, self.options)
+        return read_partition(self.address, partition, self.options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -55,6 +55,15 @@ class RejectedRow(msgspec.Struct, frozen=True):
         except (TypeError, ValueError, RecursionError):
             text = str(row)
         return cls(text, type(error).__name__, str(error))
+
+    @classmethod
+    def in_report(cls, rows: Iterable[Mapping[str, Any]]) -> list[RejectedRow]:
+        """The refused rows in what tasks have reported; their other rows are counts."""
+        return [
+            cls(row["row"], row["error"], row["reason"])
+            for row in rows
+            if row["reason"] is not None
+        ]
 
     @property
     def shortened(self) -> RejectedRow:

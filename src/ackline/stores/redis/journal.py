@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ackline.errors import EventsDropped
 from ackline.events import Batch, Events, make_cursor, read_cursor
@@ -20,12 +21,18 @@ CLOCKS_APART = 1.0
 LAST_TIME = 2**64 - 1
 """No entry of a stream has a higher time, whatever a cursor says."""
 
+JOURNALS_AT_ONCE = 500
+"""How many journals are asked for their first batches in one round trip."""
+
+Answer = tuple[list[tuple[bytes, dict[bytes, bytes]]], bytes | None]
+"""Entries of a stream, and what was last trimmed of it."""
+
 
 def read_events(
     connection: Connection, names: Names, queue: QueueKey, after: str | None, limit: int
 ) -> Events:
     """The journal of one queue after a cursor."""
-    return _take(_follow(connection, names, queue, after, limit, None), after, limit)
+    return _take(_follow(connection, names, queue, after, limit, None, None), after, limit)
 
 
 def read_all_events(connection: Connection, names: Names, after: str | None, limit: int) -> Events:
@@ -35,12 +42,41 @@ def read_all_events(connection: Connection, names: Names, after: str | None, lim
     # First of all: batches written from now on have higher numbers, so no late one is skipped.
     end = last_batch(connection, names)
     queues = all_queues(connection, names)
-    journals = [_follow(connection, names, queue, after, limit, end) for queue in queues]
+    answers = _first_answers(connection, names, queues, after, end)
+    journals = [
+        _follow(connection, names, queue, after, limit, end, answer)
+        for queue, answer in zip(queues, answers, strict=True)
+    ]
     try:
         return _take(heapq.merge(*journals, key=lambda batch: batch.number), after, limit)
     except EventsDropped:
         require_kept(None, after, last_dropped(connection, names, queues))
         raise
+
+
+def _first_answers(
+    connection: Connection,
+    names: Names,
+    queues: Sequence[QueueKey],
+    after: str | None,
+    end: int,
+) -> Iterator[Answer]:
+    """The first batches of each journal after a cursor: most journals have none."""
+    batch = read_cursor(after)[0]
+    for start in range(0, len(queues), JOURNALS_AT_ONCE):
+        with connection.translated:
+            pipe = connection.client.pipeline(transaction=False)
+            for queue in queues[start : start + JOURNALS_AT_ONCE]:
+                _ask(pipe, names, queue, batch, end, FIRST_CHUNK)
+            found = pipe.execute()
+        yield from zip(found[::2], found[1::2], strict=True)
+
+
+def _ask(pipe: Any, names: Names, queue: QueueKey, batch: int, end: int | None, chunk: int) -> None:
+    base, last = names.base(queue), "+" if end is None else _name_of(names, end)
+    # In this order: what is dropped in between counts as dropped, too.
+    pipe.xrange(f"{base}:journal", _name_of(names, batch), last, chunk)
+    pipe.hget(f"{base}:queue", "trimmed")
 
 
 def _take(batches: Iterator[Batch], after: str | None, limit: int) -> Events:
@@ -122,19 +158,22 @@ def _follow(
     after: str | None,
     limit: int,
     end: int | None,
+    answer: Answer | None,
 ) -> Iterator[Batch]:
-    """Batches that have events after a cursor, about as many as the limit needs."""
+    """Batches that have events after a cursor, about as many as the limit needs.
+
+    It begins with the answer to the first question, if that was asked already.
+    """
     start = read_cursor(after)
     batch, left = start[0], start[1] + limit
-    base, last = names.base(queue), "+" if end is None else _name_of(names, end)
     chunk = FIRST_CHUNK
     while True:
-        with connection.translated:
-            pipe = connection.client.pipeline(transaction=False)
-            # In this order: batches that are dropped in between then count as dropped, too.
-            pipe.xrange(f"{base}:journal", _name_of(names, batch), last, chunk)
-            pipe.hget(f"{base}:queue", "trimmed")
-            read, trimmed = pipe.execute()
+        if answer is None:
+            with connection.translated:
+                pipe = connection.client.pipeline(transaction=False)
+                _ask(pipe, names, queue, batch, end, chunk)
+                answer = pipe.execute()
+        (read, trimmed), answer = answer, None
         require_kept(queue, after, _dropped(names, trimmed))
         sizes = [int(fields[b"n"]) for _, fields in read]
         for (name, fields), size in zip(read, sizes, strict=True):
