@@ -1054,6 +1054,18 @@ class TestOutcomes:
         assert [job.id for job in taken] == ["j1"]
         assert killed.ids == before
 
+    def test_what_lapsed_is_not_in_a_repeated_batch(self, email, start, checkpoint, clock):
+        put(email, 2)
+        first = start(checkpoint, ack="outcome")
+        with pytest.raises(Died):
+            first.trigger(die_at="sunk")
+        first.die()
+        clock.advance(LEASE + 1)
+
+        start(checkpoint, ack="outcome").trigger()
+
+        assert checkpoint.lake == {0: []}
+
     def test_completed_jobs_stay_for_a_replay(self, email, start, checkpoint, settle, clock):
         put(email, 2, result_ttl=1.0)
         first = start(checkpoint, ack="outcome")
