@@ -56,7 +56,7 @@ def _column(key: QueueKey, records: Sequence[Record], field: pyarrow.Field) -> p
     of_queue = {"tenant": key.tenant, "queue": key.name}
     if field.name in of_queue:
         return pyarrow.repeat(pyarrow.scalar(of_queue[field.name], field.type), len(records))
-    values = map(_VALUES[field.name], records)
+    values = list(map(_VALUES[field.name], records))
     return times(values) if field.type == MICROSECONDS else pyarrow.array(values, field.type)
 
 
@@ -80,7 +80,8 @@ def times(seconds: Iterable[float | None]) -> pyarrow.Array:
 
 def _error(name: str) -> Callable[[Record], str | None]:
     def of(record: Record) -> str | None:
-        return getattr(record.failure, name, None)
+        # Most jobs have never failed.
+        return getattr(record.failure, name, None) if record.history else None
 
     return of
 
