@@ -271,6 +271,29 @@ def test_equal_contents_are_one_job(email, writer):
     assert email.status(content_id("email", "", b'{"a":1}')).payload == {"a": 1}
 
 
+def at_half_past_one(zone):
+    """A row as Spark sends it from a session with this time zone, with an instant in each place."""
+    at = pyarrow.timestamp("us", tz=zone)
+    kind = pyarrow.struct(
+        [("in", at), ("list", pyarrow.list_(at)), ("map", pyarrow.map_(TEXT, at))]
+    )
+    instant = datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
+    nested = {"in": instant, "list": [instant, None], "map": [("k", instant)]}
+    return pyarrow.table(
+        {"at": pyarrow.array([instant], at), "nested": pyarrow.array([nested], kind)}
+    )
+
+
+def test_the_zone_of_a_session_is_no_content(email, writer):
+    for zone in ("UTC", "Europe/Berlin", "Etc/UTC", "+05:30"):
+        table = at_half_past_one(zone)
+        write(writer(table, idFrom="content"), table)
+
+    (job,) = email.claim(2)
+    at = "2026-10-25T01:30:00Z"
+    assert job.payload == {"at": at, "nested": {"in": at, "list": [at, None], "map": {"k": at}}}
+
+
 def test_content_ids_do_not_meet():
     assert content_id("a", "bc", b"") != content_id("ab", "c", b"")
 
