@@ -20,6 +20,7 @@ from ackline.job import State
 from ackline.limits import LONGEST_DELAY
 from ackline.spark.bulk.files import format_of, names_of, naming_the_file, require_plain
 from ackline.spark.bulk.loading import enqueue_some
+from ackline.spark.bulk.parquet import columns_in_nanoseconds
 from ackline.spark.bulk.redriving import (
     LISTED,
     check_some,
@@ -105,6 +106,23 @@ class TestLoading:
     def test_a_file_that_cannot_be_read_is_named_with_the_cause(self, text, said):
         with pytest.raises(ConfigError, match=re.escape(said)), naming_the_file():
             raise RuntimeError(text)
+
+    def test_times_in_nanoseconds_are_found_by_file_and_column(self, tmp_path):
+        def file(name, **kinds):
+            columns = {each: pyarrow.array([None], kind) for each, kind in kinds.items()}
+            pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / name)
+            return (tmp_path / name).as_uri()
+
+        local, instant = pyarrow.timestamp("ns"), pyarrow.timestamp("ns", "UTC")
+        one = file("one 1.parquet", at=local, due=instant, n=pyarrow.int64())
+        coarse = file("coarse.parquet", at=pyarrow.timestamp("us"), due=instant)
+        nested = file("nested.parquet", at=local, all=pyarrow.list_(instant))
+
+        assert columns_in_nanoseconds([one, one]) == {"at": False, "due": True}
+        with pytest.raises(ConfigError, match=r"coarse.parquet and .*one 1.parquet differ .*'at'"):
+            columns_in_nanoseconds([one, coarse])
+        with pytest.raises(ConfigError, match=r"nested.parquet: column 'all' has times in nano"):
+            columns_in_nanoseconds([nested])
 
     def test_another_error_stays_what_it_is(self):
         with pytest.raises(RuntimeError, match="no file"), naming_the_file():

@@ -158,6 +158,31 @@ def test_files_of_csv_that_cannot_be_one_table(call, queue, tmp_path):
     assert sum(queue.counts().values()) == 0
 
 
+def test_parquet_of_pandas_has_times_in_nanoseconds(call, queue, tmp_path):
+    half_past_one = 1_792_891_800_000_000_000
+
+    def load(name, more=0):
+        times = [half_past_one, None, half_past_one + more]
+        columns = {
+            "id": ["a", "b", "c"],
+            "the.local": pyarrow.array(times, pyarrow.timestamp("ns")),
+            "instant": pyarrow.array(times, pyarrow.timestamp("ns", "Europe/Berlin")),
+        }
+        pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / name)
+        return call("pipeline", "load", str(tmp_path / name), "--queue", "email")
+
+    code, said = load("finer.parquet", more=7)
+
+    assert code == 2
+    assert "finer.parquet: column 'the.local' has times finer than" in " ".join(said.err.split())
+
+    assert load("exact.parquet")[0] == 0
+    assert [queue.status(id).payload for id in ("a", "b")] == [
+        {"the.local": "2026-10-25T01:30:00", "instant": "2026-10-25T01:30:00Z"},
+        {"the.local": None, "instant": None},
+    ]
+
+
 def test_what_cannot_be_loaded_is_said_before_anything_runs(call, tmp_path):
     (tmp_path / "x.jsonl").write_text("1\n")
     file = str(tmp_path / "x.jsonl")

@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from urllib.parse import unquote
 
 import msgspec
 from pyspark.errors import AnalysisException, PySparkException
@@ -23,6 +22,8 @@ from pyspark.sql.types import (
 )
 
 from ackline.errors import ConfigError
+from ackline.spark.bulk.names import local_name, quoted
+from ackline.spark.bulk.parquet import read_parquet
 from ackline.spark.lake.folder import is_pattern
 from ackline.spark.option_text import did_you_mean
 from ackline.spark.writing.columns import OF_A_JOB
@@ -110,7 +111,7 @@ def _read(spark: SparkSession, paths: list[str], format: str, infer: bool) -> Fi
         case "csv":
             return _read_csv(spark, paths, infer)
         case _:
-            return Files(spark.read.parquet(*paths))
+            return Files(read_parquet(spark, paths))
 
 
 @contextmanager
@@ -269,24 +270,6 @@ def with_columns(rows: DataFrame, expressions: Mapping[str, str]) -> DataFrame:
         )
     except PySparkException as error:
         raise ConfigError(f"--set cannot be understood: {first_line(error)}") from None
-
-
-def quoted(name: str) -> str:
-    """The name of a column, escaped for Spark, which would take a dot for access to a field.
-
-    >>> quoted("a.b")
-    '`a.b`'
-    """
-    return "`" + name.replace("`", "``") + "`"
-
-
-def local_name(uri: str) -> str:
-    """A file as its user calls it.
-
-    >>> local_name("file:///data/all%20mails.csv"), local_name("s3://data/mails.csv")
-    ('/data/all mails.csv', 's3://data/mails.csv')
-    """
-    return unquote(re.sub("^file:(//)?(?=/)", "", uri))
 
 
 def first_line(error: Exception) -> str:
