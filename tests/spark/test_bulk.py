@@ -14,11 +14,19 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DecimalType, DoubleType, LongType, NullType, StringType
 
 from ackline.cli.exits import UsageMistake
-from ackline.cli.pipeline.jobs import read_sets
+from ackline.cli.pipeline.jobs import read_delimiter, read_sets
 from ackline.errors import ConfigError
 from ackline.job import State
 from ackline.limits import LONGEST_DELAY
-from ackline.spark.bulk.files import format_of, names_of, naming_the_file, require_plain
+from ackline.spark.bulk.broken_lines import UNKNOWN, CsvLines
+from ackline.spark.bulk.files import (
+    format_of,
+    names_of,
+    naming_the_file,
+    read_files,
+    require_commas,
+    require_plain,
+)
 from ackline.spark.bulk.loading import enqueue_some
 from ackline.spark.bulk.parquet import columns_in_nanoseconds
 from ackline.spark.bulk.redriving import (
@@ -80,6 +88,55 @@ class TestLoading:
         assert names_of(["id", "to"]) == ["id", "to"]
         with pytest.raises(ConfigError, match="close the quote"):
             names_of(["id", "to\n1,ann\n2,bob\n"])
+
+    @pytest.mark.parametrize(
+        ("line", "advice"), [("id;to", "';'"), ("id\tto", "tab"), ("id|to", "'|'")]
+    )
+    def test_a_csv_without_commas_asks_for_its_delimiter(self, line, advice):
+        require_commas(["to"])
+        require_commas(["id;to", "n"])
+        with pytest.raises(ConfigError, match=re.escape(f"add --delimiter {advice}")):
+            require_commas([line])
+
+    def test_a_delimiter_is_one_character(self):
+        assert [read_delimiter(text) for text in (";", "tab", "\\t", None)] == [
+            *(";", "\t", "\t"),
+            None,
+        ]
+        for text in ("", ";;", '"'):
+            with pytest.raises(UsageMistake, match="write one character"):
+                read_delimiter(text)
+
+    @pytest.mark.parametrize(
+        ("line", "missing", "reason"),
+        [
+            ("a;9", "", "the line has 2 values, but the first line names 3 columns"),
+            ('a;"9', "", "the line has 2 values, but the first line names 3 columns"),
+            ("a", "", "the line has 1 value, but"),
+            ("a;high;1", "priority", "column 'priority' is 'high', which is not a whole number"),
+            ('"a;b\nc";high;1', "priority", "column 'priority' is 'high', which is not a whole"),
+            ("a;9999999999;1", "priority", "'9999999999', which is not from -2147483648 to 21474"),
+            ("a;;soon", "priority delay", "column 'delay' is 'soon', which is not a number"),
+            ("a;high;soon", "priority delay", "not a whole number; column 'delay' is 'soon'"),
+            ("a;9;1", "", UNKNOWN),
+        ],
+    )
+    def test_a_broken_line_says_what_is_wrong_in_which_column(self, line, missing, reason):
+        lines = CsvLines((("id", "string"), ("priority", "int"), ("delay", "double")), ";")
+        columns = [[None if name in missing else "1"] for name, _ in lines.columns]
+        batch = pyarrow.RecordBatch.from_arrays(
+            [*map(pyarrow.array, columns), pyarrow.array([line])], ["c0", "c1", "c2", "c3"]
+        )
+
+        (row,) = lines.refused(batch)
+
+        assert (row.row, row.error) == (line, "BrokenLine")
+        assert reason in row.reason
+
+    def test_a_delimiter_is_for_csv(self):
+        nothing: Any = None
+        with pytest.raises(ConfigError, match="these files are json: leave it out"):
+            read_files(nothing, ["a.json"], "json", delimiter=";")
 
     def test_a_colon_in_a_name_is_refused_but_not_in_an_address(self):
         require_plain("s3://data/10:00/mails.csv")

@@ -88,6 +88,23 @@ def test_lines_of_csv(call, queue, tmp_path):
     assert queue.status("one").payload == {"to": "ann", "count": "1"}
 
 
+def test_a_csv_with_semicolons(call, queue, tmp_path):
+    file = tmp_path / "mails.csv"
+    file.write_text('id;priority;to\none;9;"ann; bob"\ntwo;high;eve\nthree;5\n')
+    load = ("--json", "pipeline", "load", str(file), "--queue", "email")
+
+    assert "add --delimiter ';'" in " ".join(call(*load)[1].err.split())
+    assert sum(queue.counts().values()) == 0
+
+    code, said = call(*load, "--delimiter", ";")
+
+    assert (code, queue.status("one").payload) == (1, {"to": "ann; bob"})
+    assert sorted(row["reason"] for row in json.loads(said.out)["rejected"]) == [
+        "column 'priority' is 'high', which is not a whole number",
+        "the line has 2 values, but the first line names 3 columns",
+    ]
+
+
 def test_a_field_of_csv_stays_what_it_is(call, queue, tmp_path):
     file = tmp_path / "mails, all.csv"
     file.write_text(
