@@ -27,7 +27,7 @@ from ackline.spark.bulk.files import (
     require_commas,
     require_plain,
 )
-from ackline.spark.bulk.loading import enqueue_some
+from ackline.spark.bulk.loading import columns_of_rows, enqueue_some
 from ackline.spark.bulk.parquet import columns_in_nanoseconds
 from ackline.spark.bulk.redriving import (
     LISTED,
@@ -75,6 +75,22 @@ class TestLoading:
 
         assert (again["written"], again["known"]) == (0, 5)
         assert queues["email"].counts()[State.QUEUED] == 5
+
+    @pytest.mark.parametrize(
+        ("column", "value", "advice"),
+        [
+            ("id", 1.5, '--set "id=cast(id as string)"'),
+            ("priority", "9", '--set "priority=cast(priority as int)"'),
+            ("run_at", "2030-01-31", '--set "run_at=cast(run_at as timestamp)"'),
+        ],
+    )
+    def test_a_column_of_another_type_is_refused_as_a_command_says_it(self, column, value, advice):
+        schema = from_arrow_schema(pyarrow.table({column: [value], "to": ["ann"]}).schema)
+        said = {"store": "x", "table": "jobs", "queue": "email", "idFrom": "content"}
+        asked = read_options("write", said)
+
+        with pytest.raises(ConfigError, match=re.escape(f"convert it, such as with {advice}")):
+            columns_of_rows(schema, asked)
 
     def test_the_format_is_known_by_the_name(self):
         assert format_of(["a.jsonl", "b.json.gz"], None) == "json"

@@ -166,6 +166,17 @@ def test_columns_without_a_meaning_are_the_payload(email, writer):
     assert email.status("a").payload == {"to": "ann", "n": 1, "price": "1.50"}
 
 
+@pytest.mark.parametrize("kind", ["int8", "int16", "int32", "int64"])
+def test_whole_numbers_are_ids(kind, email, writer):
+    ids = pyarrow.array([7, -8, None], kind)
+    table = pyarrow.table({"id": ids, "payload": ["1", "2", "3"]})
+
+    with pytest.raises(RowsRejected, match="has no id"):
+        write(writer(table), table)
+
+    assert [email.status(id).payload for id in ("7", "-8")] == [1, 2]
+
+
 def test_a_time_to_run_at(email, writer, clock):
     at = datetime.fromtimestamp(clock.now() + 100, UTC)
     table = pyarrow.table(
@@ -442,7 +453,16 @@ def test_an_odd_row_does_not_spoil_the_others(make, email, writer, tmp_path):
         ({"payload": ["1"]}, {}, "add a column 'id', or set idFrom=content"),
         ({"id": ["1"], "payload": ["1"]}, {"idFrom": "content"}, "drop one of them"),
         ({"id": ["1"]}, {}, "no column for the payload"),
-        ({"id": [1], "payload": ["1"]}, {}, "column 'id' is bigint, but must be string"),
+        (
+            {"id": [1.0], "payload": ["1"]},
+            {},
+            "column 'id' is double, but must be string or a whole number: cast it",
+        ),
+        (
+            {"id": ["1"], "delay": ["soon"], "payload": ["1"]},
+            {},
+            "column 'delay' is string, but must be a number: cast it",
+        ),
         ({"id": ["1"], "payload": ["1"], "to": ["a"]}, {}, "'to' beside it that mean nothing"),
         ({"id": ["1"], "priority": ["high"], "payload": ["1"]}, {}, "cast it"),
         ({"id": ["1"], "backoff": [["a"]], "payload": ["1"]}, {}, "must be array<double> or"),

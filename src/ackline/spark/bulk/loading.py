@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import pyarrow
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
+from ackline.errors import ConfigError
 from ackline.spark.bulk.broken_lines import CsvLines
-from ackline.spark.bulk.files import Files, naming_the_file
+from ackline.spark.bulk.files import TYPES, Files, naming_the_file
 from ackline.spark.options import WriteJobs
 from ackline.spark.store_address import StoreAddress
-from ackline.spark.writing.columns import Columns, columns_of_jobs
+from ackline.spark.writing.columns import Columns, WrongType, columns_of_jobs
 from ackline.spark.writing.jobs import enqueue_rows
 from ackline.spark.writing.rejected import RejectedRow
 from ackline.spark.writing.rejects_place import RejectsPlace, rejects_of
@@ -42,7 +44,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 
 def load(files: Files, options: WriteJobs, address: StoreAddress, name: str) -> Loaded:
     """Enqueue each row; those that cannot be jobs come back with the reason, or go to a folder."""
-    columns, names = columns_of_jobs(files.rows.schema, options), files.rows.columns
+    columns, names = columns_of_rows(files.rows.schema, options), files.rows.columns
     rejects = rejects_of(options).named(name)
     # Spark looks columns up by name, and would take a dot for access to a field.
     numbered = _numbered(files.rows)
@@ -69,6 +71,18 @@ def load(files: Files, options: WriteJobs, address: StoreAddress, name: str) -> 
             if row["reason"] is not None
         ],
     )
+
+
+def columns_of_rows(schema: StructType, options: WriteJobs) -> Columns:
+    """The columns by what they are for; one of a wrong type is refused as a command says it."""
+    try:
+        return columns_of_jobs(schema, options)
+    except WrongType as error:
+        name = error.column
+        kind = TYPES[name].simpleString() if name in TYPES else "…"
+        raise ConfigError(
+            f'{error.problem}: convert it, such as with --set "{name}=cast({name} as {kind})"'
+        ) from None
 
 
 def enqueue_some(

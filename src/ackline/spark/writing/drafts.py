@@ -90,6 +90,8 @@ def content_id(queue: str, kind: str, payload: bytes) -> str:
 def _plain(column: str, value: Any) -> Any:
     if isinstance(value, Decimal):
         value = float(value)
+    if column == "id":
+        return str(value)
     if isinstance(value, list) and None in value:
         raise InvalidOption(f"{column} has a null in its list: leave it out")
     if column == "backoff" and isinstance(value, list):
