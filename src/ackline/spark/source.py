@@ -20,6 +20,7 @@ from ackline.spark.events.stream import EventsStreamReader
 from ackline.spark.events.table import EventsReader
 from ackline.spark.jobs import JobsReader
 from ackline.spark.option_parsing import read_options, table_of
+from ackline.spark.option_text import which_of
 from ackline.spark.options import (
     ReadClaims,
     ReadEvents,
@@ -53,7 +54,7 @@ class AcklineSource(DataSource):
             return schemas.CLAIMS
         tables = {"jobs": schemas.JOBS, "dlq": schemas.JOBS, "events": schemas.EVENTS}
         if table not in tables:
-            raise ConfigError(f"no table {table!r} can be read: there are {', '.join(tables)}")
+            raise ConfigError(f"no table {table!r} can be read: {which_of(table, tables)}")
         return tables[table]
 
     def reader(self, schema: StructType) -> DataSourceReader:
