@@ -72,6 +72,7 @@ def test_many_broken_lines(call, queue, tmp_path):
 
     assert code == 2
     assert "1,000 rows were refused; so its task stopped" in said.err
+    assert "name a folder for them (--rejected FOLDER)" in " ".join(said.err.split())
     assert "bug" not in said.err
 
 

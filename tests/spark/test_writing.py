@@ -14,11 +14,12 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ackline.codec import DEFAULT_MAX_PAYLOAD
-from ackline.errors import ConfigError, StoreUnavailable
+from ackline.errors import ConfigError, InvalidPayload, StoreUnavailable
 from ackline.job import State
 from ackline.spark import retrying
 from ackline.spark.writing.drafts import content_id
 from ackline.spark.writing.jobs import JobsStreamWriter, JobsWriter
+from ackline.spark.writing.json_text import json_bytes
 from ackline.spark.writing.outcomes import OutcomesStreamWriter, OutcomesWriter
 from ackline.spark.writing.rejected import RowsRejected
 from tests.spark.asking import read_options
@@ -419,6 +420,25 @@ def test_a_null_in_a_list_is_told_in_a_sentence(column, values, writer):
 
     with pytest.raises(RowsRejected, match=f"{column} has a null in its list: leave it out"):
         write(writer(table), table, tasks=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "half"),
+    [
+        (r'{"a":"\ud800"}', r"'\ud800'"),
+        (r'"\udc00"', r"'\udc00'"),
+        (r'["\ud83d\ude00", "\ud83d \ude00"]', r"'\ud83d'"),
+    ],
+)
+def test_half_of_a_character_is_told_as_such(text, half):
+    with pytest.raises(InvalidPayload) as caught:
+        json_bytes("payload", text)
+
+    assert str(caught.value).startswith(f"the payload has {half}, which is half of a character")
+
+
+def test_a_whole_character_may_be_written_in_halves():
+    assert json_bytes("payload", r'"\ud83d\ude00 \\ud800"') == rb'"\ud83d\ude00 \\ud800"'
 
 
 def year_10000():

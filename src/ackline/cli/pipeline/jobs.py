@@ -227,7 +227,9 @@ def redrive(
     from ackline.spark.writing.rejects_place import RejectsPlace
 
     with ending(spark):
-        kept = RejectsPlace.planned(rejected, name_of_run("redrive"), max_rejected)
+        kept = RejectsPlace.planned(
+            rejected, name_of_run("redrive"), max_rejected, "--rejected FOLDER"
+        )
         address = address_of(session, shared_files)
         dead = chosen(as_text(read_table(spark, address, "dlq")), where)
         plan = planned(dead, expressions, rate, dead.count() if rate else 0)

@@ -17,7 +17,7 @@ from ackline.spark.store_address import StoreAddress
 from ackline.spark.writing.columns import Columns, WrongType, columns_of_jobs
 from ackline.spark.writing.jobs import enqueue_rows
 from ackline.spark.writing.rejected import RejectedRow
-from ackline.spark.writing.rejects_place import RejectsPlace, rejects_of
+from ackline.spark.writing.rejects_place import RejectsPlace
 
 SCHEMA = "written long, known long, refused long, row string, error string, reason string"
 
@@ -45,7 +45,9 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 def load(files: Files, options: WriteJobs, address: StoreAddress, name: str) -> Loaded:
     """Enqueue each row; those that cannot be jobs come back with the reason, or go to a folder."""
     columns, names = columns_of_rows(files.rows.schema, options), files.rows.columns
-    rejects = rejects_of(options).named(name)
+    rejects = RejectsPlace.planned(
+        options.rejected_path, name, options.max_rejected, "--rejected FOLDER"
+    )
     # Spark looks columns up by name, and would take a dot for access to a field.
     numbered = _numbered(files.rows)
 
