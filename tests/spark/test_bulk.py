@@ -15,12 +15,21 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DecimalType, DoubleType, LongType, NullType, StringType
 
 from ackline.cli.exits import UsageMistake
-from ackline.cli.pipeline.jobs import read_sets
+from ackline.cli.pipeline.jobs import read_delimiter, read_sets
 from ackline.errors import ConfigError, StoreUnavailable
 from ackline.job import State
 from ackline.limits import LONGEST_DELAY
-from ackline.spark.bulk.files import format_of, names_of, naming_the_file, require_plain
-from ackline.spark.bulk.loading import enqueue_some
+from ackline.spark.bulk.broken_lines import UNKNOWN, CsvLines
+from ackline.spark.bulk.files import (
+    format_of,
+    names_of,
+    naming_the_file,
+    read_files,
+    require_commas,
+    require_plain,
+)
+from ackline.spark.bulk.loading import columns_of_rows, enqueue_some
+from ackline.spark.bulk.parquet import columns_in_nanoseconds
 from ackline.spark.bulk.redriving import (
     LISTED,
     check_some,
@@ -68,6 +77,22 @@ class TestLoading:
         assert (again["written"], again["known"]) == (0, 5)
         assert queues["email"].counts()[State.QUEUED] == 5
 
+    @pytest.mark.parametrize(
+        ("column", "value", "advice"),
+        [
+            ("id", 1.5, '--set "id=cast(id as string)"'),
+            ("priority", "9", '--set "priority=cast(priority as int)"'),
+            ("run_at", "2030-01-31", '--set "run_at=cast(run_at as timestamp)"'),
+        ],
+    )
+    def test_a_column_of_another_type_is_refused_as_a_command_says_it(self, column, value, advice):
+        schema = from_arrow_schema(pyarrow.table({column: [value], "to": ["ann"]}).schema)
+        said = {"store": "x", "table": "jobs", "queue": "email", "idFrom": "content"}
+        asked = read_options("write", said)
+
+        with pytest.raises(ConfigError, match=re.escape(f"convert it, such as with {advice}")):
+            columns_of_rows(schema, asked)
+
     def test_the_format_is_known_by_the_name(self):
         assert format_of(["a.jsonl", "b.json.gz"], None) == "json"
         assert format_of(["a.CSV"], None) == "csv"
@@ -80,6 +105,55 @@ class TestLoading:
         assert names_of(["id", "to"]) == ["id", "to"]
         with pytest.raises(ConfigError, match="close the quote"):
             names_of(["id", "to\n1,ann\n2,bob\n"])
+
+    @pytest.mark.parametrize(
+        ("line", "advice"), [("id;to", "';'"), ("id\tto", "tab"), ("id|to", "'|'")]
+    )
+    def test_a_csv_without_commas_asks_for_its_delimiter(self, line, advice):
+        require_commas(["to"])
+        require_commas(["id;to", "n"])
+        with pytest.raises(ConfigError, match=re.escape(f"add --delimiter {advice}")):
+            require_commas([line])
+
+    def test_a_delimiter_is_one_character(self):
+        assert [read_delimiter(text) for text in (";", "tab", "\\t", None)] == [
+            *(";", "\t", "\t"),
+            None,
+        ]
+        for text in ("", ";;", '"'):
+            with pytest.raises(UsageMistake, match="write one character"):
+                read_delimiter(text)
+
+    @pytest.mark.parametrize(
+        ("line", "missing", "reason"),
+        [
+            ("a;9", "", "the line has 2 values, but the first line names 3 columns"),
+            ('a;"9', "", "the line has 2 values, but the first line names 3 columns"),
+            ("a", "", "the line has 1 value, but"),
+            ("a;high;1", "priority", "column 'priority' is 'high', which is not a whole number"),
+            ('"a;b\nc";high;1', "priority", "column 'priority' is 'high', which is not a whole"),
+            ("a;9999999999;1", "priority", "'9999999999', which is not from -2147483648 to 21474"),
+            ("a;;soon", "priority delay", "column 'delay' is 'soon', which is not a number"),
+            ("a;high;soon", "priority delay", "not a whole number; column 'delay' is 'soon'"),
+            ("a;9;1", "", UNKNOWN),
+        ],
+    )
+    def test_a_broken_line_says_what_is_wrong_in_which_column(self, line, missing, reason):
+        lines = CsvLines((("id", "string"), ("priority", "int"), ("delay", "double")), ";")
+        columns = [[None if name in missing else "1"] for name, _ in lines.columns]
+        batch = pyarrow.RecordBatch.from_arrays(
+            [*map(pyarrow.array, columns), pyarrow.array([line])], ["c0", "c1", "c2", "c3"]
+        )
+
+        (row,) = lines.refused(batch)
+
+        assert (row.row, row.error) == (line, "BrokenLine")
+        assert reason in row.reason
+
+    def test_a_delimiter_is_for_csv(self):
+        nothing: Any = None
+        with pytest.raises(ConfigError, match="these files are json: leave it out"):
+            read_files(nothing, ["a.json"], "json", delimiter=";")
 
     def test_a_colon_in_a_name_is_refused_but_not_in_an_address(self):
         require_plain("s3://data/10:00/mails.csv")
@@ -106,6 +180,23 @@ class TestLoading:
     def test_a_file_that_cannot_be_read_is_named_with_the_cause(self, text, said):
         with pytest.raises(ConfigError, match=re.escape(said)), naming_the_file():
             raise RuntimeError(text)
+
+    def test_times_in_nanoseconds_are_found_by_file_and_column(self, tmp_path):
+        def file(name, **kinds):
+            columns = {each: pyarrow.array([None], kind) for each, kind in kinds.items()}
+            pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / name)
+            return (tmp_path / name).as_uri()
+
+        local, instant = pyarrow.timestamp("ns"), pyarrow.timestamp("ns", "UTC")
+        one = file("one 1.parquet", at=local, due=instant, n=pyarrow.int64())
+        coarse = file("coarse.parquet", at=pyarrow.timestamp("us"), due=instant)
+        nested = file("nested.parquet", at=local, all=pyarrow.list_(instant))
+
+        assert columns_in_nanoseconds([one, one]) == {"at": False, "due": True}
+        with pytest.raises(ConfigError, match=r"coarse.parquet and .*one 1.parquet differ .*'at'"):
+            columns_in_nanoseconds([one, coarse])
+        with pytest.raises(ConfigError, match=r"nested.parquet: column 'all' has times in nano"):
+            columns_in_nanoseconds([nested])
 
     def test_another_error_stays_what_it_is(self):
         with pytest.raises(RuntimeError, match="no file"), naming_the_file():

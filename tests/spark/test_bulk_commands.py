@@ -72,6 +72,7 @@ def test_many_broken_lines(call, queue, tmp_path):
 
     assert code == 2
     assert "1,000 rows were refused; so its task stopped" in said.err
+    assert "name a folder for them (--rejected FOLDER)" in " ".join(said.err.split())
     assert "bug" not in said.err
 
 
@@ -86,6 +87,23 @@ def test_lines_of_csv(call, queue, tmp_path):
     assert (told["written"], len(told["rejected"])) == (2, 1)
     assert "three" in told["rejected"][0]["row"]
     assert queue.status("one").payload == {"to": "ann", "count": "1"}
+
+
+def test_a_csv_with_semicolons(call, queue, tmp_path):
+    file = tmp_path / "mails.csv"
+    file.write_text('id;priority;to\none;9;"ann; bob"\ntwo;high;eve\nthree;5\n')
+    load = ("--json", "pipeline", "load", str(file), "--queue", "email")
+
+    assert "add --delimiter ';'" in " ".join(call(*load)[1].err.split())
+    assert sum(queue.counts().values()) == 0
+
+    code, said = call(*load, "--delimiter", ";")
+
+    assert (code, queue.status("one").payload) == (1, {"to": "ann; bob"})
+    assert sorted(row["reason"] for row in json.loads(said.out)["rejected"]) == [
+        "column 'priority' is 'high', which is not a whole number",
+        "the line has 2 values, but the first line names 3 columns",
+    ]
 
 
 def test_a_field_of_csv_stays_what_it_is(call, queue, tmp_path):
@@ -156,6 +174,31 @@ def test_files_of_csv_that_cannot_be_one_table(call, queue, tmp_path):
     assert "begin with '_': rename it" in load("_hidden.csv")
     assert "this is a pattern, not a name" in load("one[1].csv")
     assert sum(queue.counts().values()) == 0
+
+
+def test_parquet_of_pandas_has_times_in_nanoseconds(call, queue, tmp_path):
+    half_past_one = 1_792_891_800_000_000_000
+
+    def load(name, more=0):
+        times = [half_past_one, None, half_past_one + more]
+        columns = {
+            "id": ["a", "b", "c"],
+            "the.local": pyarrow.array(times, pyarrow.timestamp("ns")),
+            "instant": pyarrow.array(times, pyarrow.timestamp("ns", "Europe/Berlin")),
+        }
+        pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / name)
+        return call("pipeline", "load", str(tmp_path / name), "--queue", "email")
+
+    code, said = load("finer.parquet", more=7)
+
+    assert code == 2
+    assert "finer.parquet: column 'the.local' has times finer than" in " ".join(said.err.split())
+
+    assert load("exact.parquet")[0] == 0
+    assert [queue.status(id).payload for id in ("a", "b")] == [
+        {"the.local": "2026-10-25T01:30:00", "instant": "2026-10-25T01:30:00Z"},
+        {"the.local": None, "instant": None},
+    ]
 
 
 def test_what_cannot_be_loaded_is_said_before_anything_runs(call, tmp_path):

@@ -27,11 +27,20 @@ def asked(role="read", **options):
     ("role", "options", "words"),
     [
         ("read", {}, "which table"),
-        ("read", {"table": "jbs"}, "no table 'jbs': it has jobs, dlq, events"),
+        ("read", {"table": "jbs"}, "'jbs': did you mean 'jobs'? There are jobs, dlq, events"),
+        ("write", {"table": "JOBS"}, "write has no table 'JOBS': did you mean 'jobs'?"),
         ("read", {"table": "outcomes"}, "read has no table 'outcomes'"),
-        ("read", {"table": "jobs", "pageSize": "0"}, "pageSize='0': Expected `int` >= 1"),
-        ("read", {"table": "jobs", "pageSize": "many"}, "pageSize='many'"),
-        ("read", {"table": "jobs", "partitions": "5"}, "jobs has no option 'partitions'"),
+        ("read", {"table": "jobs", "pageSize": "0"}, "it must be a whole number from 1 to 100,000"),
+        ("read", {"table": "jobs", "pageSize": "many"}, "pageSize='many': it must be a whole"),
+        (
+            "read",
+            {"table": "jobs", "partitions": "5"},
+            "read of jobs has no option 'partitions': 'partitions' is for readStream of jobs, "
+            "read of events, readStream of events",
+        ),
+        ("read", {"table": "events", "partitions": "x"}, "it must be a whole number from 1 to 10,"),
+        ("read", {"table": "jobs", "retryFor": "x"}, "it must be a number of at least 0"),
+        ("read", {"table": "jobs", "sharedFiles": "maybe"}, "'maybe': it must be true or false"),
         ("read", {"table": "jobs", "pagSize": "5"}, "did you mean 'pageSize'?"),
         ("read", {"table": "jobs", "tenant": ""}, "the tenant must have"),
         ("read", {"table": "jobs", "streamid": "s"}, "'streamId' is for readStream"),
@@ -67,11 +76,18 @@ def asked(role="read", **options):
         ("readStream", {"table": "jobs", "queue": "q"}, "'streamId' is missing: A lasting name"),
         ("readStream", {"table": "jobs", "streamId": "s"}, "'queue' is missing"),
         ("readStream", {"table": "events", "start": "soon"}, "'oldest', 'now' or a cursor"),
-        ("readStream", {"table": "dlq"}, "it has jobs, events"),
+        ("readStream", {"table": "dlq"}, "readStream has no table 'dlq': there are jobs, events"),
+        ("readStream", {**CLAIMS, "lease": "0"}, "lease='0': it must be a number above 0"),
         ("write", {"table": "jobs", "priority": "11"}, "from 0 (lowest) to 9 (highest), not 11"),
         ("write", {"table": "jobs", "delay": "-1"}, "delay must be 0 to"),
-        ("write", {"table": "jobs", "existing": "drop"}, "existing='drop'"),
-        ("write", {"table": "jobs", "maxAttempts": "0"}, "maxAttempts='0': Expected `int` >= 1"),
+        ("write", {"table": "jobs", "existing": "drop"}, "it must be 'keep' or 'replace'"),
+        (
+            "write",
+            {"table": "jobs", "idFrom": "Content"},
+            "idFrom='Content': it must be 'column' or 'content'; did you mean 'content'?",
+        ),
+        ("write", {"table": "jobs", "delay": "x"}, "delay='x': it must be a number"),
+        ("write", {"table": "jobs", "maxAttempts": "0"}, "it must be a whole number of at least 1"),
     ],
 )
 def test_a_mistake_says_what_is_wrong(role, options, words):
@@ -79,6 +95,11 @@ def test_a_mistake_says_what_is_wrong(role, options, words):
         asked(role, **options)
 
     assert words in str(caught.value)
+
+
+def test_a_table_in_capitals_is_no_table():
+    with pytest.raises(ConfigError, match="no table 'JOBS' can be read: did you mean 'jobs'"):
+        AcklineSource({"store": "sqlite:///x.db", "path": "JOBS"}).schema()
 
 
 def test_a_store_must_be_named():

@@ -48,6 +48,17 @@ def test_a_list_has_as_much_as_can_be_shown():
         reject(None, most=0)
 
 
+def test_whom_it_is_told_knows_the_option_that_names_a_folder():
+    for option, place in (
+        ("(rejectedPath)", RejectsPlace.planned(None, "write", 0)),
+        ("(--rejected FOLDER)", RejectsPlace.planned(None, "load", 0, "--rejected FOLDER")),
+    ):
+        with pytest.raises(RowsRejected) as caught, place.opened(HERE) as rejects:
+            rejects.add([RejectedRow("1", "ValueError", "no")], 0)
+
+        assert f"name a folder for them {option}, which" in str(caught.value)
+
+
 def test_a_relative_folder_is_that_of_the_machine_that_plans(tmp_path, monkeypatch):
     (tmp_path / "task").mkdir()
     monkeypatch.chdir(tmp_path)

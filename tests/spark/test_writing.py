@@ -14,11 +14,12 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ackline.codec import DEFAULT_MAX_PAYLOAD
-from ackline.errors import ConfigError, StoreUnavailable
+from ackline.errors import ConfigError, InvalidPayload, StoreUnavailable
 from ackline.job import State
 from ackline.spark import retrying
 from ackline.spark.writing.drafts import content_id
 from ackline.spark.writing.jobs import JobsStreamWriter, JobsWriter
+from ackline.spark.writing.json_text import json_bytes
 from ackline.spark.writing.outcomes import OutcomesStreamWriter, OutcomesWriter
 from ackline.spark.writing.rejected import RowsRejected
 from tests.spark.asking import read_options
@@ -166,6 +167,17 @@ def test_columns_without_a_meaning_are_the_payload(email, writer):
     assert email.status("a").payload == {"to": "ann", "n": 1, "price": "1.50"}
 
 
+@pytest.mark.parametrize("kind", ["int8", "int16", "int32", "int64"])
+def test_whole_numbers_are_ids(kind, email, writer):
+    ids = pyarrow.array([7, -8, None], kind)
+    table = pyarrow.table({"id": ids, "payload": ["1", "2", "3"]})
+
+    with pytest.raises(RowsRejected, match="has no id"):
+        write(writer(table), table)
+
+    assert [email.status(id).payload for id in ("7", "-8")] == [1, 2]
+
+
 def test_a_time_to_run_at(email, writer, clock):
     at = datetime.fromtimestamp(clock.now() + 100, UTC)
     table = pyarrow.table(
@@ -269,6 +281,29 @@ def test_equal_contents_are_one_job(email, writer):
 
     assert email.counts()[State.QUEUED] == 2
     assert email.status(content_id("email", "", b'{"a":1}')).payload == {"a": 1}
+
+
+def at_half_past_one(zone):
+    """A row as Spark sends it from a session with this time zone, with an instant in each place."""
+    at = pyarrow.timestamp("us", tz=zone)
+    kind = pyarrow.struct(
+        [("in", at), ("list", pyarrow.list_(at)), ("map", pyarrow.map_(TEXT, at))]
+    )
+    instant = datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
+    nested = {"in": instant, "list": [instant, None], "map": [("k", instant)]}
+    return pyarrow.table(
+        {"at": pyarrow.array([instant], at), "nested": pyarrow.array([nested], kind)}
+    )
+
+
+def test_the_zone_of_a_session_is_no_content(email, writer):
+    for zone in ("UTC", "Europe/Berlin", "Etc/UTC", "+05:30"):
+        table = at_half_past_one(zone)
+        write(writer(table, idFrom="content"), table)
+
+    (job,) = email.claim(2)
+    at = "2026-10-25T01:30:00Z"
+    assert job.payload == {"at": at, "nested": {"in": at, "list": [at, None], "map": {"k": at}}}
 
 
 def test_content_ids_do_not_meet():
@@ -387,6 +422,25 @@ def test_a_null_in_a_list_is_told_in_a_sentence(column, values, writer):
         write(writer(table), table, tasks=1)
 
 
+@pytest.mark.parametrize(
+    ("text", "half"),
+    [
+        (r'{"a":"\ud800"}', r"'\ud800'"),
+        (r'"\udc00"', r"'\udc00'"),
+        (r'["\ud83d\ude00", "\ud83d \ude00"]', r"'\ud83d'"),
+    ],
+)
+def test_half_of_a_character_is_told_as_such(text, half):
+    with pytest.raises(InvalidPayload) as caught:
+        json_bytes("payload", text)
+
+    assert str(caught.value).startswith(f"the payload has {half}, which is half of a character")
+
+
+def test_a_whole_character_may_be_written_in_halves():
+    assert json_bytes("payload", r'"\ud83d\ude00 \\ud800"') == rb'"\ud83d\ude00 \\ud800"'
+
+
 def year_10000():
     late = pyarrow.array([0, 253402300800_000_000], pyarrow.timestamp("us", tz="UTC"))
     return pyarrow.table({"id": ["ok", "odd"], "at": late})
@@ -419,7 +473,16 @@ def test_an_odd_row_does_not_spoil_the_others(make, email, writer, tmp_path):
         ({"payload": ["1"]}, {}, "add a column 'id', or set idFrom=content"),
         ({"id": ["1"], "payload": ["1"]}, {"idFrom": "content"}, "drop one of them"),
         ({"id": ["1"]}, {}, "no column for the payload"),
-        ({"id": [1], "payload": ["1"]}, {}, "column 'id' is bigint, but must be string"),
+        (
+            {"id": [1.0], "payload": ["1"]},
+            {},
+            "column 'id' is double, but must be string or a whole number: cast it",
+        ),
+        (
+            {"id": ["1"], "delay": ["soon"], "payload": ["1"]},
+            {},
+            "column 'delay' is string, but must be a number: cast it",
+        ),
         ({"id": ["1"], "payload": ["1"], "to": ["a"]}, {}, "'to' beside it that mean nothing"),
         ({"id": ["1"], "priority": ["high"], "payload": ["1"]}, {}, "cast it"),
         ({"id": ["1"], "backoff": [["a"]], "payload": ["1"]}, {}, "must be array<double> or"),

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from ackline.errors import ConfigError
-from ackline.spark.option_text import did_you_mean
+from ackline.spark.option_text import did_you_mean, which_of
+from ackline.spark.option_values import wrong_value
 from ackline.spark.options import ROLES, Common
 
 WRITTEN_BY_SPARK = frozenset({"path", "checkpointlocation"})
@@ -40,8 +41,7 @@ def read_options(role: str, options: Mapping[str, str]) -> Common:
     table = table_of(options)
     kind = ROLES[role].get(table)
     if kind is None:
-        tables = ", ".join(ROLES[role])
-        raise ConfigError(f"{role} has no table {table!r}: it has {tables}")
+        raise ConfigError(f"{role} has no table {table!r}: {which_of(table, ROLES[role])}")
     names = {name.lower(): name for name in kind.__struct_encode_fields__}
     given: dict[str, Any] = {"table": table}
     for name, value in options.items():
@@ -64,7 +64,7 @@ def _convert(given: dict[str, Any], kind: type[Common]) -> Common:
                 meaning = meanings(kind)[name]
                 raise ConfigError(f"the option {name!r} is missing: {meaning}") from None
             if message.endswith(f"`$.{name}`"):
-                problem = message.partition(" - at")[0]
+                problem = wrong_value(kind, name, given[name])
                 raise ConfigError(f"option {name}={given[name]!r}: {problem}") from None
         raise ConfigError(message) from None
 
@@ -80,12 +80,18 @@ def _unknown(role: str, table: str, name: str, kind: type[Common]) -> str:
 
 
 def _elsewhere(role: str, table: str, name: str) -> str | None:
-    """Which other use of the same table has this option."""
-    for other_role in (other for other in ROLES if other != role and table in ROLES[other]):
-        for option in ROLES[other_role][table].__struct_encode_fields__:
-            if option.lower() == name.lower():
-                return f"{option!r} is for {other_role}"
-    return None
+    """Which other uses have this option, those of the same table first."""
+    uses = {
+        f"{other_role} of {other_table}": option
+        for other_role, kinds in ROLES.items()
+        for other_table, kind in kinds.items()
+        for option in kind.__struct_encode_fields__
+        if option.lower() == name.lower() and (other_role, other_table) != (role, table)
+    }
+    if not uses:
+        return None
+    own_first = sorted(uses, key=lambda use: not use.endswith(f" of {table}"))
+    return f"{next(iter(uses.values()))!r} is for {', '.join(own_first)}"
 
 
 def meanings(kind: type[Common]) -> dict[str, str]:

@@ -51,6 +51,17 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     return f"did you mean {spellings[close[0]]!r}?" if close else None
 
 
+def which_of(name: str, known: Iterable[str]) -> str:
+    """What there is instead of a name that is not known, with the one that may be meant.
+
+    >>> which_of("JOBS", ["jobs", "dlq"])
+    "did you mean 'jobs'? There are jobs, dlq"
+    """
+    names = [str(one) for one in known]
+    meant, existing = did_you_mean(name, names), f"here are {', '.join(names)}"
+    return f"{meant} T{existing}" if meant else f"t{existing}"
+
+
 def seconds_at(option: str, text: str | None) -> float | None:
     """A time in seconds since 1970; without a zone it is UTC, on whichever machine it is read."""
     if text is None:

@@ -20,7 +20,7 @@ from ackline.spark.events.stream import EventsStreamReader
 from ackline.spark.events.table import EventsReader
 from ackline.spark.jobs import JobsReader
 from ackline.spark.option_parsing import read_options, table_of
-from ackline.spark.option_text import names_of, require_known
+from ackline.spark.option_text import names_of, require_known, which_of
 from ackline.spark.options import (
     JobsTableOptions,
     ReadClaims,
@@ -58,7 +58,8 @@ class AcklineSource(DataSource):
             case "jobs" | "dlq":
                 return _columns_of_jobs(self.options.get("columns"))
             case _:
-                raise ConfigError(f"no table {table!r} can be read: there are jobs, dlq, events")
+                tables = ("jobs", "dlq", "events")
+                raise ConfigError(f"no table {table!r} can be read: {which_of(table, tables)}")
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`."""

@@ -81,6 +81,14 @@ def load(
             help="Let Spark infer numbers, dates and flags in CSV; by default, all is text.",
         ),
     ] = False,
+    delimiter: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHARACTER",
+            help="What separates the values of CSV, such as ';' or tab; by default, a comma.",
+            show_default=False,
+        ),
+    ] = None,
     sets: SetOption = None,
     rejected: RejectedOption = None,
     max_rejected: MaxRejectedOption = 1000,
@@ -101,7 +109,7 @@ def load(
     ackline pipeline load orders.jsonl --queue email --set "id=get_json_object(payload, '$.order')"
     """
     require_shared_store(session, master, shared_files)
-    expressions = read_sets(sets)
+    expressions, separator = read_sets(sets), read_delimiter(delimiter)
     spark = start_spark(session, master)
     from ackline.spark.bulk.files import format_of, read_files, with_columns
     from ackline.spark.bulk.loading import load as load_files
@@ -109,7 +117,7 @@ def load(
     from ackline.spark.store_address import find_address
 
     with ending(spark):
-        found = read_files(spark, files, format_of(files, format), infer=infer)
+        found = read_files(spark, files, format_of(files, format), infer=infer, delimiter=separator)
         found = msgspec.structs.replace(found, rows=with_columns(found.rows, expressions))
         options = WriteJobs(
             store=session.url,
@@ -219,7 +227,9 @@ def redrive(
     from ackline.spark.writing.rejects_place import RejectsPlace
 
     with ending(spark):
-        kept = RejectsPlace.planned(rejected, name_of_run("redrive"), max_rejected)
+        kept = RejectsPlace.planned(
+            rejected, name_of_run("redrive"), max_rejected, "--rejected FOLDER"
+        )
         address = address_of(session, shared_files)
         dead = chosen(as_text(read_table(spark, address, "dlq")), where)
         plan = planned(dead, expressions, rate, dead.count() if rate else 0)
@@ -299,6 +309,14 @@ def read_sets(sets: list[str] | None) -> dict[str, str]:
             raise UsageMistake(f"--set {name.strip()}=… is there twice: say it once")
         expressions[name.strip()] = sql.strip()
     return expressions
+
+
+def read_delimiter(text: str | None) -> str | None:
+    """Read `--delimiter`: one character, or `tab`, which is hard to type."""
+    character = "\t" if text in ("tab", "\\t") else text
+    if character is not None and (len(character) != 1 or character in '"\r\n'):
+        raise UsageMistake(f"--delimiter {text!r}: write one character, such as ';', or tab")
+    return character
 
 
 def name_of_run(command: str) -> str:

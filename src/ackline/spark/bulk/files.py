@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from urllib.parse import unquote
 
 import msgspec
 from pyspark.errors import AnalysisException, PySparkException
@@ -23,6 +22,9 @@ from pyspark.sql.types import (
 )
 
 from ackline.errors import ConfigError
+from ackline.spark.bulk.broken_lines import CsvLines
+from ackline.spark.bulk.names import local_name, quoted
+from ackline.spark.bulk.parquet import read_parquet
 from ackline.spark.lake.folder import is_pattern
 from ackline.spark.option_text import did_you_mean
 from ackline.spark.writing.columns import OF_A_JOB
@@ -41,6 +43,10 @@ TYPES: Mapping[str, DataType] = {
     "run_at": TimestampType(),
 }
 """The types of the columns of a CSV that are not part of the payload."""
+
+COMMA = ","
+OTHER_DELIMITERS = {";": "';'", "\t": "tab", "|": "'|'"}
+"""What may stand in place of commas, and how a command line has it."""
 
 CSV = {"multiLine": "true", "escape": '"'}
 """Quotes as in RFC 4180, and as most programs write them: doubled, not after a backslash."""
@@ -63,6 +69,8 @@ class Files(msgspec.Struct, frozen=True):
 
     rows: DataFrame
     broken: DataFrame | None = None
+    lines: CsvLines | None = None
+    """What the broken lines should be."""
 
 
 def format_of(paths: Sequence[str], given: str | None) -> str:
@@ -85,32 +93,41 @@ def _suffix(path: str) -> str:
 
 
 def read_files(
-    spark: SparkSession, paths: Sequence[str], format: str, *, infer: bool = False
+    spark: SparkSession,
+    paths: Sequence[str],
+    format: str,
+    *,
+    infer: bool = False,
+    delimiter: str | None = None,
 ) -> Files:
     """The rows of files. A line of JSON is a payload as it stands, byte for byte.
 
     The fields of a CSV are text, unless Spark is to infer what they are.
     """
+    if delimiter is not None and format != "csv":
+        raise ConfigError(f"--delimiter is for CSV, and these files are {format}: leave it out")
     named = list(paths)
     for path in named:
         require_plain(path)
     try:
         with naming_the_file():
-            return _read(spark, named, format, infer)
+            return _read(spark, named, format, infer, delimiter)
     except AnalysisException as error:
         raise ConfigError(f"the files cannot be read: {first_line(error)}") from None
 
 
-def _read(spark: SparkSession, paths: list[str], format: str, infer: bool) -> Files:
+def _read(
+    spark: SparkSession, paths: list[str], format: str, infer: bool, delimiter: str | None
+) -> Files:
     match format:
         case "json":
             lines = spark.read.text(paths).where(F.trim("value") != "")
             require_lines(lines.select(F.trim("value")).head())
             return Files(lines.withColumnRenamed("value", "payload"))
         case "csv":
-            return _read_csv(spark, paths, infer)
+            return _read_csv(spark, paths, infer, delimiter)
         case _:
-            return Files(spark.read.parquet(*paths))
+            return Files(read_parquet(spark, paths))
 
 
 @contextmanager
@@ -198,12 +215,15 @@ def _require_closed(rows: DataFrame, last: str, odd: Sequence[str]) -> None:
             )
 
 
-def _read_csv(spark: SparkSession, paths: list[str], infer: bool) -> Files:
+def _read_csv(spark: SparkSession, paths: list[str], infer: bool, delimiter: str | None) -> Files:
+    csv = {**CSV, "sep": delimiter or COMMA}
     odd = files_with_odd_quotes(spark.read.text(paths))
-    names = names_of(spark.read.options(**CSV).csv(paths).head())
+    names = names_of(spark.read.options(**csv).csv(paths).head())
+    if delimiter is None:
+        require_commas(names)
     types: list[DataType] = [StringType()] * len(names)
     if infer:
-        seen = spark.read.options(**CSV, header="true", inferSchema="true").csv(paths).schema
+        seen = spark.read.options(**csv, header="true", inferSchema="true").csv(paths).schema
         types = [field.dataType for field in seen.fields]
     schema = StructType()
     for name, type in zip(names, types, strict=True):
@@ -212,14 +232,16 @@ def _read_csv(spark: SparkSession, paths: list[str], infer: bool) -> Files:
     # Spark fills this column only if the schema has it.
     schema.add(BROKEN, StringType())
     # By default, Spark would apply the names of the first file to all files.
-    reader = spark.read.options(**CSV, header="true", enforceSchema="false")
+    reader = spark.read.options(**csv, header="true", enforceSchema="false")
     reader = reader.options(columnNameOfCorruptRecord=BROKEN).schema(schema)
     # Spark refuses to read that column alone, unless the rows are cached.
     rows = reader.csv(paths).cache()
     _require_columns(rows, names)
     _require_closed(reader.csv(paths), names[-1], odd)
     good = rows.where(F.col(BROKEN).isNull()).drop(BROKEN)
-    return Files(good, rows.where(F.col(BROKEN).isNotNull()).select(BROKEN))
+    kinds = tuple((field.name, field.dataType.simpleString()) for field in good.schema)
+    lines = CsvLines(kinds, delimiter or COMMA)
+    return Files(good, rows.where(F.col(BROKEN).isNotNull()), lines)
 
 
 def names_of(first: Sequence[str | None] | None) -> list[str]:
@@ -238,6 +260,17 @@ def names_of(first: Sequence[str | None] | None) -> list[str]:
     if twice := [name for name, times in Counter(names).items() if times > 1]:
         raise ConfigError(f"the CSV has several columns {twice[0]!r}: name each another way")
     return names
+
+
+def require_commas(names: Sequence[str]) -> None:
+    """Refuse a CSV that seems to have another character where others have commas."""
+    for character, written in OTHER_DELIMITERS.items():
+        if len(names) == 1 and character in names[0]:
+            raise ConfigError(
+                f"the CSV names a single column, {names[0][:40]!r}. Are its values separated by "
+                f"something else than commas? Then add --delimiter {written}; if not, add "
+                "--delimiter ,"
+            )
 
 
 def _require_columns(rows: DataFrame, names: Sequence[str]) -> None:
@@ -269,24 +302,6 @@ def with_columns(rows: DataFrame, expressions: Mapping[str, str]) -> DataFrame:
         )
     except PySparkException as error:
         raise ConfigError(f"--set cannot be understood: {first_line(error)}") from None
-
-
-def quoted(name: str) -> str:
-    """The name of a column, escaped for Spark, which would take a dot for access to a field.
-
-    >>> quoted("a.b")
-    '`a.b`'
-    """
-    return "`" + name.replace("`", "``") + "`"
-
-
-def local_name(uri: str) -> str:
-    """A file as its user calls it.
-
-    >>> local_name("file:///data/all%20mails.csv"), local_name("s3://data/mails.csv")
-    ('/data/all mails.csv', 's3://data/mails.csv')
-    """
-    return unquote(re.sub("^file:(//)?(?=/)", "", uri))
 
 
 def first_line(error: Exception) -> str:

@@ -6,14 +6,18 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 import pyarrow
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
-from ackline.spark.bulk.files import BROKEN, Files, naming_the_file
+from ackline.errors import ConfigError
+from ackline.spark.bulk.broken_lines import CsvLines
+from ackline.spark.bulk.files import TYPES, Files, naming_the_file
 from ackline.spark.options import WriteJobs
 from ackline.spark.store_address import StoreAddress
-from ackline.spark.writing.columns import Columns, columns_of_jobs
+from ackline.spark.writing.columns import Columns, WrongType, columns_of_jobs
 from ackline.spark.writing.jobs import enqueue_rows
 from ackline.spark.writing.rejected import RejectedRow
-from ackline.spark.writing.rejects_place import RejectsPlace, rejects_of
+from ackline.spark.writing.rejects_place import RejectsPlace
 
 SCHEMA = "written long, known long, refused long, row string, error string, reason string"
 
@@ -25,9 +29,6 @@ _ARROW = pyarrow.schema(
         *((name, pyarrow.string()) for name in ("row", "error", "reason")),
     ]
 )
-
-
-BROKEN_LINE = "the line has more or fewer values than the first line names, or one of another type"
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,10 +44,12 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 
 def load(files: Files, options: WriteJobs, address: StoreAddress, name: str) -> Loaded:
     """Enqueue each row; those that cannot be jobs come back with the reason, or go to a folder."""
-    columns, names = columns_of_jobs(files.rows.schema, options), files.rows.columns
-    rejects = rejects_of(options).named(name)
+    columns, names = columns_of_rows(files.rows.schema, options), files.rows.columns
+    rejects = RejectsPlace.planned(
+        options.rejected_path, name, options.max_rejected, "--rejected FOLDER"
+    )
     # Spark looks columns up by name, and would take a dot for access to a field.
-    numbered = files.rows.toDF(*(f"c{number}" for number in range(len(names))))
+    numbered = _numbered(files.rows)
 
     def enqueue(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         named = (batch.rename_columns(names) for batch in batches)
@@ -54,9 +57,10 @@ def load(files: Files, options: WriteJobs, address: StoreAddress, name: str) -> 
 
     with naming_the_file():
         rows = numbered.mapInArrow(enqueue, SCHEMA).toArrow().to_pylist()
-    if files.broken is not None:
-        broken = files.broken.mapInArrow(
-            lambda batches: refuse_some(address, batches, rejects.named(f"{name}-broken")), SCHEMA
+    if files.broken is not None and (lines := files.lines) is not None:
+        aside = rejects.named(f"{name}-broken")
+        broken = _numbered(files.broken).mapInArrow(
+            lambda batches: refuse_some(address, batches, aside, lines), SCHEMA
         )
         rows += broken.toArrow().to_pylist()
     return Loaded(
@@ -65,6 +69,18 @@ def load(files: Files, options: WriteJobs, address: StoreAddress, name: str) -> 
         refused=sum(row["refused"] for row in rows),
         rejected=RejectedRow.in_report(rows),
     )
+
+
+def columns_of_rows(schema: StructType, options: WriteJobs) -> Columns:
+    """The columns by what they are for; one of a wrong type is refused as a command says it."""
+    try:
+        return columns_of_jobs(schema, options)
+    except WrongType as error:
+        name = error.column
+        kind = TYPES[name].simpleString() if name in TYPES else "…"
+        raise ConfigError(
+            f'{error.problem}: convert it, such as with --set "{name}=cast({name} as {kind})"'
+        ) from None
 
 
 def enqueue_some(
@@ -79,18 +95,21 @@ def enqueue_some(
     yield _report(done.written, done.known, done.rejected, done.listed)
 
 
+def _numbered(rows: DataFrame) -> DataFrame:
+    return rows.toDF(*(f"c{number}" for number in range(len(rows.columns))))
+
+
 def refuse_some(
-    address: StoreAddress, batches: Iterator[pyarrow.RecordBatch], rejects_place: RejectsPlace
+    address: StoreAddress,
+    batches: Iterator[pyarrow.RecordBatch],
+    rejects_place: RejectsPlace,
+    lines: CsvLines,
 ) -> Iterator[pyarrow.RecordBatch]:
     """Lines that could not be read, reported in the same way."""
     with rejects_place.opened(address) as rejects:
         for batch in batches:
-            rejects.add([RejectedRow(line, "BrokenLine", BROKEN_LINE) for line in _lines(batch)], 0)
+            rejects.add(list(lines.refused(batch)), 0)
     yield _report(0, 0, rejects.count, rejects.listed)
-
-
-def _lines(batch: pyarrow.RecordBatch) -> list[str]:
-    return [row[BROKEN] for row in batch.to_pylist()]
 
 
 def _report(

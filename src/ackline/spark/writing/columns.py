@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from pyspark.sql.types import (
@@ -39,7 +39,7 @@ _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _SECONDS = (*_WHOLE, FloatType, DoubleType, DecimalType)
 
 OF_A_JOB: Mapping[str, tuple[type[DataType], ...]] = {
-    "id": _TEXT,
+    "id": (*_TEXT, *_WHOLE),
     "queue": _TEXT,
     "kind": _TEXT,
     "priority": _WHOLE,
@@ -82,6 +82,17 @@ IN_A_PAYLOAD = (
     *(DateType, TimeType, TimestampType, TimestampNTZType, DayTimeIntervalType),
 )
 """What a payload may be made of, alone and in lists, maps and structs."""
+
+
+class WrongType(ConfigError):
+    """A column that describes a job has a type that it cannot have."""
+
+    def __init__(self, column: str, kind: DataType, possible: str) -> None:
+        self.column = column
+        self.problem = f"column {column!r} is {kind.simpleString()}, but must be {possible}"
+        super().__init__(
+            f"{self.problem}: cast it, or give it another name if it is part of the payload"
+        )
 
 
 class Columns(msgspec.Struct, frozen=True):
@@ -161,11 +172,7 @@ def _require_types(
 ) -> None:
     for name, kind in types.items():
         if name in known and not (isinstance(kind, known[name]) and _fits_within(name, kind)):
-            possible = " or ".join(_words(name, one) for one in known[name])
-            raise ConfigError(
-                f"column {name!r} is {kind.simpleString()}, but must be {possible}: cast it, or "
-                "give it another name if it is part of the payload"
-            )
+            raise WrongType(name, kind, _possible(name, known[name]))
 
 
 def _require_storable(kind: DataType, where: str) -> None:
@@ -203,6 +210,13 @@ def _fits_within(name: str, kind: DataType) -> bool:
             return isinstance(kind.keyType, StringType) and isinstance(kind.valueType, WITHIN[name])
         case _:
             return True
+
+
+def _possible(name: str, kinds: Sequence[type[DataType]]) -> str:
+    """Types in words; those of numbers are many, and count as one."""
+    number = "a number" if DoubleType in kinds else "a whole number"
+    words = (number if kind in _SECONDS else _words(name, kind) for kind in kinds)
+    return " or ".join(dict.fromkeys(words))
 
 
 def _words(name: str, kind: type[DataType]) -> str:

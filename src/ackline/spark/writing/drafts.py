@@ -17,6 +17,7 @@ from ackline.queue.drafting import CallOptions
 from ackline.queues import Queues
 from ackline.spark.options import WriteJobs
 from ackline.spark.writing.columns import Columns
+from ackline.spark.writing.instants import in_utc
 from ackline.spark.writing.json_text import json_bytes
 from ackline.spark.writing.rejected import RejectedRow, rows_of
 
@@ -38,7 +39,7 @@ class DraftMaker:
 
     def make(self, batch: pyarrow.RecordBatch) -> Iterator[tuple[str, Draft] | RejectedRow]:
         """A draft with its queue for each row, or why there is none."""
-        for row in rows_of(batch):
+        for row in rows_of(in_utc(batch)):
             if isinstance(row, RejectedRow):
                 yield row
                 continue
@@ -89,6 +90,8 @@ def content_id(queue: str, kind: str, payload: bytes) -> str:
 def _plain(column: str, value: Any) -> Any:
     if isinstance(value, Decimal):
         value = float(value)
+    if column == "id":
+        return str(value)
     if isinstance(value, list) and None in value:
         raise InvalidOption(f"{column} has a null in its list: leave it out")
     if column == "backoff" and isinstance(value, list):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 
 from ackline.errors import InvalidPayload
@@ -17,7 +19,26 @@ def json_bytes(column: str, value: str | bytes) -> bytes:
         if isinstance(value, bytes):
             value.decode()
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if half := _half_of_a_character(data):
+            raise InvalidPayload(
+                f"the {column} has {half!r}, which is half of a character and cannot be stored: "
+                "write the other half, too, or replace it"
+            ) from None
         raise InvalidPayload(f"the {column} is no JSON: {error}") from None
     except RecursionError:
         raise InvalidPayload(f"the {column} is nested too deeply to be read") from None
     return data
+
+
+def _half_of_a_character(data: bytes) -> str | None:
+    """The first escaped surrogate of JSON without its partner.
+
+    Python's own reader takes it, and it cannot be written as UTF-8.
+    """
+    try:
+        json.dumps(json.loads(data), ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        return str(error.object[error.start])
+    except (ValueError, RecursionError):
+        pass
+    return None

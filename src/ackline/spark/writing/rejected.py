@@ -15,6 +15,9 @@ from ackline.errors import InvalidJob
 LISTED = 10
 """How many rejected rows an error shows."""
 
+REJECTED_PATH = "rejectedPath"
+"""The option of the format that names a folder for rejected rows."""
+
 LONGEST_LISTED = 10_000
 """Characters of a row that is listed; a folder has all of it."""
 
@@ -25,7 +28,14 @@ UNREADABLE = (KeyError, OverflowError, ValueError)
 class RowsRejected(InvalidJob):
     """Some rows were refused; all others are written, or those before too many were refused."""
 
-    def __init__(self, rows: Sequence[RejectedRow], others: int, *, stopped: bool = False) -> None:
+    def __init__(
+        self,
+        rows: Sequence[RejectedRow],
+        others: int,
+        *,
+        stopped: bool = False,
+        option: str = REJECTED_PATH,
+    ) -> None:
         shown = "\n".join(f"  {one.row[:200]}: {one.reason}" for one in rows[:LISTED])
         more = f"\n  and {len(rows) - LISTED:,} more" if len(rows) > LISTED else ""
         done = (
@@ -36,7 +46,7 @@ class RowsRejected(InvalidJob):
         super().__init__(
             f"{len(rows):,} rows were refused; {done}. "
             "Correct them and write again, which writes nothing twice, or name a folder for them "
-            f"(rejectedPath, or --rejected), which takes any number:\n{shown}{more}"
+            f"({option}), which takes any number:\n{shown}{more}"
         )
 
 

@@ -14,7 +14,7 @@ import pyarrow.parquet
 from ackline.spark.options import Writing
 from ackline.spark.paths import absolute, is_local, open_folder
 from ackline.spark.store_address import StoreAddress
-from ackline.spark.writing.rejected import RejectedRow, RowsRejected
+from ackline.spark.writing.rejected import REJECTED_PATH, RejectedRow, RowsRejected
 from ackline.spark.writing.task_names import partition_number
 
 SCHEMA = pyarrow.schema(
@@ -46,13 +46,18 @@ class RejectsPlace(msgspec.Struct, frozen=True):
     most: int
     """How many rows of a task are listed if there is no folder; with more, the task fails."""
 
+    option: str = REJECTED_PATH
+    """What its user says to name a folder."""
+
     @classmethod
-    def planned(cls, path: str | None, name: str, most: int) -> RejectsPlace:
+    def planned(
+        cls, path: str | None, name: str, most: int, option: str = REJECTED_PATH
+    ) -> RejectsPlace:
         """A place that is the same for every task; a folder that cannot be reached is refused."""
         if path is None:
-            return cls(None, name, most)
+            return cls(None, name, most, option)
         open_folder(path)
-        return cls(absolute(path), name, most)
+        return cls(absolute(path), name, most, option)
 
     def named(self, name: str) -> RejectsPlace:
         """The same for another write."""
@@ -61,7 +66,7 @@ class RejectsPlace(msgspec.Struct, frozen=True):
     def opened(self, address: StoreAddress) -> AbstractContextManager[TaskRejects]:
         """Open it for one task; `address` knows which machine planned the query."""
         if self.folder is None:
-            return nullcontext(ListedRejects(self.most))
+            return nullcontext(ListedRejects(self.most, self.option))
         if is_local(self.folder):
             address.require_visible(
                 f"the folder {self.folder} for rejected rows",
@@ -79,9 +84,10 @@ def rejects_of(options: Writing) -> RejectsPlace:
 class ListedRejects:
     """The rejected rows of a task that has no folder for them."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, option: str) -> None:
         self.listed: list[RejectedRow] = []
         self._most = most
+        self._option = option
 
     @property
     def count(self) -> int:
@@ -92,7 +98,7 @@ class ListedRejects:
         """Keep these; `RowsRejected` if they are too many to be listed."""
         self.listed += [row.shortened for row in rows]
         if self.count > self._most:
-            raise RowsRejected(self.listed, written, stopped=True)
+            raise RowsRejected(self.listed, written, stopped=True, option=self._option)
 
 
 class FiledRejects:

@@ -1,0 +1,24 @@
+"""Names of files and columns: as their user writes them, and as Spark does."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+
+def quoted(name: str) -> str:
+    """The name of a column, escaped for Spark, which would take a dot for access to a field.
+
+    >>> quoted("a.b")
+    '`a.b`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+def local_name(uri: str) -> str:
+    """A file as its user calls it.
+
+    >>> local_name("file:///data/all%20mails.csv"), local_name("s3://data/mails.csv")
+    ('/data/all mails.csv', 's3://data/mails.csv')
+    """
+    return unquote(re.sub("^file:(//)?(?=/)", "", uri))

@@ -1,0 +1,58 @@
+"""What an option's value must be, in words."""
+
+from __future__ import annotations
+
+from msgspec import inspect
+
+from ackline.spark.option_text import did_you_mean
+from ackline.spark.options import Common
+
+
+def wrong_value(kind: type[Common], name: str, value: str) -> str:
+    """What a value must be that an option cannot have, and which one may be meant."""
+    info = inspect.type_info(kind)
+    assert isinstance(info, inspect.StructType)
+    expected = next(_bare(field.type) for field in info.fields if field.encode_name == name)
+    problem = f"it must be {_in_words(expected)}"
+    meant = did_you_mean(value, _choices(expected))
+    return f"{problem}; {meant}" if meant else problem
+
+
+def _bare(kind: inspect.Type) -> inspect.Type:
+    """A type without its description, and without the None of an option that may be left out."""
+    if isinstance(kind, inspect.Metadata):
+        return _bare(kind.type)
+    if isinstance(kind, inspect.UnionType):
+        return next(_bare(one) for one in kind.types if not isinstance(one, inspect.NoneType))
+    return kind
+
+
+def _in_words(kind: inspect.Type) -> str:
+    match kind:
+        case inspect.LiteralType():
+            return " or ".join(map(repr, _choices(kind)))
+        case inspect.IntType():
+            return f"a whole number{_limits(kind)}"
+        case inspect.FloatType():
+            return f"a number{_limits(kind)}"
+        case inspect.BoolType():
+            return "true or false"
+        case _:
+            return "text"
+
+
+def _choices(kind: inspect.Type) -> list[str]:
+    return [str(one) for one in kind.values] if isinstance(kind, inspect.LiteralType) else []
+
+
+def _limits(kind: inspect.IntType | inspect.FloatType) -> str:
+    """The smallest and the largest number.
+
+    >>> _limits(inspect.IntType(ge=1, le=10)), _limits(inspect.FloatType(gt=0))
+    (' from 1 to 10', ' above 0')
+    """
+    if kind.ge is not None and kind.le is not None:
+        return f" from {kind.ge:,} to {kind.le:,}"
+    if kind.gt is not None:
+        return f" above {kind.gt:,}"
+    return f" of at least {kind.ge:,}" if kind.ge is not None else ""
