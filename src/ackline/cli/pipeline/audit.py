@@ -63,7 +63,7 @@ def audit(
     from ackline.spark.audit.auditing import run_audit
     from ackline.spark.lake.lake import Lake
 
-    with ending(spark), session.notices.status("going through the journal"):
+    with ending(spark, "nothing is proven"), session.notices.status("going through the journal"):
         history = None if lake is None else Lake(lake)
         found = run_audit(
             spark, session.url, queues, names, lake=history, shared_files=shared_files

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import re
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
-from ackline.cli.exits import Refusal, UsageMistake
+from ackline.cli.exits import INTERRUPTED, Refusal, UsageMistake
 from ackline.errors import AcklineError
 
 RAISED = re.compile(r"^(ackline(?:\.\w+)*)\.(\w+): (.*)$", re.MULTILINE)
@@ -31,17 +32,38 @@ class Stoppable(Protocol):
 
 
 @contextmanager
-def ending(spark: Stoppable) -> Iterator[None]:
-    """Stop Spark at the end; an error from within it says what happened, without Java's part."""
+def ending(spark: Stoppable, stopped: str = "run it again to begin anew") -> Iterator[None]:
+    """Stop Spark at the end; an error from within it says what happened, without Java's part.
+
+    At Ctrl-C, `stopped` says how things stand then.
+    """
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except (PySparkException, Py4JError) as error:
-        raise in_plain_words(error) from error
-    finally:
+    except BaseException as error:
+        if _is_interrupt(error):
+            _stop_without_java(spark)
+            raise Refusal(f"stopped: {stopped}", INTERRUPTED) from error
         spark.stop()
+        if isinstance(error, (PySparkException, Py4JError)):
+            raise in_plain_words(error) from error
+        raise
+    spark.stop()
+
+
+def _stop_without_java(spark: Stoppable) -> None:
+    """Stop a Spark whose Java was ended by Ctrl-C, as far as that goes."""
+    with warnings.catch_warnings(action="ignore"), suppress(Exception):
+        spark.stop()
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether it comes from Ctrl-C; what is then done to end well may fail without Java."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def in_plain_words(error: Exception) -> Exception:

@@ -108,7 +108,7 @@ def load(
     from ackline.spark.options import WriteJobs
     from ackline.spark.store_address import find_address
 
-    with ending(spark):
+    with ending(spark, "run it again to load the rest; no job is enqueued twice while it is kept"):
         found = read_files(spark, files, format_of(files, format), infer=infer)
         found = msgspec.structs.replace(found, rows=with_columns(found.rows, expressions))
         options = WriteJobs(
@@ -167,7 +167,7 @@ def export(
     from ackline.spark.bulk.exporting import as_text, chosen, read_table
     from ackline.spark.bulk.exporting import export as write
 
-    with ending(spark):
+    with ending(spark, f"{plain(path)} is as it was before"):
         rows = read_table(spark, address_of(session, shared_files), table)
         if format == "json":
             rows = as_text(rows)
@@ -218,7 +218,8 @@ def redrive(
     from ackline.spark.bulk.redriving import redrive as act
     from ackline.spark.writing.rejects_place import RejectsPlace
 
-    with ending(spark):
+    rest = "run it again to redrive the rest; no job is redriven twice"
+    with ending(spark, "nothing was changed" if dry_run else rest):
         kept = RejectsPlace.planned(rejected, name_of_run("redrive"), max_rejected)
         address = address_of(session, shared_files)
         dead = chosen(as_text(read_table(spark, address, "dlq")), where)

@@ -112,7 +112,7 @@ def run(
         events_per_batch=batch_events,
         skip_dropped=tuple(skip_dropped or ()),
     )
-    with ending(spark):
+    with ending(spark, "the next run continues where this one ended"):
         job = Run(spark, queues, asked)
         if continuous:
             _go_on(session, job)
@@ -167,7 +167,12 @@ def _go_on(session: Session, job: Run) -> None:
     """Run until Ctrl-C or SIGTERM; a batch that is under way is finished first."""
     stopping = threading.Event()
 
-    deafen = hear_signals(lambda _number: stopping.set())
+    def stop(_number: int) -> None:
+        if not stopping.is_set():
+            session.notice("stopping: what is under way is finished first")
+        stopping.set()
+
+    deafen = hear_signals(stop)
     session.notice("Ctrl-C ends it")
     try:
         job.for_ever(lambda ran: _tell(session, ran), stopping)

@@ -57,7 +57,7 @@ def report(
     from ackline.spark.lake.lake import Lake
     from ackline.spark.reports.facts import gather
 
-    with ending(spark), session.notices.status("reading the lake"):
+    with ending(spark, "there is no report"), session.notices.status("reading the lake"):
         found = gather(spark, Lake(lake), days)
     if html is not None:
         from ackline.spark.reports.page import page

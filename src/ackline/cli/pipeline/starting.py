@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ackline.cli.exits import INTERRUPTED, Refusal
 from ackline.cli.session import Session
 from ackline.errors import MissingExtra
 from ackline.stores.registry import file_of
@@ -42,9 +43,15 @@ def address_of(session: Session, shared_files: bool) -> StoreAddress:
 def start_spark(session: Session, master: str | None) -> SparkSession:
     """Start Spark, or say what is missing; it takes seconds, so a terminal shows a notice."""
     try:
+        from ackline.spark.ctrl_c import CtrlC
         from ackline.spark.session import spark_session
     except ModuleNotFoundError as error:
         raise MissingExtra(f"ackline pipeline (no module {error.name!r})", "spark") from error
     if session.notices.is_terminal:
         session.notice(f"starting Spark{f' on {master}' if master else ''} …")
-    return spark_session(master)
+    ctrl_c = CtrlC()
+    try:
+        with ctrl_c.heard():
+            return spark_session(master, muted=lambda: ctrl_c.pressed)
+    except KeyboardInterrupt:
+        raise Refusal("stopped while Spark was starting: nothing was done", INTERRUPTED) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
@@ -14,7 +15,6 @@ import typer
 
 from ackline.cli import values
 from ackline.cli.app import command
-from ackline.cli.exits import INTERRUPTED, Refusal
 from ackline.cli.pipeline.errors import ending
 from ackline.cli.pipeline.group import PIPELINE, pipeline
 from ackline.cli.pipeline.options import MasterOption, SharedFilesOption
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 PAUSE = 0.2
 """Seconds between two checks for a signal."""
+
+LEFT_HELD = "what its workers held is delivered again when the leases lapse"
 
 TargetsArgument = Annotated[
     list[str],
@@ -104,7 +106,7 @@ def work(
     spark = start_spark(session, master or f"local[{executors},4]")
     from ackline.spark.fleet.running import run_fleet
 
-    with ending(spark):
+    with ending(spark, LEFT_HELD):
         served = _until_done(StopRequests(session, flag), lambda: run_fleet(spark, load, fleet))
     _tell(session, served)
 
@@ -144,10 +146,9 @@ def _until_done(requests: StopRequests, act: Callable[[], list[Served]]) -> list
                 return doing.result()
     finally:
         deafen()
-    raise Refusal(
-        "ended at once: what its workers held is delivered again when the leases lapse",
-        INTERRUPTED,
-    )
+    # Its handler ends Java; while it is ignored, there is none.
+    signal.raise_signal(signal.SIGINT)
+    raise KeyboardInterrupt
 
 
 class StopRequests:
