@@ -16,7 +16,12 @@ from ackline.cli.pipeline.errors import ending
 from ackline.cli.pipeline.group import PIPELINE, pipeline
 from ackline.cli.pipeline.options import MasterOption, SharedFilesOption
 from ackline.cli.pipeline.progress import with_progress
-from ackline.cli.pipeline.starting import address_of, require_shared_store, start_spark
+from ackline.cli.pipeline.starting import (
+    address_of,
+    notice_empty,
+    require_shared_store,
+    start_spark,
+)
 from ackline.cli.queues import who
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
@@ -163,6 +168,7 @@ def export(
     ackline pipeline export dlq /tmp/dead --format json --where "kind = 'welcome'"
     """
     require_shared_store(session, master, shared_files)
+    notice_empty(session)
     spark = start_spark(session, master)
     from ackline.spark.bulk.exporting import as_text, chosen, read_table
     from ackline.spark.bulk.exporting import export as write
@@ -212,6 +218,7 @@ def redrive(
     """
     require_shared_store(session, master, shared_files)
     expressions = read_sets(sets)
+    notice_empty(session)
     spark = start_spark(session, master)
     from ackline.spark.bulk.exporting import as_text, chosen, read_table
     from ackline.spark.bulk.redriving import check, planned

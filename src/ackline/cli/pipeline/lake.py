@@ -15,7 +15,7 @@ from ackline.cli.pipeline.errors import ending
 from ackline.cli.pipeline.gaps import in_words
 from ackline.cli.pipeline.group import PIPELINE, pipeline
 from ackline.cli.pipeline.options import LakeOption, MasterOption, SharedFilesOption
-from ackline.cli.pipeline.starting import require_shared_store, start_spark
+from ackline.cli.pipeline.starting import notice_empty, require_shared_store, start_spark
 from ackline.cli.session import Session
 from ackline.cli.words import count, plain, span
 from ackline.worker.signals import hear_signals
@@ -132,10 +132,9 @@ def read_objective(text: str) -> tuple[str, float | None]:
 
 def _notice_missing(session: Session, objectives: Mapping[str, float | None]) -> None:
     """Warn of a mistyped queue name, which the lake would remember without any effect."""
-    names = sorted(session.queues)
-    if not names:
-        session.notice(f"tenant {plain(session.tenant)} has no queues yet", "yellow")
+    if notice_empty(session):
         return
+    names = sorted(session.queues)
     for queue, seconds in objectives.items():
         if seconds is not None and queue not in ("*", *names):
             session.notice(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ackline.cli.exits import INTERRUPTED, Refusal
 from ackline.cli.session import Session
+from ackline.cli.words import plain
 from ackline.errors import MissingExtra
 from ackline.stores.registry import file_of
 
@@ -27,6 +28,20 @@ def require_shared_file(file: str, master: str | None, shared_files: bool) -> No
 
     if not shared_files:
         require_one_machine(file, master, "add --shared-files")
+
+
+def notice_empty(session: Session) -> bool:
+    """Warn of a tenant without queues, whose name may be mistyped; returns whether it is one.
+
+    A queue that was dropped counts while its journal is kept.
+    """
+    queues = session.queues
+    if queues.store.describe(queues.tenant, dropped=True):
+        return False
+    tenants = sorted({info.key.tenant for info in queues.store.describe(None)})
+    others = f"; there are: {', '.join(map(plain, tenants))}" if tenants else ""
+    session.notice(f"tenant {plain(session.tenant)} has no queues yet{others}", "yellow")
+    return True
 
 
 def address_of(session: Session, shared_files: bool) -> StoreAddress:
