@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import math
 import os
+import shlex
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ import typer
 
 from ackline.cli import values
 from ackline.cli.app import command
+from ackline.cli.exits import Refusal
 from ackline.cli.pipeline.errors import ending
 from ackline.cli.pipeline.group import PIPELINE, pipeline
 from ackline.cli.pipeline.options import MasterOption, SharedFilesOption
@@ -115,16 +117,35 @@ def work(
 def stop(session: Session, targets: TargetsArgument, name: NameOption = "fleet") -> None:
     """Ask a fleet to stop: running jobs may end, the rest is given back.
 
-    It may run on any machine that reaches the store, with the queues and --name of the fleet.
+    It may run on any machine that reaches the store, with the queues and --name of the fleet. A
+    fleet that is only starting stops as well. Exits with 1 if no worker of the fleet is known.
 
     ackline pipeline stop examples.email_worker:queue
     """
     if session.common.store is not None:
         os.environ["ACKLINE_STORE"] = session.url
     from ackline.spark.fleet.stop_flag import StopFlag
+    from ackline.spark.fleet.worker_names import fleets_at_work
 
-    StopFlag(load_queues(targets), name).hoist()
-    session.say(f"The fleet {plain(name)} was asked to stop.")
+    queues = load_queues(targets)
+    known = fleets_at_work(queues)
+    # Even if none is known: its workers may not have begun yet.
+    StopFlag(queues, name).hoist()
+    if session.json:
+        session.document({"fleet": name, "workers": known[name]})
+    elif known[name]:
+        session.say(f"{count(known[name], 'worker')} of fleet {plain(name)} asked to stop.")
+    if not known[name]:
+        raise Refusal(_unknown(name, known, targets))
+
+
+def _unknown(name: str, known: Iterable[str], targets: list[str]) -> str:
+    others = ", ".join(plain(f"--name {shlex.quote(other)}") for other in sorted(known))
+    return (
+        f"no fleet {plain(name)!r} is known to work on {', '.join(targets)}; "
+        + (f"there is {others}" if others else "nor is any other")
+        + ". If it is only starting, it stops."
+    )
 
 
 def _until_done(requests: StopRequests, act: Callable[[], list[Served]]) -> list[Served]:

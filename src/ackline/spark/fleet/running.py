@@ -19,7 +19,8 @@ from ackline.pauses import Pauses
 from ackline.queue import Queue
 from ackline.spark.fleet.fleet import Fleet, Load, Served
 from ackline.spark.fleet.stop_flag import StopFlag
-from ackline.spark.fleet.task import SCHEMA, is_empty, serve, worker_name
+from ackline.spark.fleet.task import SCHEMA, is_empty, serve
+from ackline.spark.fleet.worker_names import worker_name
 from ackline.spark.store_address import StoreFile, files_of, require_one_machine
 
 logger = logging.getLogger("ackline")
