@@ -126,3 +126,18 @@ def test_a_spark_that_ctrl_c_has_ended_says_nothing_when_it_is_stopped(recwarn):
         interrupted()
 
     assert not recwarn
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SparkRuntimeException("[CAST_INVALID_INPUT] The value '\x1b[31mred' is malformed"),
+        PySparkException("Job aborted: '\x1b[31mred'"),
+        PySparkException("Traceback:\nackline.errors.InvalidJob: '\x1b[31mred'\n"),
+    ],
+)
+def test_what_a_job_says_cannot_steer_the_terminal(error):
+    said = message_for(raised(error))
+
+    assert "\x1b" not in said
+    assert "[31mred" in said

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from ackline.cli.exits import INTERRUPTED, Refusal, UsageMistake
+from ackline.cli.words import plain, plain_lines
 from ackline.errors import AcklineError
 
 RAISED = re.compile(r"^(ackline(?:\.\w+)*)\.(\w+): (.*)$", re.MULTILINE)
@@ -73,7 +74,8 @@ def in_plain_words(error: Exception) -> Exception:
         return ours
     # If PySpark passes on an error of Java's, the text begins with the call that failed.
     message = text.partition("\n: ")[2] or text
-    first = message.strip().splitlines()[0] if message.strip() else type(error).__name__
+    # It may quote what a job says.
+    first = plain(message.strip().split("\n")[0]) or type(error).__name__
     if type(error).__name__ in OF_THE_QUERY:
         return UsageMistake(f"Spark refuses it: {first}")
     return Refusal(f"Spark failed: {first}\nRun it again with --debug to see all that it says.")
@@ -93,7 +95,7 @@ def raised_in(text: str) -> AcklineError | None:
     kind = _kind_of(module, name)
     # Its constructor would build the message from parts; here the message is complete already.
     error: AcklineError = kind.__new__(kind)
-    Exception.__init__(error, "\n".join(lines))
+    Exception.__init__(error, plain_lines("\n".join(lines)))
     return error
 
 
