@@ -62,12 +62,15 @@ def audit(
     names = [session.known_queue(name).name for name in queue] if queue else None
     queues = session.queues
     notice_empty(session)
-    spark = start_spark(session, master)
-    from ackline.spark.audit.auditing import run_audit
     from ackline.spark.lake.lake import Lake
 
+    history = None if lake is None else Lake(lake)
+    if history is not None:
+        history.require_of(queues)
+    spark = start_spark(session, master)
+    from ackline.spark.audit.auditing import run_audit
+
     with ending(spark, "nothing is proven"), session.notices.status("going through the journal"):
-        history = None if lake is None else Lake(lake)
         found = run_audit(
             spark, session.url, queues, names, lake=history, shared_files=shared_files
         )

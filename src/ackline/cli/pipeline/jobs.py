@@ -12,6 +12,7 @@ from rich.table import Table
 
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal, UsageMistake
+from ackline.cli.pipeline.checks import require_files, require_writable
 from ackline.cli.pipeline.errors import ending
 from ackline.cli.pipeline.group import PIPELINE, pipeline
 from ackline.cli.pipeline.options import MasterOption, SharedFilesOption
@@ -107,14 +108,19 @@ def load(
     """
     require_shared_store(session, master, shared_files)
     expressions = read_sets(sets)
+    from ackline.spark.bulk.files import format_of, read_files, require_fields, with_columns
+
+    require_fields(expressions)
+    written_as = format_of(files, format)
+    require_files(files, master)
+    require_writable(rejected)
     spark = start_spark(session, master)
-    from ackline.spark.bulk.files import format_of, read_files, with_columns
     from ackline.spark.bulk.loading import load as load_files
     from ackline.spark.options import WriteJobs
     from ackline.spark.store_address import find_address
 
     with ending(spark, "run it again to load the rest; no job is enqueued twice while it is kept"):
-        found = read_files(spark, files, format_of(files, format), infer=infer)
+        found = read_files(spark, files, written_as, infer=infer)
         found = msgspec.structs.replace(found, rows=with_columns(found.rows, expressions))
         options = WriteJobs(
             store=session.url,
@@ -169,6 +175,7 @@ def export(
     """
     require_shared_store(session, master, shared_files)
     notice_empty(session)
+    require_writable(path)
     spark = start_spark(session, master)
     from ackline.spark.bulk.exporting import as_text, chosen, read_table
     from ackline.spark.bulk.exporting import export as write
@@ -219,9 +226,12 @@ def redrive(
     require_shared_store(session, master, shared_files)
     expressions = read_sets(sets)
     notice_empty(session)
+    from ackline.spark.bulk.redriving import check, planned, require_settable
+
+    require_settable(expressions)
+    require_writable(rejected)
     spark = start_spark(session, master)
     from ackline.spark.bulk.exporting import as_text, chosen, read_table
-    from ackline.spark.bulk.redriving import check, planned
     from ackline.spark.bulk.redriving import redrive as act
     from ackline.spark.writing.rejects_place import RejectsPlace
 

@@ -11,6 +11,7 @@ import typer
 from ackline.cli import values
 from ackline.cli.app import command
 from ackline.cli.exits import UsageMistake
+from ackline.cli.pipeline.checks import require_writable
 from ackline.cli.pipeline.errors import ending
 from ackline.cli.pipeline.gaps import in_words
 from ackline.cli.pipeline.group import PIPELINE, pipeline
@@ -96,6 +97,7 @@ def run(
     objectives = dict(read_objective(text) for text in slo or ())
     queues = session.queues
     _notice_missing(session, objectives)
+    require_writable(lake, None if delta == "none" else delta)
     spark = start_spark(session, master)
     from ackline.spark.lake.running import Asked, Run
 

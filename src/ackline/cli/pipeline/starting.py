@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 def require_shared_store(session: Session, master: str | None, shared_files: bool) -> None:
-    """Refuse a store that the machines of a cluster cannot reach, before anything is started."""
+    """Refuse a store that Spark's processes cannot reach, before anything is started."""
+    require_extra()
+    from ackline.spark.store_address import require_many_processes
+
+    require_many_processes(session.url)
     if file_of(session.url) is not None:
         require_shared_file(session.url, master, shared_files)
 
@@ -55,13 +59,20 @@ def address_of(session: Session, shared_files: bool) -> StoreAddress:
     )
 
 
-def start_spark(session: Session, master: str | None) -> SparkSession:
-    """Start Spark, or say what is missing; it takes seconds, so a terminal shows a notice."""
+def require_extra() -> None:
+    """Say what to install, if Spark is not."""
     try:
-        from ackline.spark.ctrl_c import CtrlC
-        from ackline.spark.session import spark_session
+        import ackline.spark.session  # noqa: F401
     except ModuleNotFoundError as error:
         raise MissingExtra(f"ackline pipeline (no module {error.name!r})", "spark") from error
+
+
+def start_spark(session: Session, master: str | None) -> SparkSession:
+    """Start Spark, or say what is missing; it takes seconds, so a terminal shows a notice."""
+    require_extra()
+    from ackline.spark.ctrl_c import CtrlC
+    from ackline.spark.session import spark_session
+
     if session.notices.is_terminal:
         session.notice(f"starting Spark{f' on {master}' if master else ''} …")
     ctrl_c = CtrlC()

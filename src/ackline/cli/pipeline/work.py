@@ -20,7 +20,7 @@ from ackline.cli.exits import Refusal
 from ackline.cli.pipeline.errors import ending
 from ackline.cli.pipeline.group import PIPELINE, pipeline
 from ackline.cli.pipeline.options import MasterOption, SharedFilesOption
-from ackline.cli.pipeline.starting import require_shared_file, start_spark
+from ackline.cli.pipeline.starting import require_extra, require_shared_file, start_spark
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.targets import load_queues
@@ -81,7 +81,9 @@ def work(
 
     ackline pipeline work examples.email_worker:queue --executors 8
     """
+    require_extra()
     from ackline.spark.fleet.fleet import Fleet
+    from ackline.spark.fleet.running import require_shared, run_fleet
     from ackline.spark.fleet.stop_flag import StopFlag
     from ackline.spark.store_address import absolute_url, files_of
 
@@ -90,6 +92,7 @@ def work(
     os.environ.update(environment)
     load = functools.partial(load_queues, targets)
     queues = load()
+    require_shared(queues)
     for file in files_of(queues):
         require_shared_file(file, master, shared_files)
     flag = StopFlag(queues, name)
@@ -106,8 +109,6 @@ def work(
     )
     # With `,4`, Spark starts lost tasks anew also on one machine.
     spark = start_spark(session, master or f"local[{executors},4]")
-    from ackline.spark.fleet.running import run_fleet
-
     with ending(spark, LEFT_HELD):
         served = _until_done(StopRequests(session, flag), lambda: run_fleet(spark, load, fleet))
     _tell(session, served)
