@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import uuid
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -243,7 +244,8 @@ def redrive(
         plan = planned(dead, expressions, rate, dead.count() if rate else 0)
         if dry_run:
             # A job that is not changed cannot be refused.
-            _preview(session, dead, plan, check(plan, address) if expressions else None)
+            preview = _preview(dead, plan, check(plan, address) if expressions else None)
+            tell_preview(session, preview, rejected)
             return
         done = with_progress(session, spark, "redriving", lambda: act(plan, address, who(), kept))
     total = sum(done.redriven.values())
@@ -252,17 +254,52 @@ def redrive(
     else:
         left = f", {done.left:,} were not as before and left alone" if done.left else ""
         session.say(f"{count(total, 'job')} redriven{left}")
-    refuse(session, done.refused, done.rejected, rejected)
+    refuse(session, done.refused, done.rejected, rejected, name_of_job)
 
 
-def _preview(session: Session, dead: Any, plan: Any, checked: Checked | None) -> None:
+class Preview(msgspec.Struct, frozen=True, kw_only=True):
+    """What a redrive would do."""
+
+    matching: int
+    refused: int
+    groups: list[dict[str, Any]]
+    """How many jobs match, by queue, kind and type of error."""
+    examples: list[dict[str, Any]]
+    """The first of them, with what would be changed."""
+    rejected: list[RejectedRow]
+    """The first that would be refused, with the reasons."""
+
+
+def _preview(dead: Any, plan: Any, checked: Checked | None) -> Preview:
     rows = dead.groupBy("queue", "kind", "error_type").count().orderBy("count", ascending=False)
     groups = [row.asDict() for row in rows.collect()]
-    total = sum(row["count"] for row in groups)
-    refused = 0 if checked is None else checked.refused
+    changes = plan.select("queue", "id", "delay", "priority", "payload").limit(SHOWN)
+    return Preview(
+        matching=sum(row["count"] for row in groups),
+        refused=0 if checked is None else checked.refused,
+        groups=groups,
+        examples=[row.asDict() for row in changes.collect()],
+        rejected=[] if checked is None else checked.rejected[:SHOWN],
+    )
+
+
+def tell_preview(session: Session, preview: Preview, folder: str | None) -> None:
+    """Show what a redrive would do; exits with 1 where the redrive would."""
     if session.json:
-        session.document({"matching": total, "refused": refused, "groups": groups})
+        session.document(preview)
+    else:
+        _show_preview(session, preview)
+    if not preview.refused:
         return
+    _show_refused(session, preview.rejected, name_of_job)
+    if folder is None:
+        raise Refusal(
+            f"{count(preview.refused, 'job')} would be refused. Correct --set or --where, or keep "
+            "them with --rejected FOLDER"
+        )
+
+
+def _show_preview(session: Session, preview: Preview) -> None:
     table = new_table(
         "queue",
         "kind",
@@ -272,15 +309,15 @@ def _preview(session: Session, dead: Any, plan: Any, checked: Checked | None) ->
         spare=[("error", 12), ("kind", 12), ("queue", 12)],
         fold=["error", "kind", "queue"],
     )
-    for row in groups[:SHOWN]:
+    for row in preview.groups[:SHOWN]:
         error = plain(row["error_type"] or "")
         table.add_row(plain(row["queue"]), plain(row["kind"]), error, f"{row['count']:,}")
     session.say(table)
-    session.say(_examples([row.asDict() for row in plan.limit(SHOWN).collect()]))
-    for one in () if checked is None else checked.rejected[:SHOWN]:
-        session.notice(f"refused: {shorten(plain(one.row), 120)}: {plain(one.reason)}", "red")
+    session.say(_examples(preview.examples))
+    refused = preview.refused
     tail = f", {refused:,} refused" if refused else ""
-    session.say(f"{count(total - refused, 'job')} would be redriven{tail}. Nothing was changed.")
+    left = count(preview.matching - refused, "job")
+    session.say(f"{left} would be redriven{tail}. Nothing was changed.")
 
 
 def _examples(rows: list[dict[str, Any]]) -> Table:
@@ -325,17 +362,45 @@ def name_of_run(command: str) -> str:
     return f"{command}-{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
 
 
-def refuse(session: Session, refused: int, rejected: list[RejectedRow], folder: str | None) -> None:
+def refuse(
+    session: Session,
+    refused: int,
+    rejected: list[RejectedRow],
+    folder: str | None,
+    name: Callable[[RejectedRow], str] = lambda row: shorten(plain(row.row), 120),
+) -> None:
     """Say where the refused rows are, or show them and exit with 1."""
     if not refused:
         return
     if folder is not None:
         session.notice(f"{count(refused, 'row')} refused: {plain(folder)} has them")
         return
-    for row in rejected[:SHOWN]:
-        session.notice(f"{shorten(plain(row.row), 120)}: {plain(row.reason)}", "red")
+    _show_refused(session, rejected, name)
     raise Refusal(
         f"{count(refused, 'row was', 'rows were')} refused, all others are done. Correct "
         "them and run it again, which does nothing twice while the jobs are kept, or keep the rows "
         "with --rejected FOLDER"
     )
+
+
+def _show_refused(
+    session: Session, rejected: list[RejectedRow], name: Callable[[RejectedRow], str]
+) -> None:
+    for row in rejected[:SHOWN]:
+        session.notice(f"refused: {name(row)}: {plain(row.reason)}", "red")
+
+
+def name_of_job(rejected: RejectedRow) -> str:
+    """The job of a refused row of the DLQ, by its queue and id."""
+    try:
+        row = msgspec.json.decode(rejected.row, type=QueueAndId)
+    except ValueError:  # It was too long, and cut off.
+        return shorten(plain(rejected.row), 120)
+    return f"queue {plain(row.queue)}, job {plain(row.id)}"
+
+
+class QueueAndId(msgspec.Struct, frozen=True):
+    """Which job a row is about."""
+
+    queue: str
+    id: str
